@@ -1,0 +1,191 @@
+//! Datasets: prepared once per storage format, cloned for every trial.
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    os::unix::fs::MetadataExt as _,
+    path::{Path, PathBuf},
+};
+
+use assay_record::{DatasetFacts, Digest, EngineConfig, PageCache, ParityHash, TrialSpec};
+use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
+use rocksdb::{WriteBatch, WriteOptions, checkpoint::Checkpoint};
+
+use crate::{
+    engine::{Engine, EngineError},
+    workload::{Action, Step, Workload},
+};
+
+/// A prepared dataset. Its files are never opened again, only linked.
+#[derive(Clone, Debug)]
+pub struct Dataset {
+    pub dir: PathBuf,
+    pub facts: DatasetFacts,
+}
+
+/// Reports steps of long work: done, total.
+pub type Report<'a> = &'a mut dyn FnMut(u64, u64);
+
+/// The dataset of a spec, prepared now if it isn't there yet.
+pub fn prepare(
+    data_dir: &Path,
+    spec: &TrialSpec,
+    workload: &dyn Workload,
+    report: Report<'_>,
+) -> Result<Dataset, EngineError> {
+    let format = Digest::of_json(&(&spec.dataset.format, env!("ASSAY_ROCKSDB_BUILD")))
+        .map_err(|error| EngineError::Io { path: data_dir.display().to_string(), source: error.into() })?;
+    let dir = data_dir.join("datasets").join(format!("{}-{format}", workload.content()));
+    let facts_file = dir.join("dataset.json");
+    if let Some(facts) = fs::read(&facts_file).ok().and_then(|json| serde_json::from_slice(&json).ok()) {
+        return Ok(Dataset { dir: dir.join("db"), facts });
+    }
+    // What an interrupted preparation left has no facts file, and is made again.
+    remove(&dir)?;
+    fs::create_dir_all(&dir).map_err(EngineError::io(&dir))?;
+    let build_dir = dir.join("build");
+    let facts = build(&build_dir, &dir.join("db"), &spec.dataset.format, format, workload, report)?;
+    remove(&build_dir)?;
+    let json = serde_json::to_vec(&facts).unwrap_or_default();
+    let unfinished = dir.join("dataset.json.new");
+    fs::write(&unfinished, json).map_err(EngineError::io(&unfinished))?;
+    fs::rename(&unfinished, &facts_file).map_err(EngineError::io(&facts_file))?;
+    Ok(Dataset { dir: dir.join("db"), facts })
+}
+
+fn build(
+    build_dir: &Path,
+    checkpoint_dir: &Path,
+    format: &EngineConfig,
+    format_digest: Digest,
+    workload: &dyn Workload,
+    report: Report<'_>,
+) -> Result<DatasetFacts, EngineError> {
+    let engine = Engine::open(build_dir, format, &workload.families(), PageCache::Evict)?;
+    let handles =
+        workload.families().iter().map(|family| engine.handle(&family.name)).collect::<Result<Vec<_>, _>>()?;
+    let mut write_options = WriteOptions::default();
+    write_options.disable_wal(true);
+    let (mut step, mut content, mut entries) = (Step::default(), ParityHash::default(), 0);
+    let total = workload.load_steps();
+    for number in 0..total {
+        workload.load(number, &mut step);
+        let mut batch = WriteBatch::default();
+        for operation in &step.operations {
+            let (handle, key) = (handles[operation.family as usize], step.resolve(operation.key, workload.pool()));
+            if let Action::Put { value } = operation.action {
+                batch.put_cf(handle, key, step.resolve(value, workload.pool()));
+                entries += 1;
+            }
+        }
+        content.merge(step.parity);
+        engine.db.write_opt(batch, &write_options)?;
+        report(number + 1, total);
+    }
+    engine.flush()?;
+    engine.wait_until_settled()?;
+    let levels = levels(&engine);
+    Checkpoint::new(&engine.db)?.create_checkpoint(checkpoint_dir)?;
+    Ok(DatasetFacts {
+        content: Digest::of(format!("{} {}", workload.content(), content.digest()).as_bytes()),
+        format: format_digest,
+        entries,
+        sst_bytes: engine.sum("rocksdb.live-sst-files-size").unwrap_or_default(),
+        files_by_level: levels,
+    })
+}
+
+/// Number of files on each level, over all families.
+pub fn levels(engine: &Engine) -> Vec<u64> {
+    let mut levels = Vec::new();
+    for level in 0..64 {
+        let property = format!("rocksdb.num-files-at-level{level}");
+        // The first level that no family has ends the list.
+        let Some(files) = engine
+            .families()
+            .iter()
+            .map(|family| engine.family_property(family, &property))
+            .reduce(|a, b| a.map_or(b, |a| Some(a + b.unwrap_or_default())))
+            .flatten()
+        else {
+            break;
+        };
+        levels.push(files);
+    }
+    levels
+}
+
+/// Clones a dataset: immutable files as hard links, the few others as copies.
+pub fn clone_to(dataset: &Dataset, trial_dir: &Path) -> Result<(), EngineError> {
+    remove(trial_dir)?;
+    fs::create_dir_all(trial_dir).map_err(EngineError::io(trial_dir))?;
+    if !dataset.dir.exists() {
+        return Ok(());
+    }
+    for entry in fs::read_dir(&dataset.dir).map_err(EngineError::io(&dataset.dir))? {
+        let entry = entry.map_err(EngineError::io(&dataset.dir))?;
+        let (from, to) = (entry.path(), trial_dir.join(entry.file_name()));
+        let immutable = from.extension().is_some_and(|extension| extension == "sst" || extension == "blob");
+        if immutable {
+            fs::hard_link(&from, &to).map_err(EngineError::io(&to))?;
+        } else {
+            fs::copy(&from, &to).map_err(EngineError::io(&to))?;
+        }
+    }
+    Ok(())
+}
+
+/// Brings the page cache of a trial's files into the declared state.
+pub fn set_page_cache(trial_dir: &Path, page_cache: PageCache) -> Result<(), EngineError> {
+    if page_cache == PageCache::Direct {
+        return Ok(());
+    }
+    for path in files(trial_dir).map_err(EngineError::io(trial_dir))? {
+        let mut file = fs::File::open(&path).map_err(EngineError::io(&path))?;
+        match page_cache {
+            PageCache::Evict => {
+                // Dirty pages can't be evicted.
+                file.sync_all().map_err(EngineError::io(&path))?;
+                posix_fadvise(&file, 0, 0, PosixFadviseAdvice::POSIX_FADV_DONTNEED)
+                    .map_err(|errno| EngineError::Io { path: path.display().to_string(), source: errno.into() })?;
+            }
+            PageCache::Warm => {
+                let mut buffer = vec![0; 1 << 20];
+                while file.read(&mut buffer).map_err(EngineError::io(&path))? > 0 {}
+            }
+            PageCache::Direct => {}
+        }
+    }
+    Ok(())
+}
+
+/// Regular files below a directory.
+pub fn files(dir: &Path) -> io::Result<Vec<PathBuf>> {
+    let mut found = Vec::new();
+    for entry in fs::read_dir(dir)? {
+        let entry = entry?;
+        if entry.file_type()?.is_dir() {
+            found.extend(files(&entry.path())?);
+        } else {
+            found.push(entry.path());
+        }
+    }
+    Ok(found)
+}
+
+/// Bytes that a directory's files occupy. Files may vanish while we look: RocksDB deletes what it compacted.
+pub fn size(dir: &Path) -> u64 {
+    files(dir)
+        .unwrap_or_default()
+        .iter()
+        .filter_map(|path| fs::metadata(path).ok())
+        .map(|metadata| metadata.len().min(metadata.blocks() * 512))
+        .sum()
+}
+
+pub fn remove(dir: &Path) -> Result<(), EngineError> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => Err(EngineError::io(dir)(error)),
+        _ => Ok(()),
+    }
+}

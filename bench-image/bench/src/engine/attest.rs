@@ -1,0 +1,402 @@
+//! Attestation: which options the engine really has, told from the OPTIONS files that RocksDB writes.
+//!
+//! Two empty databases, one with the baseline's options and one with the config's, show what RocksDB makes of
+//! a declaration: what it applies, corrects, derives from it, or drops without a word. The measured database
+//! must then have exactly the options of the config's empty one.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+};
+
+use assay_record::{
+    Attestation, Digest, EngineConfig, OptionFact, OptionNote, OptionProblem, OptionStatus, OptionsAnswer,
+    OptionsQuestion, PageCache,
+};
+
+use super::{
+    Engine, EngineError, Family,
+    options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, nested, same_value},
+};
+
+/// Options that RocksDB keeps to itself: they never reach an OPTIONS file, so its LOG has to show them.
+const NOT_SERIALISED: [(&str, &str); 2] =
+    [("rate_limiter_bytes_per_sec", "Options.rate_limiter"), ("row_cache", "Options.row_cache")];
+
+/// What an empty database shows of a config.
+#[derive(Clone, Debug)]
+struct Reference {
+    options: OptionMap,
+    log: String,
+}
+
+impl Reference {
+    fn probe(
+        dir: &Path,
+        config: &EngineConfig,
+        families: &[Family],
+        page_cache: PageCache,
+    ) -> Result<Self, EngineError> {
+        if dir.exists() {
+            fs::remove_dir_all(dir).map_err(EngineError::io(dir))?;
+        }
+        fs::create_dir_all(dir).map_err(EngineError::io(dir))?;
+        let engine = Engine::open(dir, config, families, page_cache)?;
+        let options = OptionMap::read(dir).map_err(EngineError::io(dir))?;
+        drop(engine);
+        let log = fs::read_to_string(dir.join("LOG")).unwrap_or_default();
+        fs::remove_dir_all(dir).map_err(EngineError::io(dir))?;
+        Ok(Self { options, log })
+    }
+
+    /// The value that the LOG's dump of options shows, where it is not a null pointer.
+    fn logged(&self, name: &str) -> Option<String> {
+        let line = self.log.lines().find(|line| {
+            line.split_once(name).is_some_and(|(_, rest)| rest.trim_start().starts_with(':'))
+        })?;
+        let value = line.rsplit_once(": ")?.1.trim();
+        (!matches!(value, "" | "0" | "None" | "(nil)" | "0x0" | "nullptr")).then(|| value.to_owned())
+    }
+
+    fn digest(&self) -> Option<Digest> {
+        Digest::of_json(&self.options.scopes).ok()
+    }
+}
+
+/// Compares a config with the baseline.
+pub struct Attestor {
+    baseline: Reference,
+    config: Reference,
+    facts: Vec<OptionFact>,
+}
+
+impl Attestor {
+    /// Opens the two empty databases below `scratch`.
+    pub fn new(
+        scratch: &Path,
+        baseline: &EngineConfig,
+        config: &EngineConfig,
+        families: &[Family],
+        page_cache: PageCache,
+    ) -> Result<Self, EngineError> {
+        let base = Reference::probe(&scratch.join("attest"), baseline, families, page_cache)?;
+        let own = if config == baseline {
+            base.clone()
+        } else {
+            Reference::probe(&scratch.join("attest"), config, families, page_cache)?
+        };
+        let mut attestor = Self { baseline: base, config: own, facts: Vec::new() };
+        attestor.facts = attestor.judge(baseline, config);
+        Ok(attestor)
+    }
+
+    /// The facts of every declared option and of all that differs from the baseline.
+    fn judge(&self, baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
+        let mut facts = Vec::new();
+        // The baseline's own options are no change, so being like the baseline is not held against them.
+        let is_baseline = baseline == config;
+        for (scope, name, value) in declared(config, &self.scopes()) {
+            let of_baseline = declared_value(baseline, &scope, &name);
+            if !is_baseline && of_baseline.as_ref() == Some(&value) {
+                continue;
+            }
+            facts.extend(self.declared_facts(&scope, &name, &value, is_baseline));
+        }
+        if config.block_cache.is_some() && (is_baseline || config.block_cache != baseline.block_cache) {
+            facts.extend(self.block_cache_facts(config, baseline));
+        }
+        if config.write_options != baseline.write_options {
+            facts.push(OptionFact {
+                scope: DB_SCOPE.to_owned(),
+                option: "writeOptions".to_owned(),
+                status: OptionStatus::AppliedNotSerialised,
+                declared: Some(format!("{:?}", config.write_options)),
+                baseline: Some(format!("{:?}", baseline.write_options)),
+                effective: None,
+            });
+        }
+        for difference in self.config.options.differences(&self.baseline.options) {
+            let known = facts.iter().any(|fact| {
+                fact.scope == difference.scope
+                    && (fact.option == difference.option
+                        || difference.option.strip_prefix(&fact.option).is_some_and(|rest| rest.starts_with('.')))
+            });
+            if !known {
+                facts.push(OptionFact {
+                    scope: difference.scope.to_owned(),
+                    option: difference.option.to_owned(),
+                    status: OptionStatus::Implied,
+                    declared: None,
+                    baseline: difference.there.map(str::to_owned),
+                    effective: difference.here.map(str::to_owned),
+                });
+            }
+        }
+        facts.sort();
+        facts
+    }
+
+    fn scopes(&self) -> Vec<String> {
+        self.config.options.scopes.keys().cloned().collect()
+    }
+
+    /// One fact for a declared option, or one for each key where its value is a struct that RocksDB keeps in a
+    /// section of its own.
+    fn declared_facts(&self, scope: &str, name: &str, value: &str, is_baseline: bool) -> Vec<OptionFact> {
+        if name == TABLE_PREFIX
+            && let Some(keys) = nested(value)
+        {
+            return keys
+                .iter()
+                .map(|(key, value)| self.declared_fact(scope, &format!("{TABLE_PREFIX}.{key}"), value, is_baseline))
+                .collect();
+        }
+        vec![self.declared_fact(scope, name, value, is_baseline)]
+    }
+
+    fn declared_fact(&self, scope: &str, option: &str, requested: &str, is_baseline: bool) -> OptionFact {
+        let effective = self.config.options.get(scope, option);
+        let before = self.baseline.options.get(scope, option);
+        let logged = NOT_SERIALISED.iter().find(|(name, _)| *name == option).map(|(_, in_log)| {
+            (self.config.logged(in_log), self.baseline.logged(in_log))
+        });
+        let status = match (effective, logged) {
+            // RocksDB writes no value for these, so what counts is that an object exists.
+            (_, Some((Some(_), earlier))) if is_baseline || earlier.is_none() || effective.is_none() => {
+                OptionStatus::AppliedNotSerialised
+            }
+            (_, Some(_)) => OptionStatus::Inert,
+            (Some(effective), None) if same_value(requested, effective) => {
+                if is_baseline || before != Some(effective) { OptionStatus::Applied } else { OptionStatus::Inert }
+            }
+            (Some(effective), None) if is_baseline => {
+                if is_null(effective) { OptionStatus::Inert } else { OptionStatus::Sanitised }
+            }
+            (effective @ Some(_), None) => {
+                if effective == before { OptionStatus::Inert } else { OptionStatus::Sanitised }
+            }
+            (None, None) => OptionStatus::Inert,
+        };
+        OptionFact {
+            scope: scope.to_owned(),
+            option: option.to_owned(),
+            status,
+            declared: Some(requested.to_owned()),
+            baseline: before.map(str::to_owned),
+            effective: effective.map(str::to_owned),
+        }
+    }
+
+    /// The block cache never reaches the OPTIONS file; the LOG's dump of table options names its capacity.
+    fn block_cache_facts(&self, config: &EngineConfig, baseline: &EngineConfig) -> Vec<OptionFact> {
+        let capacity = |reference: &Reference| {
+            reference
+                .log
+                .lines()
+                .skip_while(|line| !line.contains("block_cache_options"))
+                .find_map(|line| line.split_once("capacity :").map(|(_, value)| value.trim().to_owned()))
+        };
+        let effective = capacity(&self.config);
+        let status = match (&effective, config.block_cache) {
+            (Some(seen), Some(cache)) if *seen == cache.bytes.to_string() => OptionStatus::AppliedNotSerialised,
+            (Some(_), Some(_)) => OptionStatus::Sanitised,
+            _ => OptionStatus::Inert,
+        };
+        vec![OptionFact {
+            scope: DB_SCOPE.to_owned(),
+            option: "blockCache".to_owned(),
+            status,
+            declared: config.block_cache.map(|cache| cache.bytes.to_string()),
+            baseline: baseline.block_cache.map(|cache| cache.bytes.to_string()).or_else(|| capacity(&self.baseline)),
+            effective,
+        }]
+    }
+
+    /// The attestation of the measured database, from its own OPTIONS file.
+    pub fn attest(&self, db_dir: &Path) -> Result<Attestation, EngineError> {
+        let effective = OptionMap::read(db_dir).map_err(EngineError::io(db_dir))?;
+        let mut facts = self.facts.clone();
+        for difference in effective.differences(&self.config.options) {
+            facts.push(OptionFact {
+                scope: difference.scope.to_owned(),
+                option: difference.option.to_owned(),
+                status: OptionStatus::Undeclared,
+                declared: None,
+                baseline: self.baseline.options.get(difference.scope, difference.option).map(str::to_owned),
+                effective: difference.here.map(str::to_owned),
+            });
+        }
+        facts.sort();
+        Ok(Attestation {
+            baseline_options: self.baseline.digest(),
+            config_options: self.config.digest(),
+            effective_options: Digest::of_json(&effective.scopes).ok(),
+            facts,
+            options: effective.scopes,
+        })
+    }
+}
+
+fn is_null(value: &str) -> bool {
+    matches!(value, "" | "nullptr")
+}
+
+/// Every declared option with its scope, once per family it names.
+fn declared(config: &EngineConfig, scopes: &[String]) -> Vec<(String, String, String)> {
+    let mut found: Vec<_> = config
+        .db_options
+        .iter()
+        .map(|(name, value)| (DB_SCOPE.to_owned(), name.clone(), value.clone()))
+        .collect();
+    for scope in scopes.iter().filter(|scope| *scope != DB_SCOPE) {
+        for (name, value) in config.family_options(scope) {
+            found.push((scope.clone(), name, value));
+        }
+    }
+    found
+}
+
+fn declared_value(config: &EngineConfig, scope: &str, name: &str) -> Option<String> {
+    if scope == DB_SCOPE {
+        config.db_options.get(name).cloned()
+    } else {
+        config.family_options(scope).remove(name)
+    }
+}
+
+/// Answers which declared options do not exist and which reach nothing, before anything runs.
+pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<OptionsAnswer, EngineError> {
+    let families: Vec<Family> = question.families.iter().map(|name| Family { name: name.clone() }).collect();
+    let known = known_options(scratch, &families)?;
+    let mut answer = OptionsAnswer::default();
+    for (name, config) in &question.configs {
+        let problems = problems_of(name, config, &question.families, &known);
+        if !problems.is_empty() {
+            answer.problems.extend(problems);
+            continue;
+        }
+        match Attestor::new(scratch, &question.baseline, config, &families, question.page_cache) {
+            Ok(attestor) => note_inert(name, config, &question.baseline, &attestor, &mut answer),
+            Err(error) => answer.problems.push(OptionProblem {
+                config: name.clone(),
+                scope: String::new(),
+                option: String::new(),
+                message: error.to_string(),
+                suggestion: None,
+            }),
+        }
+    }
+    Ok(answer)
+}
+
+fn note_inert(
+    name: &str,
+    config: &EngineConfig,
+    baseline: &EngineConfig,
+    attestor: &Attestor,
+    answer: &mut OptionsAnswer,
+) {
+    let declared: Vec<&OptionFact> = attestor.facts.iter().filter(|fact| fact.declared.is_some()).collect();
+    let inert: Vec<&&OptionFact> = declared.iter().filter(|fact| fact.status == OptionStatus::Inert).collect();
+    for fact in &inert {
+        answer.inert.push(OptionNote {
+            config: name.to_owned(),
+            scope: fact.scope.clone(),
+            option: fact.option.clone(),
+            message: inert_reason(fact, &attestor.config.options),
+        });
+    }
+    let only_engine_changed = config.policy == baseline.policy;
+    if config != baseline && only_engine_changed && !declared.is_empty() && inert.len() == declared.len() {
+        answer.all_inert.push(name.to_owned());
+    }
+}
+
+fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
+    let in_db = options.get(DB_SCOPE, &fact.option).is_some();
+    let in_family = options.scopes.iter().any(|(scope, map)| scope != DB_SCOPE && map.contains_key(&fact.option));
+    match (&fact.effective, &fact.declared) {
+        (None, _) if fact.scope == DB_SCOPE && in_family => {
+            "is an option of column families and reaches none from here: declare it under columnFamilies".to_owned()
+        }
+        (None, _) if fact.scope != DB_SCOPE && in_db => {
+            "is an option of the whole database and is ignored here: declare it under dbOptions".to_owned()
+        }
+        (None, _) => "RocksDB accepts it and does nothing with it".to_owned(),
+        (Some(effective), Some(declared)) if same_value(declared, effective) => {
+            format!("is {effective} already, as in the baseline")
+        }
+        (Some(effective), _) => format!("RocksDB accepts it and keeps {effective}"),
+    }
+}
+
+/// Option names that RocksDB writes to its OPTIONS file, for suggestions.
+fn known_options(scratch: &Path, families: &[Family]) -> Result<BTreeSet<String>, EngineError> {
+    let dir: PathBuf = scratch.join("attest");
+    let empty = Reference::probe(&dir, &EngineConfig::default(), families, PageCache::Evict)?;
+    Ok(empty.options.names().map(|(_, option)| option.to_owned()).collect())
+}
+
+fn problems_of(
+    config_name: &str,
+    config: &EngineConfig,
+    families: &[String],
+    known: &BTreeSet<String>,
+) -> Vec<OptionProblem> {
+    let mut problems = Vec::new();
+    let mut check = |scope: &str, option: &String, value: &String| {
+        let single = BTreeMap::from([(option.clone(), value.clone())]);
+        if let Err(message) = super::open::check_options(&single) {
+            let exists = known.contains(option);
+            problems.push(OptionProblem {
+                config: config_name.to_owned(),
+                scope: scope.to_owned(),
+                option: option.clone(),
+                message: if exists {
+                    format!("RocksDB does not accept the value {value:?}: {message}")
+                } else if message.contains("not recognized") || message.contains("Could not find") {
+                    "RocksDB has no such option".to_owned()
+                } else {
+                    message
+                },
+                suggestion: (!exists).then(|| nearest(option, known)).flatten(),
+            });
+        }
+    };
+    for (option, value) in &config.db_options {
+        check(DB_SCOPE, option, value);
+    }
+    for entry in &config.column_families {
+        for family in families.iter().filter(|family| entry.matches(family)) {
+            for (option, value) in &entry.options {
+                check(family, option, value);
+            }
+        }
+    }
+    problems
+}
+
+/// The known name that takes the fewest edits, where few are enough.
+fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
+    known
+        .iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= 3.max(name.len() / 4))
+        .min()
+        .map(|(_, candidate)| candidate.clone())
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

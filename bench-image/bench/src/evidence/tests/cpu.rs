@@ -1,0 +1,119 @@
+use std::time::{Duration, Instant};
+
+use super::super::cpu_list::CpuList;
+use super::super::cpu_time::{Sample, Shares, parse_stat, shares};
+use super::super::{affinity, threads};
+use super::Tree;
+
+fn list(text: &str) -> CpuList {
+    CpuList::parse(text).unwrap()
+}
+
+#[test]
+fn cpu_lists_are_read_and_written_as_the_kernel_does() {
+    for text in ["0", "0-1", "0-3,8,10-11", "5,7", "0-127", ""] {
+        assert_eq!(list(text).to_string(), text);
+    }
+    assert_eq!(list(" 1,0,2\n").to_string(), "0-2");
+    assert_eq!(list("0-3,8").len(), 5);
+    for text in ["x", "3-1", "0-99999999", "-1", "1-", "0x3"] {
+        assert_eq!(CpuList::parse(text), None, "{text}");
+    }
+}
+
+#[test]
+fn affinity_is_the_union_of_all_threads() {
+    let tree = Tree::new();
+    tree.file("proc/self/task/7/status", "Name:\tx\nCpus_allowed:\t3\nCpus_allowed_list:\t0-1\n")
+        .file("proc/self/task/8/status", "Name:\tx\nCpus_allowed_list:\t4\n");
+    assert_eq!(affinity::of_process(&tree.path("proc")).unwrap().to_string(), "0-1,4");
+    assert_eq!(affinity::of_process(&tree.path("nowhere")), None);
+}
+
+#[test]
+fn half_a_core_is_not_a_whole_core() {
+    let tree = Tree::new();
+    for (cpu, siblings) in [(0, "0,4"), (4, "0,4"), (1, "1,5")] {
+        tree.file(&format!("sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list"), siblings);
+    }
+    assert_eq!(affinity::whole_cores(&tree.sys(), &list("0,4")), Some(true));
+    assert_eq!(affinity::whole_cores(&tree.sys(), &list("0-1,4")), Some(false));
+    assert_eq!(affinity::whole_cores(&tree.sys(), &list("0,4,6")), None);
+}
+
+/// `(stat, own CPU seconds)` at both ends of ten seconds.
+fn account(before: (&str, f64), after: (&str, f64), cpus: &str, guest: bool) -> Shares {
+    let start = Instant::now();
+    let sample = |(stat, own): (&str, f64), at: Instant| Sample {
+        earliest: at,
+        latest: at,
+        cpus: parse_stat(stat),
+        own_seconds: Some(own),
+    };
+    shares(&sample(before, start), &sample(after, start + Duration::from_secs(10)), &list(cpus), guest)
+}
+
+fn close(found: Option<f64>, wanted: f64) {
+    let found = found.unwrap();
+    assert!((found - wanted).abs() < 1e-6, "{found} instead of {wanted}");
+}
+
+const BEFORE: &str = "cpu  1 1 1 1 1 1 1 1 0 0\n\
+    cpu0 1000 0 100 5000 10 0 5 3 0 0\n\
+    cpu1 0 0 0 0 0 0 0 0 0 0\n\
+    intr 5 5\n";
+
+#[test]
+fn foreign_time_is_what_neither_idleness_nor_we_explain() {
+    // Of ten seconds: 3 idle, 1 iowait, 0.2 softirq, 0.3 steal, 4 ours. User and system, sampled, say nonsense.
+    let after = "cpu0 1900 0 100 5300 110 0 25 33 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n";
+    let found = account((BEFORE, 1.0), (after, 5.0), "0", true);
+    close(found.foreign, 15.0);
+    close(found.steal, 3.0);
+    // Four columns that grew and our own clock are good to one tick of 0.1 % each; softirq and steal to themselves.
+    close(found.resolution, 0.5 + 2.0 + 3.0);
+}
+
+#[test]
+fn foreign_time_is_shared_over_our_cpus_only() {
+    let after = "cpu0 1000 0 100 6000 10 0 5 3 0 0\ncpu1 1000 0 0 0 0 0 0 0 0 0\n";
+    close(account((BEFORE, 0.0), (after, 0.0), "0-1", false).foreign, 50.0);
+    close(account((BEFORE, 0.0), (after, 0.0), "0", false).foreign, 0.0);
+    close(account((BEFORE, 0.0), (after, 10.0), "0-1", false).foreign, 0.0);
+    // Rounding may make us use more than there is.
+    close(account((BEFORE, 0.0), (after, 10.1), "0-1", false).foreign, 0.0);
+}
+
+#[test]
+fn what_cannot_be_trusted_is_unknown() {
+    let after = "cpu0 2000 0 100 5000 10 0 5 3 0 0\n";
+    assert!(account((BEFORE, 0.0), (after, 10.0), "0", false).foreign.is_some());
+    // A CPU went offline.
+    assert_eq!(account((BEFORE, 0.0), (after, 0.0), "0-1", false), Shares::default());
+    // The counters stand still: a sandbox's file.
+    assert_eq!(account((BEFORE, 0.0), (BEFORE, 0.0), "0", false), Shares::default());
+    // Idle went backwards.
+    let back = "cpu0 2000 0 100 4000 10 0 5 3 0 0\n";
+    assert_eq!(account((BEFORE, 0.0), (back, 0.0), "0", false), Shares::default());
+    assert_eq!(parse_stat("cpu  1 2 3 4 5 6 7 8 9 10\nintr 1\n"), None);
+    assert_eq!(parse_stat("cpu0 1 2 3 4\n"), None);
+}
+
+#[test]
+fn a_guest_that_never_saw_steal_is_not_told() {
+    let (before, after) = ("cpu0 0 0 0 0 0 0 0 0 0 0\n", "cpu0 1000 0 0 0 0 0 0 0 0 0\n");
+    let guest = account((before, 0.0), (after, 10.0), "0", true);
+    assert_eq!(guest.steal, None);
+    close(guest.foreign, 0.0);
+    close(account((before, 0.0), (after, 10.0), "0", false).steal, 0.0);
+    let elsewhere = "cpu0 1000 0 0 0 0 0 0 0 0 0\ncpu1 0 0 0 0 0 0 0 9 0 0\n";
+    close(account((before, 0.0), (elsewhere, 10.0), "0", true).steal, 0.0);
+}
+
+#[test]
+fn a_kernel_that_does_not_keep_run_queue_times_prints_zeros() {
+    assert_eq!(threads::parse_run_queue("104361 250 1"), Some(250));
+    assert_eq!(threads::parse_run_queue("104361 0 1"), Some(0));
+    assert_eq!(threads::parse_run_queue("0 0 0"), None);
+    assert_eq!(threads::parse_run_queue("12"), None);
+}

@@ -1,0 +1,90 @@
+use std::fs;
+use std::path::Path;
+use std::time::Duration;
+
+use super::super::{Probe, Roots};
+use super::Tree;
+use super::process::burn;
+
+#[test]
+fn a_window_on_this_machine() {
+    let directory = tempfile::tempdir().unwrap();
+    let probe = Probe::open(Roots::default(), directory.path(), 1);
+    let window = probe.begin();
+    fs::write(directory.path().join("file"), vec![1; 1 << 20]).unwrap();
+    burn(Duration::from_millis(300));
+    let (placement, storage, disturbance) = window.end();
+    assert_eq!(placement.requested_cpus, 1);
+    assert!(placement.affinity_cpus.unwrap() >= 1);
+    assert!(storage.filesystem.is_some());
+    assert!(storage.free_bytes_after.unwrap() <= storage.total_bytes.unwrap());
+    assert_eq!(storage.replaced_sysfs, None);
+    assert!(disturbance.clock_step_seconds.unwrap().abs() < 0.1);
+    for percent in [
+        disturbance.steal_percent,
+        disturbance.foreign_cpu_percent,
+        disturbance.cpu_pressure_some_percent,
+        disturbance.memory_pressure_full_percent,
+        disturbance.io_pressure_full_percent,
+    ] {
+        assert!(percent.is_none_or(|percent| (0.0..=100.0).contains(&percent)), "{disturbance:?}");
+    }
+    assert!(probe.host().kernel.is_some());
+    println!("{:#?}\n{placement:#?}\n{storage:#?}\n{disturbance:#?}", probe.host());
+}
+
+#[test]
+fn a_machine_without_files_is_unknown_and_clean_in_nothing() {
+    let tree = Tree::new();
+    let probe = Probe::open(tree.roots(), &tree.path("nowhere"), 4);
+    let (placement, storage, disturbance) = probe.begin().end();
+    let unknown = |value: serde_json::Value, known: &[&str]| {
+        for (key, value) in value.as_object().unwrap() {
+            assert_eq!(value.is_null(), !known.contains(&key.as_str()), "{key}: {value}");
+        }
+    };
+    unknown(serde_json::to_value(placement).unwrap(), &["requestedCpus"]);
+    unknown(serde_json::to_value(storage).unwrap(), &["replacedSysfs"]);
+    // These come from system calls.
+    let calls = ["involuntarySwitches", "majorFaults", "clockStepSeconds"];
+    unknown(serde_json::to_value(disturbance).unwrap(), &calls);
+}
+
+#[test]
+fn a_foreign_stat_file_is_not_believed() {
+    let tree = Tree::new();
+    tree.file("proc/self/mountinfo", "9 1 0:50 /proc/stat /proc/stat rw - fuse.lxcfs lxcfs rw\n")
+        .file("proc/self/task/1/status", "Cpus_allowed_list:\t0\n")
+        .file("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n");
+    let window = Probe::open(tree.roots(), &tree.path("proc"), 1).begin();
+    burn(Duration::from_millis(100));
+    tree.file("proc/stat", "cpu0 0 0 0 10 0 0 0 0 0 0\n");
+    let (placement, _, disturbance) = window.end();
+    assert_eq!(placement.affinity_before.as_deref(), Some("0"));
+    assert_eq!((disturbance.steal_percent, disturbance.foreign_cpu_percent), (None, None));
+}
+
+#[test]
+fn threads_that_move_make_foreign_time_unknown() {
+    for (after, known) in [("0", true), ("0-1", false)] {
+        let tree = Tree::new();
+        tree.file("proc/self/task/1/status", "Cpus_allowed_list:\t0\n")
+            .file("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n");
+        let window = Probe::open(tree.roots(), &tree.path("proc"), 1).begin();
+        burn(Duration::from_millis(100));
+        tree.file("proc/stat", "cpu0 0 0 0 10 0 0 0 0 0 0\n")
+            .file("proc/self/task/1/status", &format!("Cpus_allowed_list:\t{after}\n"));
+        let (placement, _, disturbance) = window.end();
+        assert_eq!(placement.affinity_after.as_deref(), Some(after));
+        assert_eq!(disturbance.foreign_cpu_percent.is_some(), known, "{disturbance:?}");
+    }
+}
+
+#[test]
+fn a_replaced_sysfs_is_stamped() {
+    let tree = Tree::new();
+    let roots = Roots::with_sysfs(&tree.sys());
+    assert_eq!(roots.proc, Path::new("/proc"));
+    let (_, storage, _) = Probe::open(roots, &tree.path(""), 1).begin().end();
+    assert_eq!(storage.replaced_sysfs, Some(tree.sys().display().to_string()));
+}

@@ -1,0 +1,142 @@
+//! `assay-bench` runs one trial: it reads a `TrialSpec`, makes RocksDB work, and leaves a `TrialRecord`.
+
+mod dataset;
+mod driver;
+mod engine;
+mod events;
+mod evidence;
+mod live;
+mod measure;
+mod metrics_server;
+mod trial;
+mod workload;
+
+use std::{
+    fs,
+    io::{self, Read as _},
+    net::SocketAddr,
+    path::{Path, PathBuf},
+    process::ExitCode,
+    sync::Arc,
+    thread,
+    time::Duration,
+};
+
+use anyhow::Context as _;
+use assay_record::{Digest, Exit, OptionsQuestion, TrialSpec};
+use clap::{Parser, Subcommand};
+
+use crate::{evidence::Roots, live::Live, metrics_server::MetricsServer, trial::TrialError};
+
+/// Runs one trial of an Assay experiment.
+#[derive(Parser)]
+#[command(version)]
+struct Args {
+    #[command(subcommand)]
+    command: Command,
+}
+
+#[derive(Subcommand)]
+enum Command {
+    /// Runs a trial and writes its record.
+    Run(RunArgs),
+    /// Tells which declared options RocksDB does not have, and which would reach nothing.
+    Options {
+        /// The question as JSON; - reads standard input.
+        question: PathBuf,
+    },
+}
+
+#[derive(clap::Args)]
+struct RunArgs {
+    /// The `TrialSpec` as JSON.
+    spec: PathBuf,
+    /// Directory for datasets and the trial's database.
+    #[arg(long)]
+    data: PathBuf,
+    /// Where the record goes.
+    #[arg(long)]
+    out: PathBuf,
+    /// Serves Prometheus metrics at /metrics on this address while the trial runs.
+    #[arg(long)]
+    metrics: Option<SocketAddr>,
+    /// Reads device and CPU facts from here instead of /sys. The record says so, and is invalid outside tests.
+    #[arg(long, hide = true)]
+    sysfs: Option<PathBuf>,
+}
+
+fn main() -> ExitCode {
+    let code = match Args::parse().command {
+        Command::Run(args) => match run(&args) {
+            Ok(()) => Exit::Completed as u8,
+            Err(error) => {
+                eprintln!("assay-bench: {error}");
+                match error {
+                    TrialError::Spec(_) => Exit::SpecRefused as u8,
+                    TrialError::Environment(_) => Exit::EnvironmentRefused as u8,
+                    TrialError::Config { .. } => Exit::ConfigFailed as u8,
+                }
+            }
+        },
+        Command::Options { question } => match options(&question) {
+            Ok(()) => 0,
+            Err(error) => {
+                eprintln!("assay-bench: {error:#}");
+                Exit::SpecRefused as u8
+            }
+        },
+    };
+    ExitCode::from(code)
+}
+
+fn run(args: &RunArgs) -> Result<(), TrialError> {
+    end_with_parent();
+    let json = fs::read(&args.spec).map_err(|error| TrialError::Spec(format!("{}: {error}", args.spec.display())))?;
+    let spec = TrialSpec::from_json(&json).map_err(|error| TrialError::Spec(error.to_string()))?;
+    let roots = args.sysfs.as_deref().map_or_else(Roots::default, Roots::with_sysfs);
+    let live = Arc::new(Live::default());
+    let server = args.metrics.map(|address| {
+        let live = Arc::clone(&live);
+        MetricsServer::start(address, Arc::new(move || live.render()))
+    });
+    let _server = server
+        .transpose()
+        .map_err(|error| TrialError::Environment(format!("can't serve metrics: {error}")))?;
+    let paths = trial::Paths { data: args.data.clone(), record: args.out.clone() };
+    trial::run(&spec, Digest::of(&json), &paths, roots, &live)
+}
+
+fn options(question: &Path) -> anyhow::Result<()> {
+    let json = if question == Path::new("-") {
+        let mut json = Vec::new();
+        io::stdin().read_to_end(&mut json)?;
+        json
+    } else {
+        fs::read(question).with_context(|| question.display().to_string())?
+    };
+    let question: OptionsQuestion = serde_json::from_slice(&json).context("the question")?;
+    let scratch = std::env::temp_dir().join(format!("assay-bench-options-{}", std::process::id()));
+    let answer = engine::options_answer(&question, &scratch);
+    let removed = dataset::remove(&scratch);
+    println!("{}", serde_json::to_string(&answer?)?);
+    Ok(removed?)
+}
+
+/// A trial without its runner would go on measuring for nobody, on CPUs that the next trial needs.
+fn end_with_parent() {
+    let parent = nix::unistd::getppid();
+    thread::spawn(move || {
+        loop {
+            thread::sleep(Duration::from_millis(500));
+            if nix::unistd::getppid() != parent {
+                eprintln!("assay-bench: the process that started this trial is gone");
+                std::process::exit(Exit::EnvironmentRefused as i32);
+            }
+        }
+    });
+}
+
+/// The version of RocksDB that this program links, from the crate that carries its sources.
+fn rocksdb_version() -> String {
+    env!("ASSAY_ROCKSDB_VERSION").to_owned()
+}

@@ -1,0 +1,218 @@
+//! What RocksDB's counters say about the window.
+
+use std::{collections::BTreeMap, time::Duration};
+
+use assay_record::{FamilyFacts, LsmState, Series};
+use rocksdb::statistics::{Histogram, Ticker};
+
+use crate::{driver::Progress, engine::Engine};
+
+/// All tickers, and the sums of the histograms that no ticker has.
+#[derive(Clone, Debug, Default)]
+pub struct Counters {
+    tickers: BTreeMap<&'static str, u64>,
+    compaction_us: u64,
+}
+
+impl Counters {
+    pub fn read(engine: &Engine) -> Self {
+        Self {
+            tickers: Ticker::iter()
+                .map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker)))
+                .collect(),
+            compaction_us: engine.options.get_histogram_data(Histogram::CompactionTime).sum(),
+        }
+    }
+
+    /// What was counted between two readings.
+    pub fn since(&self, earlier: &Self) -> Self {
+        let tickers = self
+            .tickers
+            .iter()
+            .map(|(name, count)| {
+                (*name, count.saturating_sub(earlier.tickers.get(name).copied().unwrap_or_default()))
+            })
+            .collect();
+        Self { tickers, compaction_us: self.compaction_us.saturating_sub(earlier.compaction_us) }
+    }
+
+    pub fn get(&self, name: &str) -> u64 {
+        self.tickers.get(name).copied().unwrap_or_default()
+    }
+
+    pub fn compaction_seconds(&self) -> f64 {
+        self.compaction_us as f64 / 1e6
+    }
+
+    /// Those that moved.
+    pub fn moved(&self) -> BTreeMap<String, u64> {
+        self.tickers.iter().filter(|(_, count)| **count > 0).map(|(name, count)| ((*name).to_owned(), *count)).collect()
+    }
+}
+
+/// The shape of the tree now.
+pub fn lsm_state(engine: &Engine) -> LsmState {
+    let due = engine.max("rocksdb.compaction-pending").zip(engine.max("rocksdb.mem-table-flush-pending"));
+    let running = engine.max("rocksdb.num-running-compactions").zip(engine.max("rocksdb.num-running-flushes"));
+    LsmState {
+        pending_compaction_bytes: engine.sum("rocksdb.estimate-pending-compaction-bytes"),
+        l0_files: engine.max("rocksdb.num-files-at-level0"),
+        immutable_memtables: engine.sum("rocksdb.num-immutable-mem-table"),
+        running_compactions: running.map(|(compactions, _)| compactions),
+        running_flushes: running.map(|(_, flushes)| flushes),
+        live_sst_bytes: engine.sum("rocksdb.live-sst-files-size"),
+        live_data_bytes: engine.sum("rocksdb.estimate-live-data-size"),
+        base_level: engine.max("rocksdb.base-level"),
+        settled: due.zip(running).map(|(due, running)| due == (0, 0) && running == (0, 0)),
+    }
+}
+
+/// Times that writes were delayed or stopped, since the database was opened.
+pub fn stalls(engine: &Engine) -> Option<u64> {
+    let mut total = 0;
+    for family in engine.families() {
+        let text = engine.family_text(family, "rocksdb.cf-write-stall-stats")?;
+        total += text
+            .lines()
+            .filter_map(|line| line.split_once(':'))
+            .filter(|(name, _)| matches!(name.trim(), "total-delays" | "total-stops"))
+            .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
+            .sum::<u64>();
+    }
+    Some(total)
+}
+
+/// The facts of every family at the end of the window.
+pub fn family_facts(engine: &Engine, peaks: &BTreeMap<String, u64>) -> BTreeMap<String, FamilyFacts> {
+    engine
+        .families()
+        .iter()
+        .map(|family| {
+            let number = |property: &str| engine.family_property(family, property);
+            let files: Vec<u64> =
+                (0..64).map_while(|level| number(&format!("rocksdb.num-files-at-level{level}"))).collect();
+            let ratios = (0..files.len())
+                .filter_map(|level| {
+                    engine.family_text(family, &format!("rocksdb.compression-ratio-at-level{level}"))?.parse().ok()
+                })
+                .collect();
+            let facts = FamilyFacts {
+                files_by_level: files,
+                compression_ratio_by_level: ratios,
+                live_sst_bytes: number("rocksdb.live-sst-files-size").unwrap_or_default(),
+                estimated_keys: number("rocksdb.estimate-num-keys").unwrap_or_default(),
+                base_level: number("rocksdb.base-level"),
+                l0_files_peak: peaks.get(family).copied().unwrap_or_default(),
+            };
+            (family.clone(), facts)
+        })
+        .collect()
+}
+
+/// Samples over the window: a row a second, and peaks in between.
+#[derive(Debug, Default)]
+pub struct Sampler {
+    series: Series,
+    next: Duration,
+    next_peak: Duration,
+    previous: Counters,
+    previous_steps: u64,
+    previous_at: Duration,
+    /// Steps of the primary role by time, fine enough to tell the halves of a short window apart.
+    steps: Vec<(f64, u64)>,
+    pub memtable_peak: u64,
+    pub immutable_peak: u64,
+    pub l0_peaks: BTreeMap<String, u64>,
+}
+
+const ROW: Duration = Duration::from_secs(1);
+const PEAK: Duration = Duration::from_millis(200);
+
+impl Sampler {
+    pub fn open(&mut self, engine: &Engine, progress: &Progress) {
+        *self = Self {
+            previous: Counters::read(engine),
+            previous_steps: primary_steps(progress),
+            next: ROW,
+            ..Self::default()
+        };
+        self.look(engine);
+    }
+
+    /// Called often; samples when it is time.
+    pub fn tick(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
+        if window >= self.next_peak {
+            self.next_peak = window + PEAK;
+            self.look(engine);
+            self.steps.push((window.as_secs_f64(), primary_steps(progress)));
+        }
+        if window >= self.next {
+            self.next = window + ROW;
+            self.row(engine, progress, window);
+        }
+    }
+
+    fn look(&mut self, engine: &Engine) {
+        self.memtable_peak =
+            self.memtable_peak.max(engine.sum("rocksdb.cur-size-all-mem-tables").unwrap_or_default());
+        self.immutable_peak =
+            self.immutable_peak.max(engine.sum("rocksdb.num-immutable-mem-table").unwrap_or_default());
+        for family in engine.families() {
+            let files = engine.family_property(family, "rocksdb.num-files-at-level0").unwrap_or_default();
+            let peak = self.l0_peaks.entry(family.clone()).or_default();
+            *peak = files.max(*peak);
+        }
+    }
+
+    fn row(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
+        let counters = Counters::read(engine);
+        let steps = primary_steps(progress);
+        let seconds = (window - self.previous_at).as_secs_f64();
+        let moved = counters.since(&self.previous);
+        let rate = |name: &str| moved.get(name) as f64 / seconds;
+        let columns = [
+            ("steps_per_second", (steps - self.previous_steps) as f64 / seconds),
+            ("stall_fraction", rate("rocksdb.stall.micros") / 1e6),
+            ("flush_bytes_per_second", rate("rocksdb.flush.write.bytes")),
+            ("compaction_read_bytes_per_second", rate("rocksdb.compact.read.bytes")),
+            ("compaction_write_bytes_per_second", rate("rocksdb.compact.write.bytes")),
+            ("user_bytes_per_second", rate("rocksdb.bytes.written")),
+            ("wal_bytes_per_second", rate("rocksdb.wal.bytes")),
+            ("l0_files", engine.max("rocksdb.num-files-at-level0").unwrap_or_default() as f64),
+            (
+                "pending_compaction_bytes",
+                engine.sum("rocksdb.estimate-pending-compaction-bytes").unwrap_or_default() as f64,
+            ),
+            ("memtable_bytes", engine.sum("rocksdb.cur-size-all-mem-tables").unwrap_or_default() as f64),
+            ("live_sst_bytes", engine.sum("rocksdb.live-sst-files-size").unwrap_or_default() as f64),
+        ];
+        self.series.seconds.push(window.as_secs_f64());
+        for (name, value) in columns {
+            self.series.columns.entry(name.to_owned()).or_default().push(value);
+        }
+        (self.previous, self.previous_steps, self.previous_at) = (counters, steps, window);
+    }
+
+    /// Throughput of the window's second half against its first, in percent of the first.
+    pub fn drift_percent(&self) -> Option<f64> {
+        let ((start, first), (end, last)) = (self.steps.first()?, self.steps.last()?);
+        let middle = f64::midpoint(*start, *end);
+        let (at, half) = self.steps.iter().find(|(at, _)| *at >= middle)?;
+        // Fewer samples than this, and a single long step would decide.
+        const ENOUGH: usize = 6;
+        if self.steps.len() < ENOUGH || at <= start || end <= at {
+            return None;
+        }
+        let early = (half - first) as f64 / (at - start);
+        let late = (last - half) as f64 / (end - at);
+        (early > 0.0).then(|| 100.0 * (late / early - 1.0))
+    }
+
+    pub fn into_series(self) -> Series {
+        self.series
+    }
+}
+
+fn primary_steps(progress: &Progress) -> u64 {
+    progress.roles.first().map_or(0, crate::driver::RoleProgress::done)
+}

@@ -1,0 +1,176 @@
+//! The generic key-value workload: fill, overwrite, read, scan, delete, in any mix.
+//!
+//! A key's value never changes, so every value that is read can be checked, and reads of keys that are
+//! neither deleted nor missing from the dataset give the same answers at any interleaving.
+
+use assay_record::{Digest, KeyOrder, KeyValue, Mix, Preload, Role};
+use xxhash_rust::xxh3::xxh3_64_with_seed;
+
+use super::{
+    Action, Operation, Step, StepSource, Workload, below,
+    keys::{KeyChooser, MAX_KEY, Permutation, write_key},
+    mix,
+    values::ValuePool,
+};
+use crate::engine::Family;
+
+/// Keys that one loading step writes.
+const LOAD_BATCH: u64 = 1000;
+
+pub struct KeyValueWorkload {
+    spec: KeyValue,
+    seed: u64,
+    dataset_seed: u64,
+    values: ValuePool,
+    choosers: Vec<KeyChooser>,
+}
+
+impl KeyValueWorkload {
+    pub fn new(spec: KeyValue, seed: u64, dataset_seed: u64) -> Result<Self, String> {
+        if spec.roles.is_empty() || spec.keys == 0 || spec.families.is_empty() {
+            return Err("keyValue needs keys, families and roles".to_owned());
+        }
+        if !(8..=MAX_KEY).contains(&(spec.key_bytes as usize)) {
+            return Err(format!("keyValue.keyBytes is {}, it must be from 8 to {MAX_KEY}", spec.key_bytes));
+        }
+        let choosers = spec
+            .roles
+            .iter()
+            .map(|role| {
+                if role.mix.total() == 0 || role.batch == 0 || role.threads == 0 {
+                    return Err(format!("role {} has no operations", role.name));
+                }
+                chooser(role, spec.keys, dataset_seed)
+            })
+            .collect::<Result<_, _>>()?;
+        let values = ValuePool::new(spec.value_bytes, spec.compressed_percent, dataset_seed);
+        Ok(Self { spec, seed, dataset_seed, values, choosers })
+    }
+
+    fn family(&self, key: u64) -> u16 {
+        (key % self.spec.families.len() as u64) as u16
+    }
+
+    fn push(&self, step: &mut Step, place: u64, key: u64, action: impl FnOnce(&Self) -> Action) {
+        let mut buffer = [0; MAX_KEY];
+        let bytes = write_key(key, self.spec.key_bytes as usize, &mut buffer);
+        let action = action(self);
+        let (kind, size) = match action {
+            Action::Put { value } => (1, value.len()),
+            Action::Delete => (2, 0),
+            Action::Get { .. } => (3, 0),
+            Action::Scan { entries } => (4, u64::from(entries)),
+        };
+        let family = self.family(key);
+        step.parity.add(xxh3_64_with_seed(bytes, mix(&[place, kind, size, u64::from(family)])));
+        let key = step.bytes(bytes);
+        step.operations.push(Operation { family, key, action });
+    }
+}
+
+fn chooser(role: &Role, keys: u64, seed: u64) -> Result<KeyChooser, String> {
+    match role.key_order {
+        KeyOrder::Uniform => Ok(KeyChooser::Uniform { keys }),
+        KeyOrder::Sequential => Ok(KeyChooser::Sequential { keys }),
+        KeyOrder::Zipfian => {
+            let text = role.zipfian_exponent.as_deref().unwrap_or("0.99");
+            let exponent: f64 = text.parse().map_err(|_| format!("zipfianExponent {text} is no number"))?;
+            KeyChooser::zipfian(keys, exponent, seed)
+        }
+    }
+}
+
+impl Workload for KeyValueWorkload {
+    fn families(&self) -> Vec<Family> {
+        self.spec.families.iter().map(|name| Family { name: name.clone() }).collect()
+    }
+
+    fn load_steps(&self) -> u64 {
+        match self.spec.preload {
+            Preload::Empty => 0,
+            Preload::Shuffled | Preload::Sequential => self.spec.keys.div_ceil(LOAD_BATCH),
+        }
+    }
+
+    fn load(&self, step: u64, out: &mut Step) {
+        out.clear();
+        let permutation = Permutation::new(self.spec.keys, self.dataset_seed);
+        for index in step * LOAD_BATCH..((step + 1) * LOAD_BATCH).min(self.spec.keys) {
+            let key = if self.spec.preload == Preload::Shuffled { permutation.apply(index) } else { index };
+            // The place is the key: the content of a dataset does not depend on the order it was loaded in.
+            self.push(out, key, key, |this| Action::Put { value: this.values.value(key) });
+        }
+    }
+
+    fn content(&self) -> Digest {
+        let KeyValue { keys, key_bytes, value_bytes, compressed_percent, families, preload, roles: _ } = &self.spec;
+        let text = format!(
+            "keyValue 1 {keys} {key_bytes} {value_bytes:?} {compressed_percent} {families:?} {preload:?} {}",
+            self.dataset_seed
+        );
+        Digest::of(text.as_bytes())
+    }
+
+    fn source(&self, role: usize) -> Box<dyn StepSource + '_> {
+        let spec = &self.spec.roles[role];
+        Box::new(Source {
+            workload: self,
+            chooser: &self.choosers[role],
+            mix: spec.mix,
+            batch: spec.batch,
+            scan_length: spec.scan_length,
+            seed: mix(&[self.seed, role as u64]),
+        })
+    }
+
+    fn pool(&self) -> &[u8] {
+        self.values.bytes()
+    }
+
+    fn answers_are_deterministic(&self) -> bool {
+        let roles = &self.spec.roles;
+        let one_thread = roles.iter().map(|role| role.threads).sum::<u32>() <= 1;
+        let fixed_keys = self.spec.preload != Preload::Empty && roles.iter().all(|role| role.mix.delete == 0);
+        one_thread || fixed_keys
+    }
+}
+
+struct Source<'a> {
+    workload: &'a KeyValueWorkload,
+    chooser: &'a KeyChooser,
+    mix: Mix,
+    batch: u32,
+    scan_length: u32,
+    seed: u64,
+}
+
+impl StepSource for Source<'_> {
+    fn fill(&mut self, step: u64, out: &mut Step) {
+        out.clear();
+        for index in 0..u64::from(self.batch) {
+            let place = step * u64::from(self.batch) + index;
+            let key = self.chooser.choose(self.seed, place);
+            let mut ticket = below(mix(&[self.seed, place, 3]), u64::from(self.mix.total())) as u32;
+            let mut drawn = |weight: u32| {
+                let hit = ticket < weight;
+                ticket = ticket.wrapping_sub(weight);
+                hit
+            };
+            let workload = self.workload;
+            let tag = mix(&[self.seed, place]);
+            if drawn(self.mix.put) {
+                workload.push(out, tag, key, |this| Action::Put { value: this.values.value(key) });
+            } else if drawn(self.mix.get) {
+                workload.push(out, tag, key, |this| Action::Get { expected: this.values.value(key) });
+            } else if drawn(self.mix.get_missing) {
+                let missing = workload.spec.keys + key;
+                workload.push(out, tag, missing, |this| Action::Get { expected: this.values.value(missing) });
+            } else if drawn(self.mix.delete) {
+                workload.push(out, tag, key, |_| Action::Delete);
+            } else {
+                let entries = self.scan_length;
+                workload.push(out, tag, key, |_| Action::Scan { entries });
+            }
+        }
+    }
+}

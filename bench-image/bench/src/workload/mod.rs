@@ -1,0 +1,131 @@
+//! Workloads: what a scenario makes RocksDB do.
+//!
+//! A workload is a pure function from a step's number to its operations, so that any number of threads makes
+//! the same work and every config gets the same. The driver executes; a workload never sees the database.
+
+mod key_value;
+mod keys;
+mod values;
+
+use assay_record::{Digest, ParityHash, Workload as WorkloadSpec};
+
+pub use key_value::KeyValueWorkload;
+
+use crate::engine::Family;
+
+/// The content and the steps of one scenario.
+pub trait Workload: Sync {
+    /// The column families it uses, in the order in which operations number them.
+    fn families(&self) -> Vec<Family>;
+
+    /// Steps that fill an empty database, executed in order; none means the trial starts empty.
+    fn load_steps(&self) -> u64;
+
+    /// The operations of one loading step.
+    fn load(&self, step: u64, out: &mut Step);
+
+    /// What tells datasets apart: the digest of everything that decides their logical content.
+    fn content(&self) -> Digest;
+
+    /// A source of the steps of one role. Each thread has its own, so a source may keep state, such as a layer
+    /// that delays writes; it is asked for its thread's steps in ascending order.
+    fn source(&self, role: usize) -> Box<dyn StepSource + '_>;
+
+    /// Bytes that operations refer to as [`Bytes::Pool`].
+    fn pool(&self) -> &[u8];
+
+    /// Whether what reads return follows from the steps alone, however threads interleave.
+    fn answers_are_deterministic(&self) -> bool;
+}
+
+/// Makes the steps of one role for one thread.
+pub trait StepSource: Send {
+    fn fill(&mut self, step: u64, out: &mut Step);
+}
+
+/// One step: one operation, or a batch. Reused, so that making a step allocates nothing.
+#[derive(Debug, Default)]
+pub struct Step {
+    pub operations: Vec<Operation>,
+    pub arena: Vec<u8>,
+    /// Sum over the operations of what they are, for the workload hash.
+    pub parity: ParityHash,
+}
+
+impl Step {
+    pub fn clear(&mut self) {
+        self.operations.clear();
+        self.arena.clear();
+        self.parity = ParityHash::default();
+    }
+
+    /// Puts bytes into the arena.
+    pub fn bytes(&mut self, bytes: &[u8]) -> Bytes {
+        let start = self.arena.len() as u32;
+        self.arena.extend_from_slice(bytes);
+        Bytes::Arena { start, length: bytes.len() as u32 }
+    }
+
+    pub fn resolve<'a>(&'a self, bytes: Bytes, pool: &'a [u8]) -> &'a [u8] {
+        match bytes {
+            Bytes::Arena { start, length } => &self.arena[start as usize..(start + length) as usize],
+            Bytes::Pool { start, length } => &pool[start as usize..(start + length) as usize],
+        }
+    }
+}
+
+/// Where the bytes of a key or value lie.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Bytes {
+    Arena { start: u32, length: u32 },
+    Pool { start: u32, length: u32 },
+}
+
+impl Bytes {
+    pub fn len(self) -> u64 {
+        match self {
+            Self::Arena { length, .. } | Self::Pool { length, .. } => u64::from(length),
+        }
+    }
+}
+
+/// One operation on one column family.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Operation {
+    pub family: u16,
+    pub key: Bytes,
+    pub action: Action,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Action {
+    Put { value: Bytes },
+    Delete,
+    /// Reads a key; a value that is found must be this one.
+    Get { expected: Bytes },
+    /// Seeks to the key and reads this many entries.
+    Scan { entries: u32 },
+}
+
+/// The workload that a spec asks for.
+pub fn build(spec: &WorkloadSpec, seed: u64, dataset_seed: u64) -> Result<Box<dyn Workload>, String> {
+    match spec {
+        WorkloadSpec::KeyValue(spec) => Ok(Box::new(KeyValueWorkload::new(spec.clone(), seed, dataset_seed)?)),
+    }
+}
+
+/// Mixes numbers into one well-spread hash: the same on every machine and in every version.
+pub fn mix(words: &[u64]) -> u64 {
+    words.iter().fold(0x243f_6a88_85a3_08d3, |state, word| {
+        // The finaliser of SplitMix64 over a running sum.
+        let mut z = state.wrapping_add(*word).wrapping_add(0x9e37_79b9_7f4a_7c15);
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    })
+}
+
+/// A number below `bound` from a hash, without the bias of a remainder.
+pub fn below(hash: u64, bound: u64) -> u64 {
+    ((u128::from(hash) * u128::from(bound)) >> 64) as u64
+}

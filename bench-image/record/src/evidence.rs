@@ -1,0 +1,230 @@
+//! What a trial saw of its own conditions. `None` (null) always means unknown, and unknown is never clean.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::Digest;
+
+/// How the trial was measured. The bench only observes; gates judge.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Evidence {
+    pub build: Build,
+    pub host: Host,
+    pub placement: Placement,
+    pub storage: Storage,
+    pub disturbance: Disturbance,
+    pub attestation: Attestation,
+    /// The tree when the window opened: debt carried in.
+    pub lsm_before: LsmState,
+    /// The tree when the window closed: debt left behind.
+    pub lsm_after: LsmState,
+    /// Of the column families whose options were declared, or of all where none were.
+    pub engagement: Engagement,
+    /// Where the threads of each role spent the window.
+    pub role_time: BTreeMap<String, RoleTime>,
+    /// Throughput of the second half of the window against the first, in percent of the first.
+    pub drift_percent: Option<f64>,
+}
+
+/// The program that measured.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Build {
+    pub bench_version: String,
+    /// Digest of the running executable.
+    pub binary: Option<Digest>,
+    pub rocksdb_version: String,
+    /// How RocksDB was compiled: compiler, flags, codecs.
+    pub rocksdb_build: String,
+    pub allocator: String,
+    /// Optimisation level of the bench's own code.
+    pub profile: String,
+}
+
+/// The machine.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Host {
+    pub hostname: Option<String>,
+    pub kernel: Option<String>,
+    pub boot_id: Option<String>,
+    pub cpu_model: Option<String>,
+    pub cpu_flags: Option<Digest>,
+    pub online_cpus: Option<u32>,
+    pub memory_bytes: Option<u64>,
+    pub governor: Option<String>,
+    pub transparent_hugepage: Option<String>,
+}
+
+/// Which CPUs the trial ran on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placement {
+    /// CPUs that the spec asked for.
+    pub requested_cpus: u32,
+    /// The process's affinity when the window opened and closed, as a CPU list such as `0-1,4`.
+    pub affinity_before: Option<String>,
+    pub affinity_after: Option<String>,
+    pub affinity_cpus: Option<u32>,
+    /// The CPUs that the cgroup allows.
+    pub cpuset: Option<String>,
+    /// The cgroup's CFS quota in CPUs; 0 is no quota.
+    pub quota_cpus: Option<f64>,
+    /// All hyper-threads of the used cores belong to the trial.
+    pub whole_cores: Option<bool>,
+}
+
+/// The device behind the data directory.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Storage {
+    pub filesystem: Option<String>,
+    pub mount_options: Option<String>,
+    /// Kernel name of the whole disk, such as nvme0n1.
+    pub device: Option<String>,
+    pub model: Option<String>,
+    pub rotational: Option<bool>,
+    /// Such as pcie for local NVMe, tcp or rdma for NVMe over fabrics, virtio for a virtual disk.
+    pub transport: Option<String>,
+    pub total_bytes: Option<u64>,
+    pub free_bytes_before: Option<u64>,
+    pub free_bytes_after: Option<u64>,
+    /// Bytes written to the device within the window by others than this process.
+    pub foreign_write_bytes: Option<u64>,
+    /// Set when a test replaced the sysfs root. Such a record is invalid outside tests.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replaced_sysfs: Option<String>,
+}
+
+/// What disturbed the measured window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Disturbance {
+    /// CFS periods in which the cgroup was throttled.
+    pub throttled_periods: Option<u64>,
+    pub throttled_seconds: Option<f64>,
+    /// Time that the hypervisor took from our CPUs, in percent of the window.
+    pub steal_percent: Option<f64>,
+    /// Time that others ran on our CPUs, in percent of the window times our CPUs.
+    pub foreign_cpu_percent: Option<f64>,
+    /// Resolution of the foreign time: what the clock ticks behind it can hide.
+    pub foreign_cpu_resolution_percent: Option<f64>,
+    /// Pressure stall information, in percent of the window.
+    pub cpu_pressure_some_percent: Option<f64>,
+    pub memory_pressure_full_percent: Option<f64>,
+    pub io_pressure_full_percent: Option<f64>,
+    /// Involuntary context switches of the role threads.
+    pub involuntary_switches: Option<u64>,
+    pub major_faults: Option<u64>,
+    /// Difference between the wall clock and the monotonic clock over the window.
+    pub clock_step_seconds: Option<f64>,
+}
+
+/// What became of the options: RocksDB's OPTIONS file, read back.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Attestation {
+    /// Digest of the options that the baseline has on an empty database: equal in every trial of an experiment.
+    pub baseline_options: Option<Digest>,
+    /// Digest of the options that this config has on an empty database.
+    pub config_options: Option<Digest>,
+    /// Digest of the options that the measured database had.
+    pub effective_options: Option<Digest>,
+    /// Every option that differs from the baseline, that was declared, or that isn't what was asked for.
+    pub facts: Vec<OptionFact>,
+    /// Every option of the measured database by section, as in its OPTIONS file. Full record only.
+    #[serde(skip_serializing_if = "BTreeMap::is_empty")]
+    pub options: BTreeMap<String, BTreeMap<String, String>>,
+}
+
+/// One option in one place.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct OptionFact {
+    /// `db` or the column family.
+    pub scope: String,
+    pub option: String,
+    pub status: OptionStatus,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub declared: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub effective: Option<String>,
+}
+
+/// How an option came to its value.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum OptionStatus {
+    /// Declared, and the engine has it.
+    Applied,
+    /// Declared, and equal to what the baseline has anyway, or accepted by RocksDB without any trace.
+    Inert,
+    /// Declared, but RocksDB has another value: it corrected the request.
+    Sanitised,
+    /// Not declared: RocksDB derived it from a declared option.
+    Implied,
+    /// Declared and not part of the OPTIONS file; seen by other means.
+    AppliedNotSerialised,
+    /// The measured database differs from what the same options give on an empty one.
+    Undeclared,
+}
+
+/// The shape of the tree at one moment.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct LsmState {
+    pub pending_compaction_bytes: Option<u64>,
+    /// Largest number of L0 files of any family.
+    pub l0_files: Option<u64>,
+    pub immutable_memtables: Option<u64>,
+    pub running_compactions: Option<u64>,
+    pub running_flushes: Option<u64>,
+    pub live_sst_bytes: Option<u64>,
+    pub live_data_bytes: Option<u64>,
+    /// Lowest non-empty level below L0 that compaction writes to, largest over families.
+    pub base_level: Option<u64>,
+    /// Nothing was flushing, compacting or waiting for it.
+    pub settled: Option<bool>,
+}
+
+/// Counters that show whether an option had a way to act.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Engagement {
+    pub flushes: Option<u64>,
+    pub compactions: Option<u64>,
+    pub l0_files_peak: Option<u64>,
+    pub immutable_memtables_peak: Option<u64>,
+    pub memtable_bytes_peak: Option<u64>,
+    pub wal_bytes: Option<u64>,
+    pub stalls: Option<u64>,
+    pub user_bytes_written: Option<u64>,
+    pub block_cache_misses: Option<u64>,
+    pub block_cache_hits: Option<u64>,
+    pub bloom_useful: Option<u64>,
+    /// Bytes that flush and compaction wrote in a compressed format, by output level; the last entry also
+    /// holds deeper levels.
+    pub bytes_compressed_by_level: Option<Vec<u64>>,
+    pub bytes_decompressed: Option<u64>,
+}
+
+/// Where the threads of one role spent their time. Seconds are summed over the role's threads.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RoleTime {
+    pub threads: u32,
+    pub wall_seconds: f64,
+    /// Inside RocksDB calls, waits included.
+    pub db_seconds: f64,
+    /// Making operations and values.
+    pub generator_seconds: f64,
+    /// Waiting for the intended start of a paced step.
+    pub idle_seconds: f64,
+    /// Runnable, but waiting for a CPU.
+    pub run_queue_seconds: Option<f64>,
+    pub cpu_seconds: Option<f64>,
+}

@@ -1,0 +1,20 @@
+/// The exit codes of `assay-bench run`: who is to blame, and whether to try again.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Exit {
+    /// A record of a completed trial exists.
+    Completed = 0,
+    /// The spec is refused; trying again gives the same answer.
+    SpecRefused = 2,
+    /// The environment is at fault and the workload had not started; worth another try.
+    EnvironmentRefused = 3,
+    /// The workload failed under this config. A record of the failure exists.
+    ConfigFailed = 4,
+}
+
+impl Exit {
+    pub fn from_code(code: i32) -> Option<Self> {
+        [Self::Completed, Self::SpecRefused, Self::EnvironmentRefused, Self::ConfigFailed]
+            .into_iter()
+            .find(|exit| *exit as i32 == code)
+    }
+}

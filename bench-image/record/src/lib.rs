@@ -1,0 +1,32 @@
+//! The trial protocol: a [`TrialSpec`] goes into `assay-bench`, a [`TrialRecord`] comes out.
+//!
+//! Everything that a gate or the statistics consume is in the record's [`Summary`], which fits into a
+//! container's termination message by construction. Types only: no I/O, no clock.
+
+mod digest;
+mod evidence;
+mod exit;
+mod metric;
+mod options;
+mod record;
+mod spec;
+mod summary;
+mod workload;
+
+pub use digest::{Digest, ParityHash};
+pub use evidence::{
+    Attestation, Build, Disturbance, Engagement, Evidence, Host, LsmState, OptionFact, OptionStatus, Placement,
+    RoleTime, Storage,
+};
+pub use exit::Exit;
+pub use metric::{Direction, METRICS, MetricInfo, Scale, metric};
+pub use options::{OptionNote, OptionProblem, OptionsAnswer, OptionsQuestion};
+pub use record::{
+    DatasetFacts, FailureKind, FamilyFacts, Latency, Outcome, RoleCounts, Series, TrialRecord, Work,
+};
+pub use spec::{
+    BlockCache, DatasetSpec, EngineConfig, FamilyOptions, PageCache, TrialId, TrialSpec, VERSION, VersionError, WriteOptions,
+    glob_matches,
+};
+pub use summary::{FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
+pub use workload::{KeyOrder, KeyValue, Mix, Preload, Role, ValueBytes, Workload};

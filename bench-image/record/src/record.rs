@@ -1,0 +1,147 @@
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::spec::parse_versioned;
+use crate::{Digest, Evidence, TrialSpec, VersionError};
+
+/// Measurements and evidence of one trial. Immutable once written.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TrialRecord {
+    /// Version of the trial protocol.
+    pub version: u32,
+    /// The spec that this record answers.
+    pub spec: TrialSpec,
+    /// Digest of the spec as it was read.
+    pub spec_digest: Digest,
+    pub outcome: Outcome,
+    /// Wall clock at the start of the process, in milliseconds since the epoch.
+    pub started_unix_ms: u64,
+    pub finished_unix_ms: u64,
+    /// When the measured window opened and how long it lasted.
+    pub window_started_unix_ms: u64,
+    pub window_seconds: f64,
+    /// By metric name; what could not be measured is absent.
+    pub metrics: BTreeMap<String, f64>,
+    pub work: Work,
+    pub dataset: DatasetFacts,
+    pub evidence: Evidence,
+    /// By role.
+    pub latency: BTreeMap<String, Latency>,
+    /// By column family.
+    pub families: BTreeMap<String, FamilyFacts>,
+    /// RocksDB's tickers that moved within the window.
+    pub tickers: BTreeMap<String, u64>,
+    /// One sample a second within the window.
+    pub series: Series,
+}
+
+impl TrialRecord {
+    /// Reads a record, refusing versions it does not know.
+    pub fn from_json(json: &[u8]) -> Result<Self, VersionError> {
+        parse_versioned(json)
+    }
+}
+
+/// How the trial ended.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub enum Outcome {
+    Completed,
+    /// The workload failed under this config: a fact about the config.
+    Failed { kind: FailureKind, message: String },
+}
+
+/// What the config did to the trial.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum FailureKind {
+    OutOfMemory,
+    Corruption,
+    Deadline,
+    DiskQuota,
+    EngineError,
+}
+
+/// Proof of the work done, equal for every trial of a block.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Work {
+    /// Commutative digest over every operation of window and warm-up.
+    pub hash: Digest,
+    /// By role.
+    pub counts: BTreeMap<String, RoleCounts>,
+    /// Bytes of keys and values that the workload wrote.
+    pub user_bytes: u64,
+    /// Commutative digest over what reads returned; absent where threads race for the same keys, so that
+    /// answers depend on timing.
+    pub answers: Option<Digest>,
+    /// Values that were not what the workload had written.
+    pub wrong_answers: u64,
+    /// Operations of a policy, apart from the workload's own.
+    pub policy_operations: u64,
+}
+
+/// Operations of one role within the window.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct RoleCounts {
+    pub steps: u64,
+    pub puts: u64,
+    pub gets: u64,
+    pub gets_found: u64,
+    pub deletes: u64,
+    pub scans: u64,
+    pub scanned_entries: u64,
+    pub bytes_written: u64,
+    pub bytes_read: u64,
+}
+
+/// The database that the trial started from.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DatasetFacts {
+    /// Digest of the logical content: equal for all formats of a scenario.
+    pub content: Digest,
+    /// Digest of the options it was written with.
+    pub format: Digest,
+    pub entries: u64,
+    pub sst_bytes: u64,
+    pub files_by_level: Vec<u64>,
+}
+
+/// The distribution of step latency of one role.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Latency {
+    pub count: u64,
+    /// Steps beyond the histogram's range; their latency is counted as its largest value.
+    pub saturated: u64,
+    /// Latency counts from the intended start of a paced step.
+    pub from_intended_start: bool,
+    /// HdrHistogram V2 log encoding of nanoseconds, in base64.
+    pub histogram: String,
+}
+
+/// Facts of one column family at the end of the window.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct FamilyFacts {
+    pub files_by_level: Vec<u64>,
+    /// Raw size over compressed size by level, as RocksDB reports it; below 0 where a level is empty.
+    pub compression_ratio_by_level: Vec<f64>,
+    pub live_sst_bytes: u64,
+    pub estimated_keys: u64,
+    pub base_level: Option<u64>,
+    pub l0_files_peak: u64,
+}
+
+/// Samples over the window, column by column.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Series {
+    /// Seconds since the window opened.
+    pub seconds: Vec<f64>,
+    pub columns: BTreeMap<String, Vec<f64>>,
+}

@@ -1,0 +1,245 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// What a scenario makes RocksDB do. Exactly one workload is set.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "[has(self.keyValue)].exists_one(set, set)", "message": "set exactly one workload: keyValue"},
+]))]
+pub enum Workload {
+    /// The generic key-value workload.
+    KeyValue(KeyValue),
+}
+
+impl Workload {
+    pub fn roles(&self) -> &[Role] {
+        match self {
+            Self::KeyValue(workload) => &workload.roles,
+        }
+    }
+
+    /// The field that is set.
+    pub fn name(&self) -> &'static str {
+        match self {
+            Self::KeyValue(_) => "keyValue",
+        }
+    }
+
+    /// The column families that it opens.
+    pub fn families(&self) -> &[String] {
+        match self {
+            Self::KeyValue(workload) => &workload.families,
+        }
+    }
+
+    /// Behaviour that a config may change, by key.
+    pub fn policy_keys(&self) -> &'static [&'static str] {
+        match self {
+            Self::KeyValue(_) => &[],
+        }
+    }
+
+    /// The role whose steps are the trial's throughput and step latency: the first.
+    pub fn primary_role(&self) -> Option<&Role> {
+        self.roles().first()
+    }
+}
+
+/// Generic key-value operations over a preloaded set of keys.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct KeyValue {
+    /// Number of distinct keys that operations choose from.
+    #[schemars(range(min = 1, max = 100_000_000_000_i64))]
+    pub keys: u64,
+    /// Length of every key in bytes.
+    #[serde(default = "default_key_bytes")]
+    #[schemars(range(min = 8, max = 1024))]
+    pub key_bytes: u32,
+    /// Length of the values: one fixed size, or a distribution over the keys.
+    pub value_bytes: ValueBytes,
+    /// Size that a general-purpose codec reaches on a block of these values, in percent of the raw size:
+    /// 100 is incompressible, 50 compresses to half.
+    #[serde(default = "default_compressed_percent")]
+    #[schemars(range(min = 1, max = 100))]
+    pub compressed_percent: u32,
+    /// Column families that the keys are spread over.
+    #[serde(default = "default_families")]
+    #[schemars(
+        length(min = 1, max = 32),
+        inner(length(min = 1, max = 63)),
+        extend("x-kubernetes-list-type" = "set")
+    )]
+    pub families: Vec<String>,
+    /// What the dataset holds before a trial starts.
+    #[serde(default)]
+    pub preload: Preload,
+    /// Groups of threads that run at the same time. The first is the primary role: throughput and step
+    /// latency are its own.
+    #[schemars(
+        length(min = 1, max = 8),
+        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+    )]
+    pub roles: Vec<Role>,
+}
+
+fn default_key_bytes() -> u32 {
+    20
+}
+
+fn default_compressed_percent() -> u32 {
+    50
+}
+
+fn default_families() -> Vec<String> {
+    vec!["default".to_owned()]
+}
+
+/// The length of values. A key keeps its length for the whole experiment.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "[has(self.fixed), has(self.uniform)].exists_one(set, set)", "message": "set exactly one of fixed and uniform"},
+]))]
+pub enum ValueBytes {
+    /// Every value has this length.
+    Fixed(#[schemars(range(min = 0, max = 16_777_216))] u32),
+    /// Lengths spread evenly between two bounds, both included.
+    Uniform {
+        /// Length of the shortest values.
+        #[schemars(range(min = 0, max = 16_777_216))]
+        min: u32,
+        /// Length of the longest values.
+        #[schemars(range(min = 0, max = 16_777_216))]
+        max: u32,
+    },
+}
+
+impl ValueBytes {
+    pub fn mean(self) -> f64 {
+        match self {
+            Self::Fixed(bytes) => f64::from(bytes),
+            Self::Uniform { min, max } => f64::midpoint(f64::from(min), f64::from(max)),
+        }
+    }
+
+    pub fn max(self) -> u32 {
+        match self {
+            Self::Fixed(bytes) => bytes,
+            Self::Uniform { max, .. } => max,
+        }
+    }
+}
+
+/// How the dataset is filled before a trial.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Preload {
+    /// Every key once, in shuffled order, so that the tree has the shape of a lived-in database.
+    #[default]
+    Shuffled,
+    /// Every key once, in key order.
+    Sequential,
+    /// Nothing: the trial starts on an empty database.
+    Empty,
+}
+
+/// A group of threads with one mix of operations and a fixed number of steps.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {"rule": "!has(self.zipfianExponent) || self.keyOrder == 'Zipfian'", "message": "zipfianExponent needs keyOrder: Zipfian"},
+]))]
+pub struct Role {
+    /// Name in records and metrics, such as writer or reader.
+    #[schemars(length(min = 1, max = 16), regex(pattern = "^[a-z]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// Number of threads that share the steps.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 256))]
+    pub threads: u32,
+    /// Measured steps, over all threads. A step is one operation, or one batch of writes.
+    #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
+    pub steps: u64,
+    /// Steps before the measured window, over all threads.
+    #[serde(default)]
+    #[schemars(range(min = 0, max = 1_000_000_000_000_i64))]
+    pub warmup_steps: u64,
+    /// Open loop: steps start at this rate, over all threads, and latency counts from the intended start.
+    /// Without it the loop is closed: the next step starts when the last one is done.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 1, max = 100_000_000))]
+    pub steps_per_second: Option<u64>,
+    /// Share of each kind of operation.
+    pub mix: Mix,
+    /// Writes that go into one `WriteBatch`. A step of reads has this many reads.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 100_000))]
+    pub batch: u32,
+    /// Entries that one scan returns.
+    #[serde(default = "default_scan_length")]
+    #[schemars(range(min = 1, max = 1_000_000))]
+    pub scan_length: u32,
+    /// Which keys the steps touch.
+    #[serde(default)]
+    pub key_order: KeyOrder,
+    /// Exponent of the Zipf distribution as a decimal, with the key order Zipfian; 0.99 where it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 8), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
+    pub zipfian_exponent: Option<String>,
+}
+
+fn one() -> u32 {
+    1
+}
+
+fn default_scan_length() -> u32 {
+    100
+}
+
+/// Integer weights of the operations of a role; at least one is above 0.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Mix {
+    /// Writes a key of the key space, whether it exists or not.
+    #[schemars(range(min = 0, max = 1000))]
+    pub put: u32,
+    /// Reads a key of the key space.
+    #[schemars(range(min = 0, max = 1000))]
+    pub get: u32,
+    /// Reads a key that was never written.
+    #[schemars(range(min = 0, max = 1000))]
+    pub get_missing: u32,
+    /// Deletes a key of the key space.
+    #[schemars(range(min = 0, max = 1000))]
+    pub delete: u32,
+    /// Seeks to a key and reads the entries that follow.
+    #[schemars(range(min = 0, max = 1000))]
+    pub scan: u32,
+}
+
+impl Mix {
+    pub fn total(self) -> u32 {
+        self.put + self.get + self.get_missing + self.delete + self.scan
+    }
+
+    pub fn writes(self) -> bool {
+        self.put + self.delete > 0
+    }
+
+    pub fn reads(self) -> bool {
+        self.get + self.get_missing + self.scan > 0
+    }
+}
+
+/// The order in which steps touch keys.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum KeyOrder {
+    /// Every key equally likely.
+    #[default]
+    Uniform,
+    /// Keys in order, starting again at the end.
+    Sequential,
+    /// Few keys are hot. Hot keys are spread over the key space.
+    Zipfian,
+}

@@ -1,0 +1,300 @@
+use std::collections::BTreeMap;
+
+use assay_record::{PageCache, Workload};
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use kube::CustomResource;
+use kube::core::Rule;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// An experiment finds out whether changes of RocksDB's configuration really help. Every config runs on every
+/// scenario in randomised blocks together with the baseline, and each config gets a verdict.
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "assay.rocks",
+    version = "v1alpha1",
+    kind = "TuningExperiment",
+    plural = "tuningexperiments",
+    shortname = "tune",
+    namespaced,
+    derive = "PartialEq",
+    doc = "An experiment finds out whether changes of RocksDB's configuration really help.",
+    validation = Rule::new("self.metadata.name.size() <= 63")
+        .message("metadata.name must have at most 63 characters, because it becomes a label of pods")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.configs.exists(c, c.name == self.baseline)",
+        "message": "baseline must name one of the configs",
+        "fieldPath": ".baseline",
+    },
+    {
+        "rule": "!has(self.guardrails) || self.guardrails.all(g, !self.objectives.exists(o, o.metric == g.metric))",
+        "message": "a metric is either an objective or a guardrail",
+        "fieldPath": ".guardrails",
+    },
+    {
+        "rule": "self == oldSelf",
+        "message": "spec is immutable: another margin, objective or config is another experiment",
+    },
+]))]
+pub struct TuningExperimentSpec {
+    /// Seed of the order of trials and of the workloads. The same file with the same seed gives the same plan.
+    #[serde(default)]
+    // 2^53 - 1: exact in every reader of JSON.
+    #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
+    pub seed: u64,
+    /// Name of the config that the others are compared with.
+    #[schemars(length(min = 1, max = 63))]
+    pub baseline: String,
+    /// The baseline and the changes to it. Every other config starts from the baseline's options, so it names
+    /// only what it changes.
+    #[schemars(length(min = 2, max = 65), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub configs: Vec<Config>,
+    /// The workloads that every config runs on.
+    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub scenarios: Vec<Scenario>,
+    /// Number of blocks of every scenario. In each block every config runs once, next to the baseline.
+    #[schemars(range(min = 1, max = 1000))]
+    pub repetitions: u32,
+    /// The metrics that have to improve. One is enough for a Win, where none gets worse.
+    #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    pub objectives: Vec<JudgedMetric>,
+    /// The metrics that must be proven not to get worse by more than their margin.
+    #[serde(default)]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    pub guardrails: Vec<JudgedMetric>,
+    /// Keep adds the guardrail drained_throughput, so that putting compaction off is no win. It is left out
+    /// where a scenario is paced, since a paced scenario has no throughput of its own.
+    #[serde(default)]
+    pub default_guardrails: DefaultGuardrails,
+    /// What a trial needs of the machine that it runs on.
+    #[serde(default)]
+    pub placement: Placement,
+    /// A block that takes longer than this is not repaired by reruns of its trials, but redone.
+    #[serde(default = "default_block_duration")]
+    #[schemars(range(min = 60, max = 604_800))]
+    pub max_block_duration_seconds: u32,
+}
+
+fn default_block_duration() -> u32 {
+    4 * 3600
+}
+
+/// Whether the default guardrails apply.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum DefaultGuardrails {
+    #[default]
+    Keep,
+    Remove,
+}
+
+/// A configuration of RocksDB.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Config {
+    /// Name in plans, records and verdicts.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// Options of the whole database, by RocksDB's own names and in its own value syntax.
+    #[serde(default)]
+    #[schemars(extend("maxProperties" = 128))]
+    pub db_options: BTreeMap<String, OptionValue>,
+    /// Options of column families, by RocksDB's own names and in its own value syntax. Where two entries match
+    /// a family, the later one wins.
+    #[serde(default)]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
+    pub column_families: Vec<FamilyOptionsSpec>,
+    /// The cache of uncompressed blocks. RocksDB's default, 32 MiB for each column family, where it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_cache: Option<BlockCacheSpec>,
+    /// How writes are made, by RocksDB's names.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub write_options: Option<WriteOptionsSpec>,
+    /// Behaviour of the workload that is part of the change, by the keys that the workload declares.
+    #[serde(default)]
+    #[schemars(schema_with = "policy_schema")]
+    pub policy: BTreeMap<String, String>,
+    /// Image of the bench that this config runs: a declared difference in code. All other configs run the
+    /// bench of the installation. Locally, `assay run --bench NAME=PATH` says which program plays it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 512))]
+    pub image: Option<String>,
+}
+
+fn policy_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": {"type": "string", "maxLength": 256},
+    })
+}
+
+/// The value of an option: an integer, or a string in RocksDB's syntax.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(untagged)]
+pub enum OptionValue {
+    Integer(i64),
+    Text(String),
+}
+
+impl OptionValue {
+    pub fn to_rocksdb(&self) -> String {
+        match self {
+            Self::Integer(value) => value.to_string(),
+            Self::Text(value) => value.clone(),
+        }
+    }
+}
+
+impl JsonSchema for OptionValue {
+    fn schema_name() -> std::borrow::Cow<'static, str> {
+        "OptionValue".into()
+    }
+
+    fn json_schema(_: &mut SchemaGenerator) -> Schema {
+        json_schema!({
+            "x-kubernetes-int-or-string": true,
+            "maxLength": 4096,
+        })
+    }
+}
+
+/// Options for the column families that a name or glob matches.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FamilyOptionsSpec {
+    /// Names of column families, or globs such as `*_trie_nodes`. A glob that matches nothing is an error.
+    #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
+    pub r#match: Vec<String>,
+    /// Options by RocksDB's own names and in its own value syntax.
+    #[schemars(extend("minProperties" = 1, "maxProperties" = 128))]
+    pub options: BTreeMap<String, OptionValue>,
+}
+
+/// The cache of uncompressed blocks.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BlockCacheSpec {
+    /// Capacity as a quantity, such as 512Mi, or a number of bytes.
+    #[schemars(schema_with = "quantity_schema")]
+    pub size: Quantity,
+    /// Shared is one cache of this size for all column families, Private is one for each.
+    #[serde(default)]
+    pub sharing: CacheSharing,
+}
+
+/// The pattern and the bound that Kubernetes' own schema of a quantity lacks.
+fn quantity_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 32,
+        "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?[0-9]+)?$",
+    })
+}
+
+/// Who uses a block cache.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CacheSharing {
+    #[default]
+    Shared,
+    Private,
+}
+
+/// RocksDB's WriteOptions.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteOptionsSpec {
+    /// Every write waits until the write-ahead log is on the device.
+    #[serde(default)]
+    pub sync: bool,
+    /// Writes skip the write-ahead log.
+    #[serde(default, rename = "disableWAL")]
+    pub disable_wal: bool,
+}
+
+/// A workload with fixed size, seed and pacing.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    /// Name in plans, records and verdicts.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub name: String,
+    /// What RocksDB is made to do. Exactly one workload is set.
+    pub workload: Workload,
+    /// What the page cache of the operating system holds when measuring starts.
+    #[serde(default)]
+    pub page_cache: PageCache,
+    /// Where the data come from that a trial starts with.
+    #[serde(default)]
+    pub dataset: DatasetSource,
+    /// A trial that takes longer has failed under its config.
+    #[serde(default = "default_deadline")]
+    #[schemars(range(min = 1, max = 604_800))]
+    pub deadline_seconds: u32,
+}
+
+fn default_deadline() -> u32 {
+    3600
+}
+
+/// Where the data come from that a trial starts with.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DatasetSource {
+    /// Name of the config whose format all trials find, which makes this a migration experiment: existing data
+    /// of one format, opened under another. Without it every config finds data in its own format.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63))]
+    pub from: Option<String>,
+}
+
+/// A metric with the margin that matters.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JudgedMetric {
+    /// Name of the metric, such as throughput or step_latency_p99.
+    #[schemars(length(min = 1, max = 63))]
+    pub metric: String,
+    /// The smallest difference that matters, such as 2%: on stall_fraction in points of the window, else in
+    /// percent of the baseline. Each metric has a default.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
+    pub margin: Option<String>,
+}
+
+/// What a trial needs of the machine that it runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placement {
+    /// Number of CPUs that every trial is pinned to.
+    #[serde(default = "one_cpu")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub cpus: u32,
+    /// Trials are valid only on a local NVMe device.
+    #[serde(default)]
+    pub require_nvme: bool,
+    /// Require makes a trial invalid that can't prove that its CPUs were its own. Prefer accepts it and marks
+    /// the verdict NotIsolated.
+    #[serde(default)]
+    pub require_exclusive_cpus: Requirement,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self { cpus: one_cpu(), require_nvme: false, require_exclusive_cpus: Requirement::Prefer }
+    }
+}
+
+fn one_cpu() -> u32 {
+    1
+}
+
+/// How much a condition matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Requirement {
+    #[default]
+    Prefer,
+    Require,
+}

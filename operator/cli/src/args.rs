@@ -1,0 +1,54 @@
+//! The command line.
+
+use std::path::PathBuf;
+
+use clap::{Args, Parser, Subcommand, ValueEnum};
+
+use crate::run::RunArgs;
+
+/// Finds out whether a RocksDB change really helps.
+#[derive(Debug, Parser)]
+#[command(name = "assay", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check an experiment file and report every problem at once
+    Validate(CheckArgs),
+    /// Show which trials an experiment runs, in which order, and what it can decide
+    Plan(PlanArgs),
+    /// Run an experiment on this machine
+    Run(RunArgs),
+    /// Print the CustomResourceDefinitions
+    Crd,
+}
+
+/// What every command needs that reads an experiment.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// The experiment: a YAML file with one TuningExperiment, or - for standard input
+    pub file: PathBuf,
+    /// The bench that knows the options of its RocksDB; by default the assay-bench next to assay
+    #[arg(long, value_name = "PATH", env = "ASSAY_BENCH")]
+    pub bench: Option<PathBuf>,
+}
+
+#[derive(Clone, Debug, Args)]
+pub struct PlanArgs {
+    #[command(flatten)]
+    pub check: CheckArgs,
+    /// How to print the plan
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+pub enum Output {
+    /// For people, long parts folded
+    Text,
+    /// The whole plan, for machines
+    Json,
+}

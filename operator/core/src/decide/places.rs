@@ -1,0 +1,280 @@
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+
+use assay_record::{Summary, TrialId};
+
+use super::{Attempt, FAILURES, HOPELESS, Lost, LostReason, Moment, TRIES, pass};
+use crate::gates::{self, Code, Finding, Gated, TrialState};
+use crate::plan::Plan;
+
+/// An attempt at a trial that the plan does not have.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+#[error("trial {0} is not part of the plan")]
+pub struct Unplanned(pub String);
+
+/// The state of one run of the plan.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Place {
+    /// To be run, after so many tries in this pass.
+    Open { tries: u32 },
+    /// Has a valid run: the attempt's position.
+    Valid(usize),
+    /// Has a run that is not plausible by itself.
+    Held(usize),
+    /// Failed under its config.
+    Failed(usize),
+    /// Every try was lost or invalid.
+    Empty,
+    /// Nothing to gain from running it.
+    Skipped,
+}
+
+/// A block in its current pass.
+#[derive(Clone, Debug, PartialEq)]
+pub struct BlockState<'a> {
+    pub pass: u32,
+    /// When its pass began. `None` before its first attempt.
+    pub opened: Option<Moment<'a>>,
+    /// One per slot of the plan.
+    pub places: Vec<Place>,
+    baseline: Vec<bool>,
+}
+
+impl BlockState<'_> {
+    /// One of the baseline's runs is missing for good, so no config can be compared in this pass.
+    pub fn is_lost(&self) -> bool {
+        self.places.iter().zip(&self.baseline).any(|(place, baseline)| *baseline && *place == Place::Empty)
+    }
+
+    /// Nothing is left to run in this pass.
+    pub fn is_closed(&self) -> bool {
+        self.is_lost() || !self.places.iter().any(|place| matches!(place, Place::Open { .. }))
+    }
+}
+
+/// What became of one attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Fate<'a> {
+    /// It counts.
+    Used,
+    Held(&'a Finding),
+    /// Under its config.
+    Failed,
+    Invalid(&'a [Finding]),
+    Lost(&'a Lost),
+    /// Its block was interrupted and run again.
+    BlockInterrupted,
+    /// Another attempt has its place.
+    Superseded,
+}
+
+/// Every place of a plan, with the attempts at it.
+#[derive(Debug)]
+pub struct Places<'a> {
+    plan: &'a Plan,
+    attempts: &'a [Attempt],
+    /// Position of each attempt's state among the gated, for finished ones.
+    states: Vec<Option<usize>>,
+    blocks: Vec<BlockState<'a>>,
+    block_of: Vec<usize>,
+    gated: Gated,
+}
+
+impl<'a> Places<'a> {
+    /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
+    pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
+        let mut states = Vec::with_capacity(attempts.len());
+        let mut summaries: Vec<&Summary> = Vec::new();
+        for attempt in attempts {
+            states.push(match attempt {
+                Attempt::Finished(summary) => {
+                    summaries.push(summary);
+                    Some(summaries.len() - 1)
+                }
+                Attempt::Lost(_) => None,
+            });
+        }
+        let mut gated = gates::check(&plan.experiment, &summaries);
+        hopeless(attempts, &mut gated);
+
+        let index: HashMap<(&str, u32), usize> =
+            plan.blocks.iter().enumerate().map(|(i, block)| ((block.scenario.as_str(), block.number), i)).collect();
+        let mut by_block: Vec<Vec<(usize, usize)>> = vec![Vec::new(); plan.blocks.len()];
+        let mut block_of = Vec::with_capacity(attempts.len());
+        for (i, attempt) in attempts.iter().enumerate() {
+            let id = attempt.trial();
+            let (block, slot) = place_of(plan, &index, id).ok_or_else(|| Unplanned(id.file_stem()))?;
+            by_block[block].push((slot, i));
+            block_of.push(block);
+        }
+        let mut places = Self { plan, attempts, states, blocks: Vec::new(), block_of, gated };
+        places.blocks = by_block.iter().enumerate().map(|(block, seen)| places.block(block, seen)).collect();
+        places.skip();
+        Ok(places)
+    }
+
+    pub fn plan(&self) -> &'a Plan {
+        self.plan
+    }
+
+    pub fn attempts(&self) -> &'a [Attempt] {
+        self.attempts
+    }
+
+    pub fn gated(&self) -> &Gated {
+        &self.gated
+    }
+
+    /// In the plan's order.
+    pub fn blocks(&self) -> &[BlockState<'a>] {
+        &self.blocks
+    }
+
+    /// The record's summary of a finished attempt.
+    pub fn summary(&self, attempt: usize) -> Option<&'a Summary> {
+        match self.attempts.get(attempt)? {
+            Attempt::Finished(summary) => Some(summary),
+            Attempt::Lost(_) => None,
+        }
+    }
+
+    /// More runs can't change any verdict.
+    pub fn is_over(&self) -> bool {
+        let configs = &self.plan.experiment.configs;
+        let invalid = |name: &str| self.gated.configs.contains_key(name);
+        let baseline = self.plan.experiment.baseline;
+        !self.gated.experiment.is_empty()
+            || configs.get(baseline).is_none_or(|config| invalid(&config.name))
+            || configs.iter().enumerate().all(|(i, config)| i == baseline || invalid(&config.name))
+    }
+
+    /// Whether every place has its answer: the planned amount of data is there, and no more will come.
+    pub fn is_complete(&self) -> bool {
+        self.is_over() || self.blocks.iter().all(BlockState::is_closed)
+    }
+
+    /// What became of an attempt.
+    pub fn fate(&self, attempt: usize) -> Fate<'_> {
+        let own = &self.attempts[attempt];
+        let block = &self.blocks[self.block_of[attempt]];
+        if let Attempt::Lost(lost) = own {
+            return Fate::Lost(lost);
+        }
+        let state = self.states[attempt].and_then(|state| self.gated.trials.get(state));
+        match state {
+            Some(TrialState::Invalid(findings)) => return Fate::Invalid(findings),
+            Some(TrialState::Failed) => return Fate::Failed,
+            _ => {}
+        }
+        if pass(own.trial().attempt) != block.pass {
+            return Fate::BlockInterrupted;
+        }
+        if !block.places.iter().any(|place| matches!(place, Place::Valid(i) | Place::Held(i) if *i == attempt)) {
+            return Fate::Superseded;
+        }
+        match state {
+            Some(TrialState::Held(finding)) => Fate::Held(finding),
+            _ => Fate::Used,
+        }
+    }
+
+    fn block(&self, index: usize, seen: &[(usize, usize)]) -> BlockState<'a> {
+        let planned = &self.plan.blocks[index];
+        let baseline = self.plan.experiment.baseline_config().map(|config| config.name.as_str());
+        let current = seen.iter().map(|&(_, i)| pass(self.attempts[i].trial().attempt)).max().unwrap_or(0);
+        let mut own: Vec<(usize, usize)> =
+            seen.iter().copied().filter(|&(_, i)| pass(self.attempts[i].trial().attempt) == current).collect();
+        own.sort_by_key(|&(slot, i)| (slot, self.attempts[i].trial().attempt));
+        own.dedup_by_key(|&mut (slot, i)| (slot, self.attempts[i].trial().attempt));
+        let place = |slot: usize| self.place(own.iter().filter(|(s, _)| *s == slot).map(|&(_, i)| i));
+        BlockState {
+            pass: current,
+            opened: own.iter().map(|&(_, i)| self.attempts[i].moment()).min_by_key(|moment| moment.unix_ms),
+            places: (0..planned.slots.len()).map(place).collect(),
+            baseline: planned.slots.iter().map(|slot| Some(slot.config.as_str()) == baseline).collect(),
+        }
+    }
+
+    /// The state of a place after these attempts of one pass, in their order.
+    fn place(&self, attempts: impl Iterator<Item = usize>) -> Place {
+        let mut tries = 0;
+        let mut given_up = false;
+        for i in attempts {
+            // The number of the attempt counts, not how many are there: a missing one must not be made up for.
+            tries = self.attempts[i].trial().attempt % TRIES + 1;
+            match &self.attempts[i] {
+                Attempt::Lost(lost) => given_up |= lost.reason == LostReason::GivenUp,
+                Attempt::Finished(_) => match self.states[i].and_then(|state| self.gated.trials.get(state)) {
+                    Some(TrialState::Valid) => return Place::Valid(i),
+                    Some(TrialState::Held(_)) => return Place::Held(i),
+                    Some(TrialState::Failed) => return Place::Failed(i),
+                    Some(TrialState::Invalid(_)) | None => {}
+                },
+            }
+        }
+        if given_up || tries >= TRIES { Place::Empty } else { Place::Open { tries } }
+    }
+
+    /// Closes open places that are not worth running.
+    fn skip(&mut self) {
+        let mut hopeless: BTreeSet<(&str, &str)> = BTreeSet::new();
+        let mut counts: BTreeMap<(&str, &str), (u32, u32)> = BTreeMap::new();
+        for (planned, state) in self.plan.blocks.iter().zip(&self.blocks) {
+            for (slot, place) in planned.slots.iter().zip(&state.places) {
+                let (failed, ok) = counts.entry((&planned.scenario, &slot.config)).or_default();
+                match place {
+                    Place::Failed(_) => *failed += 1,
+                    Place::Valid(_) | Place::Held(_) => *ok += 1,
+                    Place::Open { .. } | Place::Empty | Place::Skipped => {}
+                }
+            }
+        }
+        hopeless.extend(counts.into_iter().filter(|(_, (failed, ok))| *failed >= FAILURES && *ok == 0).map(|(arm, _)| arm));
+        for (planned, state) in self.plan.blocks.iter().zip(&mut self.blocks) {
+            // Without the baseline nothing of the scenario can be compared.
+            let baseline = planned.slots.iter().zip(&state.baseline).find(|(_, baseline)| **baseline);
+            let pointless =
+                baseline.is_some_and(|(slot, _)| hopeless.contains(&(planned.scenario.as_str(), slot.config.as_str())));
+            for (slot, place) in planned.slots.iter().zip(&mut state.places) {
+                let unwanted = pointless
+                    || self.gated.configs.contains_key(&slot.config)
+                    || hopeless.contains(&(planned.scenario.as_str(), slot.config.as_str()));
+                if unwanted && matches!(place, Place::Open { .. } | Place::Empty) {
+                    *place = Place::Skipped;
+                }
+            }
+        }
+    }
+}
+
+fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> Option<(usize, usize)> {
+    let block = *index.get(&(id.scenario.as_str(), id.block))?;
+    let slot = plan.blocks[block]
+        .slots
+        .iter()
+        .position(|slot| slot.config == id.config && slot.replicate == id.replicate)
+        .filter(|&slot| slot as u32 == id.order)?;
+    (pass(id.attempt) <= super::REDOS).then_some((block, slot))
+}
+
+/// Ends an experiment that has only given invalid runs so far: the cause is not going away.
+fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
+    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)));
+    if useful || attempts.len() < HOPELESS {
+        return;
+    }
+    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
+    for state in &gated.trials {
+        if let TrialState::Invalid(findings) = state {
+            let code = findings.first().map(|finding| finding.code.to_string());
+            *causes.entry(code.unwrap_or_default()).or_default() += 1;
+        }
+    }
+    for attempt in attempts {
+        if let Attempt::Lost(lost) = attempt {
+            *causes.entry(format!("{:?}", lost.reason)).or_default() += 1;
+        }
+    }
+    let causes: Vec<String> = causes.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
+    let message = format!("none of the first {} attempts was valid: {}", attempts.len(), causes.join(", "));
+    gated.experiment.insert(Finding::new(Code::NothingValid, message));
+}

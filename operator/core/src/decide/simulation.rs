@@ -1,0 +1,290 @@
+//! `decide` against machines that crash, disturb, reboot and dawdle.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_record::{Digest, TrialId};
+use proptest::prelude::*;
+
+use super::*;
+use crate::experiment::Experiment;
+use crate::gates::testing::{experiment, fail, plan, scenario, summary};
+
+/// How likely each misfortune is per attempt, in percent.
+#[derive(Clone, Copy, Debug, Default)]
+struct Weather {
+    crash: u64,
+    refuse: u64,
+    disturb: u64,
+    implausible: u64,
+    fail: u64,
+    reboot: u64,
+    pause: u64,
+    other_work: u64,
+}
+
+struct Machine {
+    weather: Weather,
+    state: u64,
+    clock: u64,
+    boot: u32,
+}
+
+impl Machine {
+    fn new(weather: Weather, seed: u64) -> Self {
+        Self { weather, state: seed, clock: 1_000_000, boot: 0 }
+    }
+
+    /// SplitMix64.
+    fn random(&mut self) -> u64 {
+        self.state = self.state.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let mut z = self.state;
+        z = (z ^ (z >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        z ^ (z >> 31)
+    }
+
+    fn happens(&mut self, percent: u64) -> bool {
+        self.random() % 100 < percent
+    }
+
+    fn boot(&self) -> Digest {
+        Digest::of(&self.boot.to_le_bytes())
+    }
+
+    /// The world between two trials.
+    fn between(&mut self) {
+        self.clock += 1_000;
+        if self.happens(self.weather.reboot) {
+            self.boot += 1;
+        }
+        if self.happens(self.weather.pause) {
+            self.clock += 5 * 3600 * 1000;
+        }
+    }
+
+    fn run(&mut self, trial: TrialId) -> Attempt {
+        let started_unix_ms = self.clock;
+        self.clock += 10_000;
+        let (crash, refuse) = (self.happens(self.weather.crash), self.happens(self.weather.refuse));
+        if crash || refuse {
+            let reason = if crash { LostReason::Crashed } else { LostReason::EnvironmentRefused };
+            return lost(trial, started_unix_ms, self.boot(), reason);
+        }
+        let mut summary = summary(trial);
+        summary.started_unix_ms = started_unix_ms;
+        summary.parity.boot = Some(self.boot());
+        if self.happens(self.weather.disturb) {
+            summary.disturbance.throttled_periods = Some(1);
+        }
+        if self.happens(self.weather.implausible) {
+            summary.metrics.insert("throughput".to_owned(), 1e9);
+        }
+        if self.happens(self.weather.other_work) {
+            summary.parity.user_bytes += 1;
+        }
+        if self.happens(self.weather.fail) && summary.trial.config != "base" {
+            fail(&mut summary, "Deadline");
+        }
+        Attempt::Finished(summary)
+    }
+}
+
+fn lost(trial: TrialId, started_unix_ms: u64, boot: Digest, reason: LostReason) -> Attempt {
+    let plan = Digest::of(b"plan");
+    Attempt::Lost(Lost { plan, trial, started_unix_ms, boot: Some(boot), reason, message: String::new() })
+}
+
+fn larger() -> Experiment {
+    let mut experiment = experiment();
+    experiment.scenarios.push(scenario("read"));
+    experiment.baseline_replicates = 2;
+    let mut third = experiment.configs[1].clone();
+    third.name = "third".to_owned();
+    experiment.configs.push(third);
+    experiment
+}
+
+/// Runs an experiment to its end and checks what must hold on the way.
+fn simulate(experiment: &Experiment, weather: Weather, seed: u64) -> Vec<Attempt> {
+    let plan = plan(experiment);
+    let places: usize = plan.blocks.iter().map(|block| block.slots.len()).sum();
+    let bound = places * (TRIES * (REDOS + 1)) as usize;
+    let mut machine = Machine::new(weather, seed);
+    let mut attempts: Vec<Attempt> = Vec::new();
+    let mut seen: BTreeSet<TrialId> = BTreeSet::new();
+    loop {
+        machine.between();
+        let boot = machine.boot();
+        let now = Moment { unix_ms: machine.clock, boot: Some(&boot) };
+        let action = decide(&plan, &attempts, now).unwrap_or_else(|error| unreachable!("{error}"));
+        let attempt = match action {
+            Action::Run { block, slot, trial } => {
+                let planned = &plan.blocks[block];
+                assert_eq!((&trial.scenario, trial.block), (&planned.scenario, planned.number));
+                assert_eq!(trial.config, planned.slots[slot].config);
+                machine.run(trial)
+            }
+            Action::GiveUp { trial, .. } => lost(trial, machine.clock, boot.clone(), LostReason::GivenUp),
+            Action::Finished => break,
+        };
+        assert!(seen.insert(attempt.trial().clone()), "{:?} was run twice", attempt.trial());
+        attempts.push(attempt);
+        assert!(attempts.len() <= bound, "more than {bound} attempts");
+    }
+    let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+    assert!(places.is_complete());
+    check_used(&plan, &places);
+    attempts
+}
+
+/// No place counts twice, and all runs of a block that count are of one boot and one stretch of time.
+fn check_used(plan: &Plan, places: &Places<'_>) {
+    let mut used: BTreeMap<(String, u32), Vec<usize>> = BTreeMap::new();
+    let mut taken = BTreeSet::new();
+    for (i, attempt) in places.attempts().iter().enumerate() {
+        if places.fate(i) == Fate::Used {
+            let id = attempt.trial();
+            assert!(taken.insert((id.scenario.clone(), id.block, id.config.clone(), id.replicate)), "{id:?} counts twice");
+            used.entry((id.scenario.clone(), id.block)).or_default().push(i);
+        }
+    }
+    let limit = plan.experiment.max_block_duration_seconds * 1000;
+    for trials in used.values() {
+        let moments: Vec<Moment<'_>> = trials.iter().map(|&i| places.attempts()[i].moment()).collect();
+        assert!(moments.iter().all(|moment| moment.boot == moments[0].boot), "runs from both sides of a reboot");
+        let times = || moments.iter().map(|moment| moment.unix_ms);
+        assert!(times().max().unwrap_or(0) - times().min().unwrap_or(0) <= limit, "a block that took too long");
+    }
+}
+
+fn used(experiment: &Experiment, attempts: &[Attempt]) -> usize {
+    let plan = plan(experiment);
+    let places = Places::new(&plan, attempts).unwrap_or_else(|error| unreachable!("{error}"));
+    (0..attempts.len()).filter(|&i| places.fate(i) == Fate::Used).count()
+}
+
+#[test]
+fn in_fair_weather_every_trial_runs_once_in_the_planned_order() {
+    let experiment = larger();
+    let attempts = simulate(&experiment, Weather::default(), 1);
+    let planned: Vec<(String, u32, String, u32)> = plan(&experiment)
+        .blocks
+        .iter()
+        .flat_map(|b| b.slots.iter().map(|s| (b.scenario.clone(), b.number, s.config.clone(), s.replicate)))
+        .collect();
+    let run: Vec<_> = attempts
+        .iter()
+        .map(|a| a.trial())
+        .map(|id| (id.scenario.clone(), id.block, id.config.clone(), id.replicate))
+        .collect();
+    assert_eq!(run, planned);
+    assert_eq!(used(&experiment, &attempts), planned.len());
+}
+
+#[test]
+fn a_lost_run_is_repeated_at_the_end_of_its_block() {
+    let plan = plan(&experiment());
+    let mut machine = Machine::new(Weather::default(), 1);
+    let id = |slot: usize, attempt| TrialId {
+        scenario: "fill".to_owned(),
+        block: 0,
+        config: plan.blocks[0].slots[slot].config.clone(),
+        replicate: 0,
+        order: slot as u32,
+        attempt,
+    };
+    let boot = machine.boot();
+    let mut attempts = vec![lost(id(0, 0), machine.clock, boot.clone(), LostReason::Crashed)];
+    let next = |attempts: &[Attempt], clock: u64, boot: &Digest| {
+        decide(&plan, attempts, Moment { unix_ms: clock, boot: Some(boot) }).unwrap_or(Action::Finished)
+    };
+    let run = |slot: usize, attempt| Action::Run { block: 0, slot, trial: id(slot, attempt) };
+    assert_eq!(next(&attempts, machine.clock, &boot), run(1, 0));
+    attempts.push(machine.run(id(1, 0)));
+    assert_eq!(next(&attempts, machine.clock, &boot), run(0, 1));
+    // After a reboot, or a night, the block starts again.
+    assert_eq!(next(&attempts, machine.clock, &Digest::of(b"next boot")), run(0, TRIES));
+    assert_eq!(next(&attempts, machine.clock + 5 * 3600 * 1000, &boot), run(0, TRIES));
+    attempts.push(lost(id(0, 1), machine.clock, boot.clone(), LostReason::Crashed));
+    attempts.push(lost(id(0, 2), machine.clock, boot.clone(), LostReason::Crashed));
+    // Three times lost: for a config that is the end of its place, for the baseline the end of the block.
+    let config_lost = plan.blocks[0].slots[0].config != "base";
+    let Action::Run { block, trial, .. } = next(&attempts, machine.clock, &boot) else { unreachable!("more is planned") };
+    assert_eq!((block, pass(trial.attempt)), if config_lost { (1, 0) } else { (0, 1) });
+}
+
+#[test]
+fn a_failing_config_is_not_tried_for_ever() {
+    let experiment = experiment();
+    let attempts = simulate(&experiment, Weather { fail: 100, ..Weather::default() }, 1);
+    let failed = attempts.iter().filter(|a| matches!(a, Attempt::Finished(s) if s.failure.is_some())).count();
+    assert_eq!(failed, FAILURES as usize);
+    assert_eq!(attempts.len(), failed + experiment.repetitions as usize);
+}
+
+#[test]
+fn a_hopeless_machine_is_left_soon() {
+    for weather in [Weather { crash: 100, ..Weather::default() }, Weather { disturb: 100, ..Weather::default() }] {
+        assert_eq!(simulate(&larger(), weather, 1).len(), HOPELESS);
+    }
+}
+
+#[test]
+fn a_config_that_does_other_work_is_dropped() {
+    let experiment = experiment();
+    let plan = plan(&experiment);
+    let mut attempts = Vec::new();
+    let boot = Digest::of(b"boot");
+    while let Ok(Action::Run { trial, .. }) = decide(&plan, &attempts, Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) }) {
+        let mut summary = summary(trial);
+        summary.parity.user_bytes += u64::from(summary.trial.config == "candidate");
+        attempts.push(Attempt::Finished(summary));
+    }
+    let runs = attempts.iter().filter(|a| a.trial().config == "candidate").count();
+    assert_eq!(runs, 2, "the second run with other work settles it");
+}
+
+#[test]
+fn a_trial_of_another_plan_is_refused() {
+    let plan = plan(&experiment());
+    let trial = TrialId {
+        scenario: "fill".to_owned(),
+        block: 99,
+        config: "base".to_owned(),
+        replicate: 0,
+        order: 0,
+        attempt: 0,
+    };
+    let refused = Places::new(&plan, &[Attempt::Finished(summary(trial))]).map(|_| ()).unwrap_err();
+    assert_eq!(refused.to_string(), "trial fill-b099-base-r0-a0 is not part of the plan");
+}
+
+proptest! {
+    #![proptest_config(ProptestConfig { cases: 64, ..ProptestConfig::default() })]
+
+    #[test]
+    fn any_weather_ends(
+        seed: u64,
+        (crash, refuse, disturb, implausible) in (0..40_u64, 0..20_u64, 0..40_u64, 0..20_u64),
+        (fail, reboot, pause, other_work) in (0..30_u64, 0..10_u64, 0..10_u64, 0..10_u64),
+    ) {
+        let weather = Weather { crash, refuse, disturb, implausible, fail, reboot, pause, other_work };
+        simulate(&larger(), weather, seed);
+    }
+
+    #[test]
+    fn the_order_in_which_attempts_are_listed_does_not_matter(seed: u64, disturb in 0..40_u64, crash in 0..40_u64) {
+        let experiment = experiment();
+        let attempts = simulate(&experiment, Weather { disturb, crash, reboot: 3, ..Weather::default() }, seed);
+        let mut reversed = attempts.clone();
+        reversed.reverse();
+        prop_assert_eq!(used(&experiment, &attempts), used(&experiment, &reversed));
+        let plan = plan(&experiment);
+        let half = &attempts[..attempts.len() / 2];
+        let mut shuffled = half.to_vec();
+        shuffled.reverse();
+        let boot = Digest::of(b"boot");
+        let now = Moment { unix_ms: 1_000_000, boot: Some(&boot) };
+        prop_assert_eq!(decide(&plan, half, now), decide(&plan, &shuffled, now));
+    }
+}

@@ -1,0 +1,76 @@
+//! A validated experiment: what planning, executing and judging read instead of the user's spec.
+
+use assay_record::{Digest, EngineConfig, PageCache, Workload};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::verdict::MetricRule;
+
+/// An experiment whose spec has passed every check. Only `validate` makes one.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Experiment {
+    pub name: String,
+    /// Digest of the spec's canonical JSON: every default filled in, keys sorted, no white space. The order of
+    /// trials follows from it.
+    pub spec: Digest,
+    pub seed: u64,
+    /// Index of the baseline in `configs`.
+    pub baseline: usize,
+    pub configs: Vec<ConfigUnderTest>,
+    pub scenarios: Vec<Scenario>,
+    /// Blocks of every scenario.
+    pub repetitions: u32,
+    /// Runs of the baseline in every block.
+    pub baseline_replicates: u32,
+    /// Objectives first, then guardrails.
+    pub metrics: Vec<MetricRule>,
+    pub cpus: u32,
+    pub require_nvme: bool,
+    pub require_exclusive_cpus: bool,
+    pub max_block_duration_seconds: u64,
+}
+
+/// One config with the baseline's options filled in.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigUnderTest {
+    pub name: String,
+    pub engine: EngineConfig,
+    /// What this config changes against the baseline, a line each, for people; empty for an A/A config.
+    pub changes: Vec<String>,
+    pub image: Option<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Scenario {
+    pub name: String,
+    pub workload: Workload,
+    pub page_cache: PageCache,
+    /// Config whose format all trials find.
+    pub dataset_from: Option<String>,
+    pub deadline_seconds: u64,
+    /// The most bytes that one trial's directory may hold.
+    pub max_disk_bytes: u64,
+}
+
+impl Experiment {
+    pub fn baseline_config(&self) -> Option<&ConfigUnderTest> {
+        self.configs.get(self.baseline)
+    }
+
+    /// Number of trials, reruns not counted.
+    pub fn trials(&self) -> u64 {
+        let per_block = (self.configs.len() as u64).saturating_sub(1) + u64::from(self.baseline_replicates);
+        u64::from(self.repetitions) * self.scenarios.len() as u64 * per_block
+    }
+
+    pub fn config(&self, name: &str) -> Option<&ConfigUnderTest> {
+        self.configs.iter().find(|config| config.name == name)
+    }
+
+    pub fn scenario(&self, name: &str) -> Option<&Scenario> {
+        self.scenarios.iter().find(|scenario| scenario.name == name)
+    }
+}

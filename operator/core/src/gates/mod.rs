@@ -1,0 +1,212 @@
+//! Gates: rules over what trials recorded about themselves that decide which of them count.
+//!
+//! A gate sees evidence, not results: no gate knows which way a metric went, except [`plausible`], which holds back
+//! runs that can't be true in either direction. One gate, one file; a new gate is one more `check` in [`check`].
+//! The rules are section 7 of the design and section 4.9 of the statistics.
+
+mod code;
+mod config_attested;
+mod inert;
+mod isolated;
+mod plausible;
+mod same_build;
+mod same_work;
+#[cfg(test)]
+pub(crate) mod testing;
+mod view;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_record::Summary;
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use code::{Code, Gate};
+use view::View;
+
+use crate::experiment::Experiment;
+
+/// What a gate has found, with what to do about it.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Finding {
+    pub gate: Gate,
+    pub code: Code,
+    /// What was seen, with its numbers.
+    pub message: String,
+    pub what_to_do: String,
+}
+
+impl Finding {
+    pub fn new(code: Code, message: impl Into<String>) -> Self {
+        Self { gate: code.gate(), code, message: message.into(), what_to_do: code.what_to_do().to_owned() }
+    }
+}
+
+/// What the gates say about one trial.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum TrialState {
+    Valid,
+    /// Not plausible by itself. It counts once its config has repeated it; it is never rerun, since that would be choosing
+    /// results by their value.
+    Held(Finding),
+    Invalid(Vec<Finding>),
+    /// The workload failed under the config: no measurement, but a fact about the config.
+    Failed,
+}
+
+/// A condition that every verdict of the experiment carries.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+pub enum Label {
+    /// Others could use the CPUs of the trials.
+    NotIsolated,
+    /// A scenario opens data that was written in the format of another config.
+    Migration,
+}
+
+/// Something worth knowing that does not make anything invalid.
+#[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Note {
+    /// The config that it is about; all where it is absent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    pub text: String,
+}
+
+/// What all gates say about all trials so far.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Gated {
+    /// One per summary, in the order in which they were given.
+    pub trials: Vec<TrialState>,
+    /// Configs that can't be judged at all, and why. More runs would not change it.
+    pub configs: BTreeMap<String, BTreeSet<Finding>>,
+    /// Why nothing can be judged at all.
+    pub experiment: BTreeSet<Finding>,
+    pub labels: BTreeMap<Label, String>,
+    pub notes: BTreeSet<Note>,
+}
+
+/// Judges everything that was recorded so far. The answer does not depend on the order of the summaries.
+pub fn check(experiment: &Experiment, summaries: &[&Summary]) -> Gated {
+    let view = View::new(experiment, summaries);
+    let mut findings = Findings::new(summaries.len());
+    same_work::check(&view, &mut findings);
+    same_build::check(&view, &mut findings);
+    config_attested::check(&view, &mut findings);
+    inert::check(&view, &mut findings);
+    isolated::check(&view, &mut findings);
+    // Last of those over single trials: what is invalid for another reason says nothing about what is plausible.
+    plausible::check(&view, &mut findings);
+    findings.into_gated(&view)
+}
+
+/// What gates write down.
+struct Findings {
+    trials: Vec<Vec<Finding>>,
+    held: BTreeMap<usize, Finding>,
+    configs: BTreeMap<String, BTreeSet<Finding>>,
+    experiment: BTreeSet<Finding>,
+    labels: BTreeMap<Label, String>,
+    notes: BTreeSet<Note>,
+}
+
+impl Findings {
+    fn new(trials: usize) -> Self {
+        Self {
+            trials: vec![Vec::new(); trials],
+            held: BTreeMap::new(),
+            configs: BTreeMap::new(),
+            experiment: BTreeSet::new(),
+            labels: BTreeMap::new(),
+            notes: BTreeSet::new(),
+        }
+    }
+
+    fn trial(&mut self, trial: usize, code: Code, message: impl Into<String>) {
+        self.trials[trial].push(Finding::new(code, message));
+    }
+
+    fn config(&mut self, config: &str, code: Code, message: impl Into<String>) {
+        let found = self.configs.entry(config.to_owned()).or_default();
+        // The first example of a fault is enough: the trials carry their own.
+        if !found.iter().any(|finding| finding.code == code) {
+            found.insert(Finding::new(code, message));
+        }
+    }
+
+    fn experiment(&mut self, code: Code, message: impl Into<String>) {
+        if !self.experiment.iter().any(|finding| finding.code == code) {
+            self.experiment.insert(Finding::new(code, message));
+        }
+    }
+
+    fn note(&mut self, config: Option<&str>, text: impl Into<String>) {
+        self.notes.insert(Note { config: config.map(ToOwned::to_owned), text: text.into() });
+    }
+
+    fn into_gated(mut self, view: &View<'_>) -> Gated {
+        let trials = self
+            .trials
+            .into_iter()
+            .enumerate()
+            .map(|(trial, findings)| {
+                if view.summary(trial).failure.is_some() {
+                    TrialState::Failed
+                } else if !findings.is_empty() {
+                    TrialState::Invalid(findings)
+                } else if let Some(finding) = self.held.remove(&trial) {
+                    TrialState::Held(finding)
+                } else {
+                    TrialState::Valid
+                }
+            })
+            .collect();
+        Gated {
+            trials,
+            configs: self.configs,
+            experiment: self.experiment,
+            labels: self.labels,
+            notes: self.notes,
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_good_experiment_passes_every_gate() {
+        let experiment = testing::experiment();
+        let summaries = testing::summaries(&experiment);
+        let gated = check(&experiment, &summaries.iter().collect::<Vec<_>>());
+        assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
+        assert!(gated.configs.is_empty() && gated.experiment.is_empty() && gated.notes.is_empty(), "{gated:?}");
+    }
+
+    #[test]
+    fn a_failed_trial_is_a_fact_and_not_invalid() {
+        let experiment = testing::experiment();
+        let gated = testing::gated_with(&experiment, 1, |summary| {
+            testing::fail(summary, "OutOfMemory");
+            // A failed trial has done less work: that is not a mismatch.
+            summary.parity.user_bytes = 0;
+        });
+        assert_eq!(gated.trials[1], TrialState::Failed);
+        assert!(gated.configs.is_empty());
+    }
+
+    #[test]
+    fn order_does_not_matter() {
+        let experiment = testing::experiment();
+        let mut summaries = testing::summaries(&experiment);
+        summaries[2].parity.user_bytes += 1;
+        summaries[5].disturbance.throttled_periods = Some(3);
+        let forward: Vec<_> = summaries.iter().collect();
+        let backward: Vec<_> = summaries.iter().rev().collect();
+        let mut gated = check(&experiment, &backward);
+        gated.trials.reverse();
+        assert_eq!(check(&experiment, &forward), gated);
+    }
+}

@@ -1,0 +1,144 @@
+//! Plausible: a run that is far off all others of its config is held until the config repeats it.
+
+use std::collections::BTreeMap;
+
+use super::view::View;
+use super::{Code, Finding, Findings};
+use crate::stats::median;
+
+/// Times above or below its config's other runs.
+const FACTOR: f64 = 3.0;
+/// Blocks that have to show it before it counts as what the config does.
+const REPEATED: usize = 3;
+/// Fewer other runs than this have no middle to be far from.
+const FEWEST_OTHERS: usize = 3;
+const METRICS: [&str; 2] = ["throughput", "step_latency_mean"];
+
+pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
+    // Work is equal here: runs with other work are invalid already.
+    let valid: Vec<usize> = view.completed().iter().copied().filter(|&trial| findings.trials[trial].is_empty()).collect();
+    for metric in METRICS {
+        let mut arms: BTreeMap<(&str, &str), Vec<(usize, f64)>> = BTreeMap::new();
+        for &trial in &valid {
+            let summary = view.summary(trial);
+            if let Some(&value) = summary.metrics.get(metric) {
+                let arm = (summary.trial.scenario.as_str(), summary.trial.config.as_str());
+                arms.entry(arm).or_default().push((trial, value));
+            }
+        }
+        for ((scenario, config), runs) in arms {
+            for far in far(&runs) {
+                let mut blocks: Vec<u32> = far.iter().map(|(trial, _)| view.summary(*trial).trial.block).collect();
+                blocks.sort_unstable();
+                blocks.dedup();
+                if blocks.len() >= REPEATED {
+                    let text =
+                        format!("{metric} in {scenario} is more than {FACTOR} times off in {} blocks; repeated, so kept.", blocks.len());
+                    findings.note(Some(config), text);
+                    continue;
+                }
+                for (trial, ratio) in far {
+                    let message = format!("{metric} is {ratio:.2} times the median of the config's other runs");
+                    findings.held.entry(trial).or_insert_with(|| Finding::new(Code::Implausible, message));
+                }
+            }
+        }
+    }
+}
+
+/// Runs that are far below and far above the others, with their ratio to them.
+fn far(runs: &[(usize, f64)]) -> [Vec<(usize, f64)>; 2] {
+    let mut sides = [Vec::new(), Vec::new()];
+    if runs.len() <= FEWEST_OTHERS {
+        return sides;
+    }
+    let mut sorted: Vec<f64> = runs.iter().map(|(_, value)| *value).collect();
+    sorted.sort_by(f64::total_cmp);
+    for &(trial, value) in runs {
+        let Some(others) = median_without(&sorted, value) else { continue };
+        let ratio = value / others;
+        // No ratio at all, as from zero steps, is as far as can be.
+        if ratio.is_nan() || ratio < 1.0 / FACTOR {
+            sides[0].push((trial, ratio));
+        } else if ratio > FACTOR {
+            sides[1].push((trial, ratio));
+        }
+    }
+    sides
+}
+
+/// The median of sorted values but one.
+fn median_without(sorted: &[f64], value: f64) -> Option<f64> {
+    let skip = sorted.iter().position(|other| other.total_cmp(&value).is_eq())?;
+    let rest = sorted.len() - 1;
+    let at = |i: usize| sorted[if i < skip { i } else { i + 1 }];
+    if rest == 0 {
+        return None;
+    }
+    median(&if rest % 2 == 1 { vec![at(rest / 2)] } else { vec![at(rest / 2 - 1), at(rest / 2)] })
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_record::Summary;
+
+    use super::super::testing::{experiment, gated_with_all};
+    use super::super::{Gated, TrialState};
+    use super::*;
+
+    fn with_throughput(value: impl Fn(u32) -> f64) -> Gated {
+        gated_with_all(&experiment(), |s| {
+            if s.trial.config == "candidate" {
+                s.metrics.insert("throughput".to_owned(), value(s.trial.block));
+            }
+        })
+    }
+
+    fn held(gated: &Gated) -> usize {
+        gated.trials.iter().filter(|state| matches!(state, TrialState::Held(_))).count()
+    }
+
+    #[test]
+    fn once_is_held_and_three_times_is_kept() {
+        assert_eq!(held(&with_throughput(|_| 1000.0)), 0);
+        assert_eq!(held(&with_throughput(|block| if block == 0 { 3100.0 } else { 1000.0 })), 1);
+        assert_eq!(held(&with_throughput(|block| if block == 0 { 2900.0 } else { 1000.0 })), 0);
+        assert_eq!(held(&with_throughput(|block| if block < 2 { 300.0 } else { 1000.0 })), 2);
+        let kept = with_throughput(|block| if block < 3 { 300.0 } else { 1000.0 });
+        assert_eq!(held(&kept), 0);
+        assert_eq!(kept.notes.len(), 1);
+        // Both ways is not a repetition.
+        let both = with_throughput(|block| [300.0, 300.0, 3100.0].get(block as usize).copied().unwrap_or(1000.0));
+        assert_eq!(held(&both), 3);
+        assert_eq!(held(&with_throughput(|block| if block == 0 { 0.0 } else { 1000.0 })), 1);
+    }
+
+    #[test]
+    fn latency_counts_as_well() {
+        let gated = gated_with_all(&experiment(), |s| {
+            if s.trial.config == "base" && s.trial.block == 4 {
+                s.metrics.insert("step_latency_mean".to_owned(), 1e6);
+            }
+        });
+        assert_eq!(held(&gated), 1);
+    }
+
+    #[test]
+    fn invalid_runs_do_not_set_the_standard() {
+        let gated = gated_with_all(&experiment(), |s: &mut Summary| {
+            if s.trial.config == "candidate" && s.trial.block < 6 {
+                s.metrics.insert("throughput".to_owned(), 10.0);
+                s.disturbance.throttled_periods = Some(9);
+            }
+        });
+        assert_eq!(held(&gated), 0);
+    }
+
+    #[test]
+    fn medians_without_one() {
+        assert_eq!(median_without(&[1.0, 2.0, 9.0], 2.0), Some(5.0));
+        assert_eq!(median_without(&[1.0, 2.0, 9.0, 9.0], 1.0), Some(9.0));
+        assert_eq!(median_without(&[1.0, 2.0, 9.0, 10.0], 10.0), Some(2.0));
+        assert_eq!(median_without(&[1.0], 1.0), None);
+    }
+}

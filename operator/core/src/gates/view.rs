@@ -1,0 +1,90 @@
+use std::collections::BTreeMap;
+
+use assay_record::{Summary, TrialId};
+
+use crate::decide::pass;
+use crate::experiment::{ConfigUnderTest, Experiment};
+
+/// The trials, grouped as gates compare them.
+pub(super) struct View<'a> {
+    pub experiment: &'a Experiment,
+    summaries: &'a [&'a Summary],
+    baseline: &'a str,
+    /// Completed trials of each pass over a block, in the order of [`View::key`].
+    blocks: BTreeMap<(&'a str, u32, u32), Vec<usize>>,
+    /// In the order of [`View::key`].
+    all: Vec<usize>,
+    /// Those that ran to their end.
+    completed: Vec<usize>,
+}
+
+impl<'a> View<'a> {
+    pub fn new(experiment: &'a Experiment, summaries: &'a [&'a Summary]) -> Self {
+        let mut all: Vec<usize> = (0..summaries.len()).collect();
+        all.sort_by_key(|&i| Self::key(&summaries[i].trial));
+        let completed: Vec<usize> = all.iter().copied().filter(|&i| summaries[i].failure.is_none()).collect();
+        let mut blocks: BTreeMap<_, Vec<usize>> = BTreeMap::new();
+        for &i in &completed {
+            let id = &summaries[i].trial;
+            blocks.entry((id.scenario.as_str(), id.block, pass(id.attempt))).or_default().push(i);
+        }
+        let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
+        Self { experiment, summaries, baseline, blocks, all, completed }
+    }
+
+    /// An order that only depends on what the trials are, not on when they came in.
+    fn key(id: &TrialId) -> (&str, u32, u32, &str, u32) {
+        (&id.scenario, id.block, id.attempt, &id.config, id.replicate)
+    }
+
+    pub fn summary(&self, trial: usize) -> &'a Summary {
+        self.summaries[trial]
+    }
+
+    pub fn config(&self, trial: usize) -> Option<&'a ConfigUnderTest> {
+        self.experiment.config(&self.summaries[trial].trial.config)
+    }
+
+    pub fn is_baseline(&self, trial: usize) -> bool {
+        self.summaries[trial].trial.config == self.baseline
+    }
+
+    /// All trials, whether or not they ran to their end.
+    pub fn all(&self) -> &[usize] {
+        &self.all
+    }
+
+    pub fn completed(&self) -> &[usize] {
+        &self.completed
+    }
+
+    pub fn blocks(&self) -> impl Iterator<Item = &[usize]> {
+        self.blocks.values().map(Vec::as_slice)
+    }
+}
+
+/// The value that most of the given have; the first of them where several are equally frequent, with `false`.
+pub(super) fn majority<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<(T, bool)> {
+    let mut counts: Vec<(T, usize)> = Vec::new();
+    for value in values {
+        match counts.iter_mut().find(|(seen, _)| *seen == value) {
+            Some((_, count)) => *count += 1,
+            None => counts.push((value, 1)),
+        }
+    }
+    let most = counts.iter().map(|(_, count)| *count).max()?;
+    let clear = counts.iter().filter(|(_, count)| *count == most).count() == 1;
+    counts.into_iter().find(|(_, count)| *count == most).map(|(value, _)| (value, clear))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::majority;
+
+    #[test]
+    fn majorities() {
+        assert_eq!(majority([1, 2, 2].into_iter()), Some((2, true)));
+        assert_eq!(majority([3, 2].into_iter()), Some((3, false)));
+        assert_eq!(majority(std::iter::empty::<u8>()), None);
+    }
+}

@@ -1,0 +1,28 @@
+//! The statistics of paired blocks: exact rank tests, the estimate and interval that belong to them, and the arithmetic of planning.
+//!
+//! Everything here is a pure function of numbers: no clock, no randomness, sums in a fixed order. The section names in the
+//! comments are those of `docs/statistics.md`.
+
+mod adjust;
+mod interval;
+mod null;
+mod paired;
+mod plan;
+mod rank;
+mod scale;
+mod screen;
+
+pub use adjust::{Adjust, benjamini_hochberg, holm};
+pub use interval::Interval;
+pub use null::Tails;
+pub use paired::{Claims, Paired, ShapeError};
+pub use plan::{Look, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};
+pub use rank::{hodges_lehmann, median};
+pub use scale::{Direction, Scale, Unmeasurable};
+pub use screen::{Plausibility, fisher_greater, implausible, operations_for_quantile, robust_z, supports_quantile};
+
+/// One-sided error of every claim, after the correction for its family where it has one.
+pub const ALPHA: f64 = 0.05;
+
+/// A gain of a margin or more counts as excluded at this level. It never decides a Win, Reject or Neutral, so it needs no correction.
+pub const FUTILITY: f64 = 0.025;

@@ -1,0 +1,151 @@
+use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
+
+use super::ALPHA;
+
+/// The chance with which a planned effect is found.
+const POWER: f64 = 0.8;
+
+/// Asymptotic efficiency of the signed-rank test against the t test under normal noise, 3/pi.
+const EFFICIENCY: f64 = 0.955;
+
+/// Below this many blocks there is nothing to divide into looks.
+const FEWEST_FOR_LOOKS: usize = 12;
+
+/// Fewest blocks that can prove one of `m` claims: the smallest p of n blocks is 2^-n, and the first claim pays m times ("Fewest blocks").
+pub fn n_min(m: usize, alpha: f64) -> usize {
+    let mut n = 0;
+    let mut attainable = m as f64;
+    // Halving ends below any positive level, and without one (or with no claim) there is nothing to wait for.
+    while attainable > alpha && attainable > 0.0 {
+        attainable /= 2.0;
+        n += 1;
+    }
+    n
+}
+
+/// Baseline runs per block for `configs` configs: the square root (Dunnett, "A Multiple Comparison Procedure for Comparing
+/// Several Treatments with a Control"), between 2 and 4; a single config needs none beyond its partner.
+pub fn default_m0(configs: usize) -> usize {
+    if configs <= 1 { 1 } else { ((configs as f64).sqrt().round() as usize).clamp(2, 4) }
+}
+
+/// Shares of the error that each look may spend: differences of (look / last look)^`exponent` ("Looks").
+pub fn look_weights(looks: &[usize], exponent: i32) -> Vec<f64> {
+    let last = looks.last().copied().unwrap_or(1) as f64;
+    let mut spent = 0.0;
+    looks
+        .iter()
+        .map(|&n| {
+            let now = (n as f64 / last).powi(exponent);
+            let weight = now - spent;
+            spent = now;
+            weight
+        })
+        .collect()
+}
+
+/// A planned judgement after `blocks` blocks, with the share of the error it may spend on each kind of claim.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    pub blocks: usize,
+    /// For claims of a gain: little at first, where an early stop would need luck.
+    pub better: f64,
+    /// For harm, equivalence and non-inferiority: in proportion to the data.
+    pub other: f64,
+}
+
+impl Look {
+    /// Weights of looks at these block counts, the last of which is the end of the plan ("Looks").
+    pub fn schedule(blocks: &[usize]) -> Vec<Self> {
+        let better = look_weights(blocks, 2);
+        let other = look_weights(blocks, 1);
+        blocks.iter().zip(better).zip(other).map(|((&blocks, better), other)| Self { blocks, better, other }).collect()
+    }
+}
+
+/// Block counts at which `max_blocks` are looked at when `m` overall claims of a gain are made ("Looks"). One entry means a fixed design.
+pub fn plan_looks(max_blocks: usize, m: usize) -> Vec<usize> {
+    let first = n_min(m, ALPHA).max((2 * max_blocks).div_ceil(5));
+    let second = (2 * max_blocks).div_ceil(3);
+    if max_blocks < FEWEST_FOR_LOOKS || first >= second || second >= max_blocks {
+        return vec![max_blocks];
+    }
+    let mut looks = vec![first, second, max_blocks];
+    // An early look that can't find anything would spend error for nothing. Without it its share falls to the next.
+    while looks.len() > 1 {
+        let smallest = m as f64 * 0.5_f64.powf(looks[0] as f64) / look_weights(&looks, 2)[0];
+        if smallest <= ALPHA {
+            break;
+        }
+        looks.remove(0);
+    }
+    looks
+}
+
+/// Effect found with 80 % probability as one of `m` claims, given the spread over `n` blocks ("Precision"). `None` below two blocks.
+pub fn detectable(sd_block: f64, n: usize, m: usize) -> Option<f64> {
+    if n < 2 || m == 0 {
+        return None;
+    }
+    let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?;
+    let quantiles = t.inverse_cdf(1.0 - ALPHA / m as f64) + t.inverse_cdf(POWER);
+    Some(quantiles * sd_block / (EFFICIENCY * n as f64).sqrt())
+}
+
+/// Blocks that find a relative effect `delta` with 80 % probability as one of `m` claims, for runs with log standard deviation
+/// `sigma` and `m0` baseline runs per block ("Precision"). `None` where no number of blocks would.
+pub fn blocks_to_plan(sigma: f64, m0: usize, delta: f64, m: usize) -> Option<usize> {
+    let effect = delta.ln_1p();
+    if m == 0 || m0 == 0 || effect.is_nan() || effect <= 0.0 || !sigma.is_finite() || sigma < 0.0 {
+        return None;
+    }
+    let normal = Normal::new(0.0, 1.0).ok()?;
+    let quantiles = normal.inverse_cdf(1.0 - ALPHA / m as f64) + normal.inverse_cdf(POWER);
+    let spread = sigma * (1.0 + 1.0 / m0 as f64).sqrt();
+    // Two blocks more, because the spread itself is only estimated.
+    Some(((quantiles * spread / effect).powi(2) / EFFICIENCY + 2.0).ceil() as usize)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fewest_blocks_by_their_definition() {
+        for m in 1..300 {
+            let n = n_min(m, ALPHA) as f64;
+            assert!(m as f64 * 0.5_f64.powf(n) <= ALPHA && m as f64 * 0.5_f64.powf(n - 1.0) > ALPHA, "{m}");
+        }
+        assert_eq!(n_min(0, ALPHA), 0);
+        assert!(n_min(1, 0.0) > 1000);
+    }
+
+    #[test]
+    fn looks_are_planned() {
+        assert_eq!(plan_looks(30, 18), [12, 20, 30]);
+        assert_eq!(plan_looks(11, 1), [11]);
+        // Five blocks could prove one claim, but not with the share of the error that belongs to them.
+        assert_eq!(plan_looks(12, 1), [8, 12]);
+        assert_eq!(plan_looks(15, 18), [10, 15]);
+        // n_min leaves no room before the second look.
+        assert_eq!(plan_looks(12, 54), [12]);
+    }
+
+    #[test]
+    fn weights_spend_everything_once() {
+        for looks in [vec![12, 20, 30], vec![30], vec![5, 6, 7, 40]] {
+            for exponent in [1, 2] {
+                assert!((look_weights(&looks, exponent).iter().sum::<f64>() - 1.0).abs() < 1e-12);
+            }
+        }
+        assert!(look_weights(&[], 1).is_empty());
+    }
+
+    #[test]
+    fn precision_without_data_is_unknown() {
+        assert_eq!(detectable(0.1, 1, 1), None);
+        assert_eq!(detectable(0.1, 5, 0), None);
+        assert_eq!(blocks_to_plan(0.1, 1, 0.0, 1), None);
+        assert_eq!(blocks_to_plan(f64::NAN, 1, 0.05, 1), None);
+    }
+}

@@ -1,0 +1,117 @@
+use super::rank::median;
+
+/// P(a config fails at least as often as it did), given the failures of both arms (Fisher's exact test, one-sided; "Failures").
+/// Arguments are failed and successful runs.
+pub fn fisher_greater(config: (u32, u32), baseline: (u32, u32)) -> f64 {
+    let (failed, ok) = (u64::from(config.0), u64::from(config.1));
+    let failures = failed + u64::from(baseline.0);
+    let runs = failed + ok;
+    let total = runs + u64::from(baseline.0) + u64::from(baseline.1);
+    // Logarithms, because the counts themselves would overflow.
+    let mut ln_factorial = vec![0.0];
+    let mut sum = 0.0;
+    for i in 1..=total {
+        sum += (i as f64).ln();
+        ln_factorial.push(sum);
+    }
+    let ln_choose =
+        |n: u64, k: u64| ln_factorial[n as usize] - ln_factorial[k as usize] - ln_factorial[(n - k) as usize];
+    let ways = ln_choose(total, failures);
+    let most = failures.min(runs);
+    (failed..=most)
+        .filter(|&x| failures - x <= total - runs)
+        .map(|x| (ln_choose(runs, x) + ln_choose(total - runs, failures - x) - ways).exp())
+        .sum::<f64>()
+        .min(1.0)
+}
+
+/// Median absolute deviation of normal noise of standard deviation 1: its upper quartile.
+const NORMAL_MAD: f64 = 0.674_489_750_196_081_7;
+
+/// Distance of each value's logarithm from the median, in units that are standard deviations under normal noise (Iglewicz and
+/// Hoaglin, "How to Detect and Handle Outliers"). Values must be positive. Where more than half of the values are equal,
+/// any other is infinitely far.
+pub fn robust_z(values: &[f64]) -> Vec<f64> {
+    let logs: Vec<f64> = values.iter().map(|x| x.ln()).collect();
+    let Some(center) = median(&logs) else {
+        return Vec::new();
+    };
+    let distances: Vec<f64> = logs.iter().map(|x| (x - center).abs()).collect();
+    let mad = median(&distances).unwrap_or(0.0);
+    logs.iter()
+        .map(|x| {
+            let distance = x - center;
+            if distance == 0.0 { 0.0 } else { NORMAL_MAD * distance / mad }
+        })
+        .collect()
+}
+
+/// What a set of runs of one scenario says about each of them.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Plausibility {
+    pub median: f64,
+    /// Positions of the runs that are further from the median than the factor.
+    pub flagged: Vec<usize>,
+}
+
+/// Runs, pooled over blocks, that are more than `factor` times above or below the median ("Implausible runs"). `None` for no runs.
+pub fn implausible(values: &[f64], factor: f64) -> Option<Plausibility> {
+    let median = median(values)?;
+    let far = |x: f64| {
+        let distance = (x / median).ln().abs();
+        // No distance at all, as from a value below zero, is not a plausible one.
+        distance.is_nan() || distance > factor.ln()
+    };
+    let flagged = values.iter().enumerate().filter(|&(_, &x)| far(x)).map(|(i, _)| i).collect();
+    Some(Plausibility { median, flagged })
+}
+
+/// 1 - q is not exact in binary: p90 of 1000 operations has 99.999... above it and must count as 100.
+const ROUNDING: f64 = 1e-6;
+
+/// Whether a run of `operations` has `tail` observations above its quantile `q` ("Quantiles").
+pub fn supports_quantile(operations: u64, q: f64, tail: u64) -> bool {
+    operations as f64 * (1.0 - q) + ROUNDING >= tail as f64
+}
+
+/// Fewest operations with `tail` observations above the quantile `q`; `None` if no number has (q = 1).
+pub fn operations_for_quantile(q: f64, tail: u64) -> Option<u64> {
+    (q < 1.0).then(|| (tail as f64 / (1.0 - q) - ROUNDING).ceil() as u64)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn fisher_by_hand() {
+        // Two of two against none of two: one way of six.
+        assert!((fisher_greater((2, 0), (0, 2)) - 1.0 / 6.0).abs() < 1e-12);
+        assert!((fisher_greater((0, 5), (3, 2)) - 1.0).abs() < 1e-12);
+        assert_eq!(fisher_greater((0, 0), (0, 0)), 1.0);
+        assert!((fisher_greater((3, 0), (5, 0)) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn equal_values_are_not_outliers() {
+        assert_eq!(robust_z(&[2.0, 2.0, 2.0]), [0.0; 3]);
+        assert_eq!(robust_z(&[2.0, 2.0, 2.0, 4.0])[3], f64::INFINITY);
+        assert!(robust_z(&[]).is_empty());
+    }
+
+    #[test]
+    fn runs_that_did_no_work_are_flagged() {
+        let seen = implausible(&[1.0, 1.2, 17.0, 0.9, 0.2, -1.0], 3.0).map(|p| p.flagged);
+        assert_eq!(seen, Some(vec![2, 4, 5]));
+        assert_eq!(implausible(&[], 3.0), None);
+    }
+
+    #[test]
+    fn quantiles_need_a_tail() {
+        assert!(supports_quantile(1000, 0.9, 100));
+        assert!(!supports_quantile(999, 0.9, 100));
+        assert_eq!(operations_for_quantile(0.99, 100), Some(10_000));
+        assert_eq!(operations_for_quantile(0.9, 100), Some(1000));
+        assert_eq!(operations_for_quantile(1.0, 100), None);
+    }
+}

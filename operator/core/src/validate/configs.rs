@@ -1,0 +1,267 @@
+//! Configs: which options they declare, what they change, and what they may not touch.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_api::{CacheSharing, Config, OptionValue, TuningExperimentSpec};
+use assay_record::{BlockCache, EngineConfig, FamilyOptions, PageCache, WriteOptions, glob_matches};
+
+use super::problem::{FieldPath, Problem};
+use super::schema::join;
+use super::suggest::did_you_mean;
+use super::quantity;
+
+/// Options that are not the user's to set, and why.
+const OWNED: [(&str, &str); 14] = [
+    ("merge_operator", "belongs to the workload, which would read other data with another one"),
+    ("comparator", "belongs to the workload, which would read other data with another one"),
+    ("create_if_missing", "is set by the bench, which creates the database"),
+    ("create_missing_column_families", "is set by the bench, which creates the column families"),
+    ("error_if_exists", "is set by the bench, which clones the dataset"),
+    ("wal_dir", PLACE),
+    ("db_log_dir", PLACE),
+    ("db_paths", PLACE),
+    ("cf_paths", PLACE),
+    ("env", PLACE),
+    ("statistics", "is set by the bench, which reads it as evidence"),
+    ("block_cache", CACHE),
+    ("row_cache", "is an object, which an option string can't name"),
+    ("rate_limiter", "is an object: write rate_limiter_bytes_per_sec"),
+];
+
+const PLACE: &str = "would put files outside of the trial's own directory, where they are neither counted nor removed";
+const CACHE: &str = "can't be given as an option: use the config's field blockCache, which holds size and sharing";
+
+/// The path of `spec.configs[index]`.
+pub fn config_path(index: usize) -> FieldPath {
+    FieldPath::root().keys("spec.configs").index(index)
+}
+
+/// Index of the baseline, if it names a config.
+pub fn baseline_index(spec: &TuningExperimentSpec) -> Option<usize> {
+    spec.configs.iter().position(|config| config.name == spec.baseline)
+}
+
+/// The engine's configuration of every config: the baseline's, then its own, of which the later wins.
+pub fn effective(spec: &TuningExperimentSpec) -> Vec<EngineConfig> {
+    let empty = EngineConfig::default();
+    let baseline = baseline_index(spec).map(|index| over(&empty, &spec.configs[index]));
+    let is_baseline = |config: &Config| config.name == spec.baseline;
+    let base = |config: &Config| baseline.as_ref().filter(|_| !is_baseline(config)).unwrap_or(&empty);
+    spec.configs.iter().map(|config| over(base(config), config)).collect()
+}
+
+fn over(base: &EngineConfig, config: &Config) -> EngineConfig {
+    let mut engine = base.clone();
+    engine.db_options.extend(strings(&config.db_options));
+    engine.column_families.extend(
+        config
+            .column_families
+            .iter()
+            .map(|entry| FamilyOptions { r#match: entry.r#match.clone(), options: strings(&entry.options) }),
+    );
+    if let Some(cache) = &config.block_cache {
+        // A size that can't be read is a problem of its own.
+        let bytes = quantity::bytes(&cache.size.0).unwrap_or_default();
+        engine.block_cache = Some(BlockCache { bytes, shared: cache.sharing == CacheSharing::Shared });
+    }
+    if let Some(write) = config.write_options {
+        engine.write_options = WriteOptions { sync: write.sync, disable_wal: write.disable_wal };
+    }
+    engine.policy.extend(config.policy.clone());
+    engine
+}
+
+fn strings(options: &BTreeMap<String, OptionValue>) -> BTreeMap<String, String> {
+    options.iter().map(|(name, value)| (name.clone(), value.to_rocksdb())).collect()
+}
+
+/// The column families of all workloads.
+pub fn families(spec: &TuningExperimentSpec) -> BTreeSet<String> {
+    spec.scenarios.iter().flat_map(|scenario| scenario.workload.families().iter().cloned()).collect()
+}
+
+/// Everything that can be said about configs without asking RocksDB.
+pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if baseline_index(spec).is_none() {
+        let names = || spec.configs.iter().map(|config| config.name.as_str());
+        let mut hint = did_you_mean(&spec.baseline, names());
+        if hint.is_empty() {
+            hint = format!("; the configs are {}", join(names()));
+        }
+        let message = format!("no config has the name {:?}{hint}", spec.baseline);
+        problems.push(Problem::error(FieldPath::root().keys("spec.baseline"), message));
+    }
+    let families = families(spec);
+    let engines = effective(spec);
+    for (index, (config, engine)) in spec.configs.iter().zip(&engines).enumerate() {
+        let path = config_path(index);
+        options(config, &path, spec, &mut problems);
+        globs(config, &path, &families, &mut problems);
+        cache_and_writes(config, engine, &path, &mut problems);
+        policy(config, &path, spec, &mut problems);
+        if config.image.is_some() {
+            let message = format!(
+                "runs a bench of its own: on one machine say which with `assay run --bench {}=PATH`",
+                config.name
+            );
+            problems.push(Problem::note(path.key("image"), message));
+        }
+    }
+    let Some(baseline) = baseline_index(spec) else { return problems };
+    for (index, config) in spec.configs.iter().enumerate().filter(|&(index, _)| index != baseline) {
+        if config.image.is_none() && changes(spec, &engines[baseline], &engines[index], None).is_empty() {
+            let message = "changes nothing against the baseline: an A/A comparison, which shows what noise looks like";
+            problems.push(Problem::note(config_path(index), message));
+        }
+    }
+    problems
+}
+
+fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
+    let entries = config.column_families.iter().enumerate().map(|(index, entry)| {
+        (path.key("columnFamilies").index(index).key("options"), &entry.options)
+    });
+    for (path, options) in std::iter::once((path.key("dbOptions"), &config.db_options)).chain(entries) {
+        for (name, value) in options {
+            let path = path.key(name);
+            if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c)) {
+                let message = "is not the name of an option: names are of letters, digits and _";
+                problems.push(Problem::error(path.clone(), message).at_key());
+            } else if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
+                problems.push(Problem::error(path.clone(), *reason).at_key());
+            }
+            let value = value.to_rocksdb();
+            if value.trim().is_empty() {
+                problems.push(Problem::error(path.clone(), "has no value; leave it out to keep RocksDB's default"));
+            }
+            if nested_key(&value, "block_cache") {
+                problems.push(Problem::error(path.clone(), format!("block_cache {CACHE}")));
+            }
+            let direct = spec.scenarios.iter().find(|scenario| scenario.page_cache == PageCache::Direct);
+            if let Some(scenario) = direct.filter(|_| name == "use_direct_reads" && value == "false") {
+                let message = format!("contradicts pageCache: Direct of scenario {:?}; remove one of them", scenario.name);
+                problems.push(Problem::error(path, message));
+            }
+        }
+    }
+}
+
+/// Whether a nested option string such as `{block_cache=8M;block_size=4K}` sets this key, on any level.
+fn nested_key(value: &str, key: &str) -> bool {
+    value.split(['{', '}', ';']).any(|part| part.split_once('=').is_some_and(|(name, _)| name.trim() == key))
+}
+
+fn globs(config: &Config, path: &FieldPath, families: &BTreeSet<String>, problems: &mut Vec<Problem>) {
+    for (index, entry) in config.column_families.iter().enumerate() {
+        for (position, pattern) in entry.r#match.iter().enumerate() {
+            if !families.iter().any(|family| glob_matches(pattern, family)) {
+                let path = path.key("columnFamilies").index(index).key("match").index(position);
+                let names = || families.iter().map(String::as_str);
+                let message = format!(
+                    "{pattern:?} matches no column family{}; the scenarios have {}",
+                    did_you_mean(pattern, names()),
+                    join(names())
+                );
+                problems.push(Problem::error(path, message));
+            }
+        }
+    }
+}
+
+fn cache_and_writes(config: &Config, engine: &EngineConfig, path: &FieldPath, problems: &mut Vec<Problem>) {
+    if let Some(cache) = &config.block_cache
+        && let Err(error) = quantity::bytes(&cache.size.0)
+    {
+        problems.push(Problem::error(path.keys("blockCache.size"), error.to_string()));
+    }
+    let write = engine.write_options;
+    if config.write_options.is_some() && write.sync && write.disable_wal {
+        let message = "sync waits for the write-ahead log that disableWAL skips: RocksDB refuses both; set one";
+        problems.push(Problem::error(path.key("writeOptions"), message));
+    }
+}
+
+fn policy(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
+    for name in config.policy.keys() {
+        for scenario in &spec.scenarios {
+            let known = scenario.workload.policy_keys();
+            if known.contains(&name.as_str()) {
+                continue;
+            }
+            let workload = scenario.workload.name();
+            let message = if known.is_empty() {
+                format!("the workload {workload} of scenario {:?} declares no policy keys; remove it", scenario.name)
+            } else {
+                let hint = did_you_mean(name, known.iter().copied());
+                let known = join(known.iter().copied());
+                format!("the workload {workload} of scenario {:?} does not know it{hint}; it declares {known}", scenario.name)
+            };
+            problems.push(Problem::error(path.key("policy").key(name), message).at_key());
+            break;
+        }
+    }
+}
+
+/// What one engine configuration changes against another, a line each, for people.
+pub fn changes(
+    spec: &TuningExperimentSpec,
+    baseline: &EngineConfig,
+    engine: &EngineConfig,
+    image: Option<&str>,
+) -> Vec<String> {
+    let mut lines: Vec<String> = image.map(|image| format!("image: {image}")).into_iter().collect();
+    let arrow = |name: &str, from: Option<&String>, to: Option<&String>| {
+        let side = |value: Option<&String>| value.map_or("RocksDB's default", String::as_str).to_owned();
+        format!("{name}: {} -> {}", side(from), side(to))
+    };
+    for name in keys(&baseline.db_options, &engine.db_options) {
+        let (from, to) = (baseline.db_options.get(name), engine.db_options.get(name));
+        if from != to {
+            lines.push(arrow(name, from, to));
+        }
+    }
+    // Families that change in the same way share a line.
+    let families = families(spec);
+    let mut by_change: BTreeMap<String, Vec<&str>> = BTreeMap::new();
+    for family in &families {
+        let (from, to) = (baseline.family_options(family), engine.family_options(family));
+        for name in keys(&from, &to).filter(|&name| from.get(name) != to.get(name)) {
+            by_change.entry(arrow(name, from.get(name), to.get(name))).or_default().push(family);
+        }
+    }
+    lines.extend(by_change.into_iter().map(|(change, changed)| {
+        if changed.len() == families.len() { change } else { format!("{change} (column families {})", join(changed)) }
+    }));
+    if baseline.block_cache != engine.block_cache {
+        lines.push(format!("block cache: {} -> {}", cache(baseline.block_cache), cache(engine.block_cache)));
+    }
+    let (from, to) = (baseline.write_options, engine.write_options);
+    for (name, from, to) in [("sync", from.sync, to.sync), ("disableWAL", from.disable_wal, to.disable_wal)] {
+        if from != to {
+            lines.push(format!("{name}: {from} -> {to}"));
+        }
+    }
+    for name in keys(&baseline.policy, &engine.policy) {
+        let side = |policy: &BTreeMap<String, String>| policy.get(name).map_or("unset", String::as_str).to_owned();
+        if baseline.policy.get(name) != engine.policy.get(name) {
+            lines.push(format!("policy {name}: {} -> {}", side(&baseline.policy), side(&engine.policy)));
+        }
+    }
+    lines
+}
+
+fn cache(cache: Option<BlockCache>) -> String {
+    cache.map_or("RocksDB's default".to_owned(), |cache| {
+        let sharing = if cache.shared { "shared" } else { "for each column family" };
+        format!("{} {sharing}", quantity::display(cache.bytes))
+    })
+}
+
+fn keys<'a>(
+    a: &'a BTreeMap<String, String>,
+    b: &'a BTreeMap<String, String>,
+) -> impl Iterator<Item = &'a String> + use<'a> {
+    a.keys().chain(b.keys()).collect::<BTreeSet<_>>().into_iter()
+}
+

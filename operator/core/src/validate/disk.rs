@@ -1,0 +1,117 @@
+//! How much disk an experiment needs, before anything is written.
+
+use assay_record::{KeyValue, Preload, Workload};
+
+use super::problem::{FieldPath, Problem};
+use super::quantity;
+use super::scenarios::scenario_path;
+use crate::experiment::Experiment;
+use crate::plan::format_of;
+
+/// What RocksDB adds to an entry: sequence number, lengths, its share of index, filter and metadata.
+const ENTRY_OVERHEAD: u64 = 16;
+
+/// Levels hold dead entries beside live ones: about 10 % in a settled tree.
+const SPACE_AMPLIFICATION: f64 = 1.1;
+
+/// A compaction writes its result before it deletes what it read. The worst case rewrites everything at once.
+const REWRITE: f64 = 2.0;
+
+/// A config may be wasteful, that is a finding. Beyond this many times its raw bytes it has run away.
+const RUNAWAY: u64 = 3;
+
+/// WAL, OPTIONS, logs and a memtable or two: what even an empty database may hold.
+const SLACK: u64 = 1 << 30;
+
+/// What a scenario needs on disk, as an estimate.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct DiskNeed {
+    /// One dataset, settled. There is one for each storage format.
+    pub dataset_bytes: u64,
+    /// What one trial adds to the dataset, which it shares by hard links until it rewrites it.
+    pub trial_bytes: u64,
+}
+
+impl DiskNeed {
+    /// All datasets and the one trial that runs.
+    pub fn total(self, formats: usize) -> u64 {
+        self.dataset_bytes.saturating_mul(formats as u64).saturating_add(self.trial_bytes)
+    }
+}
+
+/// Estimates what a workload needs.
+pub fn need(workload: &Workload) -> DiskNeed {
+    let Workload::KeyValue(workload) = workload;
+    let compressed = f64::from(workload.compressed_percent) / 100.0;
+    let entry = entry_bytes(workload, compressed);
+    let dataset = preloaded(workload) as f64 * entry * SPACE_AMPLIFICATION;
+    let written = written(workload) * entry;
+    DiskNeed {
+        dataset_bytes: dataset as u64,
+        trial_bytes: ((dataset + written) * REWRITE) as u64,
+    }
+}
+
+/// The most bytes that a trial's directory may hold before the trial has failed under its config: uncompressed, with
+/// everything that was ever written still there, and then some.
+pub fn limit(workload: &Workload) -> u64 {
+    let Workload::KeyValue(workload) = workload;
+    let raw = (preloaded(workload) as f64 + written(workload)) * entry_bytes(workload, 1.0);
+    (raw as u64).saturating_mul(RUNAWAY).saturating_add(SLACK)
+}
+
+fn entry_bytes(workload: &KeyValue, compressed: f64) -> f64 {
+    f64::from(workload.key_bytes) + ENTRY_OVERHEAD as f64 + workload.value_bytes.mean() * compressed
+}
+
+fn preloaded(workload: &KeyValue) -> u64 {
+    if workload.preload == Preload::Empty { 0 } else { workload.keys }
+}
+
+/// Entries that a trial writes, tombstones included.
+fn written(workload: &KeyValue) -> f64 {
+    let of_role = |role: &assay_record::Role| {
+        let mix = role.mix;
+        let writes = f64::from(mix.put) + f64::from(mix.delete);
+        let all = writes + f64::from(mix.get) + f64::from(mix.get_missing) + f64::from(mix.scan);
+        let steps = role.steps as f64 + role.warmup_steps as f64;
+        if all > 0.0 { steps * f64::from(role.batch) * writes / all } else { 0.0 }
+    };
+    workload.roles.iter().map(of_role).sum()
+}
+
+/// Number of storage formats in which the dataset of a scenario is written.
+pub fn formats(experiment: &Experiment, scenario: &crate::experiment::Scenario) -> usize {
+    let mut formats = Vec::new();
+    for config in &experiment.configs {
+        let format = format_of(experiment, scenario, config);
+        if !formats.contains(&format) {
+            formats.push(format);
+        }
+    }
+    formats.len()
+}
+
+/// Refuses scenarios that are larger than the free space that the caller has seen.
+pub fn check(experiment: &Experiment, free_bytes: u64) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for (index, scenario) in experiment.scenarios.iter().enumerate() {
+        let need = need(&scenario.workload);
+        let formats = formats(experiment, scenario);
+        let total = need.total(formats);
+        if total > free_bytes {
+            let path: FieldPath = scenario_path(index).key("workload");
+            let message = format!(
+                "scenario {:?} needs about {} of disk ({} for {} storage formats of the dataset, {} for the trial that runs) and {} are free: use fewer keys or steps, or a larger disk",
+                scenario.name,
+                quantity::display(total),
+                quantity::display(total - need.trial_bytes),
+                formats,
+                quantity::display(need.trial_bytes),
+                quantity::display(free_bytes),
+            );
+            problems.push(Problem::error(path, message));
+        }
+    }
+    problems
+}

@@ -1,0 +1,160 @@
+//! Objectives and guardrails: what is judged, and whether the design can decide it.
+
+use assay_api::{DefaultGuardrails, JudgedMetric, TuningExperimentSpec};
+use assay_record::{METRICS, MetricInfo, metric};
+
+use super::problem::{FieldPath, Problem};
+use super::scenarios::{paced, primary_steps, scenario_path};
+use super::schema::join;
+use super::suggest::did_you_mean;
+use super::{counted, percent};
+use crate::stats::{ALPHA, Direction, Scale, n_min, operations_for_quantile, supports_quantile};
+use crate::verdict::{MetricRule, Role};
+
+/// Observations that must lie beyond a quantile for it to mean anything.
+const TAIL: u64 = 100;
+
+/// The guardrail that is added where none is removed: deferred compaction is no win.
+const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
+
+/// Objectives first, then guardrails, with their margins. Metrics that can't be judged are left out: `check` names them.
+pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
+    let judged = |declared: &JudgedMetric, role: Role| {
+        let info = metric(&declared.metric)?;
+        let margin = declared.margin.as_deref().map_or(info.default_margin, percent::fraction)?;
+        Some(rule(info, role, margin))
+    };
+    let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Role::Primary));
+    let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Role::Guardrail));
+    let mut rules: Vec<MetricRule> = objectives.chain(guardrails).collect();
+    let (name, margin) = DEFAULT_GUARDRAIL;
+    let wanted = spec.default_guardrails == DefaultGuardrails::Keep && paced(spec).is_empty();
+    if wanted && !rules.iter().any(|rule| rule.name == name) {
+        rules.extend(metric(name).map(|info| rule(info, Role::Guardrail, margin)));
+    }
+    rules
+}
+
+fn rule(info: &MetricInfo, role: Role, margin: f64) -> MetricRule {
+    MetricRule {
+        name: info.name.to_owned(),
+        direction: match info.direction {
+            assay_record::Direction::HigherIsBetter => Direction::Higher,
+            assay_record::Direction::LowerIsBetter => Direction::Lower,
+        },
+        role,
+        margin,
+        scale: match info.scale {
+            assay_record::Scale::Log => Scale::Log,
+            assay_record::Scale::Linear => Scale::Linear,
+        },
+    }
+}
+
+/// Everything that can be said about objectives, guardrails and the number of repetitions.
+pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let objectives = spec.objectives.iter().map(|declared| ("objectives", declared)).enumerate();
+    let guardrails = spec.guardrails.iter().map(|declared| ("guardrails", declared)).enumerate();
+    for (index, (list, declared)) in objectives.chain(guardrails) {
+        let path = FieldPath::root().key("spec").key(list).index(index);
+        judged(declared, list == "objectives", spec, &path, &mut problems);
+    }
+    enough_blocks(spec, &mut problems);
+    problems
+}
+
+fn judged(
+    declared: &JudgedMetric,
+    is_objective: bool,
+    spec: &TuningExperimentSpec,
+    path: &FieldPath,
+    problems: &mut Vec<Problem>,
+) {
+    let at = path.key("metric");
+    let judgeable = || METRICS.iter().filter(|info| info.default_margin.is_some()).map(|info| info.name);
+    let Some(info) = metric(&declared.metric) else {
+        let mut hint = did_you_mean(&declared.metric, METRICS.iter().map(|info| info.name));
+        if hint.is_empty() {
+            hint = format!("; there are {}", join(judgeable()));
+        }
+        problems.push(Problem::error(at, format!("no metric has the name {:?}{hint}", declared.metric)));
+        return;
+    };
+    let name = info.name;
+    if info.default_margin.is_none() {
+        let message = format!("{name} informs, but can't be judged; these can: {}", join(judgeable()));
+        problems.push(Problem::error(at, message));
+        return;
+    }
+    if !is_objective && spec.objectives.iter().any(|objective| objective.metric == name) {
+        let message = format!("{name} is an objective already, and an objective is guarded as well; remove it here");
+        problems.push(Problem::error(at.clone(), message));
+    }
+    if let Some(text) = &declared.margin {
+        let margin = percent::fraction(text);
+        if !margin.is_some_and(|margin| margin > 0.0 && margin < 1.0) {
+            let message = format!("must be above 0 % and below 100 %, such as 2%, not {text:?}");
+            problems.push(Problem::error(path.key("margin"), message));
+        }
+    }
+    if is_objective
+        && name.ends_with("throughput")
+        && let Some((_, scenario)) = paced(spec).first_key_value()
+    {
+        let message = format!(
+            "{name} can't improve in scenario {scenario:?}, which is paced by stepsPerSecond; judge a latency, or remove the pace"
+        );
+        problems.push(Problem::error(at.clone(), message));
+    }
+    if let Some(quantile) = info.quantile {
+        tail(name, quantile, spec, &at, problems);
+    }
+}
+
+/// A quantile needs observations beyond it.
+fn tail(name: &str, quantile: f64, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
+    for (index, scenario) in spec.scenarios.iter().enumerate() {
+        let steps = primary_steps(scenario);
+        if supports_quantile(steps, quantile, TAIL) {
+            continue;
+        }
+        let needed = operations_for_quantile(quantile, TAIL)
+            .map_or_else(String::new, |needed| format!(" at least {needed} steps, so that {TAIL} lie beyond it,"));
+        let message = format!(
+            "{name} needs{needed} but the primary role of scenario {:?} has {steps}: raise {}.workload.keyValue.roles[0].steps, or judge a lower quantile",
+            scenario.name,
+            scenario_path(index)
+        );
+        problems.push(Problem::error(at.clone(), message));
+    }
+}
+
+/// Too few blocks can't prove anything, whatever they measure.
+fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
+    let at = FieldPath::root().keys("spec.repetitions");
+    let configs = spec.configs.len().saturating_sub(1);
+    let objectives = spec.objectives.len();
+    let scenarios = spec.scenarios.len();
+    let blocks = spec.repetitions as usize;
+    let (overall, cells) = (n_min(configs * objectives, ALPHA), n_min(configs * objectives * scenarios, ALPHA));
+    let claims = format!(
+        "{} x {}",
+        counted(configs, "config against the baseline", "configs against the baseline"),
+        counted(objectives, "objective", "objectives")
+    );
+    if blocks < overall {
+        let message = format!(
+            "{} can't prove anything about {claims}: no result can reach 5 % with fewer than {overall}; set {overall} or more",
+            counted(blocks, "block", "blocks")
+        );
+        problems.push(Problem::error(at, message));
+    } else if blocks < cells {
+        let message = format!(
+            "{} can decide the overall verdict, but not a single scenario: {claims} x {} need {cells}",
+            counted(blocks, "block", "blocks"),
+            counted(scenarios, "scenario", "scenarios")
+        );
+        problems.push(Problem::warning(at, message));
+    }
+}

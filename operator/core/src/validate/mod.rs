@@ -1,0 +1,282 @@
+//! From what a user wrote to an [`Experiment`]: every problem at once, each with its field and with what to do.
+//!
+//! Three steps: the document against the schema of the custom resource, then what no schema can say, then what only
+//! RocksDB knows, which somebody else has to ask it: [`Validation::questions`] and [`answer_problems`].
+
+mod configs;
+pub mod disk;
+mod metrics;
+mod options;
+mod percent;
+mod problem;
+pub mod quantity;
+mod scenarios;
+pub mod schema;
+mod suggest;
+
+use assay_api::{Requirement, TuningExperiment, TuningExperimentSpec};
+use assay_record::{Digest, OptionsQuestion, Summary};
+use serde_json::{Value, json};
+
+pub use options::answer_problems;
+pub use percent::display as display_percent;
+pub use problem::{FieldPath, Problem, Segment, Severity};
+pub use suggest::{did_you_mean, nearest};
+
+use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
+use crate::plan::Plan;
+use crate::stats::default_m0;
+
+/// The group and version that this build reads.
+pub const API_VERSION: &str = "assay.rocks/v1alpha1";
+
+/// The kind of an experiment.
+pub const KIND: &str = "TuningExperiment";
+
+/// More trials than this are a slip of the pen: at a second each they would run for a day.
+const MOST_TRIALS: u64 = 100_000;
+
+/// What is known of an experiment after reading it.
+#[derive(Clone, Debug, Default)]
+pub struct Validation {
+    /// In the order of the document.
+    pub problems: Vec<Problem>,
+    /// Set when no problem is an error.
+    pub experiment: Option<Experiment>,
+    /// The spec, where it could be read at all.
+    pub spec: Option<TuningExperimentSpec>,
+}
+
+impl Validation {
+    pub fn has_errors(&self) -> bool {
+        self.problems.iter().any(Problem::is_error)
+    }
+
+    /// What RocksDB has to be asked about the options: one question for each way to use the page cache.
+    pub fn questions(&self) -> Vec<OptionsQuestion> {
+        self.spec.as_ref().map(options::questions).unwrap_or_default()
+    }
+}
+
+/// Validates an object that is typed already, such as one from the API server.
+pub fn validate(name: &str, spec: &TuningExperimentSpec) -> Validation {
+    match serde_json::to_value(spec) {
+        Ok(spec) => validate_document(&json!({
+            "apiVersion": API_VERSION, "kind": KIND, "metadata": {"name": name}, "spec": spec,
+        })),
+        Err(error) => refused(FieldPath::root().key("spec"), format!("can't be written as JSON: {error}")),
+    }
+}
+
+/// Validates a document as it was read, before any type is put on it.
+pub fn validate_document(document: &Value) -> Validation {
+    let schema = match assay_api::schema::<TuningExperiment>() {
+        Ok(schema) => schema,
+        Err(error) => return refused(FieldPath::root(), format!("the schema of {KIND} can't be built: {error}")),
+    };
+    let Some(object) = document.as_object() else {
+        let message = format!("must be a {KIND}, not {}", schema::describe(document));
+        return refused(FieldPath::root(), message);
+    };
+    let mut problems = Vec::new();
+    if !is_ours(object, &mut problems) {
+        return Validation { problems, ..Validation::default() };
+    }
+    for key in object.keys() {
+        match key.as_str() {
+            "apiVersion" | "kind" | "metadata" | "spec" => {}
+            "status" => {
+                let message = "is ignored: only the operator writes it";
+                problems.push(Problem::note(FieldPath::root().key("status"), message).at_key());
+            }
+            _ => {
+                let hint = did_you_mean(key, ["metadata", "spec"]);
+                let message = format!("unknown field{hint}; an experiment has apiVersion, kind, metadata and spec");
+                problems.push(Problem::error(FieldPath::root().key(key), message).at_key());
+            }
+        }
+    }
+    let name = check_metadata(object.get("metadata").unwrap_or(&Value::Null), &mut problems);
+    let path = FieldPath::root().key("spec");
+    let spec_schema = &schema["properties"]["spec"];
+    let mut spec = object.get("spec").cloned().unwrap_or(Value::Null);
+    if spec.is_null() {
+        problems.push(Problem::error(FieldPath::root(), "spec is missing: it says what to compare"));
+        return Validation { problems, ..Validation::default() };
+    }
+    problems.extend(schema::check(spec_schema, &spec, &path));
+    schema::prune(spec_schema, &mut spec);
+    match serde_json::from_value::<TuningExperimentSpec>(spec) {
+        Ok(spec) => validate_spec(&name, spec, problems),
+        Err(error) => {
+            // The schema has named what is wrong. If it had nothing to say, the deserialiser has.
+            if !problems.iter().any(Problem::is_error) {
+                problems.push(Problem::error(path, error.to_string()));
+            }
+            Validation { problems, ..Validation::default() }
+        }
+    }
+}
+
+fn refused(path: FieldPath, message: String) -> Validation {
+    Validation { problems: vec![Problem::error(path, message)], ..Validation::default() }
+}
+
+/// Whether this is the kind of object that can be read here at all.
+fn is_ours(object: &serde_json::Map<String, Value>, problems: &mut Vec<Problem>) -> bool {
+    for (field, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
+        match object.get(field) {
+            Some(Value::String(text)) if text == expected => {}
+            Some(other) => {
+                let message = format!("must be {expected}, not {}", schema::describe(other));
+                problems.push(Problem::error(FieldPath::root().key(field), message));
+            }
+            None => problems.push(Problem::error(FieldPath::root(), format!("{field} is missing: write {field}: {expected}"))),
+        }
+    }
+    problems.is_empty()
+}
+
+/// Fields of metadata that Kubernetes knows. Only the name matters here.
+const METADATA: [&str; 14] = [
+    "annotations",
+    "creationTimestamp",
+    "deletionGracePeriodSeconds",
+    "deletionTimestamp",
+    "finalizers",
+    "generateName",
+    "generation",
+    "labels",
+    "managedFields",
+    "name",
+    "namespace",
+    "ownerReferences",
+    "resourceVersion",
+    "uid",
+];
+
+fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
+    let path = FieldPath::root().key("metadata");
+    let Some(object) = metadata.as_object() else {
+        let message = if metadata.is_null() {
+            "metadata is missing: write metadata: {name: NAME}".to_owned()
+        } else {
+            format!("metadata must be a map with a name, not {}", schema::describe(metadata))
+        };
+        problems.push(Problem::error(FieldPath::root(), message));
+        return String::new();
+    };
+    for key in object.keys().filter(|key| !METADATA.contains(&key.as_str())) {
+        let message = format!("unknown field{}", did_you_mean(key, METADATA));
+        problems.push(Problem::error(path.key(key), message).at_key());
+    }
+    match object.get("name") {
+        // The longest that a label holds: pods and records carry the name.
+        Some(Value::String(name)) => {
+            let schema = json!({"type": "string", "minLength": 1, "maxLength": 63, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"});
+            problems.extend(schema::check(&schema, &json!(name), &path.key("name")));
+            name.clone()
+        }
+        Some(other) if !other.is_null() => {
+            let message = format!("must be a string, not {}", schema::describe(other));
+            problems.push(Problem::error(path.key("name"), message));
+            String::new()
+        }
+        _ => {
+            problems.push(Problem::error(path, "name is missing: results are filed under it"));
+            String::new()
+        }
+    }
+}
+
+fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
+    problems.extend(configs::check(&spec));
+    problems.extend(scenarios::check(&spec));
+    problems.extend(metrics::check(&spec));
+    let mut experiment = None;
+    if !problems.iter().any(Problem::is_error) {
+        match build(name, &spec) {
+            Ok(built) => {
+                problems.extend(size_problems(&built));
+                experiment = Some(built);
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if problems.iter().any(Problem::is_error) {
+        experiment = None;
+    }
+    Validation { problems, experiment, spec: Some(spec) }
+}
+
+/// The experiment of a spec that has passed every check.
+fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem> {
+    let unreadable = |error: serde_json::Error| Problem::error(FieldPath::root().key("spec"), error.to_string());
+    let canonical = serde_json::to_value(spec).map_err(unreadable)?;
+    let digest = Digest::of_json(&canonical).map_err(unreadable)?;
+    let baseline = configs::baseline_index(spec)
+        .ok_or_else(|| Problem::error(FieldPath::root().keys("spec.baseline"), "names no config"))?;
+    let engines = configs::effective(spec);
+    let changes = |index: usize| {
+        let image = spec.configs[index].image.as_deref();
+        if index == baseline { Vec::new() } else { configs::changes(spec, &engines[baseline], &engines[index], image) }
+    };
+    let configs = spec.configs.iter().enumerate().map(|(index, config)| ConfigUnderTest {
+        name: config.name.clone(),
+        engine: engines[index].clone(),
+        changes: changes(index),
+        image: config.image.clone(),
+    });
+    let scenarios = spec.scenarios.iter().map(|scenario| Scenario {
+        name: scenario.name.clone(),
+        workload: scenario.workload.clone(),
+        page_cache: scenario.page_cache,
+        dataset_from: scenario.dataset.from.clone(),
+        deadline_seconds: u64::from(scenario.deadline_seconds),
+        max_disk_bytes: disk::limit(&scenario.workload),
+    });
+    Ok(Experiment {
+        name: name.to_owned(),
+        spec: digest,
+        seed: spec.seed,
+        baseline,
+        configs: configs.collect(),
+        scenarios: scenarios.collect(),
+        repetitions: spec.repetitions,
+        baseline_replicates: default_m0(spec.configs.len() - 1) as u32,
+        metrics: metrics::rules(spec),
+        cpus: spec.placement.cpus,
+        require_nvme: spec.placement.require_nvme,
+        require_exclusive_cpus: spec.placement.require_exclusive_cpus == Requirement::Require,
+        max_block_duration_seconds: u64::from(spec.max_block_duration_seconds),
+    })
+}
+
+/// Limits that only the whole experiment can break.
+fn size_problems(experiment: &Experiment) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    let path = FieldPath::root().keys("spec.repetitions");
+    let trials = experiment.trials();
+    if trials > MOST_TRIALS {
+        let message = format!("makes {trials} trials, {MOST_TRIALS} at most: use fewer repetitions, configs or scenarios");
+        problems.push(Problem::error(path, message));
+        return problems;
+    }
+    // Names are all that differs in length, so the longest of each kind decide for all.
+    let longest_config = experiment.configs.iter().max_by_key(|config| config.name.len());
+    let longest_scenario = experiment.scenarios.iter().max_by_key(|scenario| scenario.name.len());
+    let (Some(config), Some(scenario)) = (longest_config, longest_scenario) else { return problems };
+    let spec = Plan::largest_spec(experiment, scenario, config);
+    if let Err(error) = Summary::check_fits(&spec) {
+        problems.push(Problem::error(FieldPath::root().key("spec"), error.to_string()));
+    }
+    problems
+}
+
+/// `1 block`, `2 blocks`.
+pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
+    format!("{count} {}", if count == 1 { one } else { many })
+}
+
+#[cfg(test)]
+mod tests;

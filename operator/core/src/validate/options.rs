@@ -1,0 +1,88 @@
+//! What only RocksDB knows about options: the question, and the answer's way back to the fields of the file.
+
+use assay_api::{Config, TuningExperimentSpec};
+use assay_record::{OptionsAnswer, OptionsQuestion, PageCache, glob_matches};
+
+use super::configs::{baseline_index, config_path, effective, families};
+use super::problem::{FieldPath, Problem};
+use super::schema::join;
+
+/// One question for each way to use the page cache, as direct I/O changes what an option reaches.
+pub fn questions(spec: &TuningExperimentSpec) -> Vec<OptionsQuestion> {
+    let engines = effective(spec);
+    let baseline = baseline_index(spec).map(|index| engines[index].clone()).unwrap_or_default();
+    let direct = |scenario: &assay_api::Scenario| scenario.page_cache == PageCache::Direct;
+    [PageCache::Evict, PageCache::Direct]
+        .into_iter()
+        .filter(|cache| spec.scenarios.iter().any(|scenario| direct(scenario) == (*cache == PageCache::Direct)))
+        .map(|page_cache| OptionsQuestion {
+            families: families(spec).into_iter().collect(),
+            baseline: baseline.clone(),
+            configs: spec.configs.iter().map(|config| config.name.clone()).zip(engines.iter().cloned()).collect(),
+            page_cache,
+        })
+        .collect()
+}
+
+/// The answer as problems of the fields that the user wrote.
+pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    for problem in &answer.problems {
+        let Some(field) = field_of(spec, &problem.config, &problem.scope, &problem.option, true) else { continue };
+        let suggestion = problem.suggestion.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default();
+        problems.push(Problem::error(field, format!("{}{suggestion}", problem.message)).at_key());
+    }
+    // An inert option is reported where it is declared. That others inherit it from the baseline is no news.
+    for note in &answer.inert {
+        if let Some(field) = field_of(spec, &note.config, &note.scope, &note.option, false) {
+            problems.push(Problem::warning(field, format!("reaches nothing: {}", note.message)).at_key());
+        }
+    }
+    for name in answer.all_inert.iter().filter(|name| **name != spec.baseline) {
+        if let Some(index) = spec.configs.iter().position(|config| config.name == *name) {
+            let declared: Vec<&str> = answer
+                .inert
+                .iter()
+                .filter(|note| note.config == *name)
+                .map(|note| note.option.as_str())
+                .collect();
+            let message = format!(
+                "NoEffectPossible: nothing that this config declares reaches RocksDB ({}), so it can't differ from the baseline; remove it",
+                join(declared)
+            );
+            problems.push(Problem::error(config_path(index), message));
+        }
+    }
+    problems.sort();
+    problems.dedup();
+    problems
+}
+
+/// Where an option was declared: in the config itself, or in the baseline that it builds on.
+fn field_of(
+    spec: &TuningExperimentSpec,
+    config: &str,
+    scope: &str,
+    option: &str,
+    inherited: bool,
+) -> Option<FieldPath> {
+    let index = spec.configs.iter().position(|candidate| candidate.name == config)?;
+    let own = declared_at(&spec.configs[index], index, scope, option);
+    let from_baseline = || {
+        let baseline = baseline_index(spec).filter(|_| inherited)?;
+        declared_at(&spec.configs[baseline], baseline, scope, option)
+    };
+    own.or_else(from_baseline).or_else(|| inherited.then(|| config_path(index)))
+}
+
+fn declared_at(config: &Config, index: usize, scope: &str, option: &str) -> Option<FieldPath> {
+    let path = config_path(index);
+    if config.db_options.contains_key(option) && scope == "db" {
+        return Some(path.key("dbOptions").key(option));
+    }
+    // The later entry wins in RocksDB, so it is the one at fault.
+    let entry = config.column_families.iter().rposition(|entry| {
+        entry.options.contains_key(option) && entry.r#match.iter().any(|pattern| glob_matches(pattern, scope))
+    })?;
+    Some(path.key("columnFamilies").index(entry).key("options").key(option))
+}

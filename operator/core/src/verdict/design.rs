@@ -1,0 +1,290 @@
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min};
+
+/// What is asked of a metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Role {
+    /// It should improve.
+    Primary,
+    /// It must be proven not to get worse.
+    Guardrail,
+    /// It is reported and decides nothing.
+    Info,
+}
+
+impl Role {
+    /// Whether harm to the metric can decide a verdict.
+    pub fn is_required(self) -> bool {
+        self != Self::Info
+    }
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct MetricRule {
+    pub name: String,
+    pub direction: Direction,
+    pub role: Role,
+    /// Smallest change that matters: a ratio (0.05 = 5 %) on a log scale, a difference on a linear one.
+    pub margin: f64,
+    #[serde(default)]
+    pub scale: Scale,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Scenario {
+    pub name: String,
+    /// Share in the overall verdict, relative to the other scenarios.
+    pub weight: f64,
+}
+
+/// What must be decided before a config needs no more runs.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum StopOn {
+    #[default]
+    Overall,
+    /// The overall verdict and that of each scenario.
+    Cells,
+}
+
+/// Judgements during the experiment, with the rule that ends it early for a config ("Looks").
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LookPlan {
+    /// Blocks after which to judge, ascending, the last one being `max_blocks`.
+    pub blocks: Vec<usize>,
+    #[serde(default)]
+    pub stop_on: StopOn,
+    /// Stop, too, when a gain of the margin is excluded.
+    pub futility: bool,
+}
+
+/// All that must stand before the first run: every guarantee is void if it changes afterwards.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Design {
+    pub metrics: Vec<MetricRule>,
+    pub scenarios: Vec<Scenario>,
+    /// Without the baseline.
+    pub configs: Vec<String>,
+    /// Baseline runs per block.
+    pub m0: usize,
+    pub max_blocks: usize,
+    /// `None` judges once, at the end.
+    #[serde(default)]
+    pub looks: Option<LookPlan>,
+    #[serde(default)]
+    pub cells_adjust: Adjust,
+}
+
+/// Claims that share one error, and the blocks that the first of them needs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Family {
+    /// Claims of a gain.
+    pub better: usize,
+    /// Claims of harm.
+    pub worse: usize,
+    /// Fewest blocks that can prove a gain.
+    pub n_min: usize,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Families {
+    pub overall: Family,
+    pub cells: Family,
+}
+
+#[derive(Clone, Debug, PartialEq, thiserror::Error)]
+pub enum DesignError {
+    #[error("a design needs at least one {0}")]
+    Nothing(&'static str),
+    #[error("{kind} {name:?} is declared twice")]
+    Twice { kind: &'static str, name: String },
+    #[error("metric {metric:?}: margin {margin} is not a positive number")]
+    Margin { metric: String, margin: f64 },
+    #[error("scenario {scenario:?}: weight {weight} is not a positive number")]
+    Weight { scenario: String, weight: f64 },
+    #[error("looks {looks:?} must ascend and end at {max_blocks} blocks")]
+    Looks { looks: Vec<usize>, max_blocks: usize },
+    #[error("{max_blocks} blocks can't prove anything: with {claims} claims the smallest number that can is {n_min}")]
+    Undecidable { max_blocks: usize, claims: usize, n_min: usize },
+}
+
+impl Design {
+    /// Whether the design has a meaning.
+    pub fn check(&self) -> Result<(), DesignError> {
+        distinct("metric", self.metrics.iter().map(|m| m.name.as_str()))?;
+        distinct("scenario", self.scenarios.iter().map(|s| s.name.as_str()))?;
+        distinct("config", self.configs.iter().map(String::as_str))?;
+        if !self.metrics.iter().any(|m| m.role == Role::Primary) {
+            return Err(DesignError::Nothing("primary metric"));
+        }
+        if self.m0 == 0 {
+            return Err(DesignError::Nothing("baseline run per block"));
+        }
+        if self.max_blocks == 0 {
+            return Err(DesignError::Nothing("block"));
+        }
+        for MetricRule { name, margin, .. } in &self.metrics {
+            if !(margin.is_finite() && *margin > 0.0) {
+                return Err(DesignError::Margin { metric: name.clone(), margin: *margin });
+            }
+        }
+        for Scenario { name, weight } in &self.scenarios {
+            if !(weight.is_finite() && *weight > 0.0) {
+                return Err(DesignError::Weight { scenario: name.clone(), weight: *weight });
+            }
+        }
+        if let Some(LookPlan { blocks, .. }) = &self.looks {
+            let ascend = blocks.is_sorted_by(|a, b| a < b) && blocks.first().is_some_and(|&first| first > 0);
+            if !ascend || blocks.last() != Some(&self.max_blocks) {
+                return Err(DesignError::Looks { looks: blocks.clone(), max_blocks: self.max_blocks });
+            }
+        }
+        Ok(())
+    }
+
+    /// Whether the overall verdicts can be anything but inconclusive ("Fewest blocks"). To be asked before any time is spent on
+    /// runs; for the cells `families().cells.n_min` tells, which is worth a warning only.
+    pub fn check_decidable(&self) -> Result<(), DesignError> {
+        self.check()?;
+        let Family { better: claims, n_min, .. } = self.families().overall;
+        if self.max_blocks < n_min {
+            return Err(DesignError::Undecidable { max_blocks: self.max_blocks, claims, n_min });
+        }
+        Ok(())
+    }
+
+    /// How many claims the design makes ("Families"). Fixed by the design: a config that drops out does not make the others cheaper.
+    pub fn families(&self) -> Families {
+        let primary = self.metrics.iter().filter(|m| m.role == Role::Primary).count();
+        let required = self.metrics.iter().filter(|m| m.role.is_required()).count();
+        let family = |units| {
+            let better = units * primary;
+            Family { better, worse: units * required, n_min: n_min(better, ALPHA) }
+        };
+        Families { overall: family(self.configs.len()), cells: family(self.configs.len() * self.scenarios.len()) }
+    }
+
+    /// The looks that have been reached with `complete` blocks in every scenario. An experiment that has `ended` early, with
+    /// `longest` blocks in some, is judged a last time on what there is, at all the error that is left.
+    pub(super) fn looks_reached(&self, complete: usize, longest: usize, ended: bool) -> Vec<Look> {
+        let planned = self.looks.as_ref().map_or_else(|| vec![self.max_blocks], |looks| looks.blocks.clone());
+        let mut reached = Look::schedule(&planned);
+        reached.retain(|look| look.blocks <= complete);
+        let last = reached.last().map_or(0, |look| look.blocks);
+        if ended && longest > last && last < self.max_blocks {
+            let spent = |weight: fn(&Look) -> f64| reached.iter().map(weight).sum::<f64>();
+            let (better, other) = (1.0 - spent(|l| l.better), 1.0 - spent(|l| l.other));
+            reached.push(Look { blocks: longest.min(self.max_blocks), better, other });
+        }
+        reached
+    }
+}
+
+fn distinct<'a>(kind: &'static str, names: impl Iterator<Item = &'a str>) -> Result<(), DesignError> {
+    let mut seen = BTreeSet::new();
+    for name in names {
+        if !seen.insert(name) {
+            return Err(DesignError::Twice { kind, name: name.to_owned() });
+        }
+    }
+    if seen.is_empty() { Err(DesignError::Nothing(kind)) } else { Ok(()) }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn design() -> Design {
+        let metric = |name: &str, role| MetricRule {
+            name: name.into(),
+            direction: Direction::Higher,
+            role,
+            margin: 0.05,
+            scale: Scale::Log,
+        };
+        Design {
+            metrics: vec![
+                metric("throughput", Role::Primary),
+                metric("p99", Role::Guardrail),
+                metric("rss", Role::Info),
+            ],
+            scenarios: ["read", "write"].map(|name| Scenario { name: name.into(), weight: 1.0 }).into(),
+            configs: ["a", "b", "c"].map(Into::into).into(),
+            m0: 2,
+            max_blocks: 30,
+            looks: None,
+            cells_adjust: Adjust::Holm,
+        }
+    }
+
+    #[test]
+    fn families_count_what_can_be_claimed() {
+        assert_eq!(
+            design().families(),
+            Families {
+                overall: Family { better: 3, worse: 6, n_min: 6 },
+                cells: Family { better: 6, worse: 12, n_min: 7 },
+            }
+        );
+    }
+
+    #[test]
+    fn meaningless_designs_are_refused_by_name() {
+        let refused = |change: fn(&mut Design)| {
+            let mut design = design();
+            change(&mut design);
+            design.check().map_err(|e| e.to_string()).err().unwrap_or_default()
+        };
+        assert_eq!(refused(|_| ()), "");
+        assert_eq!(refused(|d| d.configs.clear()), "a design needs at least one config");
+        assert_eq!(refused(|d| d.scenarios.clear()), "a design needs at least one scenario");
+        assert_eq!(refused(|d| d.configs[1] = "a".into()), "config \"a\" is declared twice");
+        assert_eq!(refused(|d| d.metrics[0].role = Role::Info), "a design needs at least one primary metric");
+        assert_eq!(refused(|d| d.metrics[1].margin = 0.0), "metric \"p99\": margin 0 is not a positive number");
+        assert_eq!(
+            refused(|d| d.scenarios[0].weight = f64::NAN),
+            "scenario \"read\": weight NaN is not a positive number"
+        );
+        assert_eq!(refused(|d| d.m0 = 0), "a design needs at least one baseline run per block");
+        assert_eq!(refused(|d| d.max_blocks = 0), "a design needs at least one block");
+        let looks = |blocks| Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: true });
+        for blocks in [vec![], vec![0, 30], vec![20, 12, 30], vec![12, 20]] {
+            let mut design = design();
+            design.looks = looks(blocks);
+            assert!(matches!(design.check(), Err(DesignError::Looks { .. })), "{design:?}");
+        }
+    }
+
+    #[test]
+    fn designs_that_can_only_be_inconclusive_are_refused() {
+        let mut design = design();
+        design.max_blocks = 6;
+        assert_eq!(design.check_decidable(), Ok(()));
+        design.max_blocks = 5;
+        assert_eq!(design.check_decidable(), Err(DesignError::Undecidable { max_blocks: 5, claims: 3, n_min: 6 }));
+    }
+
+    #[test]
+    fn an_early_end_spends_what_is_left() {
+        let mut design = design();
+        assert_eq!(design.looks_reached(29, 29, false), []);
+        assert_eq!(design.looks_reached(27, 28, true), [Look { blocks: 28, better: 1.0, other: 1.0 }]);
+        assert_eq!(design.looks_reached(30, 34, true), [Look { blocks: 30, better: 1.0, other: 1.0 }]);
+
+        design.looks = Some(LookPlan { blocks: vec![15, 30], stop_on: StopOn::Overall, futility: true });
+        assert_eq!(design.looks_reached(20, 20, false), [Look { blocks: 15, better: 0.25, other: 0.5 }]);
+        assert_eq!(design.looks_reached(20, 20, true)[1], Look { blocks: 20, better: 0.75, other: 0.5 });
+        assert_eq!(design.looks_reached(15, 15, true).len(), 1);
+    }
+}

@@ -1,0 +1,153 @@
+use super::{
+    design::{Family, MetricRule, Role},
+    findings::{Effect, PValues},
+    table::{Judged, Proofs},
+};
+use crate::stats::{Adjust, Claims, Look, Paired, detectable};
+
+/// One family of claims: what is known of each unit (a config, or a config in a scenario) on each metric, and what that proves.
+pub(super) struct Ledger<'a> {
+    metrics: &'a [MetricRule],
+    family: Family,
+    adjust: Adjust,
+    /// Unit by unit, metric by metric.
+    entries: Vec<Entry>,
+}
+
+/// One unit on one metric, as of the last look it took part in.
+struct Entry {
+    paired: Option<Paired>,
+    now: Claims,
+    /// Smallest p over the looks so far, each divided by the look's weight ("Looks").
+    seq: Sequential,
+}
+
+struct Sequential {
+    better: f64,
+    worse: f64,
+    non_inferior: f64,
+    equivalent: f64,
+}
+
+impl Entry {
+    /// Nothing seen, nothing proven: such an entry makes the others no cheaper.
+    fn blank() -> Self {
+        Self {
+            paired: None,
+            now: Claims { better: 1.0, worse: 1.0, non_inferior: 1.0, no_gain: 1.0 },
+            seq: Sequential { better: 1.0, worse: 1.0, non_inferior: 1.0, equivalent: 1.0 },
+        }
+    }
+
+    fn n(&self) -> usize {
+        self.paired.as_ref().map_or(0, Paired::n)
+    }
+}
+
+impl<'a> Ledger<'a> {
+    pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, units: usize) -> Self {
+        let entries = (0..units * metrics.len()).map(|_| Entry::blank()).collect();
+        Self { metrics, family, adjust, entries }
+    }
+
+    /// A unit's data at a look, metric by metric in the design's order.
+    pub fn take(&mut self, unit: usize, metric: usize, paired: Paired, look: &Look) {
+        let rule = &self.metrics[metric];
+        let now = paired.claims(rule.scale.margin(rule.margin));
+        let Entry { seq, .. } = &self.entries[unit * self.metrics.len() + metric];
+        let seq = Sequential {
+            better: seq.better.min(now.better / look.better),
+            worse: seq.worse.min(now.worse / look.other),
+            non_inferior: seq.non_inferior.min(now.non_inferior / look.other),
+            equivalent: seq.equivalent.min(now.equivalent() / look.other),
+        };
+        self.entries[unit * self.metrics.len() + metric] = Entry { paired: Some(paired), now, seq };
+    }
+
+    /// What each entry proves within the family ("Families").
+    pub fn proofs(&self) -> Vec<Proofs> {
+        let better = self.adjusted(|rule| rule.role == Role::Primary, |seq| seq.better);
+        let worse = self.adjusted(|rule| rule.role.is_required(), |seq| seq.worse);
+        let proofs = self.entries.iter().zip(better).zip(worse);
+        proofs
+            .map(|((Entry { seq, .. }, better), worse)| Proofs {
+                equivalent: seq.equivalent,
+                better,
+                worse,
+                non_inferior: seq.non_inferior,
+            })
+            .collect()
+    }
+
+    /// One kind of claim, corrected for all the entries that make it.
+    fn adjusted(&self, makes: impl Fn(&MetricRule) -> bool, p: impl Fn(&Sequential) -> f64) -> Vec<Option<f64>> {
+        let rules = || self.metrics.iter().cycle().zip(&self.entries);
+        let raw: Vec<f64> = rules().filter(|(rule, _)| makes(rule)).map(|(_, entry)| p(&entry.seq)).collect();
+        let mut adjusted = self.adjust.apply(&raw).into_iter();
+        rules().map(|(rule, _)| if makes(rule) { adjusted.next() } else { None }).collect()
+    }
+
+    /// What the verdict table needs of a unit.
+    pub fn judged(&self, unit: usize, proofs: &[Proofs]) -> Vec<Judged<'a>> {
+        self.unit(unit, proofs)
+            .map(|(rule, entry, proofs)| Judged {
+                name: &rule.name,
+                role: rule.role,
+                status: proofs.status(),
+                no_gain: entry.now.no_gain,
+                n: entry.n(),
+            })
+            .collect()
+    }
+
+    /// What the report prints of a unit.
+    pub fn effects(&self, unit: usize, proofs: &[Proofs], intervals: bool) -> Vec<Effect> {
+        self.unit(unit, proofs).map(|(rule, entry, proofs)| self.effect(rule, entry, proofs, intervals)).collect()
+    }
+
+    fn unit(&self, unit: usize, proofs: &[Proofs]) -> impl Iterator<Item = (&'a MetricRule, &Entry, Proofs)> {
+        let range = unit * self.metrics.len()..(unit + 1) * self.metrics.len();
+        let entries = self.entries[range.clone()].iter().zip(&proofs[range]);
+        self.metrics.iter().zip(entries).map(|(rule, (entry, &proofs))| (rule, entry, proofs))
+    }
+
+    fn effect(&self, rule: &MetricRule, entry: &Entry, proofs: Proofs, intervals: bool) -> Effect {
+        let paired = entry.paired.as_ref();
+        let estimate = paired.and_then(Paired::estimate);
+        let sd_block = paired.and_then(Paired::sd_block);
+        let claims = match rule.role {
+            Role::Primary => self.family.better,
+            Role::Guardrail => self.family.worse,
+            Role::Info => 1,
+        };
+        let mde = sd_block.and_then(|sd| detectable(sd, entry.n(), claims));
+        let interval = |level| paired.filter(|_| intervals).map(|paired| paired.interval(level));
+        Effect {
+            metric: rule.name.clone(),
+            role: rule.role,
+            status: proofs.status(),
+            n: entry.n(),
+            m0: paired.map_or(0, Paired::m0),
+            estimate,
+            estimate_percent: estimate.and_then(|x| rule.scale.percent(x)),
+            ci95: interval(0.95),
+            ci90: interval(0.90),
+            sd_block,
+            detectable: mde,
+            detectable_percent: mde.and_then(|x| rule.scale.percent(x)),
+            p: PValues {
+                better: entry.now.better,
+                worse: entry.now.worse,
+                non_inferior: entry.now.non_inferior,
+                no_gain: entry.now.no_gain,
+                equivalent: entry.now.equivalent(),
+                better_seq: entry.seq.better,
+                worse_seq: entry.seq.worse,
+                non_inferior_seq: entry.seq.non_inferior,
+                equivalent_seq: entry.seq.equivalent,
+                better_adjusted: proofs.better,
+                worse_adjusted: proofs.worse,
+            },
+        }
+    }
+}
