@@ -40,9 +40,27 @@ pub struct RoleProgress {
     pub warmup_steps: u64,
     pub steps: u64,
     done: AtomicU64,
+    /// Measured steps by the power of two that their nanoseconds reach: coarse, but cheap enough to share.
+    by_latency: [AtomicU64; LATENCY_BUCKETS],
+    latency_ns: AtomicU64,
 }
 
+/// From half a microsecond to half a minute; what is shorter or longer counts with the first or last.
+const LATENCY_BUCKETS: usize = 27;
+const FIRST_BUCKET: u32 = 9;
+
 impl RoleProgress {
+    /// Measured steps that took less than each upper bound in seconds, apart from the others, and their sum.
+    pub fn latency(&self) -> (Vec<(f64, u64)>, f64) {
+        let buckets = self
+            .by_latency
+            .iter()
+            .enumerate()
+            .map(|(power, count)| ((1_u64 << (power as u32 + FIRST_BUCKET + 1)) as f64 / 1e9, count.load(Ordering::Relaxed)))
+            .collect();
+        (buckets, self.latency_ns.load(Ordering::Relaxed) as f64 / 1e9)
+    }
+
     /// Steps done, warm-up included.
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
@@ -59,6 +77,8 @@ impl Progress {
                     warmup_steps: role.warmup_steps,
                     steps: role.steps,
                     done: AtomicU64::new(0),
+                    by_latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS],
+                    latency_ns: AtomicU64::new(0),
                 })
                 .collect(),
             running: AtomicU32::new(roles.iter().map(|role| role.threads).sum()),
@@ -344,6 +364,7 @@ impl<'a> Worker<'a> {
             let mut generator = generated - now;
             now = generated;
             let (mut busy, mut idle) = (Duration::ZERO, Duration::ZERO);
+            let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
             for (slot, offset) in ahead.iter().zip(0..chunk) {
                 let number = next + offset * threads;
                 let mut intended = now;
@@ -363,11 +384,21 @@ impl<'a> Worker<'a> {
                     let nanos = (finished - intended).as_nanos() as u64;
                     self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
                     self.done.latency.saturating_record(nanos.max(1));
+                    let power = nanos.max(1).ilog2().saturating_sub(FIRST_BUCKET) as usize;
+                    by_latency[power.min(LATENCY_BUCKETS - 1)] += 1;
+                    latency_ns += nanos;
                 }
                 now = finished;
             }
             self.done.counts.steps += chunk;
-            self.progress.roles[self.number].done.fetch_add(chunk, Ordering::Relaxed);
+            let shared = &self.progress.roles[self.number];
+            shared.done.fetch_add(chunk, Ordering::Relaxed);
+            if measured {
+                shared.latency_ns.fetch_add(latency_ns, Ordering::Relaxed);
+                for (sum, count) in shared.by_latency.iter().zip(by_latency).filter(|(_, count)| *count > 0) {
+                    sum.fetch_add(count, Ordering::Relaxed);
+                }
+            }
             for slot in ahead.iter().take(chunk as usize) {
                 self.done.work.merge(slot.parity);
             }

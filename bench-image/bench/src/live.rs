@@ -8,8 +8,9 @@ use std::{
 };
 
 use prometheus_client::{
-    encoding::{EncodeLabelSet, text::encode},
-    metrics::{counter::ConstCounter, family::Family, gauge::Gauge},
+    collector::Collector,
+    encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text::encode},
+    metrics::{MetricType, counter::ConstCounter, family::Family, gauge::Gauge},
     registry::Registry,
 };
 use serde_json::json;
@@ -40,6 +41,31 @@ struct Line {
 impl Default for Line {
     fn default() -> Self {
         Self { phase: "", at: None, steps: 0 }
+    }
+}
+
+/// The latency histogram of every role, from the counts that its threads share.
+#[derive(Debug)]
+struct Latencies(Arc<Progress>);
+
+impl Collector for Latencies {
+    fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
+        let mut family = encoder.encode_descriptor(
+            "assay_trial_step_latency_seconds",
+            "Latency of measured steps",
+            None,
+            MetricType::Histogram,
+        )?;
+        for role in &self.0.roles {
+            let (mut buckets, sum) = role.latency();
+            let count = buckets.iter().map(|(_, count)| count).sum();
+            if let Some(last) = buckets.last_mut() {
+                last.0 = f64::INFINITY;
+            }
+            let labels = [("role", role.name.as_str())];
+            family.encode_family(&labels)?.encode_histogram::<NoLabelSet>(sum, count, &buckets, None)?;
+        }
+        Ok(())
     }
 }
 
@@ -114,6 +140,7 @@ impl Live {
                 done.get_or_create(&label).set(role.done() as i64);
                 planned.get_or_create(&label).set((role.warmup_steps + role.steps) as i64);
             }
+            registry.register_collector(Box::new(Latencies(Arc::clone(progress))));
             registry.register("assay_trial_steps_done", "Steps done, warm-up included", done);
             registry.register("assay_trial_steps_planned", "Steps of warm-up and window", planned);
             for (name, count) in measure::Counters::read(engine).moved() {

@@ -99,9 +99,13 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
         let live = Arc::clone(&live);
         MetricsServer::start(address, Arc::new(move || live.render()))
     });
-    let _server = server
+    let server = server
         .transpose()
         .map_err(|error| TrialError::Environment(format!("can't serve metrics: {error}")))?;
+    if let Some(server) = &server {
+        // Port 0 asks for any free port, so whoever wants to scrape has to be told.
+        println!("{}", serde_json::json!({"metrics": server.local_addr()}));
+    }
     let paths = trial::Paths { data: args.data.clone(), record: args.out.clone() };
     trial::run(&spec, Digest::of(&json), &paths, roots, &live)
 }

@@ -73,9 +73,9 @@ pub fn stalls(engine: &Engine) -> Option<u64> {
     for family in engine.families() {
         let text = engine.family_text(family, "rocksdb.cf-write-stall-stats")?;
         total += text
-            .lines()
-            .filter_map(|line| line.split_once(':'))
-            .filter(|(name, _)| matches!(name.trim(), "total-delays" | "total-stops"))
+            .split(',')
+            .filter_map(|part| part.rsplit_once(": "))
+            .filter(|(name, _)| name.ends_with("total-delays") || name.ends_with("total-stops"))
             .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
             .sum::<u64>();
     }

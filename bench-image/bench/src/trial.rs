@@ -170,6 +170,7 @@ fn measure_trial(
     draft.evidence.attestation = attestor.attest(trial_dir).map_err(to_trial)?;
     live.report("settle", 0, 1);
     engine.wait_until_settled().map_err(to_trial)?;
+    let settled = measure::lsm_state(&engine).settled;
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.roles();
@@ -182,9 +183,10 @@ fn measure_trial(
         return Err(failure);
     }
     let results = outcome.map_err(to_trial)?;
-    let Some(closed) = watcher.closed.take() else {
+    let Some(mut closed) = watcher.closed.take() else {
         return Err(TrialError::Environment("the window never closed".to_owned()));
     };
+    closed.lsm_before.settled = settled;
     fill(draft, spec, workload, &engine, trial_dir, &results, closed, watcher.sampler);
 
     live.report("drain", 0, 1);

@@ -17,7 +17,7 @@ pub struct Evidence {
     pub storage: Storage,
     pub disturbance: Disturbance,
     pub attestation: Attestation,
-    /// The tree when the window opened: debt carried in.
+    /// The tree when the window opened: debt carried in. Whether it was settled is from before the warm-up.
     pub lsm_before: LsmState,
     /// The tree when the window closed: debt left behind.
     pub lsm_after: LsmState,
@@ -116,7 +116,7 @@ pub struct Disturbance {
     pub cpu_pressure_some_percent: Option<f64>,
     pub memory_pressure_full_percent: Option<f64>,
     pub io_pressure_full_percent: Option<f64>,
-    /// Involuntary context switches of the role threads.
+    /// Involuntary context switches of the whole process.
     pub involuntary_switches: Option<u64>,
     pub major_faults: Option<u64>,
     /// Difference between the wall clock and the monotonic clock over the window.

@@ -21,12 +21,19 @@ pub use evidence::{
 pub use exit::Exit;
 pub use metric::{Direction, METRICS, MetricInfo, Scale, metric};
 pub use options::{OptionNote, OptionProblem, OptionsAnswer, OptionsQuestion};
-pub use record::{
-    DatasetFacts, FailureKind, FamilyFacts, Latency, Outcome, RoleCounts, Series, TrialRecord, Work,
-};
+pub use record::{DatasetFacts, FailureKind, FamilyFacts, Latency, Outcome, RoleCounts, Series, TrialRecord, Work};
 pub use spec::{
-    BlockCache, DatasetSpec, EngineConfig, FamilyOptions, PageCache, TrialId, TrialSpec, VERSION, VersionError, WriteOptions,
-    glob_matches,
+    BlockCache, DatasetSpec, EngineConfig, FamilyOptions, PageCache, TrialId, TrialSpec, VERSION, VersionError,
+    WriteOptions, glob_matches,
 };
 pub use summary::{FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
 pub use workload::{KeyOrder, KeyValue, Mix, Preload, Role, ValueBytes, Workload};
+
+/// The JSON Schemas of the documents that leave a process, by file name.
+pub fn schemas() -> [(&'static str, schemars::Schema); 3] {
+    [
+        ("trial-spec.json", schemars::schema_for!(TrialSpec)),
+        ("trial-record.json", schemars::schema_for!(TrialRecord)),
+        ("trial-summary.json", schemars::schema_for!(Summary)),
+    ]
+}

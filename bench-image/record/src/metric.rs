@@ -62,7 +62,10 @@ const fn latency(name: &'static str, margin: f64, quantile: Option<f64>, help: &
 /// Every metric of a record, in the order of reports.
 pub const METRICS: &[MetricInfo] = &[
     rate("throughput", "Steps of the primary role per second of its window."),
-    rate("drained_throughput", "Steps of the primary role per second of the window plus the wait for compaction after it."),
+    rate(
+        "drained_throughput",
+        "Steps of the primary role per second of the window plus the wait for compaction after it.",
+    ),
     rate("operation_throughput", "Operations of all roles per second of the window."),
     latency("step_latency_mean", 0.05, None, "Mean latency of a step of the primary role."),
     latency("step_latency_p50", 0.05, Some(0.5), "Median latency of a step."),
@@ -70,10 +73,7 @@ pub const METRICS: &[MetricInfo] = &[
     latency("step_latency_p95", 0.10, Some(0.95), "95th percentile of step latency."),
     latency("step_latency_p99", 0.10, Some(0.99), "99th percentile of step latency."),
     latency("step_latency_p999", 0.10, Some(0.999), "99.9th percentile of step latency."),
-    MetricInfo {
-        default_margin: None,
-        ..latency("step_latency_max", 0.0, Some(1.0), "Longest step.")
-    },
+    MetricInfo { default_margin: None, ..latency("step_latency_max", 0.0, Some(1.0), "Longest step.") },
     judged("write_amplification", "ratio", 0.10, "Bytes written by flush and compaction per byte the workload wrote."),
     judged("read_amplification", "ratio", 0.10, "Bytes read from files for reads per byte returned."),
     judged("space_amplification", "ratio", 0.10, "Bytes of live files per byte of live data, estimated by RocksDB."),

@@ -26,6 +26,8 @@ pub struct OptionsAnswer {
     pub problems: Vec<OptionProblem>,
     /// Options that RocksDB takes and that reach nothing.
     pub inert: Vec<OptionNote>,
+    /// Declared options that RocksDB corrects to another value.
+    pub sanitised: Vec<OptionNote>,
     /// Configs whose declared options are all inert: they can't differ from the baseline.
     pub all_inert: Vec<String>,
 }

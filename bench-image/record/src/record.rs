@@ -51,7 +51,10 @@ impl TrialRecord {
 pub enum Outcome {
     Completed,
     /// The workload failed under this config: a fact about the config.
-    Failed { kind: FailureKind, message: String },
+    Failed {
+        kind: FailureKind,
+        message: String,
+    },
 }
 
 /// What the config did to the trial.

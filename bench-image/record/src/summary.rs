@@ -168,8 +168,7 @@ pub struct Steady {
 
 fn shorten(text: &str, max: usize) -> String {
     // Bytes in JSON are what counts, so everything that JSON would escape or widen is replaced first.
-    let plain: String =
-        text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
+    let plain: String = text.chars().map(|c| if c.is_ascii_graphic() || c == ' ' { c } else { '?' }).collect();
     let plain = plain.replace(['"', '\\'], "'");
     if plain.len() <= max { plain } else { format!("{}...", &plain[..max - 3]) }
 }
@@ -257,9 +256,7 @@ impl Summary {
             metrics: record
                 .metrics
                 .iter()
-                .filter(|(name, _)| {
-                    FIXED_METRICS.contains(&name.as_str()) || record.spec.metrics.contains(name)
-                })
+                .filter(|(name, _)| FIXED_METRICS.contains(&name.as_str()) || record.spec.metrics.contains(name))
                 .map(|(name, value)| (name.clone(), *value))
                 .collect(),
             parity: Parity {
@@ -301,17 +298,19 @@ impl Summary {
                 quota_cpus: placement.quota_cpus,
             },
             storage: StorageSummary {
-                nvme: storage.device.as_ref().map(|device| {
-                    device.starts_with("nvme") && matches!(storage.transport.as_deref(), Some("pcie"))
-                }),
+                nvme: storage
+                    .device
+                    .as_ref()
+                    .map(|device| device.starts_with("nvme") && matches!(storage.transport.as_deref(), Some("pcie"))),
                 rotational: storage.rotational,
                 free_percent: storage
                     .free_bytes_after
                     .zip(storage.total_bytes)
                     .map(|(free, total)| percent(free as f64, total as f64)),
-                foreign_write_percent: storage.foreign_write_bytes.zip(record.metrics.get("device_write_bytes")).map(
-                    |(foreign, own)| percent(foreign as f64, foreign as f64 + own),
-                ),
+                foreign_write_percent: storage
+                    .foreign_write_bytes
+                    .zip(record.metrics.get("device_write_bytes"))
+                    .map(|(foreign, own)| percent(foreign as f64, foreign as f64 + own)),
                 replaced_sysfs: storage.replaced_sysfs.is_some(),
             },
             disturbance: evidence.disturbance.clone(),
@@ -348,7 +347,13 @@ impl Summary {
         let summary = Self {
             version: u32::MAX,
             plan: digest.clone(),
-            trial: TrialId { block: u32::MAX, replicate: u32::MAX, order: u32::MAX, attempt: u32::MAX, ..spec.trial.clone() },
+            trial: TrialId {
+                block: u32::MAX,
+                replicate: u32::MAX,
+                order: u32::MAX,
+                attempt: u32::MAX,
+                ..spec.trial.clone()
+            },
             record: digest.clone(),
             failure: Some(Failure { kind: FailureKind::EngineError, message: "x".repeat(MAX_MESSAGE) }),
             started_unix_ms: int,

@@ -101,6 +101,7 @@ fn default_families() -> Vec<String> {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "[has(self.fixed), has(self.uniform)].exists_one(set, set)", "message": "set exactly one of fixed and uniform"},
+    {"rule": "!has(self.uniform) || self.uniform.min <= self.uniform.max", "message": "min is at most max", "fieldPath": ".uniform"},
 ]))]
 pub enum ValueBytes {
     /// Every value has this length.
@@ -200,6 +201,12 @@ fn default_scan_length() -> u32 {
 /// Integer weights of the operations of a role; at least one is above 0.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [
+    {
+        "rule": "self.put + self.get + self.getMissing + self.delete + self.scan > 0",
+        "message": "at least one operation needs a weight above 0",
+    },
+]))]
 pub struct Mix {
     /// Writes a key of the key space, whether it exists or not.
     #[schemars(range(min = 0, max = 1000))]

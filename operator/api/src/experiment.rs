@@ -3,7 +3,6 @@ use std::collections::BTreeMap;
 use assay_record::{PageCache, Workload};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
-use kube::core::Rule;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
@@ -33,6 +32,11 @@ use serde::{Deserialize, Serialize};
         "rule": "!has(self.guardrails) || self.guardrails.all(g, !self.objectives.exists(o, o.metric == g.metric))",
         "message": "a metric is either an objective or a guardrail",
         "fieldPath": ".guardrails",
+    },
+    {
+        "rule": "self.scenarios.all(s, !has(s.dataset) || !has(s.dataset.from) || self.configs.exists(c, c.name == s.dataset.from))",
+        "message": "dataset.from must name one of the configs",
+        "fieldPath": ".scenarios",
     },
     {
         "rule": "self == oldSelf",

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::bench::BenchArg;
 use crate::run::RunArgs;
 
 /// Finds out whether a RocksDB change really helps.
@@ -31,9 +32,13 @@ pub enum Command {
 pub struct CheckArgs {
     /// The experiment: a YAML file with one TuningExperiment, or - for standard input
     pub file: PathBuf,
-    /// The bench that knows the options of its RocksDB; by default the assay-bench next to assay
-    #[arg(long, value_name = "PATH", env = "ASSAY_BENCH")]
-    pub bench: Option<PathBuf>,
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image; by default the assay-bench
+    /// beside assay
+    #[arg(long, value_name = "[CONFIG=]PATH", env = "ASSAY_BENCH")]
+    pub bench: Vec<BenchArg>,
+    /// The directory that trials will write to: an experiment that is larger than its free space is refused
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
 }
 
 #[derive(Clone, Debug, Args)]
@@ -47,7 +52,7 @@ pub struct PlanArgs {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people, long parts folded
+    /// For people; long parts are folded
     Text,
     /// The whole plan, for machines
     Json,

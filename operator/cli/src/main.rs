@@ -1,7 +1,13 @@
 //! `assay`: one experiment file in, honest verdicts out.
 
 mod args;
+mod bench;
+mod check;
+mod crd;
+mod file;
+mod plan;
 mod run;
+mod validate;
 
 use std::process::ExitCode;
 
@@ -11,8 +17,10 @@ use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let result = match Cli::parse().command {
+        Command::Validate(args) => Ok(validate::command(&args)),
+        Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(args),
-        _ => Ok(ExitCode::FAILURE),
+        Command::Crd => crd::command(),
     };
     result.unwrap_or_else(|error| {
         eprintln!("assay: {error:#}");

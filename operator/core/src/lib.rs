@@ -1,7 +1,9 @@
 pub mod decide;
 pub mod experiment;
 pub mod gates;
+pub mod judge;
 pub mod plan;
+pub mod report;
 pub mod stats;
 pub mod validate;
 pub mod verdict;

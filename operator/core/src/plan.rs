@@ -21,6 +21,7 @@
 //! whoever stops early has complete rounds. The order of configs and scenarios in the file matters, as it is part of
 //! the spec that the seed is made of.
 
+mod estimate;
 mod order;
 mod spec;
 
@@ -30,6 +31,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
 
+pub use estimate::{Duration, assumed, assumed_seconds};
 pub use spec::format_of;
 
 /// The version of plans that this crate writes and reads.

@@ -255,11 +255,7 @@ fn nothing_is_decided_before_the_plan_says_so() {
 #[test]
 fn an_experiment_without_blocks_has_an_answer() {
     let empty = MetricSamples { baseline: vec![], configs: vec![vec![], vec![]] };
-    let evidence = Evidence {
-        samples: vec![vec![empty.clone(), empty]; 2].into_iter().collect(),
-        ended: true,
-        ..Evidence::default()
-    };
+    let evidence = Evidence { samples: vec![vec![empty.clone(), empty]; 2], ended: true, ..Evidence::default() };
     let judgement = judge(&design(), &evidence, Intervals::All).unwrap();
     assert_eq!(shown(&judgement.overall[0].finding.outcome), "Inconclusive TooFewBlocks");
     assert_eq!(judgement.overall[0].finding.metrics[0].ci95, None);

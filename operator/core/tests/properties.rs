@@ -2,7 +2,10 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
-use assay_core::stats::{Direction, Paired, Scale};
+use assay_core::{
+    stats::{Adjust, Direction, Paired, Scale},
+    verdict::{Design, Evidence, Intervals, LookPlan, MetricRule, MetricSamples, Role, Scenario, StopOn, judge},
+};
 use proptest::prelude::*;
 
 /// Blocks of positive measurements: per block the config's run and the baseline's.
@@ -116,6 +119,58 @@ proptest! {
         prop_assert!(low(narrow) <= estimate && estimate <= high(narrow));
         if p.m0() == 1 {
             prop_assert!(low(wide) <= low(narrow) + 1e-9 && high(narrow) <= high(wide) + 1e-9);
+        }
+    }
+}
+
+/// A value, or a run that is missing, or a number that no run can have.
+fn run() -> impl Strategy<Value = Option<f64>> {
+    prop_oneof![
+        400 => (1_u8..9).prop_map(|x| Some(f64::from(x))),
+        40 => Just(None),
+        1 => prop::sample::select(vec![f64::NAN, f64::INFINITY, 0.0, -1.0, 1e300, f64::MIN_POSITIVE]).prop_map(Some),
+    ]
+}
+
+/// Mostly what fits two baseline runs a block, and now and then what does not.
+fn samples() -> impl Strategy<Value = MetricSamples> {
+    let replicates = prop_oneof![60 => Just(2_usize), 6 => 0_usize..2, 1 => Just(3)];
+    let block = replicates.prop_flat_map(|m0| prop::collection::vec(run(), m0));
+    (prop::collection::vec(block, 0..14), 0_usize..40).prop_flat_map(|(baseline, odd)| {
+        // A run in a block that has no baseline, rarely.
+        let longest = baseline.len() + usize::from(odd == 0);
+        let configs = prop::collection::vec(prop::collection::vec(run(), 0..=longest), 2..=2);
+        configs.prop_map(move |configs| MetricSamples { baseline: baseline.clone(), configs })
+    })
+}
+
+proptest! {
+    /// Whatever comes in, there is a judgement or an error that says what is wrong with it.
+    #[test]
+    fn no_evidence_breaks_the_judge(rows in prop::collection::vec(samples(), 2..=2), ended in any::<bool>(), looks in any::<bool>()) {
+        let design = Design {
+            metrics: vec![MetricRule {
+                name: "ops".into(),
+                direction: Direction::Higher,
+                role: Role::Primary,
+                margin: 0.05,
+                scale: Scale::Log,
+            }],
+            scenarios: ["read", "write"].map(|name| Scenario { name: name.into(), weight: 1.0 }).into(),
+            configs: ["one", "two"].map(Into::into).into(),
+            m0: 2,
+            max_blocks: 12,
+            looks: looks.then(|| LookPlan { blocks: vec![4, 8, 12], stop_on: StopOn::Cells, futility: true }),
+            cells_adjust: Adjust::Holm,
+        };
+        let evidence = Evidence { samples: rows.into_iter().map(|row| vec![row]).collect(), ended, ..Evidence::default() };
+        match judge(&design, &evidence, Intervals::All) {
+            Ok(judgement) => {
+                for effect in judgement.cells.iter().flat_map(|cell| &cell.finding.metrics) {
+                    prop_assert!(effect.estimate.is_none_or(f64::is_finite) && (0.0..=1.0).contains(&effect.p.better_seq));
+                }
+            }
+            Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
     }
 }

@@ -100,7 +100,7 @@ fn primitives(check: &mut Check, groups: &Value) {
             }
             "look_weights" => {
                 for case in list(cases) {
-                    let weights = look_weights(&counts(&case["looks"]), count(&case["rho"]) as i32);
+                    let weights = look_weights(&counts(&case["looks"]), words(&case["rho"]));
                     check.vector(&format!("look_weights {}", case["looks"]), &case["w"], &weights);
                     check.ran("look_weights");
                 }

@@ -21,8 +21,7 @@ use super::{
 };
 
 /// Options that RocksDB keeps to itself: they never reach an OPTIONS file, so its LOG has to show them.
-const NOT_SERIALISED: [(&str, &str); 2] =
-    [("rate_limiter_bytes_per_sec", "Options.rate_limiter"), ("row_cache", "Options.row_cache")];
+const NOT_SERIALISED: [(&str, &str); 1] = [("rate_limiter_bytes_per_sec", "Options.rate_limiter")];
 
 /// What an empty database shows of a config.
 #[derive(Clone, Debug)]
@@ -277,7 +276,10 @@ pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<Opti
             continue;
         }
         match Attestor::new(scratch, &question.baseline, config, &families, question.page_cache) {
-            Ok(attestor) => note_inert(name, config, &question.baseline, &attestor, &mut answer),
+            Ok(attestor) => {
+                note_inert(name, config, &question.baseline, &attestor, &mut answer);
+                note_sanitised(name, &attestor, &mut answer);
+            }
             Err(error) => answer.problems.push(OptionProblem {
                 config: name.clone(),
                 scope: String::new(),
@@ -310,6 +312,29 @@ fn note_inert(
     let only_engine_changed = config.policy == baseline.policy;
     if config != baseline && only_engine_changed && !declared.is_empty() && inert.len() == declared.len() {
         answer.all_inert.push(name.to_owned());
+    }
+}
+
+fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
+    for fact in attestor.facts.iter().filter(|fact| fact.status == OptionStatus::Sanitised) {
+        let (asked, has) = (fact.declared.as_deref().unwrap_or(""), fact.effective.as_deref().unwrap_or(""));
+        // RocksDB's parser reads a negative size as a huge one; nobody means that.
+        if asked.starts_with('-') && !has.starts_with('-') {
+            answer.problems.push(OptionProblem {
+                config: name.to_owned(),
+                scope: fact.scope.clone(),
+                option: fact.option.clone(),
+                message: format!("{asked} is negative, and RocksDB would take {has} instead"),
+                suggestion: None,
+            });
+        } else {
+            answer.sanitised.push(OptionNote {
+                config: name.to_owned(),
+                scope: fact.scope.clone(),
+                option: fact.option.clone(),
+                message: format!("RocksDB corrects {asked} to {has}"),
+            });
+        }
     }
 }
 

@@ -6,3 +6,6 @@ mod options_file;
 
 pub use attest::{Attestor, options_answer};
 pub use open::{Engine, EngineError, Family};
+
+#[cfg(test)]
+mod tests;

@@ -157,10 +157,8 @@ fn group(controller: Option<&str>, memberships: &str, mounts: &[Mount], sys: &Pa
     if let Some(name) = controller
         && let Some(path) = membership(&|controllers| has(controllers, name))
     {
-        let hierarchy: Vec<&Mount> = mounts
-            .iter()
-            .filter(|mount| mount.filesystem == "cgroup" && has(&mount.super_options, name))
-            .collect();
+        let hierarchy: Vec<&Mount> =
+            mounts.iter().filter(|mount| mount.filesystem == "cgroup" && has(&mount.super_options, name)).collect();
         return Some(Group { version: Version::V1, levels: levels(&hierarchy, &path, sys, pid)? });
     }
     let path = membership(&str::is_empty)?;
@@ -169,9 +167,8 @@ fn group(controller: Option<&str>, memberships: &str, mounts: &[Mount], sys: &Pa
 }
 
 fn levels(hierarchy: &[&Mount], path: &str, sys: &Path, pid: &str) -> Option<Vec<PathBuf>> {
-    let mounted = |mount: &Mount| {
-        mount.point.strip_prefix("/sys").map_or_else(|_| mount.point.clone(), |below| sys.join(below))
-    };
+    let mounted =
+        |mount: &Mount| mount.point.strip_prefix("/sys").map_or_else(|_| mount.point.clone(), |below| sys.join(below));
     let by_path = hierarchy.iter().find_map(|mount| {
         let relative = Path::new(path).strip_prefix(&mount.root).ok()?;
         // A group outside of our namespace's root is shown with `..`; the mount doesn't show it.

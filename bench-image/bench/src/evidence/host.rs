@@ -20,9 +20,9 @@ pub fn read(roots: &Roots, cpus: Option<&CpuList>) -> Host {
         cpu_flags: flags(&cpuinfo).map(|flags| Digest::of(flags.join(" ").as_bytes())),
         online_cpus: online(sys).and_then(|cpus| cpus.len().try_into().ok()),
         memory_bytes: read::text(&proc.join("meminfo")).and_then(|meminfo| read::kilobytes(&meminfo, "MemTotal")),
-        governor: cpus.and_then(CpuList::first).and_then(|cpu| {
-            read::line(&sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")))
-        }),
+        governor: cpus
+            .and_then(CpuList::first)
+            .and_then(|cpu| read::line(&sys.join(format!("devices/system/cpu/cpu{cpu}/cpufreq/scaling_governor")))),
         transparent_hugepage: read::line(&sys.join("kernel/mm/transparent_hugepage/enabled"))
             .and_then(|choices| selected(&choices).map(str::to_owned)),
     }

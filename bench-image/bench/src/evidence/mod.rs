@@ -25,8 +25,7 @@ use std::path::{Path, PathBuf};
 
 use assay_record::{Build, Digest};
 
-pub use process::{PeakMethod, PeakRss, ProcessDelta, ProcessUsage, RssPeak};
-pub use storage::DeviceCounters;
+pub use process::{PeakRss, ProcessDelta, ProcessUsage};
 pub use window::{Probe, Window};
 
 /// Where the kernel's views are. Only tests replace them.

@@ -60,10 +60,7 @@ pub fn device_number(text: &str) -> Option<(u32, u32)> {
 /// The mount that a canonical path lies on: the longest mount point, and of equal ones the last, which covers the
 /// earlier ones.
 pub fn holding<'a>(mounts: &'a [Mount], path: &Path) -> Option<&'a Mount> {
-    mounts
-        .iter()
-        .filter(|mount| path.starts_with(&mount.point))
-        .max_by_key(|mount| mount.point.components().count())
+    mounts.iter().filter(|mount| path.starts_with(&mount.point)).max_by_key(|mount| mount.point.components().count())
 }
 
 /// The kernel writes space, tab, newline and backslash in octal.

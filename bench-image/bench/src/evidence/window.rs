@@ -7,6 +7,7 @@ use std::time::Instant;
 use assay_record::{Disturbance, Host, Placement, Storage};
 use nix::time::{ClockId, clock_gettime};
 
+use super::Roots;
 use super::affinity;
 use super::cgroup::{Cgroups, Throttling};
 use super::cpu_list::CpuList;
@@ -16,8 +17,7 @@ use super::mounts;
 use super::pressure;
 use super::process::ProcessUsage;
 use super::read;
-use super::storage::{DeviceCounters, Level, Location};
-use super::Roots;
+use super::storage::{Level, Location};
 
 /// Facts that hold for the whole trial, read once. Cheap to clone.
 #[derive(Clone, Debug)]
@@ -71,11 +71,6 @@ impl Probe {
         self.0.host.clone()
     }
 
-    /// What the data directory's disk has read and written since boot, by anyone.
-    pub fn device_counters(&self) -> Option<DeviceCounters> {
-        self.0.location.counters()
-    }
-
     /// Call when the measured window opens.
     pub fn begin(&self) -> Window {
         let facts = Arc::clone(&self.0);
@@ -110,8 +105,7 @@ impl Window {
 
         // Our CPU time can be taken off our CPUs only if all of it was spent there.
         let ours = self.affinity.as_ref().filter(|before| affinity.as_ref() == Some(*before));
-        let shares =
-            ours.map(|ours| cpu_time::shares(&self.cpu, &cpu, ours, facts.guest)).unwrap_or_default();
+        let shares = ours.map(|ours| cpu_time::shares(&self.cpu, &cpu, ours, facts.guest)).unwrap_or_default();
         let disturbance = Disturbance {
             throttled_periods,
             throttled_seconds,

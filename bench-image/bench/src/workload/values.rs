@@ -17,13 +17,19 @@ pub struct ValuePool {
 
 /// Small enough for a CPU's cache: fetching values must not become what is measured.
 const POOL_BYTES: usize = 2 << 20;
+const CELL: usize = 128;
+const MIN_CELL: usize = 16;
 /// A codec spends about this much on telling that a run of zeros follows.
 const RUN_OVERHEAD: f64 = 4.0;
 
 impl ValuePool {
     pub fn new(lengths: ValueBytes, compressed_percent: u32, seed: u64) -> Self {
-        // Long values repeat cells, so that every part of them compresses alike; short ones are one cell.
-        let cell = (lengths.mean() as usize).clamp(16, 1024);
+        // Cells are short, so that every part of a long value compresses alike; a whole number of them fits a fixed
+        // length, or the last, cut cell would be random only.
+        let cell = match lengths {
+            ValueBytes::Fixed(bytes) => (bytes as usize / (bytes as usize / CELL).max(1)).max(MIN_CELL),
+            ValueBytes::Uniform { .. } => (lengths.mean() as usize / 4).clamp(MIN_CELL, CELL),
+        };
         let wanted = cell as f64 * f64::from(compressed_percent) / 100.0;
         let random = if compressed_percent >= 100 { cell } else { (wanted - RUN_OVERHEAD).max(1.0) as usize };
         let length = POOL_BYTES.max(4 * lengths.max() as usize) / cell * cell + lengths.max() as usize + cell;

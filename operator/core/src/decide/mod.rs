@@ -145,33 +145,22 @@ impl Places<'_> {
             let age = now.unix_ms.saturating_sub(opened.unix_ms);
             opened.boot != now.boot || age > self.plan().experiment.max_block_duration_seconds.saturating_mul(1000)
         });
-        if !expired {
-            let trial = self.trial(index, slot, block.pass, tries);
-            return Some(Action::Run { block: index, slot, trial });
-        }
-        if !last_pass {
+        if expired && !last_pass {
             return self.redo(index);
         }
-        let trial = self.trial(index, slot, block.pass, tries);
-        Some(Action::GiveUp { block: index, slot, trial })
+        let trial = self.plan().blocks[index].trial(slot, block.pass * TRIES + tries)?;
+        Some(if expired {
+            Action::GiveUp { block: index, slot, trial }
+        } else {
+            Action::Run { block: index, slot, trial }
+        })
     }
 
     /// Starts the next pass over a block with its first place that is still wanted.
     fn redo(&self, index: usize) -> Option<Action> {
         let block = &self.blocks()[index];
         let slot = block.places.iter().position(|place| !matches!(place, Place::Skipped))?;
-        Some(Action::Run { block: index, slot, trial: self.trial(index, slot, block.pass + 1, 0) })
-    }
-
-    fn trial(&self, block: usize, slot: usize, pass: u32, tries: u32) -> TrialId {
-        let planned = &self.plan().blocks[block];
-        TrialId {
-            scenario: planned.scenario.clone(),
-            block: planned.number,
-            config: planned.slots[slot].config.clone(),
-            replicate: planned.slots[slot].replicate,
-            order: slot as u32,
-            attempt: pass * TRIES + tries,
-        }
+        let trial = self.plan().blocks[index].trial(slot, (block.pass + 1) * TRIES)?;
+        Some(Action::Run { block: index, slot, trial })
     }
 }

@@ -228,7 +228,8 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        hopeless.extend(counts.into_iter().filter(|(_, (failed, ok))| *failed >= FAILURES && *ok == 0).map(|(arm, _)| arm));
+        hopeless
+            .extend(counts.into_iter().filter(|(_, (failed, ok))| *failed >= FAILURES && *ok == 0).map(|(arm, _)| arm));
         for (planned, state) in self.plan.blocks.iter().zip(&mut self.blocks) {
             // Without the baseline nothing of the scenario can be compared.
             let baseline = planned.slots.iter().zip(&state.baseline).find(|(_, baseline)| **baseline);

@@ -144,7 +144,10 @@ fn check_used(plan: &Plan, places: &Places<'_>) {
     for (i, attempt) in places.attempts().iter().enumerate() {
         if places.fate(i) == Fate::Used {
             let id = attempt.trial();
-            assert!(taken.insert((id.scenario.clone(), id.block, id.config.clone(), id.replicate)), "{id:?} counts twice");
+            assert!(
+                taken.insert((id.scenario.clone(), id.block, id.config.clone(), id.replicate)),
+                "{id:?} counts twice"
+            );
             used.entry((id.scenario.clone(), id.block)).or_default().push(i);
         }
     }
@@ -209,7 +212,9 @@ fn a_lost_run_is_repeated_at_the_end_of_its_block() {
     attempts.push(lost(id(0, 2), machine.clock, boot.clone(), LostReason::Crashed));
     // Three times lost: for a config that is the end of its place, for the baseline the end of the block.
     let config_lost = plan.blocks[0].slots[0].config != "base";
-    let Action::Run { block, trial, .. } = next(&attempts, machine.clock, &boot) else { unreachable!("more is planned") };
+    let Action::Run { block, trial, .. } = next(&attempts, machine.clock, &boot) else {
+        unreachable!("more is planned")
+    };
     assert_eq!((block, pass(trial.attempt)), if config_lost { (1, 0) } else { (0, 1) });
 }
 
@@ -235,7 +240,9 @@ fn a_config_that_does_other_work_is_dropped() {
     let plan = plan(&experiment);
     let mut attempts = Vec::new();
     let boot = Digest::of(b"boot");
-    while let Ok(Action::Run { trial, .. }) = decide(&plan, &attempts, Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) }) {
+    while let Ok(Action::Run { trial, .. }) =
+        decide(&plan, &attempts, Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) })
+    {
         let mut summary = summary(trial);
         summary.parity.user_bytes += u64::from(summary.trial.config == "candidate");
         attempts.push(Attempt::Finished(summary));

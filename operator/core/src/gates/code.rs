@@ -113,8 +113,12 @@ impl Code {
                 "The measured database had other options than the config declares: look for an OPTIONS file or a \
                  SetOptions call that changed them."
             }
-            Self::OptionsUnstable => "The same config gave different options in different trials: use one RocksDB for all.",
-            Self::UndeclaredOptions => "Declare every option that differs, or remove what changes it behind the config's back.",
+            Self::OptionsUnstable => {
+                "The same config gave different options in different trials: use one RocksDB for all."
+            }
+            Self::UndeclaredOptions => {
+                "Declare every option that differs, or remove what changes it behind the config's back."
+            }
             Self::OptionsUnknown => {
                 "The options that RocksDB really had could not be read back: check that the data directory is writable."
             }
@@ -122,14 +126,18 @@ impl Code {
                 "Every option of this config equals the baseline's or reached nothing: check names, families and values."
             }
             Self::AffinityMismatch => "Give the trial exactly the CPUs that placement.cpus asks for.",
-            Self::AffinityUnstable => "Something moved the trial to other CPUs: stop what manages CPU affinity meanwhile.",
+            Self::AffinityUnstable => {
+                "Something moved the trial to other CPUs: stop what manages CPU affinity meanwhile."
+            }
             Self::SharedCores => "Ask for whole cores: both hyper-threads of a core must belong to the trial.",
             Self::Throttled => "Remove the CPU quota, or raise it to at least placement.cpus.",
             Self::Steal => "The hypervisor took CPU time: use a machine with dedicated CPUs.",
             Self::ForeignCpu => "Other programs used the trial's CPUs: stop them, or use a quieter machine.",
             Self::MemoryPressure => "Memory was short: give the trial more, or make dataset and caches smaller.",
             Self::ClockStep => "The wall clock was set while the trial ran: let time synchronisation settle first.",
-            Self::DiskNearlyFull => "Flash gets slow when it is full: free space until 20 % of the file system are free.",
+            Self::DiskNearlyFull => {
+                "Flash gets slow when it is full: free space until 20 % of the file system are free."
+            }
             Self::DiskFillChanged => "The file system filled up or was emptied within the block: keep others off it.",
             Self::NotNvme => "Put the data on a local NVMe device, or set requireNvme: false.",
             Self::ReplacedSysfs => "The record describes a replaced /sys: such records are for tests only.",

@@ -15,7 +15,13 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let config = &summary.trial.config;
         let options = &summary.options;
         let (Some(declared), Some(effective)) = (&options.config, &options.effective) else {
-            both(findings, trial, config, Code::OptionsUnknown, "the options of the measured database are unknown".to_owned());
+            both(
+                findings,
+                trial,
+                config,
+                Code::OptionsUnknown,
+                "the options of the measured database are unknown".to_owned(),
+            );
             continue;
         };
         if declared != effective {
@@ -23,12 +29,16 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             both(findings, trial, config, Code::OptionsMismatch, message);
         }
         if options.undeclared.count > 0 {
-            let message = format!("undeclared differences: {}", list(options.undeclared.count, &options.undeclared.names));
+            let message =
+                format!("undeclared differences: {}", list(options.undeclared.count, &options.undeclared.names));
             both(findings, trial, config, Code::UndeclaredOptions, message);
         }
         if options.sanitised.count > 0 {
             // The run is what it claims to be, but not what its author believes: RocksDB corrected the request.
-            let text = format!("RocksDB changed the declared value of {} (sanitised).", list(options.sanitised.count, &options.sanitised.names));
+            let text = format!(
+                "RocksDB changed the declared value of {} (sanitised).",
+                list(options.sanitised.count, &options.sanitised.names)
+            );
             findings.note(Some(config), text);
         }
     }
@@ -48,7 +58,13 @@ fn baselines(view: &View<'_>, findings: &mut Findings) {
             let config = &view.summary(trial).trial.config;
             match digest {
                 None => {
-                    both(findings, trial, config, Code::OptionsUnknown, "the baseline's options are unknown".to_owned());
+                    both(
+                        findings,
+                        trial,
+                        config,
+                        Code::OptionsUnknown,
+                        "the baseline's options are unknown".to_owned(),
+                    );
                 }
                 Some(digest) if digest != expected => {
                     let message = format!("baseline options {digest}, expected {expected}");

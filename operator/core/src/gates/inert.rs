@@ -19,7 +19,10 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let (name, options) = (&summary.trial.config, &summary.options);
         let Some(config) = view.config(trial).filter(|config| !config.changes.is_empty()) else { continue };
         if options.inert.count > 0 {
-            findings.note(Some(name), format!("Without effect (inert): {}.", list(options.inert.count, &options.inert.names)));
+            findings.note(
+                Some(name),
+                format!("Without effect (inert): {}.", list(options.inert.count, &options.inert.names)),
+            );
         }
         let same_options = options.inert.count >= options.declared && options.effective == options.baseline;
         let same_program = config.image.is_none() || base_build() == Some(&summary.parity.build);

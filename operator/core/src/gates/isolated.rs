@@ -85,7 +85,13 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     let limit = seen.foreign_cpu_resolution_percent.map_or(limit, |resolution| limit.max(resolution));
     over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", seen.foreign_cpu_percent, limit);
     let pressure = seen.memory_pressure_full_percent;
-    over(&mut found, Code::MemoryPressure, "of the window everything waited for memory", pressure, MEMORY_PRESSURE_PERCENT);
+    over(
+        &mut found,
+        Code::MemoryPressure,
+        "of the window everything waited for memory",
+        pressure,
+        MEMORY_PRESSURE_PERCENT,
+    );
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
     if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
         found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
@@ -96,7 +102,8 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     }
     let unknown = unknown(summary);
     if strict && !unknown.is_empty() {
-        found.push((Code::EvidenceUnknown, format!("exclusive CPUs are required, but unknown: {}", unknown.join(", "))));
+        found
+            .push((Code::EvidenceUnknown, format!("exclusive CPUs are required, but unknown: {}", unknown.join(", "))));
     }
     found
 }
@@ -148,9 +155,10 @@ fn fill_levels(view: &View<'_>, findings: &mut Findings) {
 
 fn label(view: &View<'_>, findings: &mut Findings) {
     let worst = |value: fn(&Summary) -> Option<f64>| {
-        view.completed().iter().filter_map(|&trial| value(view.summary(trial))).fold(None, |most: Option<f64>, value| {
-            Some(most.map_or(value, |most| most.max(value)))
-        })
+        view.completed()
+            .iter()
+            .filter_map(|&trial| value(view.summary(trial)))
+            .fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))))
     };
     if let Some(share) = worst(|s| s.storage.foreign_write_percent).filter(|&share| share > FOREIGN_WRITES_PERCENT) {
         let text = format!("Up to {share:.0} % of the bytes that went to the disk may be other programs'.");
@@ -198,7 +206,10 @@ mod tests {
             assert_eq!(broken(strict, |s| s.disturbance.throttled_periods = Some(1)), [Code::Throttled]);
             assert_eq!(broken(strict, |s| s.disturbance.steal_percent = Some(5.1)), [Code::Steal]);
             assert_eq!(broken(strict, |s| s.disturbance.foreign_cpu_percent = Some(5.1)), [Code::ForeignCpu]);
-            assert_eq!(broken(strict, |s| s.disturbance.memory_pressure_full_percent = Some(1.1)), [Code::MemoryPressure]);
+            assert_eq!(
+                broken(strict, |s| s.disturbance.memory_pressure_full_percent = Some(1.1)),
+                [Code::MemoryPressure]
+            );
             assert_eq!(broken(strict, |s| s.disturbance.clock_step_seconds = Some(-0.2)), [Code::ClockStep]);
             assert_eq!(broken(strict, |s| s.storage.free_percent = Some(61.0)), [Code::DiskFillChanged]);
             // The limits themselves are fine, and CPU pressure is what compaction does.

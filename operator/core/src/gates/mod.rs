@@ -162,13 +162,7 @@ impl Findings {
                 }
             })
             .collect();
-        Gated {
-            trials,
-            configs: self.configs,
-            experiment: self.experiment,
-            labels: self.labels,
-            notes: self.notes,
-        }
+        Gated { trials, configs: self.configs, experiment: self.experiment, labels: self.labels, notes: self.notes }
     }
 }
 

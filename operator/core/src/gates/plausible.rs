@@ -16,7 +16,8 @@ const METRICS: [&str; 2] = ["throughput", "step_latency_mean"];
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     // Work is equal here: runs with other work are invalid already.
-    let valid: Vec<usize> = view.completed().iter().copied().filter(|&trial| findings.trials[trial].is_empty()).collect();
+    let valid: Vec<usize> =
+        view.completed().iter().copied().filter(|&trial| findings.trials[trial].is_empty()).collect();
     for metric in METRICS {
         let mut arms: BTreeMap<(&str, &str), Vec<(usize, f64)>> = BTreeMap::new();
         for &trial in &valid {
@@ -32,8 +33,10 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                 blocks.sort_unstable();
                 blocks.dedup();
                 if blocks.len() >= REPEATED {
-                    let text =
-                        format!("{metric} in {scenario} is more than {FACTOR} times off in {} blocks; repeated, so kept.", blocks.len());
+                    let text = format!(
+                        "{metric} in {scenario} is more than {FACTOR} times off in {} blocks; repeated, so kept.",
+                        blocks.len()
+                    );
                     findings.note(Some(config), text);
                     continue;
                 }

@@ -9,7 +9,8 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     builds(view, findings);
     machines(view, findings);
     if view.completed().iter().any(|&trial| !view.summary(trial).parity.build_known) {
-        findings.note(None, "The bench could not read its own executable; versions and features were compared instead.");
+        findings
+            .note(None, "The bench could not read its own executable; versions and features were compared instead.");
     }
 }
 
@@ -36,12 +37,22 @@ fn builds(view: &View<'_>, findings: &mut Findings) {
 
 fn machines(view: &View<'_>, findings: &mut Findings) {
     for block in view.blocks() {
-        differing(view, block, |s| Some(&s.parity.machine), |trial, seen, expected| {
-            findings.trial(trial, Code::MachineMismatch, format!("machine {seen}, the block's is {expected}"));
-        });
-        differing(view, block, |s| s.parity.boot.as_ref(), |trial, seen, expected| {
-            findings.trial(trial, Code::Rebooted, format!("boot {seen}, the block's is {expected}"));
-        });
+        differing(
+            view,
+            block,
+            |s| Some(&s.parity.machine),
+            |trial, seen, expected| {
+                findings.trial(trial, Code::MachineMismatch, format!("machine {seen}, the block's is {expected}"));
+            },
+        );
+        differing(
+            view,
+            block,
+            |s| s.parity.boot.as_ref(),
+            |trial, seen, expected| {
+                findings.trial(trial, Code::Rebooted, format!("boot {seen}, the block's is {expected}"));
+            },
+        );
     }
 }
 

@@ -31,7 +31,9 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     for block in view.blocks() {
         let baseline = || block.iter().copied().filter(|&trial| view.is_baseline(trial));
         let parity = |trial: usize| &view.summary(trial).parity;
-        let Some((expected, agreed)) = majority(baseline().map(|trial| Work::of(view.summary(trial)))) else { continue };
+        let Some((expected, agreed)) = majority(baseline().map(|trial| Work::of(view.summary(trial)))) else {
+            continue;
+        };
         // Absent answers depend on timing and can't be compared.
         let answers = majority(baseline().filter_map(|trial| parity(trial).answers.as_ref()));
         for &trial in block {

@@ -6,9 +6,9 @@ use assay_api::{CacheSharing, Config, OptionValue, TuningExperimentSpec};
 use assay_record::{BlockCache, EngineConfig, FamilyOptions, PageCache, WriteOptions, glob_matches};
 
 use super::problem::{FieldPath, Problem};
+use super::quantity;
 use super::schema::join;
 use super::suggest::did_you_mean;
-use super::quantity;
 
 /// Options that are not the user's to set, and why.
 const OWNED: [(&str, &str); 14] = [
@@ -119,9 +119,11 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
 }
 
 fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
-    let entries = config.column_families.iter().enumerate().map(|(index, entry)| {
-        (path.key("columnFamilies").index(index).key("options"), &entry.options)
-    });
+    let entries = config
+        .column_families
+        .iter()
+        .enumerate()
+        .map(|(index, entry)| (path.key("columnFamilies").index(index).key("options"), &entry.options));
     for (path, options) in std::iter::once((path.key("dbOptions"), &config.db_options)).chain(entries) {
         for (name, value) in options {
             let path = path.key(name);
@@ -140,7 +142,8 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
             }
             let direct = spec.scenarios.iter().find(|scenario| scenario.page_cache == PageCache::Direct);
             if let Some(scenario) = direct.filter(|_| name == "use_direct_reads" && value == "false") {
-                let message = format!("contradicts pageCache: Direct of scenario {:?}; remove one of them", scenario.name);
+                let message =
+                    format!("contradicts pageCache: Direct of scenario {:?}; remove one of them", scenario.name);
                 problems.push(Problem::error(path, message));
             }
         }
@@ -195,7 +198,10 @@ fn policy(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, proble
             } else {
                 let hint = did_you_mean(name, known.iter().copied());
                 let known = join(known.iter().copied());
-                format!("the workload {workload} of scenario {:?} does not know it{hint}; it declares {known}", scenario.name)
+                format!(
+                    "the workload {workload} of scenario {:?} does not know it{hint}; it declares {known}",
+                    scenario.name
+                )
             };
             problems.push(Problem::error(path.key("policy").key(name), message).at_key());
             break;
@@ -264,4 +270,3 @@ fn keys<'a>(
 ) -> impl Iterator<Item = &'a String> + use<'a> {
     a.keys().chain(b.keys()).collect::<BTreeSet<_>>().into_iter()
 }
-

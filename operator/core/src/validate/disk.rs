@@ -46,10 +46,7 @@ pub fn need(workload: &Workload) -> DiskNeed {
     let entry = entry_bytes(workload, compressed);
     let dataset = preloaded(workload) as f64 * entry * SPACE_AMPLIFICATION;
     let written = written(workload) * entry;
-    DiskNeed {
-        dataset_bytes: dataset as u64,
-        trial_bytes: ((dataset + written) * REWRITE) as u64,
-    }
+    DiskNeed { dataset_bytes: dataset as u64, trial_bytes: ((dataset + written) * REWRITE) as u64 }
 }
 
 /// The most bytes that a trial's directory may hold before the trial has failed under its config: uncompressed, with

@@ -131,7 +131,8 @@ fn is_ours(object: &serde_json::Map<String, Value>, problems: &mut Vec<Problem>)
                 let message = format!("must be {expected}, not {}", schema::describe(other));
                 problems.push(Problem::error(FieldPath::root().key(field), message));
             }
-            None => problems.push(Problem::error(FieldPath::root(), format!("{field} is missing: write {field}: {expected}"))),
+            None => problems
+                .push(Problem::error(FieldPath::root(), format!("{field} is missing: write {field}: {expected}"))),
         }
     }
     problems.is_empty()
@@ -212,7 +213,9 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
 /// The experiment of a spec that has passed every check.
 fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem> {
     let unreadable = |error: serde_json::Error| Problem::error(FieldPath::root().key("spec"), error.to_string());
-    let canonical = serde_json::to_value(spec).map_err(unreadable)?;
+    let mut canonical = serde_json::to_value(spec).map_err(unreadable)?;
+    // Whether maps keep their order is a feature of serde_json that any dependency can switch on.
+    canonical.sort_all_objects();
     let digest = Digest::of_json(&canonical).map_err(unreadable)?;
     let baseline = configs::baseline_index(spec)
         .ok_or_else(|| Problem::error(FieldPath::root().keys("spec.baseline"), "names no config"))?;
@@ -258,7 +261,8 @@ fn size_problems(experiment: &Experiment) -> Vec<Problem> {
     let path = FieldPath::root().keys("spec.repetitions");
     let trials = experiment.trials();
     if trials > MOST_TRIALS {
-        let message = format!("makes {trials} trials, {MOST_TRIALS} at most: use fewer repetitions, configs or scenarios");
+        let message =
+            format!("makes {trials} trials, {MOST_TRIALS} at most: use fewer repetitions, configs or scenarios");
         problems.push(Problem::error(path, message));
         return problems;
     }

@@ -32,20 +32,18 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
         let suggestion = problem.suggestion.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default();
         problems.push(Problem::error(field, format!("{}{suggestion}", problem.message)).at_key());
     }
-    // An inert option is reported where it is declared. That others inherit it from the baseline is no news.
-    for note in &answer.inert {
-        if let Some(field) = field_of(spec, &note.config, &note.scope, &note.option, false) {
-            problems.push(Problem::warning(field, format!("reaches nothing: {}", note.message)).at_key());
+    // An option without effect is reported where it is declared. That others inherit it from the baseline is no news.
+    for (notes, what) in [(&answer.inert, "reaches nothing"), (&answer.sanitised, "is changed by RocksDB")] {
+        for note in notes {
+            if let Some(field) = field_of(spec, &note.config, &note.scope, &note.option, false) {
+                problems.push(Problem::warning(field, format!("{what}: {}", note.message)).at_key());
+            }
         }
     }
     for name in answer.all_inert.iter().filter(|name| **name != spec.baseline) {
         if let Some(index) = spec.configs.iter().position(|config| config.name == *name) {
-            let declared: Vec<&str> = answer
-                .inert
-                .iter()
-                .filter(|note| note.config == *name)
-                .map(|note| note.option.as_str())
-                .collect();
+            let declared: Vec<&str> =
+                answer.inert.iter().filter(|note| note.config == *name).map(|note| note.option.as_str()).collect();
             let message = format!(
                 "NoEffectPossible: nothing that this config declares reaches RocksDB ({}), so it can't differ from the baseline; remove it",
                 join(declared)

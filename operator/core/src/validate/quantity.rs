@@ -33,7 +33,8 @@ fn parse(text: &str) -> Result<u64, QuantityError> {
     let fraction = fraction.trim_end_matches('0');
     let mut digits = 0_u128;
     for digit in whole.chars().chain(fraction.chars()).filter_map(|c| c.to_digit(10)) {
-        digits = digits.checked_mul(10).and_then(|d| d.checked_add(u128::from(digit))).ok_or(QuantityError::TooLarge)?;
+        digits =
+            digits.checked_mul(10).and_then(|d| d.checked_add(u128::from(digit))).ok_or(QuantityError::TooLarge)?;
     }
     let denominator = u32::try_from(fraction.len())
         .ok()

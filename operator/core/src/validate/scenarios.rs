@@ -73,7 +73,8 @@ fn check_role(role: &Role, scenario: &Scenario, path: &FieldPath, problems: &mut
         error(path.key("mix"), "has no operation: give at least one a weight above 0".to_owned());
     }
     if mix.scan > 0 && role.batch > 1 {
-        let message = format!("a scan can't be batched; set batch to 1 (is {}) or give scans a role of their own", role.batch);
+        let message =
+            format!("a scan can't be batched; set batch to 1 (is {}) or give scans a role of their own", role.batch);
         error(path.key("batch"), message);
     }
     if role.steps < u64::from(role.threads) {
@@ -106,9 +107,8 @@ pub fn primary_steps(scenario: &Scenario) -> u64 {
 
 /// Scenarios whose primary role keeps a fixed rate, so that their throughput says nothing.
 pub fn paced(spec: &TuningExperimentSpec) -> BTreeMap<usize, &str> {
-    let is_paced = |scenario: &Scenario| {
-        scenario.workload.primary_role().is_some_and(|role| role.steps_per_second.is_some())
-    };
+    let is_paced =
+        |scenario: &Scenario| scenario.workload.primary_role().is_some_and(|role| role.steps_per_second.is_some());
     let scenarios = spec.scenarios.iter().enumerate();
     scenarios.filter(|(_, scenario)| is_paced(scenario)).map(|(index, s)| (index, s.name.as_str())).collect()
 }

@@ -129,23 +129,26 @@ fn walk_list(schema: &Value, items: &[Value], path: &FieldPath, problems: &mut V
         walk(&schema["items"], item, &path.index(index), problems);
     }
     let map_keys: Vec<&str> = strings(&schema["x-kubernetes-list-map-keys"]).collect();
-    let identity = |item: &Value| match schema["x-kubernetes-list-type"].as_str() {
-        Some("set") => Some((path.clone(), vec![item.clone()])),
-        Some("map") => {
-            let keys: Option<Vec<Value>> = map_keys.iter().map(|key| item.get(key).cloned()).collect();
-            keys.map(|keys| (map_keys.iter().fold(FieldPath::root(), |path, key| path.key(*key)), keys))
-        }
-        _ => None,
-    };
+    let kind = schema["x-kubernetes-list-type"].as_str();
     for (index, item) in items.iter().enumerate() {
-        let Some((_, key)) = identity(item) else { continue };
-        let first = items[..index].iter().position(|other| identity(other).is_some_and(|(_, other)| other == key));
-        if let Some(first) = first {
-            let name = key.iter().map(describe).collect::<Vec<_>>().join(", ");
+        let Some(key) = identity(kind, &map_keys, item) else { continue };
+        if let Some(first) =
+            items[..index].iter().position(|other| identity(kind, &map_keys, other).as_ref() == Some(&key))
+        {
+            let name = key.iter().copied().map(describe).collect::<Vec<_>>().join(", ");
             let at = map_keys.iter().fold(path.index(index), |path, key| path.key(*key));
             let message = format!("{name} is there twice: {} has it already", path.index(first));
             problems.push(Problem::error(at, message));
         }
+    }
+}
+
+/// What must be unique in a list: the values of a set, the keys of a list that is a map.
+fn identity<'a>(kind: Option<&str>, map_keys: &[&str], item: &'a Value) -> Option<Vec<&'a Value>> {
+    match kind? {
+        "set" => Some(vec![item]),
+        "map" => map_keys.iter().map(|key| item.get(key)).collect(),
+        _ => None,
     }
 }
 
@@ -191,7 +194,8 @@ fn text_problem(schema: &Value, text: &str) -> Option<String> {
 }
 
 fn integer_problem(schema: &Value, number: &serde_json::Number) -> Option<String> {
-    let quoted = if schema["x-kubernetes-int-or-string"] == true { quote_hint(&number.to_string()) } else { String::new() };
+    let quoted =
+        if schema["x-kubernetes-int-or-string"] == true { quote_hint(&number.to_string()) } else { String::new() };
     let Some(value) = number.as_i128() else {
         return Some(format!("must be an integer, not {number}{quoted}"));
     };
@@ -226,7 +230,9 @@ fn wrong_type(value: &Value, expected: Option<&str>, int_or_string: bool) -> Str
         (Value::String(text), Some("boolean")) if ["true", "false"].contains(&text.as_str()) => {
             "; remove the quotes".to_owned()
         }
-        (Value::String(_) | Value::Number(_), Some("array")) => "; write it as [value] or in a line of its own after '- '".to_owned(),
+        (Value::String(_) | Value::Number(_), Some("array")) => {
+            "; write it as [value] or in a line of its own after '- '".to_owned()
+        }
         _ => String::new(),
     };
     format!("must be {wanted}, not {}{hint}", describe(value))
@@ -281,7 +287,8 @@ mod tests {
             "x-kubernetes-list-map-keys": ["name"],
             "items": {"type": "object", "properties": {"name": {"type": "string"}}}});
         let set = json!({"type": "array", "x-kubernetes-list-type": "set", "items": {"type": "string"}});
-        let text = json!({"type": "string", "maxLength": 5, "minLength": 1, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"});
+        let text =
+            json!({"type": "string", "maxLength": 5, "minLength": 1, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"});
         let choice = json!({"type": "string", "enum": ["Evict", "Warm"]});
         let map = json!({"type": "object", "maxProperties": 1, "additionalProperties": quantity});
         let table = [
@@ -291,36 +298,56 @@ mod tests {
             (&object, json!({"seed": 1, "color": 1}), vec!["x.color: unknown field; known are flag and seed"]),
             (&object, json!({"seed": "1"}), vec!["x.seed: must be an integer, not \"1\"; remove the quotes"]),
             (&object, json!({"seed": 1.5}), vec!["x.seed: must be an integer, not 1.5"]),
-            (&object, json!({"seed": 1, "flag": "true"}), vec![
-                "x.flag: must be true or false, not \"true\"; remove the quotes",
-            ]),
+            (
+                &object,
+                json!({"seed": 1, "flag": "true"}),
+                vec!["x.flag: must be true or false, not \"true\"; remove the quotes"],
+            ),
             (&object, json!([]), vec!["x: must be a map of fields, not a list"]),
             (&union, json!({}), vec!["x: set exactly one of fixed and uniform (none is set)"]),
-            (&union, json!({"fixed": 1, "uniform": 2}), vec![
-                "x: set exactly one of fixed and uniform (fixed and uniform are set)",
-            ]),
+            (
+                &union,
+                json!({"fixed": 1, "uniform": 2}),
+                vec!["x: set exactly one of fixed and uniform (fixed and uniform are set)"],
+            ),
             (&union, json!({"fixd": 1}), vec!["x.fixd: unknown field; did you mean fixed?"]),
-            (&named, json!([{"name": "a"}, {"name": "b"}, {"name": "a"}]), vec![
-                "x[2].name: \"a\" is there twice: x[0] has it already",
-            ]),
+            (
+                &named,
+                json!([{"name": "a"}, {"name": "b"}, {"name": "a"}]),
+                vec!["x[2].name: \"a\" is there twice: x[0] has it already"],
+            ),
             (&named, json!([]), vec!["x: has 0 entries, needs at least 1"]),
             (&named, json!([{}, {}, {}, {}]), vec!["x: has 4 entries, 3 at most"]),
-            (&named, json!("a"), vec!["x: must be a list, not \"a\"; write it as [value] or in a line of its own after '- '"]),
+            (
+                &named,
+                json!("a"),
+                vec!["x: must be a list, not \"a\"; write it as [value] or in a line of its own after '- '"],
+            ),
             (&set, json!(["a", "a"]), vec!["x[1]: \"a\" is there twice: x[0] has it already"]),
             (&text, json!("toolong"), vec!["x: has 7 characters, 5 at most"]),
             (&text, json!(""), vec!["x: is empty"]),
-            (&text, json!("A_b"), vec![
-                "x: must be lower case letters, digits and '-', with a letter or digit at both ends, not \"A_b\"",
-            ]),
+            (
+                &text,
+                json!("A_b"),
+                vec!["x: must be lower case letters, digits and '-', with a letter or digit at both ends, not \"A_b\""],
+            ),
             (&text, json!(8), vec!["x: must be a string, not 8; put it in quotes: \"8\""]),
             (&choice, json!("warm"), vec!["x: must be one of Evict and Warm, not \"warm\"; did you mean Warm?"]),
             (&map, json!({"a": 1, "b": "2"}), vec!["x: has 2 entries, 1 at most"]),
-            (&map, json!({"a": true}), vec!["x.a: must be an integer or a string, not true; put it in quotes: \"true\""]),
+            (
+                &map,
+                json!({"a": true}),
+                vec!["x.a: must be an integer or a string, not true; put it in quotes: \"true\""],
+            ),
             (&map, json!({"a": 0.1}), vec!["x.a: must be an integer, not 0.1; put it in quotes: \"0.1\""]),
             (&map, json!({"a": null}), vec!["x.a: must be an integer or a string, not nothing"]),
-            (&map, json!({"a": u64::MAX}), vec![
-                "x.a: 18446744073709551615 is too large for an integer of 64 bits; put it in quotes: \"18446744073709551615\"",
-            ]),
+            (
+                &map,
+                json!({"a": u64::MAX}),
+                vec![
+                    "x.a: 18446744073709551615 is too large for an integer of 64 bits; put it in quotes: \"18446744073709551615\"",
+                ],
+            ),
         ];
         for (schema, value, expected) in table {
             assert_eq!(messages(schema, &value), expected, "{value}");

@@ -69,7 +69,8 @@ mod tests {
 
     #[test]
     fn distances() {
-        for (a, b, expected) in [("", "", 0), ("", "ab", 2), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)] {
+        for (a, b, expected) in [("", "", 0), ("", "ab", 2), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
+        {
             assert_eq!(distance(a, b), expected, "{a} {b}");
             assert_eq!(distance(b, a), expected, "{b} {a}");
         }

@@ -23,7 +23,7 @@ pub enum Intervals {
 
 /// Judges an experiment: replays the looks that its blocks have reached, and says where every config stands now.
 ///
-/// The same design and evidence always give the same judgement. Evidence that grows never revokes what was proven at a look.
+/// The same design and evidence always give the same judgement. What was proven at a look stays proven, whatever blocks follow.
 pub fn judge(design: &Design, evidence: &Evidence, intervals: Intervals) -> Result<Judgement, JudgeError> {
     design.check()?;
     let values = Values::new(design, evidence)?;

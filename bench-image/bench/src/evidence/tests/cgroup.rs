@@ -113,6 +113,17 @@ fn a_mount_that_does_not_show_our_group_is_used_only_if_it_lists_us() {
 }
 
 #[test]
+fn a_group_outside_of_our_namespace_is_not_followed() {
+    let tree = Tree::new();
+    tree.file("proc/self/cgroup", "0::/../sibling\n")
+        .file("proc/self/mountinfo", V2_MOUNT)
+        .file("sys/fs/cgroup/cgroup.controllers", "cpu\n")
+        .file("sys/fs/sibling/cgroup.controllers", "cpu\n")
+        .file("sys/fs/sibling/cpu.max", "100000 100000\n");
+    assert_eq!(Cgroups::find(&tree.roots()).quota_cpus(), None);
+}
+
+#[test]
 fn no_cgroups_at_all_is_unknown() {
     let tree = Tree::new();
     let cgroups = Cgroups::find(&tree.roots());

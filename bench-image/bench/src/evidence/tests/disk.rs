@@ -6,7 +6,7 @@ use super::super::mounts;
 use super::super::storage::{Level, Location, foreign_writes};
 use super::Tree;
 
-const STAT: &str = "   40552    10351  5220802    29004    11338    21789  3724872    11252        0     8732    40963\n";
+const STAT: &str = "   40552    10351  5220802    29004    11338    21789  3724872    11252        0     8732\n";
 
 fn nvme(tree: &Tree, index: u32, number: &str, transport: &str) -> String {
     let controller = format!("devices/pci0000:00/0000:00:0{index}.0/nvme/nvme{index}");

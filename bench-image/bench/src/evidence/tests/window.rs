@@ -68,8 +68,7 @@ fn a_foreign_stat_file_is_not_believed() {
 fn threads_that_move_make_foreign_time_unknown() {
     for (after, known) in [("0", true), ("0-1", false)] {
         let tree = Tree::new();
-        tree.file("proc/self/task/1/status", "Cpus_allowed_list:\t0\n")
-            .file("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n");
+        tree.file("proc/self/task/1/status", "Cpus_allowed_list:\t0\n").file("proc/stat", "cpu0 0 0 0 0 0 0 0 0 0 0\n");
         let window = Probe::open(tree.roots(), &tree.path("proc"), 1).begin();
         burn(Duration::from_millis(100));
         tree.file("proc/stat", "cpu0 0 0 0 10 0 0 0 0 0 0\n")

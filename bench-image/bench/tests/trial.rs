@@ -1,0 +1,325 @@
+//! Whole trials on the real RocksDB.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod support;
+
+use std::{
+    fs,
+    io::{BufRead as _, BufReader, Read as _, Write as _},
+    net::TcpStream,
+    process::Stdio,
+};
+
+use assay_record::{
+    FailureKind, FIXED_METRICS, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary, ValueBytes,
+};
+use support::{Bench, entries, gets, options, puts, role, spec, workload};
+
+#[test]
+fn a_trial_leaves_a_whole_record_and_nothing_else() {
+    let bench = Bench::new();
+    let mix = Mix { put: 2, get: 2, get_missing: 1, scan: 1, delete: 0 };
+    let mut spec = spec(workload(vec![role("mixed", 20_000, mix)]));
+    spec.config = options(&[("write_buffer_size", "1M")]);
+    let ran = bench.run(&spec);
+    assert_eq!(ran.code(), Some(0), "{}", ran.stderr());
+    let record = ran.record();
+
+    assert_eq!(record.outcome, Outcome::Completed);
+    assert_eq!(record.spec, spec);
+    let missing: Vec<_> =
+        METRICS.iter().map(|metric| metric.name).filter(|name| !record.metrics.contains_key(*name)).collect();
+    assert_eq!(missing, Vec::<&str>::new());
+    let counts = record.work.counts["mixed"];
+    assert_eq!(counts.steps, 20_000);
+    assert_eq!(counts.puts + counts.gets + counts.scans, 20_000);
+    // Every third get of five asks for a key that was never written.
+    let missed = counts.gets - counts.gets_found;
+    assert!((missed as f64 / counts.gets as f64 - 1.0 / 3.0).abs() < 0.02, "{counts:?}");
+    assert_eq!(record.work.wrong_answers, 0);
+    assert_eq!(record.latency["mixed"].count, 20_000);
+    assert!(record.evidence.engagement.flushes.unwrap() > 0);
+    assert!(record.evidence.engagement.l0_files_peak.unwrap() > 0);
+    assert_eq!(record.dataset.entries, 20_000);
+    assert_eq!(record.evidence.lsm_before.settled, Some(true));
+    let time = &record.evidence.role_time["mixed"];
+    assert!(time.db_seconds > 0.0 && time.db_seconds + time.generator_seconds <= time.wall_seconds * 1.001);
+
+    let json = ran.record_json.as_ref().unwrap();
+    let summary = Summary::of(&record, json).unwrap();
+    let bytes = serde_json::to_vec(&summary).unwrap();
+    assert!(bytes.len() <= Summary::worst_case_bytes(&spec).unwrap());
+    assert_eq!(Summary::from_json(&bytes).unwrap(), summary);
+    for name in FIXED_METRICS {
+        assert!(summary.metrics.contains_key(name), "{name}");
+    }
+    assert_eq!(entries(&bench.data().join("trials")), Vec::<std::path::PathBuf>::new());
+    assert!(!bench.data().join("attest").exists());
+}
+
+#[test]
+fn the_same_spec_does_the_same_work_at_any_thread_count() {
+    let bench = Bench::new();
+    let mix = Mix { put: 1, get: 1, scan: 1, ..Mix::default() };
+    let one = spec(workload(vec![role("mixed", 3_000, mix)]));
+    let first = bench.record(&one).work;
+    assert_eq!(bench.record(&one).work, first);
+
+    let threads = |threads| Role { threads, ..role("mixed", 3_000, mix) };
+    let four = bench.record(&spec(workload(vec![threads(4)]))).work;
+    assert_eq!(four, first);
+
+    let mut other = one.clone();
+    other.seed = 2;
+    let other = bench.record(&other).work;
+    assert_ne!(other.hash, first.hash);
+    assert_ne!(other.answers, first.answers);
+}
+
+#[test]
+fn formats_differ_in_files_and_agree_in_answers() {
+    let bench = Bench::new();
+    let reads = workload(vec![role("reader", 5_000, gets())]);
+    let mut plain = spec(reads.clone());
+    plain.config = options(&[("compression", "kNoCompression")]);
+    plain.dataset.format = plain.config.clone();
+    let mut packed = spec(reads);
+    packed.config = options(&[("compression", "kZSTD")]);
+    packed.dataset.format = packed.config.clone();
+    let (plain, packed) = (bench.record(&plain), bench.record(&packed));
+    assert_eq!(plain.dataset.content, packed.dataset.content);
+    assert_ne!(plain.dataset.format, packed.dataset.format);
+    assert!(plain.dataset.sst_bytes as f64 > 1.5 * packed.dataset.sst_bytes as f64);
+    assert!(plain.work.answers.is_some());
+    assert_eq!(plain.work, packed.work);
+    assert_eq!(plain.work.counts["reader"].gets_found, 5_000);
+}
+
+#[test]
+fn values_compress_as_declared_at_block_level() {
+    for (codec, percent, bytes) in [
+        ("kLZ4Compression", 25, ValueBytes::Fixed(400)),
+        ("kLZ4Compression", 50, ValueBytes::Fixed(100)),
+        ("kLZ4Compression", 100, ValueBytes::Fixed(400)),
+        ("kZSTD", 50, ValueBytes::Uniform { min: 200, max: 2000 }),
+        ("kZSTD", 75, ValueBytes::Fixed(4000)),
+    ] {
+        let bench = Bench::new();
+        let mut workload = workload(vec![role("reader", 100, gets())]);
+        workload.compressed_percent = percent;
+        workload.value_bytes = bytes;
+        let mut spec = spec(workload);
+        spec.config = options(&[("compression", codec), ("block_based_table_factory", "{block_size=16384;}")]);
+        spec.dataset.format = spec.config.clone();
+        let record = bench.record(&spec);
+        let facts = &record.families["default"];
+        let ratio = facts.compression_ratio_by_level.iter().find(|ratio| **ratio > 0.0).unwrap();
+        let reached = 1.0 / ratio;
+        let wanted = f64::from(percent) / 100.0;
+        assert!((reached - wanted).abs() < 0.05, "{codec} {bytes:?}: {reached:.3} instead of {wanted}");
+    }
+}
+
+#[test]
+fn a_paced_role_keeps_its_pace_and_counts_from_the_intended_start() {
+    let bench = Bench::new();
+    let paced = Role { steps_per_second: Some(2_000), warmup_steps: 0, ..role("writer", 2_000, puts()) };
+    let record = bench.record(&spec(workload(vec![paced])));
+    let throughput = record.metrics["throughput"];
+    assert!((throughput / 2_000.0 - 1.0).abs() < 0.1, "{throughput}");
+    assert!(record.latency["writer"].from_intended_start);
+    assert!(record.evidence.role_time["writer"].idle_seconds > 0.1);
+
+    // A rate that can't be kept: steps queue up, and their latency says so.
+    let rushed = Role { steps_per_second: Some(10_000_000), warmup_steps: 0, ..role("writer", 20_000, puts()) };
+    let record = bench.record(&spec(workload(vec![rushed])));
+    let time = &record.evidence.role_time["writer"];
+    let mean_call_us = time.db_seconds / 20_000.0 * 1e6;
+    assert!(record.metrics["step_latency_mean"] > 10.0 * mean_call_us);
+}
+
+#[test]
+fn every_operation_order_and_batch_works_on_several_families() {
+    let bench = Bench::new();
+    let mut many = workload(vec![
+        Role { batch: 50, threads: 2, ..role("writer", 400, Mix { put: 9, delete: 1, ..Mix::default() }) },
+        Role { key_order: KeyOrder::Zipfian, ..role("reader", 5_000, gets()) },
+        Role { key_order: KeyOrder::Sequential, ..role("scanner", 200, Mix { scan: 1, ..Mix::default() }) },
+    ]);
+    many.families = ["a", "b", "c"].map(str::to_owned).to_vec();
+    let record = bench.record(&spec(many));
+    let writer = record.work.counts["writer"];
+    assert_eq!(writer.puts + writer.deletes, 400 * 50);
+    assert!(writer.deletes > 1_000);
+    assert_eq!(record.work.counts["scanner"].scanned_entries, 2_000);
+    // Deletes race with reads, so their answers depend on timing and are no evidence.
+    assert_eq!(record.work.answers, None);
+    assert_eq!(record.work.wrong_answers, 0);
+    assert_eq!(record.families.keys().collect::<Vec<_>>(), ["a", "b", "c", "default"]);
+}
+
+#[test]
+fn wal_options_reach_the_engine() {
+    let bench = Bench::new();
+    let writes = workload(vec![role("writer", 200, puts())]);
+    let mut synced = spec(writes.clone());
+    synced.config.write_options.sync = true;
+    let record = bench.record(&synced);
+    assert!(record.tickers["rocksdb.wal.synced"] >= 200);
+    let mut without = spec(writes);
+    without.config.write_options.disable_wal = true;
+    assert_eq!(bench.record(&without).metrics["wal_bytes"], 0.0);
+}
+
+#[test]
+fn page_cache_modes_do_what_they_say() {
+    let bench = Bench::new();
+    let reads = |page_cache| {
+        let mut spec = spec(workload(vec![Role { warmup_steps: 0, ..role("reader", 2_000, gets()) }]));
+        spec.page_cache = page_cache;
+        bench.record(&spec)
+    };
+    let (evicted, warm, direct) = (reads(PageCache::Evict), reads(PageCache::Warm), reads(PageCache::Direct));
+    let device = |record: &assay_record::TrialRecord| record.metrics["device_read_bytes"];
+    assert!(device(&evicted) > 0.0, "{}", device(&evicted));
+    assert_eq!(device(&warm), 0.0);
+    assert!(device(&direct) > 0.0);
+    assert_eq!(direct.evidence.attestation.options["db"]["use_direct_reads"], "true");
+    assert_eq!(evicted.work, direct.work);
+}
+
+#[test]
+fn an_empty_preload_starts_empty() {
+    let bench = Bench::new();
+    let mut fill = workload(vec![role("writer", 1_000, puts())]);
+    fill.preload = Preload::Empty;
+    let record = bench.record(&spec(fill));
+    assert_eq!(record.dataset.entries, 0);
+}
+
+#[test]
+fn what_the_config_does_to_itself_is_its_own_failure() {
+    let bench = Bench::new();
+    let mut slow = spec(workload(vec![role("writer", 1_000_000_000, puts())]));
+    slow.deadline_seconds = 1;
+    let ran = bench.run(&slow);
+    assert_eq!(ran.code(), Some(4), "{}", ran.stderr());
+    assert!(ran.stderr().contains("deadlineSeconds"), "{}", ran.stderr());
+    let record = ran.record();
+    assert!(matches!(record.outcome, Outcome::Failed { kind: FailureKind::Deadline, .. }), "{:?}", record.outcome);
+    assert!(record.metrics.is_empty());
+
+    let mut large = spec(workload(vec![role("writer", 1_000_000_000, puts())]));
+    large.max_disk_bytes = 1 << 20;
+    let ran = bench.run(&large);
+    assert_eq!(ran.code(), Some(4), "{}", ran.stderr());
+    assert!(matches!(ran.record().outcome, Outcome::Failed { kind: FailureKind::DiskQuota, .. }));
+    assert_eq!(entries(&bench.data().join("trials")), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn specs_that_cannot_be_run_are_refused() {
+    let bench = Bench::new();
+    let good = serde_json::to_value(spec(workload(vec![role("writer", 10, puts())]))).unwrap();
+    let mut newer = good.clone();
+    newer["version"] = 2.into();
+    newer["unheardOf"] = true.into();
+    let mut unknown = good.clone();
+    unknown["unheardOf"] = true.into();
+    let mut option = good.clone();
+    option["config"]["dbOptions"]["max_background_job"] = "2".into();
+    let mut mix = good.clone();
+    mix["workload"]["keyValue"]["roles"][0]["mix"] = serde_json::json!({});
+    let mut metrics = good;
+    metrics["experiment"] = "x".repeat(5_000).into();
+    metrics["trial"]["scenario"] = "x".repeat(5_000).into();
+    for (spec, says) in [
+        (newer, "version 2"),
+        (unknown, "unheardOf"),
+        (option, "max_background_job"),
+        (mix, "role writer"),
+        (metrics, "4096"),
+    ] {
+        let ran = bench.run_with(&serde_json::to_vec(&spec).unwrap(), &[]);
+        assert_eq!(ran.code(), Some(2), "{}", ran.stderr());
+        assert!(ran.stderr().contains(says), "{} does not say {says}", ran.stderr());
+        assert!(ran.record_json.is_none());
+    }
+    assert_eq!(bench.run_with(b"no JSON", &[]).code(), Some(2));
+}
+
+#[test]
+fn an_unfit_environment_is_not_held_against_the_config() {
+    let bench = Bench::new();
+    fs::write(bench.data(), "a file where a directory should be").unwrap();
+    let ran = bench.run(&spec(workload(vec![role("writer", 10, puts())])));
+    assert_eq!(ran.code(), Some(3), "{}", ran.stderr());
+    assert!(ran.stderr().contains("data"), "{}", ran.stderr());
+    assert!(ran.record_json.is_none());
+}
+
+#[test]
+fn an_interrupted_preparation_is_made_again() {
+    let bench = Bench::new();
+    let trial = spec(workload(vec![role("reader", 100, gets())]));
+    let first = bench.record(&trial);
+    let [dataset] = &entries(&bench.data().join("datasets"))[..] else { panic!("one dataset") };
+    fs::remove_file(dataset.join("dataset.json")).unwrap();
+    assert_eq!(bench.record(&trial).dataset, first.dataset);
+}
+
+#[test]
+fn a_replaced_sysfs_is_stamped() {
+    let bench = Bench::new();
+    let trial = serde_json::to_vec(&spec(workload(vec![role("reader", 100, gets())]))).unwrap();
+    let ran = bench.run_with(&trial, &["--sysfs", "/sys"]);
+    let record = ran.record();
+    assert_eq!(record.evidence.storage.replaced_sysfs.as_deref(), Some("/sys"));
+    assert!(Summary::of(&record, ran.record_json.as_ref().unwrap()).unwrap().storage.replaced_sysfs);
+    let record = bench.run_with(&trial, &[]).record();
+    assert_eq!(record.evidence.storage.replaced_sysfs, None);
+}
+
+#[test]
+fn metrics_and_progress_while_it_runs() {
+    let bench = Bench::new();
+    let paced = Role { steps_per_second: Some(1_000), ..role("writer", 3_000, puts()) };
+    let trial = serde_json::to_vec(&spec(workload(vec![paced]))).unwrap();
+    let mut child = bench
+        .command(&trial)
+        .args(["--metrics", "127.0.0.1:0"])
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .unwrap();
+    let mut address = None;
+    let mut body = String::new();
+    let mut phases = Vec::new();
+    for line in BufReader::new(child.stdout.take().unwrap()).lines() {
+        let line: serde_json::Value = serde_json::from_str(&line.unwrap()).unwrap();
+        if let Some(found) = line["metrics"].as_str() {
+            address = Some(found.to_owned());
+        }
+        let progress = &line["progress"];
+        phases.push(progress["phase"].as_str().unwrap_or_default().to_owned());
+        if body.is_empty() && progress["phase"] == "measure" && progress["done"].as_u64() > Some(500) {
+            let mut stream = TcpStream::connect(address.as_ref().unwrap()).unwrap();
+            stream.write_all(b"GET /metrics HTTP/1.1\r\nHost: x\r\nConnection: close\r\n\r\n").unwrap();
+            stream.read_to_string(&mut body).unwrap();
+        }
+    }
+    assert!(child.wait().unwrap().success());
+    for name in [
+        "assay_trial_steps_done{role=\"writer\"}",
+        "assay_trial_step_latency_seconds_count{role=\"writer\"}",
+        "assay_trial_step_latency_seconds_bucket{le=\"+Inf\",role=\"writer\"}",
+        "rocksdb_bytes_written_total",
+        "rocksdb_num_files_at_level{family=\"default\",level=\"0\"}",
+    ] {
+        assert!(body.contains(name), "{name} is missing in\n{body}");
+    }
+    for phase in ["prepare", "warmup", "measure", "drain"] {
+        assert!(phases.iter().any(|seen| seen == phase), "{phase} is missing in {phases:?}");
+    }
+}

@@ -1,0 +1,124 @@
+//! The CEL rules of the schema, evaluated as the API server does, both ways.
+
+use assay_api::{TuningExperiment, schema};
+use kube_cel::Validator;
+use serde_json::{Value, json};
+
+fn experiment() -> Value {
+    json!({
+        "metadata": {"name": "memtables"},
+        "spec": {
+            "baseline": "large",
+            "configs": [{"name": "large"}, {"name": "small", "dbOptions": {"max_background_jobs": 4}}],
+            "scenarios": [{
+                "name": "writes",
+                "workload": {"keyValue": {
+                    "keys": 1000,
+                    "valueBytes": {"fixed": 100},
+                    "roles": [{"name": "writer", "steps": 1000, "mix": {"put": 1}}],
+                }},
+            }],
+            "repetitions": 8,
+            "objectives": [{"metric": "throughput"}],
+        },
+    })
+}
+
+const KEY_VALUE: &str = "/spec/scenarios/0/workload/keyValue";
+
+/// What the rules say of an object, and of an update from another.
+fn messages(object: &Value, old: Option<&Value>) -> Vec<String> {
+    let schema = schema::<TuningExperiment>().expect("the schema is generated");
+    let errors = Validator::new().validate(&schema, object, old).err().map(|errors| errors.into_vec());
+    errors.unwrap_or_default().into_iter().map(|error| error.message).collect()
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut object = experiment();
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a parent");
+    object.pointer_mut(parent).expect("the parent exists")[key] = value;
+    object
+}
+
+#[test]
+fn a_sound_experiment_passes() {
+    assert_eq!(messages(&experiment(), None), Vec::<String>::new());
+    assert_eq!(messages(&experiment(), Some(&experiment())), Vec::<String>::new());
+}
+
+#[test]
+fn each_rule_refuses_and_accepts() {
+    let role = format!("{KEY_VALUE}/roles/0");
+    let refused = [
+        ("/spec/baseline", json!("medium"), "baseline must name one of the configs"),
+        ("/spec/guardrails", json!([{"metric": "throughput"}]), "a metric is either an objective or a guardrail"),
+        ("/spec/scenarios/0/dataset", json!({"from": "medium"}), "dataset.from must name one of the configs"),
+        ("/spec/scenarios/0/workload", json!({}), "set exactly one workload: keyValue"),
+        (&format!("{KEY_VALUE}/valueBytes"), json!({}), "set exactly one of fixed and uniform"),
+        (
+            &format!("{KEY_VALUE}/valueBytes"),
+            json!({"fixed": 1, "uniform": {"min": 1, "max": 2}}),
+            "set exactly one of fixed and uniform",
+        ),
+        (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 3, "max": 2}}), "min is at most max"),
+        (&format!("{role}/mix"), json!({}), "at least one operation needs a weight above 0"),
+        (&format!("{role}/zipfianExponent"), json!("0.99"), "zipfianExponent needs keyOrder: Zipfian"),
+        (
+            "/metadata/name",
+            json!("n".repeat(64)),
+            "metadata.name must have at most 63 characters, because it becomes a label of pods",
+        ),
+    ];
+    for (pointer, value, message) in refused {
+        assert_eq!(messages(&with(pointer, value.clone()), None), [message], "{pointer} {value}");
+    }
+    let accepted = [
+        ("/spec/baseline", json!("small")),
+        ("/spec/guardrails", json!([{"metric": "db_bytes"}])),
+        ("/spec/scenarios/0/dataset", json!({"from": "small"})),
+        (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 2, "max": 2}})),
+        (&format!("{role}/mix"), json!({"getMissing": 1})),
+        ("/metadata/name", json!("n".repeat(63))),
+    ];
+    for (pointer, value) in accepted {
+        assert_eq!(messages(&with(pointer, value.clone()), None), Vec::<String>::new(), "{pointer} {value}");
+    }
+    let mut zipfian = with(&format!("{role}/zipfianExponent"), json!("0.99"));
+    zipfian.pointer_mut(&role).expect("the role exists")["keyOrder"] = json!("Zipfian");
+    assert_eq!(messages(&zipfian, None), Vec::<String>::new());
+}
+
+#[test]
+fn spec_is_immutable() {
+    let message = "spec is immutable: another margin, objective or config is another experiment";
+    for (pointer, value) in [
+        ("/spec/repetitions", json!(9)),
+        ("/spec/seed", json!(1)),
+        ("/spec/objectives/0/margin", json!("3%")),
+        ("/spec/configs/1/dbOptions/max_background_jobs", json!(8)),
+    ] {
+        assert_eq!(messages(&with(pointer, value), Some(&experiment())), [message], "{pointer}");
+    }
+    // Writing a default down changes nothing.
+    assert_eq!(messages(&with("/spec/seed", json!(0)), Some(&experiment())), Vec::<String>::new());
+    let labelled = with("/metadata/labels", json!({"a": "b"}));
+    assert_eq!(messages(&labelled, Some(&experiment())), Vec::<String>::new());
+}
+
+/// Every rule of the schema is in the tables above: a new one has to be tried before it can be committed.
+#[test]
+fn no_rule_is_untried() {
+    fn rules(schema: &Value, found: &mut usize) {
+        match schema {
+            Value::Object(object) => {
+                *found += object.get("x-kubernetes-validations").and_then(Value::as_array).map_or(0, Vec::len);
+                object.values().for_each(|value| rules(value, found));
+            }
+            Value::Array(items) => items.iter().for_each(|value| rules(value, found)),
+            _ => {}
+        }
+    }
+    let mut found = 0;
+    rules(&schema::<TuningExperiment>().expect("the schema is generated"), &mut found);
+    assert_eq!(found, 10);
+}

@@ -1,0 +1,156 @@
+//! The bench is the only program that links RocksDB, so it is asked which options exist.
+
+use std::collections::BTreeMap;
+use std::fmt;
+use std::io::Write;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+use std::str::FromStr;
+
+use anyhow::{Context, bail};
+use assay_record::{OptionsAnswer, OptionsQuestion};
+
+/// A bench, for all configs or for one: `[CONFIG=]PATH`.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct BenchArg {
+    pub config: Option<String>,
+    pub path: PathBuf,
+}
+
+impl FromStr for BenchArg {
+    type Err = String;
+
+    fn from_str(text: &str) -> Result<Self, String> {
+        // A path may hold '=', the name of a config can't hold '/' or '.'.
+        let is_name = |name: &str| !name.is_empty() && name.chars().all(|c| c.is_ascii_alphanumeric() || c == '-');
+        let (config, path) = match text.split_once('=') {
+            Some((name, path)) if is_name(name) => (Some(name.to_owned()), path),
+            _ => (None, text),
+        };
+        if path.is_empty() {
+            return Err("needs the path of a bench".to_owned());
+        }
+        Ok(Self { config, path: PathBuf::from(path) })
+    }
+}
+
+/// The benches that play an experiment.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Benches {
+    pub default: PathBuf,
+    /// Of configs that declare a difference in code.
+    pub by_config: BTreeMap<String, PathBuf>,
+}
+
+impl fmt::Display for Benches {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{}", self.default.display())
+    }
+}
+
+impl Benches {
+    /// The benches that were named, and the one beside this program where none was.
+    pub fn find(args: &[BenchArg]) -> anyhow::Result<Self> {
+        let mut by_config = BTreeMap::new();
+        let mut default = None;
+        for BenchArg { config, path } in args {
+            if !path.is_file() {
+                bail!("there is no bench at {}: build one with `make build`, or correct --bench", path.display());
+            }
+            match config {
+                Some(config) => drop(by_config.insert(config.clone(), path.clone())),
+                None => default = Some(path.clone()),
+            }
+        }
+        let default = match default {
+            Some(path) => path,
+            None => beside_this_program()?,
+        };
+        Ok(Self { default, by_config })
+    }
+
+    /// The bench that runs a config.
+    pub fn of(&self, config: &str) -> &Path {
+        self.by_config.get(config).unwrap_or(&self.default)
+    }
+
+    /// Asks every bench about the configs that it runs.
+    pub fn ask(&self, question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer> {
+        let mut answer = OptionsAnswer::default();
+        let mut benches: Vec<&Path> = question.configs.keys().map(|config| self.of(config)).collect();
+        benches.sort_unstable();
+        benches.dedup();
+        for bench in benches {
+            let mut own = question.clone();
+            own.configs.retain(|config, _| self.of(config) == bench);
+            let part = ask(bench, &own)?;
+            answer.problems.extend(part.problems);
+            answer.inert.extend(part.inert);
+            answer.sanitised.extend(part.sanitised);
+            // Another program may differ in more than its options.
+            answer.all_inert.extend(part.all_inert.into_iter().filter(|config| !self.by_config.contains_key(config)));
+        }
+        Ok(answer)
+    }
+}
+
+fn beside_this_program() -> anyhow::Result<PathBuf> {
+    let program = std::env::current_exe().context("can't tell where this program is")?;
+    let bench = program.with_file_name("assay-bench");
+    if !bench.is_file() {
+        bail!(
+            "there is no assay-bench at {}: build it with `make build`, or name one with --bench PATH or ASSAY_BENCH",
+            bench.display()
+        );
+    }
+    Ok(bench)
+}
+
+fn ask(bench: &Path, question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer> {
+    let failed = || format!("asking {} about the options failed", bench.display());
+    let mut child = Command::new(bench)
+        .args(["options", "-"])
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .stderr(Stdio::piped())
+        .spawn()
+        .with_context(failed)?;
+    let question = serde_json::to_vec(question).with_context(failed)?;
+    if let Some(mut stdin) = child.stdin.take() {
+        // A bench that ends before it has read everything says why on its standard error.
+        let _ = stdin.write_all(&question);
+    }
+    let output = child.wait_with_output().with_context(failed)?;
+    if !output.status.success() {
+        let said = String::from_utf8_lossy(&output.stderr);
+        bail!("{}: {}: {}", failed(), output.status, said.trim());
+    }
+    serde_json::from_slice(&output.stdout).with_context(|| {
+        format!("{}: its answer is not of this version of assay; build both with `make build`", failed())
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn benches_are_named() {
+        let parsed = |text: &str| text.parse::<BenchArg>().map(|arg| (arg.config, arg.path.display().to_string()));
+        assert_eq!(parsed("bin/assay-bench"), Ok((None, "bin/assay-bench".to_owned())));
+        assert_eq!(parsed("new=bin/x=y"), Ok((Some("new".to_owned()), "bin/x=y".to_owned())));
+        assert_eq!(parsed("./a=b"), Ok((None, "./a=b".to_owned())));
+        assert!(parsed("new=").is_err());
+        assert!(parsed("").is_err());
+    }
+
+    #[test]
+    fn missing_benches_say_what_to_do() {
+        let arg = BenchArg { config: None, path: "/nowhere/assay-bench".into() };
+        let message = Benches::find(&[arg]).err().map(|error| error.to_string()).unwrap_or_default();
+        assert_eq!(
+            message,
+            "there is no bench at /nowhere/assay-bench: build one with `make build`, or correct --bench"
+        );
+    }
+}

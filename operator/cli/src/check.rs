@@ -1,0 +1,130 @@
+//! Everything that is checked before an experiment is planned or run, in one report.
+
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+
+use assay_core::experiment::Experiment;
+use assay_core::validate::{self, Problem, Severity};
+
+use crate::args::CheckArgs;
+use crate::bench::Benches;
+use crate::file::{self, Node, Position};
+
+/// What is known of an experiment file.
+#[derive(Debug)]
+pub struct Report {
+    file: String,
+    lines: Vec<Line>,
+    /// Set when nothing is wrong.
+    pub experiment: Option<Experiment>,
+    /// The benches that were asked.
+    pub benches: Option<Benches>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    at: Option<Position>,
+    severity: Severity,
+    text: String,
+}
+
+/// Reads and checks a file: the document, the experiment, its options, and the disk where a directory is named.
+pub fn check(args: &CheckArgs) -> Report {
+    let file = if args.file.as_os_str() == "-" { "standard input".to_owned() } else { args.file.display().to_string() };
+    let mut report = Report { file, lines: Vec::new(), experiment: None, benches: None };
+    let document = match file::read(&args.file) {
+        Ok(document) => document,
+        Err(problems) => {
+            let lines = problems.into_iter();
+            report.lines.extend(lines.map(|p| Line { at: p.at, severity: Severity::Error, text: p.message }));
+            return report;
+        }
+    };
+    let mut validation = validate::validate_document(&document.value);
+    report.add(&document.places, std::mem::take(&mut validation.problems));
+    report.ask_benches(&document.places, &validation, args);
+    if let (Some(experiment), Some(dir)) = (&validation.experiment, &args.dir) {
+        match free_bytes(dir) {
+            Ok(free) => report.add(&document.places, validate::disk::check(experiment, free)),
+            Err(error) => report.fail(format!("the free space of {} can't be read: {error}", dir.display())),
+        }
+    }
+    report.lines.sort();
+    report.lines.dedup();
+    report.experiment = validation.experiment.filter(|_| report.errors() == 0);
+    report
+}
+
+impl Report {
+    /// Number of problems that refuse the experiment.
+    pub fn errors(&self) -> usize {
+        self.count(Severity::Error)
+    }
+
+    pub fn warnings(&self) -> usize {
+        self.count(Severity::Warning)
+    }
+
+
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.lines.iter().filter(|line| line.severity == severity).count()
+    }
+
+    fn add(&mut self, places: &Rc<Node>, problems: Vec<Problem>) {
+        self.lines.extend(problems.into_iter().map(|problem| Line {
+            at: Some(places.find(&problem.path, problem.at_key)),
+            severity: problem.severity,
+            text: problem.to_string(),
+        }));
+    }
+
+    fn fail(&mut self, text: String) {
+        self.lines.push(Line { at: None, severity: Severity::Error, text });
+    }
+
+    fn ask_benches(&mut self, places: &Rc<Node>, validation: &validate::Validation, args: &CheckArgs) {
+        let Some(spec) = &validation.spec else { return };
+        let benches = match Benches::find(&args.bench) {
+            Ok(benches) => benches,
+            Err(error) => return self.fail(format!("the options were not checked: {error}")),
+        };
+        for config in benches.by_config.keys() {
+            if !spec.configs.iter().any(|known| known.name == *config && known.image.is_some()) {
+                self.fail(format!(
+                    "--bench {config}=PATH: no config {config:?} declares an image; declare it, or remove the flag"
+                ));
+            }
+        }
+        for question in validation.questions() {
+            match benches.ask(&question) {
+                Ok(answer) => self.add(places, validate::answer_problems(spec, &answer)),
+                Err(error) => self.fail(format!("the options were not checked: {error:#}")),
+            }
+        }
+        self.benches = Some(benches);
+    }
+}
+
+impl fmt::Display for Report {
+    /// One problem a line, as compilers write them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            match line.at {
+                Some(Position { line: row, column }) => writeln!(f, "{}:{row}:{column}: {}", self.file, line.text)?,
+                None => writeln!(f, "{}: {}", self.file, line.text)?,
+            }
+        }
+        Ok(())
+    }
+}
+
+/// Space that an ordinary user may still fill.
+pub fn free_bytes(dir: &Path) -> nix::Result<u64> {
+    let stat = nix::sys::statvfs::statvfs(dir)?;
+    Ok(stat.blocks_available() as u64 * stat.fragment_size() as u64)
+}

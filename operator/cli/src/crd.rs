@@ -1,0 +1,14 @@
+//! `assay crd`.
+
+use std::process::ExitCode;
+
+/// Prints every `CustomResourceDefinition` as YAML, generated from the types.
+pub fn command() -> anyhow::Result<ExitCode> {
+    for (index, crd) in assay_api::crds()?.iter().enumerate() {
+        if index > 0 {
+            println!("---");
+        }
+        print!("{}", serde_yaml::to_string(crd)?);
+    }
+    Ok(ExitCode::SUCCESS)
+}

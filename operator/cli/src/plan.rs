@@ -1,0 +1,195 @@
+//! `assay plan`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use assay_core::experiment::Experiment;
+use assay_core::plan::{Block, Plan, assumed, assumed_seconds};
+use assay_core::stats::{ALPHA, n_min};
+use assay_core::validate::{disk, display_percent, quantity};
+use assay_core::verdict::Role;
+
+use crate::args::{Output, PlanArgs};
+use crate::check::check;
+use crate::validate::plural;
+
+/// Blocks that are shown before and after the fold.
+const SHOWN_FIRST: usize = 6;
+const SHOWN_LAST: usize = 2;
+
+/// Checks the file and prints its plan. Problems go to standard error, so that the plan can be piped.
+pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    let mut report = check(&args.check);
+    eprint!("{report}");
+    let Some(experiment) = report.experiment.take() else {
+        eprintln!("{}: {}", report.file(), plural(report.errors(), "error"));
+        return Ok(ExitCode::FAILURE);
+    };
+    let plan = Plan::new(experiment)?;
+    match args.output {
+        Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
+        Output::Text => print!("{}", text(&plan)),
+    }
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(plan: &Plan) -> String {
+    let experiment = &plan.experiment;
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "{}: {} x {} x {} = {}\nplan {}, seed {}\n",
+        experiment.name,
+        plural(experiment.scenarios.len(), "scenario"),
+        plural(experiment.repetitions as usize, "block"),
+        plural(slots(experiment), "run"),
+        plural(experiment.trials() as usize, "trial"),
+        plan.digest,
+        experiment.seed,
+    );
+    configs(experiment, &mut out);
+    metrics(experiment, &mut out);
+    scenarios(experiment, &mut out);
+    decides(experiment, &mut out);
+    let _ =
+        writeln!(out, "time       about {} (assumed; measured once trials run)", duration(assumed_seconds(experiment)));
+    blocks(plan, &mut out);
+    out
+}
+
+fn slots(experiment: &Experiment) -> usize {
+    experiment.configs.len() - 1 + experiment.baseline_replicates as usize
+}
+
+fn configs(experiment: &Experiment, out: &mut String) {
+    let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
+    let runs = plural(experiment.baseline_replicates as usize, "run");
+    let _ = writeln!(out, "baseline   {baseline} ({runs} in each block)");
+    for config in experiment.configs.iter().filter(|config| config.name != baseline) {
+        let _ = writeln!(out, "config     {}", config.name);
+        for change in &config.changes {
+            let _ = writeln!(out, "             {change}");
+        }
+        if config.changes.is_empty() {
+            let _ = writeln!(out, "             nothing changed: an A/A comparison");
+        }
+    }
+}
+
+fn metrics(experiment: &Experiment, out: &mut String) {
+    for rule in &experiment.metrics {
+        let role = if rule.role == Role::Primary { "objective " } else { "guardrail " };
+        let _ = writeln!(out, "{role} {}, margin {}", rule.name, display_percent(rule.margin));
+    }
+}
+
+fn scenarios(experiment: &Experiment, out: &mut String) {
+    for scenario in &experiment.scenarios {
+        let formats = disk::formats(experiment, scenario);
+        let need = disk::need(&scenario.workload);
+        let steps = scenario.workload.primary_role().map_or(0, |role| role.steps);
+        let time = assumed(scenario, experiment.cpus);
+        let data = match (need.dataset_bytes, formats) {
+            (0, _) => "starts empty".to_owned(),
+            (bytes, 1) => format!("dataset of {}", quantity::display(bytes)),
+            (bytes, formats) => format!("dataset of {} in {formats} formats", quantity::display(bytes)),
+        };
+        let _ = writeln!(
+            out,
+            "scenario   {}: {}, {data}, {} of disk, about {} a trial",
+            scenario.name,
+            plural(steps as usize, "step"),
+            quantity::display(need.total(formats)),
+            duration(time.trial_seconds),
+        );
+        let block = time.trial_seconds * slots(experiment) as f64;
+        if block > experiment.max_block_duration_seconds as f64 {
+            let most = duration(experiment.max_block_duration_seconds as f64);
+            let _ = writeln!(
+                out,
+                "             a block takes about {}, longer than maxBlockDurationSeconds ({most})",
+                duration(block)
+            );
+        }
+    }
+}
+
+/// What the design can prove at best, whatever is measured.
+fn decides(experiment: &Experiment, out: &mut String) {
+    let objectives = experiment.metrics.iter().filter(|rule| rule.role == Role::Primary).count();
+    let overall = (experiment.configs.len() - 1) * objectives;
+    let blocks = experiment.repetitions as usize;
+    for (name, claims) in [("overall", overall), ("in each scenario", overall * experiment.scenarios.len())] {
+        let needed = n_min(claims, ALPHA);
+        // The smallest p of a family: every block on the same side, times the claims that share the error.
+        let attainable = (claims as f64 * 0.5_f64.powi(experiment.repetitions as i32)).min(1.0);
+        let can = if blocks >= needed { "can decide" } else { "can't decide" };
+        let _ = writeln!(
+            out,
+            "{can:<10} {name}: {} at 5 %, needs {}, has {blocks}, smallest p {attainable:.2e}",
+            plural(claims, "claim"),
+            plural(needed, "block"),
+        );
+    }
+}
+
+fn blocks(plan: &Plan, out: &mut String) {
+    let _ = writeln!(out, "\nblocks in the order in which they run, trials from left to right");
+    let fold = plan.blocks.len() > SHOWN_FIRST + SHOWN_LAST + 1;
+    let hidden = if fold { SHOWN_FIRST..plan.blocks.len() - SHOWN_LAST } else { 0..0 };
+    let width = plan.experiment.scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
+    for (index, block) in plan.blocks.iter().enumerate() {
+        if index == hidden.start && !hidden.is_empty() {
+            let _ = writeln!(out, "  ... {} more, all with --output json", plural(hidden.len(), "block"));
+        }
+        if !hidden.contains(&index) {
+            let _ = writeln!(out, "  {:<width$} {:>3}  {}", block.scenario, block.number, order(plan, block));
+        }
+    }
+}
+
+fn order(plan: &Plan, block: &Block) -> String {
+    let replicated = plan.experiment.baseline_replicates > 1;
+    let baseline = plan.experiment.baseline_config().map(|config| config.name.as_str());
+    let names = block.slots.iter().map(|slot| {
+        if replicated && Some(slot.config.as_str()) == baseline {
+            format!("{}/{}", slot.config, slot.replicate)
+        } else {
+            slot.config.clone()
+        }
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// Seconds for people: two units at most.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.round().max(1.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        600..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_for_people() {
+        let table = [
+            (0.2, "1 s"),
+            (59.0, "59 s"),
+            (61.0, "1 min 1 s"),
+            (1000.0, "16 min"),
+            (7300.0, "2 h 1 min"),
+            (180_000.0, "2 d 2 h"),
+        ];
+        for (seconds, text) in table {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

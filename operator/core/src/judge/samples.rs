@@ -1,0 +1,194 @@
+//! From places to the samples that the verdict engine reads.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use crate::decide::{Attempt, Place, Places};
+use crate::gates::{Code, Finding, Note};
+use crate::stats::{ALPHA, fisher_greater, median};
+use crate::verdict::{Attempts, Design, Evidence, Invalid, MetricSamples, ScenarioAttempts, Scope};
+
+/// Runs of a config that may be missing, as one in so many, before the rest stops being typical.
+const ATTRITION: usize = 5;
+
+/// What the verdict engine needs, and what it does not say itself.
+pub(super) struct Samples {
+    pub evidence: Evidence,
+    pub notes: BTreeSet<Note>,
+    /// What makes the baseline, and so everything, invalid.
+    pub baseline_findings: Vec<Finding>,
+    /// By config: what is invalid in single scenarios.
+    findings: BTreeMap<String, Vec<Finding>>,
+}
+
+/// How the places of an arm in one scenario ended.
+#[derive(Clone, Copy, Default)]
+struct Tally {
+    planned: usize,
+    measured: usize,
+    failed: usize,
+}
+
+impl Samples {
+    pub fn of(places: &Places<'_>, design: &Design, complete: bool) -> Self {
+        let mut samples = Self {
+            evidence: Evidence { ended: true, ..Evidence::default() },
+            notes: BTreeSet::new(),
+            baseline_findings: Vec::new(),
+            findings: BTreeMap::new(),
+        };
+        samples.values(places, design);
+        samples.attempts(places, design);
+        samples.invalid(places, design);
+        // Before the end everything is still missing something.
+        if complete {
+            samples.attrition(places, design);
+        }
+        samples
+    }
+
+    pub fn findings_of(&self, config: &str) -> impl Iterator<Item = &Finding> {
+        self.findings.get(config).into_iter().flatten()
+    }
+
+    /// Medians of the baseline and a config.
+    pub fn medians(&self, scenario: usize, metric: usize, config: usize) -> (Option<f64>, Option<f64>) {
+        let samples = &self.evidence.samples[scenario][metric];
+        let baseline: Vec<f64> = samples.baseline.iter().flatten().flatten().copied().collect();
+        let own: Vec<f64> = samples.configs[config].iter().flatten().copied().collect();
+        (median(&baseline), median(&own))
+    }
+
+    /// Runs of a config that ended, and those of them that failed.
+    pub fn runs(&self, scenario: usize, config: usize) -> (u32, u32) {
+        let Attempts { failed, ok } = self.evidence.attempts[scenario].configs[config];
+        (failed + ok, failed)
+    }
+
+    fn values(&mut self, places: &Places<'_>, design: &Design) {
+        let blocks = design.max_blocks;
+        let empty = MetricSamples {
+            baseline: vec![vec![None; design.m0]; blocks],
+            configs: vec![vec![None; blocks]; design.configs.len()],
+        };
+        self.evidence.samples = vec![vec![empty; design.metrics.len()]; design.scenarios.len()];
+        for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
+            let scenario = design.scenarios.iter().position(|scenario| scenario.name == planned.scenario);
+            let (Some(scenario), block) = (scenario, planned.number as usize) else { continue };
+            for (slot, place) in planned.slots.iter().zip(&state.places) {
+                let Place::Valid(attempt) = place else { continue };
+                let Some(summary) = places.summary(*attempt) else { continue };
+                for (metric, rule) in design.metrics.iter().enumerate() {
+                    let measured = summary.metrics.get(&rule.name).copied();
+                    // A value that can't be transformed is missing, for this metric only: the run itself is sound.
+                    let value = measured.filter(|&value| rule.scale.transform(rule.direction, value).is_ok());
+                    if value.is_none() {
+                        let what = measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
+                        let text = format!("{} {what} in some runs of {}; they don't count for it.", rule.name, planned.scenario);
+                        self.notes.insert(Note { config: Some(slot.config.clone()), text });
+                    }
+                    let samples = &mut self.evidence.samples[scenario][metric];
+                    let cell = match design.configs.iter().position(|config| *config == slot.config) {
+                        Some(config) => samples.configs[config].get_mut(block),
+                        None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(slot.replicate as usize)),
+                    };
+                    if let Some(cell) = cell {
+                        *cell = value;
+                    }
+                }
+            }
+        }
+    }
+
+    /// Failures count wherever they happened, in interrupted blocks too: they are facts about the config.
+    fn attempts(&mut self, places: &Places<'_>, design: &Design) {
+        let none = ScenarioAttempts { baseline: Attempts::default(), configs: vec![Attempts::default(); design.configs.len()] };
+        self.evidence.attempts = vec![none; design.scenarios.len()];
+        for attempt in places.attempts() {
+            let Attempt::Finished(summary) = attempt else { continue };
+            let Some(scenario) = design.scenarios.iter().position(|s| s.name == summary.trial.scenario) else { continue };
+            let counts = &mut self.evidence.attempts[scenario];
+            let own = match design.configs.iter().position(|config| *config == summary.trial.config) {
+                Some(config) => &mut counts.configs[config],
+                None => &mut counts.baseline,
+            };
+            if summary.failure.is_some() {
+                own.failed += 1;
+            } else {
+                own.ok += 1;
+            }
+        }
+    }
+
+    fn invalid(&mut self, places: &Places<'_>, design: &Design) {
+        let gated = places.gated();
+        for finding in &gated.experiment {
+            self.mark(Scope::Design, finding.code);
+        }
+        for (config, findings) in &gated.configs {
+            let position = design.configs.iter().position(|name| name == config);
+            for finding in findings {
+                // What is wrong with the baseline is wrong with every comparison.
+                self.mark(position.map_or(Scope::Design, Scope::Config), finding.code);
+                if position.is_none() {
+                    self.baseline_findings.push(finding.clone());
+                }
+            }
+        }
+    }
+
+    fn attrition(&mut self, places: &Places<'_>, design: &Design) {
+        if !self.evidence.invalid.is_empty() && places.is_over() {
+            return;
+        }
+        let mut tallies: BTreeMap<(usize, &str), Tally> = BTreeMap::new();
+        for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
+            let Some(scenario) = design.scenarios.iter().position(|s| s.name == planned.scenario) else { continue };
+            for (slot, place) in planned.slots.iter().zip(&state.places) {
+                let is_baseline = !design.configs.contains(&slot.config);
+                let tally = tallies.entry((scenario, slot.config.as_str())).or_default();
+                tally.planned += 1;
+                tally.failed += usize::from(matches!(place, Place::Failed(_)));
+                // That a block's baseline is lost says nothing about the other configs: they were not run to their end.
+                let excused = state.is_lost() && !is_baseline;
+                tally.measured += usize::from(matches!(place, Place::Valid(_)) || excused);
+            }
+        }
+        for ((scenario, arm), tally) in tallies {
+            let missing = tally.planned - tally.measured;
+            if missing * ATTRITION <= tally.planned || places.gated().configs.contains_key(arm) {
+                continue;
+            }
+            let config = design.configs.iter().position(|name| name == arm);
+            if config.is_some_and(|config| self.is_unstable(scenario, config)) {
+                continue;
+            }
+            let name = &design.scenarios[scenario].name;
+            let message = format!(
+                "{missing} of {} runs of {arm} in {name} gave no measurement, {} of them failed under the config",
+                tally.planned, tally.failed
+            );
+            let finding = Finding::new(Code::Attrition, message);
+            match config {
+                Some(config) => {
+                    self.mark(Scope::Cell { scenario, config }, Code::Attrition);
+                    self.findings.entry(arm.to_owned()).or_default().push(finding);
+                }
+                None => {
+                    self.mark(Scope::Scenario(scenario), Code::Attrition);
+                    self.baseline_findings.push(finding);
+                }
+            }
+        }
+    }
+
+    /// Whether failures are enough for a verdict of their own, which says more than that runs are missing.
+    fn is_unstable(&self, scenario: usize, config: usize) -> bool {
+        let counts = &self.evidence.attempts[scenario];
+        let (own, baseline) = (counts.configs[config], counts.baseline);
+        own.failed >= 2 && fisher_greater((own.failed, own.ok), (baseline.failed, baseline.ok)) <= ALPHA
+    }
+
+    fn mark(&mut self, scope: Scope, code: Code) {
+        self.evidence.invalid.push(Invalid { scope, code: code.to_string() });
+    }
+}

@@ -1,0 +1,227 @@
+//! What an experiment has found out, as data and as text. Everything here follows from records alone: the same records give
+//! the same bytes.
+
+mod markdown;
+mod number;
+mod table;
+mod terminal;
+mod words;
+
+use std::collections::BTreeMap;
+
+use assay_record::{Digest, TrialId};
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+pub use markdown::markdown;
+pub use terminal::terminal;
+pub(crate) use words::sentence;
+
+use crate::gates::{Finding, Label, Note};
+use crate::stats::{Interval, Scale};
+use crate::verdict::{MetricRule, PValues, Role, Status, Verdict};
+
+/// The version of reports that this crate writes and reads.
+pub const VERSION: u32 = 1;
+
+/// The reason of a verdict that was asked for before the planned runs were there.
+pub const INCOMPLETE: &str = "Incomplete";
+
+/// The outcome of an experiment, or of what there is of it so far.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Report {
+    /// Version of the report's format.
+    pub version: u32,
+    /// What judged, with its version.
+    pub engine: String,
+    pub experiment: String,
+    pub plan: Digest,
+    pub spec: Digest,
+    pub seed: u64,
+    pub baseline: String,
+    pub design: DesignFacts,
+    pub progress: Progress,
+    /// Over all scenarios, one per config beside the baseline, in the order of the file.
+    pub configs: Vec<ConfigReport>,
+    /// Scenario by scenario, one per config.
+    pub cells: Vec<CellReport>,
+    /// Why nothing can be judged at all.
+    pub invalid: Vec<Finding>,
+    /// Conditions that every verdict here carries.
+    pub labels: Vec<Labelled>,
+    pub notes: Vec<Note>,
+    /// Every attempt, whether it counts or not, in the order of the plan.
+    pub trials: Vec<TrialReport>,
+    /// What the verdicts promise.
+    pub guarantees: Vec<String>,
+    pub reproduce: Vec<String>,
+}
+
+/// What was fixed before the first run.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct DesignFacts {
+    pub scenarios: Vec<String>,
+    pub metrics: Vec<MetricRule>,
+    /// Blocks of every scenario.
+    pub blocks: u32,
+    /// Runs of the baseline in every block.
+    pub baseline_replicates: u32,
+    /// Fewest blocks that can prove a gain overall, and in a single scenario.
+    pub fewest_blocks: usize,
+    pub fewest_blocks_per_scenario: usize,
+}
+
+/// How much of the plan is there.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Progress {
+    /// No more runs will come. Only then verdicts are given.
+    pub complete: bool,
+    pub blocks_planned: usize,
+    pub blocks_done: usize,
+    pub trials_planned: usize,
+    /// Trials with a run that counts.
+    pub trials_valid: usize,
+    pub attempts: usize,
+    pub invalid: usize,
+    pub failed: usize,
+    pub lost: usize,
+}
+
+/// A verdict with what it rests on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Ruling {
+    pub verdict: Verdict,
+    pub reason: String,
+    /// The same in plain words.
+    pub sentence: String,
+    pub recommendation: String,
+    /// In the order of the experiment's metrics.
+    pub estimates: Vec<Estimate>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigReport {
+    pub config: String,
+    /// What it changes against the baseline; nothing for an A/A config.
+    pub changes: Vec<String>,
+    #[serde(flatten)]
+    pub ruling: Ruling,
+    /// What makes the config invalid as a whole.
+    pub findings: Vec<Finding>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellReport {
+    pub scenario: String,
+    pub config: String,
+    #[serde(flatten)]
+    pub ruling: Ruling,
+    /// Runs that ended, and those among them that failed under the config.
+    pub runs: u32,
+    pub failed: u32,
+}
+
+/// The effect of a config on one metric. Positive is better, whichever way the metric counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Estimate {
+    pub metric: String,
+    pub role: Role,
+    pub scale: Scale,
+    pub margin: f64,
+    /// What is proven. Absent while the experiment is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Blocks that count.
+    pub blocks: usize,
+    /// A log ratio, or a difference on a linear scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval95: Option<Interval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_percent: Option<f64>,
+    /// The effect that an experiment like this one finds with 80 % probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable_percent: Option<f64>,
+    /// Absent while the experiment is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<PValues>,
+    /// Medians of the runs that count, in the metric's unit; per scenario only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_median: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_median: Option<f64>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Labelled {
+    pub label: Label,
+    pub text: String,
+}
+
+/// One attempt at a trial.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TrialReport {
+    pub trial: TrialId,
+    pub state: TrialFate,
+    /// Why it does not count.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub findings: Vec<Finding>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub message: Option<String>,
+    pub started_unix_ms: u64,
+    /// Digest of its full record; a lost attempt has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub record: Option<Digest>,
+    /// The metrics that the experiment judges.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub metrics: BTreeMap<String, f64>,
+}
+
+/// What became of an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TrialFate {
+    /// It counts.
+    Valid,
+    /// Implausible and not repeated.
+    Held,
+    Invalid,
+    /// Under its config.
+    Failed,
+    Lost,
+    BlockInterrupted,
+    Superseded,
+}
+
+impl Report {
+    /// The exit code that says it all to a script: 10 where a config must not be taken over, 11 where an answer is missing, else 0.
+    pub fn exit_code(&self) -> u8 {
+        let verdicts = || self.configs.iter().map(|config| config.ruling.verdict);
+        if verdicts().any(|verdict| matches!(verdict, Verdict::Reject | Verdict::Tradeoff)) {
+            10
+        } else if verdicts().any(|verdict| matches!(verdict, Verdict::Invalid | Verdict::Inconclusive)) {
+            11
+        } else {
+            0
+        }
+    }
+
+    /// The report as JSON, with a line break at its end.
+    pub fn json(&self) -> Result<String, serde_json::Error> {
+        serde_json::to_string_pretty(self).map(|json| json + "\n")
+    }
+
+    /// The verdicts of one config by scenario.
+    fn cells_of<'a>(&'a self, config: &'a str) -> impl Iterator<Item = &'a CellReport> {
+        self.cells.iter().filter(move |cell| cell.config == config)
+    }
+}
