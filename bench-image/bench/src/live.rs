@@ -32,16 +32,11 @@ struct Watched {
     progress: Arc<Progress>,
 }
 
+#[derive(Default)]
 struct Line {
     phase: &'static str,
     at: Option<Instant>,
     steps: u64,
-}
-
-impl Default for Line {
-    fn default() -> Self {
-        Self { phase: "", at: None, steps: 0 }
-    }
 }
 
 /// The latency histogram of every role, from the counts that its threads share.
@@ -137,8 +132,8 @@ impl Live {
             let (done, planned) = (Family::<RoleLabel, Gauge>::default(), Family::<RoleLabel, Gauge>::default());
             for role in &progress.roles {
                 let label = RoleLabel { role: role.name.clone() };
-                done.get_or_create(&label).set(role.done() as i64);
-                planned.get_or_create(&label).set((role.warmup_steps + role.steps) as i64);
+                done.get_or_create(&label).set(role.done().cast_signed());
+                planned.get_or_create(&label).set((role.warmup_steps + role.steps).cast_signed());
             }
             registry.register_collector(Box::new(Latencies(Arc::clone(progress))));
             registry.register("assay_trial_steps_done", "Steps done, warm-up included", done);
@@ -153,7 +148,7 @@ impl Live {
                 for level in 0..64 {
                     let property = format!("rocksdb.num-files-at-level{level}");
                     let Some(count) = engine.family_property(family, &property) else { break };
-                    files.get_or_create(&LevelLabel { family: family.clone(), level }).set(count as i64);
+                    files.get_or_create(&LevelLabel { family: family.clone(), level }).set(count.cast_signed());
                 }
             }
             registry.register("rocksdb_num_files_at_level", "Files of a level", files);
@@ -167,7 +162,7 @@ impl Live {
                 ("rocksdb_live_sst_files_size", "rocksdb.live-sst-files-size", "Bytes in live table files"),
             ] {
                 let gauge: Gauge = Gauge::default();
-                gauge.set(engine.sum(property).unwrap_or_default() as i64);
+                gauge.set(engine.sum(property).unwrap_or_default().cast_signed());
                 registry.register(name, help, gauge);
             }
         }

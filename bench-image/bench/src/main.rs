@@ -5,10 +5,12 @@ mod driver;
 mod engine;
 mod events;
 mod evidence;
+mod fill;
 mod live;
 mod measure;
 mod metrics_server;
 mod trial;
+mod watch;
 mod workload;
 
 use std::{
@@ -99,9 +101,8 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
         let live = Arc::clone(&live);
         MetricsServer::start(address, Arc::new(move || live.render()))
     });
-    let server = server
-        .transpose()
-        .map_err(|error| TrialError::Environment(format!("can't serve metrics: {error}")))?;
+    let server =
+        server.transpose().map_err(|error| TrialError::Environment(format!("can't serve metrics: {error}")))?;
     if let Some(server) = &server {
         // Port 0 asks for any free port, so whoever wants to scrape has to be told.
         println!("{}", serde_json::json!({"metrics": server.local_addr()}));

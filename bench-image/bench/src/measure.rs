@@ -17,9 +17,7 @@ pub struct Counters {
 impl Counters {
     pub fn read(engine: &Engine) -> Self {
         Self {
-            tickers: Ticker::iter()
-                .map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker)))
-                .collect(),
+            tickers: Ticker::iter().map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker))).collect(),
             compaction_us: engine.options.get_histogram_data(Histogram::CompactionTime).sum(),
         }
     }
@@ -29,9 +27,7 @@ impl Counters {
         let tickers = self
             .tickers
             .iter()
-            .map(|(name, count)| {
-                (*name, count.saturating_sub(earlier.tickers.get(name).copied().unwrap_or_default()))
-            })
+            .map(|(name, count)| (*name, count.saturating_sub(earlier.tickers.get(name).copied().unwrap_or_default())))
             .collect();
         Self { tickers, compaction_us: self.compaction_us.saturating_sub(earlier.compaction_us) }
     }
@@ -127,6 +123,8 @@ pub struct Sampler {
 
 const ROW: Duration = Duration::from_secs(1);
 const PEAK: Duration = Duration::from_millis(200);
+/// Fewer samples than this, and a single long step would decide about drift.
+const ENOUGH: usize = 6;
 
 impl Sampler {
     pub fn open(&mut self, engine: &Engine, progress: &Progress) {
@@ -153,8 +151,7 @@ impl Sampler {
     }
 
     fn look(&mut self, engine: &Engine) {
-        self.memtable_peak =
-            self.memtable_peak.max(engine.sum("rocksdb.cur-size-all-mem-tables").unwrap_or_default());
+        self.memtable_peak = self.memtable_peak.max(engine.sum("rocksdb.cur-size-all-mem-tables").unwrap_or_default());
         self.immutable_peak =
             self.immutable_peak.max(engine.sum("rocksdb.num-immutable-mem-table").unwrap_or_default());
         for family in engine.families() {
@@ -167,7 +164,7 @@ impl Sampler {
     fn row(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
         let counters = Counters::read(engine);
         let steps = primary_steps(progress);
-        let seconds = (window - self.previous_at).as_secs_f64();
+        let seconds = window.saturating_sub(self.previous_at).as_secs_f64();
         let moved = counters.since(&self.previous);
         let rate = |name: &str| moved.get(name) as f64 / seconds;
         let columns = [
@@ -198,8 +195,6 @@ impl Sampler {
         let ((start, first), (end, last)) = (self.steps.first()?, self.steps.last()?);
         let middle = f64::midpoint(*start, *end);
         let (at, half) = self.steps.iter().find(|(at, _)| *at >= middle)?;
-        // Fewer samples than this, and a single long step would decide.
-        const ENOUGH: usize = 6;
         if self.steps.len() < ENOUGH || at <= start || end <= at {
             return None;
         }

@@ -12,7 +12,7 @@ use std::{
 };
 
 use assay_record::{
-    FailureKind, FIXED_METRICS, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary, ValueBytes,
+    FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary, ValueBytes,
 };
 use support::{Bench, entries, gets, options, puts, role, spec, workload};
 

@@ -12,7 +12,10 @@ pub struct Digest(#[schemars(length(max = 32), regex(pattern = "^[0-9a-f]{32}$")
 impl Digest {
     pub fn of(bytes: &[u8]) -> Self {
         let hash = Sha256::digest(bytes);
-        Self(hash[..16].iter().map(|byte| format!("{byte:02x}")).collect())
+        let (high, low) = hash[..16]
+            .iter()
+            .fold((0_u64, 0_u64), |(high, low), byte| (high << 8 | low >> 56, low << 8 | u64::from(*byte)));
+        Self(format!("{high:016x}{low:016x}"))
     }
 
     /// The digest of a value's JSON. Maps are ordered in our types, so equal values have equal JSON.

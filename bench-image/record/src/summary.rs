@@ -146,6 +146,7 @@ pub struct StorageSummary {
 /// Where the primary role spent the window, in percent of its wall time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[expect(clippy::struct_field_names, reason = "the unit belongs to the name of a number in a document")]
 pub struct PrimaryTime {
     pub db_percent: f64,
     pub generator_percent: f64,

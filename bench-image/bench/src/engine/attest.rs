@@ -4,16 +4,9 @@
 //! a declaration: what it applies, corrects, derives from it, or drops without a word. The measured database
 //! must then have exactly the options of the config's empty one.
 
-use std::{
-    collections::{BTreeMap, BTreeSet},
-    fs,
-    path::{Path, PathBuf},
-};
+use std::{fs, path::Path};
 
-use assay_record::{
-    Attestation, Digest, EngineConfig, OptionFact, OptionNote, OptionProblem, OptionStatus, OptionsAnswer,
-    OptionsQuestion, PageCache,
-};
+use assay_record::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache};
 
 use super::{
     Engine, EngineError, Family,
@@ -25,13 +18,13 @@ const NOT_SERIALISED: [(&str, &str); 1] = [("rate_limiter_bytes_per_sec", "Optio
 
 /// What an empty database shows of a config.
 #[derive(Clone, Debug)]
-struct Reference {
-    options: OptionMap,
+pub struct Reference {
+    pub options: OptionMap,
     log: String,
 }
 
 impl Reference {
-    fn probe(
+    pub fn probe(
         dir: &Path,
         config: &EngineConfig,
         families: &[Family],
@@ -51,9 +44,10 @@ impl Reference {
 
     /// The value that the LOG's dump of options shows, where it is not a null pointer.
     fn logged(&self, name: &str) -> Option<String> {
-        let line = self.log.lines().find(|line| {
-            line.split_once(name).is_some_and(|(_, rest)| rest.trim_start().starts_with(':'))
-        })?;
+        let line = self
+            .log
+            .lines()
+            .find(|line| line.split_once(name).is_some_and(|(_, rest)| rest.trim_start().starts_with(':')))?;
         let value = line.rsplit_once(": ")?.1.trim();
         (!matches!(value, "" | "0" | "None" | "(nil)" | "0x0" | "nullptr")).then(|| value.to_owned())
     }
@@ -66,8 +60,8 @@ impl Reference {
 /// Compares a config with the baseline.
 pub struct Attestor {
     baseline: Reference,
-    config: Reference,
-    facts: Vec<OptionFact>,
+    pub config: Reference,
+    pub facts: Vec<OptionFact>,
 }
 
 impl Attestor {
@@ -157,26 +151,35 @@ impl Attestor {
     fn declared_fact(&self, scope: &str, option: &str, requested: &str, is_baseline: bool) -> OptionFact {
         let effective = self.config.options.get(scope, option);
         let before = self.baseline.options.get(scope, option);
-        let logged = NOT_SERIALISED.iter().find(|(name, _)| *name == option).map(|(_, in_log)| {
-            (self.config.logged(in_log), self.baseline.logged(in_log))
-        });
-        let status = match (effective, logged) {
-            // RocksDB writes no value for these, so what counts is that an object exists.
-            (_, Some((Some(_), earlier))) if is_baseline || earlier.is_none() || effective.is_none() => {
-                OptionStatus::AppliedNotSerialised
-            }
-            (_, Some(_)) => OptionStatus::Inert,
-            (Some(effective), None) if same_value(requested, effective) => {
-                if is_baseline || before != Some(effective) { OptionStatus::Applied } else { OptionStatus::Inert }
-            }
-            (Some(effective), None) if is_baseline => {
-                if is_null(effective) { OptionStatus::Inert } else { OptionStatus::Sanitised }
-            }
-            (effective @ Some(_), None) => {
-                if effective == before { OptionStatus::Inert } else { OptionStatus::Sanitised }
-            }
-            (None, None) => OptionStatus::Inert,
-        };
+        let logged = NOT_SERIALISED
+            .iter()
+            .find(|(name, _)| *name == option)
+            .map(|(_, in_log)| (self.config.logged(in_log), self.baseline.logged(in_log)));
+        let status =
+            match (effective, logged) {
+                // RocksDB writes no value for these, so what counts is that an object exists.
+                (_, Some((Some(_), earlier))) if is_baseline || earlier.is_none() || effective.is_none() => {
+                    OptionStatus::AppliedNotSerialised
+                }
+                (Some(effective), None) if same_value(requested, effective) => {
+                    if is_baseline || before != Some(effective) { OptionStatus::Applied } else { OptionStatus::Inert }
+                }
+                (Some(effective), None) if is_baseline => {
+                    if is_null(effective) {
+                        OptionStatus::Inert
+                    } else {
+                        OptionStatus::Sanitised
+                    }
+                }
+                (effective @ Some(_), None) => {
+                    if effective == before {
+                        OptionStatus::Inert
+                    } else {
+                        OptionStatus::Sanitised
+                    }
+                }
+                _ => OptionStatus::Inert,
+            };
         OptionFact {
             scope: scope.to_owned(),
             option: option.to_owned(),
@@ -243,11 +246,8 @@ fn is_null(value: &str) -> bool {
 
 /// Every declared option with its scope, once per family it names.
 fn declared(config: &EngineConfig, scopes: &[String]) -> Vec<(String, String, String)> {
-    let mut found: Vec<_> = config
-        .db_options
-        .iter()
-        .map(|(name, value)| (DB_SCOPE.to_owned(), name.clone(), value.clone()))
-        .collect();
+    let mut found: Vec<_> =
+        config.db_options.iter().map(|(name, value)| (DB_SCOPE.to_owned(), name.clone(), value.clone())).collect();
     for scope in scopes.iter().filter(|scope| *scope != DB_SCOPE) {
         for (name, value) in config.family_options(scope) {
             found.push((scope.clone(), name, value));
@@ -257,171 +257,5 @@ fn declared(config: &EngineConfig, scopes: &[String]) -> Vec<(String, String, St
 }
 
 fn declared_value(config: &EngineConfig, scope: &str, name: &str) -> Option<String> {
-    if scope == DB_SCOPE {
-        config.db_options.get(name).cloned()
-    } else {
-        config.family_options(scope).remove(name)
-    }
-}
-
-/// Answers which declared options do not exist and which reach nothing, before anything runs.
-pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<OptionsAnswer, EngineError> {
-    let families: Vec<Family> = question.families.iter().map(|name| Family { name: name.clone() }).collect();
-    let known = known_options(scratch, &families)?;
-    let mut answer = OptionsAnswer::default();
-    for (name, config) in &question.configs {
-        let problems = problems_of(name, config, &question.families, &known);
-        if !problems.is_empty() {
-            answer.problems.extend(problems);
-            continue;
-        }
-        match Attestor::new(scratch, &question.baseline, config, &families, question.page_cache) {
-            Ok(attestor) => {
-                note_inert(name, config, &question.baseline, &attestor, &mut answer);
-                note_sanitised(name, &attestor, &mut answer);
-            }
-            Err(error) => answer.problems.push(OptionProblem {
-                config: name.clone(),
-                scope: String::new(),
-                option: String::new(),
-                message: error.to_string(),
-                suggestion: None,
-            }),
-        }
-    }
-    Ok(answer)
-}
-
-fn note_inert(
-    name: &str,
-    config: &EngineConfig,
-    baseline: &EngineConfig,
-    attestor: &Attestor,
-    answer: &mut OptionsAnswer,
-) {
-    let declared: Vec<&OptionFact> = attestor.facts.iter().filter(|fact| fact.declared.is_some()).collect();
-    let inert: Vec<&&OptionFact> = declared.iter().filter(|fact| fact.status == OptionStatus::Inert).collect();
-    for fact in &inert {
-        answer.inert.push(OptionNote {
-            config: name.to_owned(),
-            scope: fact.scope.clone(),
-            option: fact.option.clone(),
-            message: inert_reason(fact, &attestor.config.options),
-        });
-    }
-    let only_engine_changed = config.policy == baseline.policy;
-    if config != baseline && only_engine_changed && !declared.is_empty() && inert.len() == declared.len() {
-        answer.all_inert.push(name.to_owned());
-    }
-}
-
-fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
-    for fact in attestor.facts.iter().filter(|fact| fact.status == OptionStatus::Sanitised) {
-        let (asked, has) = (fact.declared.as_deref().unwrap_or(""), fact.effective.as_deref().unwrap_or(""));
-        // RocksDB's parser reads a negative size as a huge one; nobody means that.
-        if asked.starts_with('-') && !has.starts_with('-') {
-            answer.problems.push(OptionProblem {
-                config: name.to_owned(),
-                scope: fact.scope.clone(),
-                option: fact.option.clone(),
-                message: format!("{asked} is negative, and RocksDB would take {has} instead"),
-                suggestion: None,
-            });
-        } else {
-            answer.sanitised.push(OptionNote {
-                config: name.to_owned(),
-                scope: fact.scope.clone(),
-                option: fact.option.clone(),
-                message: format!("RocksDB corrects {asked} to {has}"),
-            });
-        }
-    }
-}
-
-fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
-    let in_db = options.get(DB_SCOPE, &fact.option).is_some();
-    let in_family = options.scopes.iter().any(|(scope, map)| scope != DB_SCOPE && map.contains_key(&fact.option));
-    match (&fact.effective, &fact.declared) {
-        (None, _) if fact.scope == DB_SCOPE && in_family => {
-            "is an option of column families and reaches none from here: declare it under columnFamilies".to_owned()
-        }
-        (None, _) if fact.scope != DB_SCOPE && in_db => {
-            "is an option of the whole database and is ignored here: declare it under dbOptions".to_owned()
-        }
-        (None, _) => "RocksDB accepts it and does nothing with it".to_owned(),
-        (Some(effective), Some(declared)) if same_value(declared, effective) => {
-            format!("is {effective} already, as in the baseline")
-        }
-        (Some(effective), _) => format!("RocksDB accepts it and keeps {effective}"),
-    }
-}
-
-/// Option names that RocksDB writes to its OPTIONS file, for suggestions.
-fn known_options(scratch: &Path, families: &[Family]) -> Result<BTreeSet<String>, EngineError> {
-    let dir: PathBuf = scratch.join("attest");
-    let empty = Reference::probe(&dir, &EngineConfig::default(), families, PageCache::Evict)?;
-    Ok(empty.options.names().map(|(_, option)| option.to_owned()).collect())
-}
-
-fn problems_of(
-    config_name: &str,
-    config: &EngineConfig,
-    families: &[String],
-    known: &BTreeSet<String>,
-) -> Vec<OptionProblem> {
-    let mut problems = Vec::new();
-    let mut check = |scope: &str, option: &String, value: &String| {
-        let single = BTreeMap::from([(option.clone(), value.clone())]);
-        if let Err(message) = super::open::check_options(&single) {
-            let exists = known.contains(option);
-            problems.push(OptionProblem {
-                config: config_name.to_owned(),
-                scope: scope.to_owned(),
-                option: option.clone(),
-                message: if exists {
-                    format!("RocksDB does not accept the value {value:?}: {message}")
-                } else if message.contains("not recognized") || message.contains("Could not find") {
-                    "RocksDB has no such option".to_owned()
-                } else {
-                    message
-                },
-                suggestion: (!exists).then(|| nearest(option, known)).flatten(),
-            });
-        }
-    };
-    for (option, value) in &config.db_options {
-        check(DB_SCOPE, option, value);
-    }
-    for entry in &config.column_families {
-        for family in families.iter().filter(|family| entry.matches(family)) {
-            for (option, value) in &entry.options {
-                check(family, option, value);
-            }
-        }
-    }
-    problems
-}
-
-/// The known name that takes the fewest edits, where few are enough.
-fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
-    known
-        .iter()
-        .map(|candidate| (edit_distance(name, candidate), candidate))
-        .filter(|(distance, _)| *distance <= 3.max(name.len() / 4))
-        .min()
-        .map(|(_, candidate)| candidate.clone())
-}
-
-fn edit_distance(a: &str, b: &str) -> usize {
-    let b: Vec<char> = b.chars().collect();
-    let mut row: Vec<usize> = (0..=b.len()).collect();
-    for (i, x) in a.chars().enumerate() {
-        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
-        for (j, y) in b.iter().enumerate() {
-            let substituted = diagonal + usize::from(x != *y);
-            diagonal = row[j + 1];
-            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
-        }
-    }
-    row[b.len()]
+    if scope == DB_SCOPE { config.db_options.get(name).cloned() } else { config.family_options(scope).remove(name) }
 }

@@ -1,10 +1,12 @@
 //! RocksDB under a config: opening it, and proving which options it has.
 
+mod answer;
 mod attest;
 mod open;
 mod options_file;
 
-pub use attest::{Attestor, options_answer};
+pub use answer::options_answer;
+pub use attest::Attestor;
 pub use open::{Engine, EngineError, Family};
 
 #[cfg(test)]

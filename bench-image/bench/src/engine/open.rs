@@ -46,8 +46,8 @@ fn option_string(options: &BTreeMap<String, String>) -> String {
         let braces = value.contains([';', '=']) && !value.starts_with('{');
         text.push_str(name);
         text.push('=');
-        text.push_str(&if braces { format!("{{{value}}}") } else { value.to_owned() });
-        text.push(';');
+        let (open, close) = if braces { ("{", "}") } else { ("", "") };
+        text.extend([open, value, close, ";"]);
         text
     })
 }
@@ -115,10 +115,8 @@ impl Engine {
                 Ok(ColumnFamilyDescriptor::new(name, options))
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
-        let db = DB::open_cf_descriptors(&options, path, descriptors).map_err(|error| EngineError::Open {
-            path: path.display().to_string(),
-            message: error.into_string(),
-        })?;
+        let db = DB::open_cf_descriptors(&options, path, descriptors)
+            .map_err(|error| EngineError::Open { path: path.display().to_string(), message: error.into_string() })?;
         Ok(Self { db, options, families: names })
     }
 

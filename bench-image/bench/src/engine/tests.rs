@@ -177,8 +177,7 @@ fn bad_values_are_named() {
 fn a_database_with_other_options_is_undeclared() {
     let dir = TempDir::new().unwrap();
     let config = family("hot", &[("write_buffer_size", "1M")]);
-    let attestor =
-        Attestor::new(dir.path(), &EngineConfig::default(), &config, &families(), PageCache::Evict).unwrap();
+    let attestor = Attestor::new(dir.path(), &EngineConfig::default(), &config, &families(), PageCache::Evict).unwrap();
     let other = family("hot", &[("write_buffer_size", "1M"), ("num_levels", "4")]);
     let measured = dir.path().join("db");
     drop(Engine::open(&measured, &other, &families(), PageCache::Evict).unwrap());

@@ -99,12 +99,18 @@ pub struct Operation {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Action {
-    Put { value: Bytes },
+    Put {
+        value: Bytes,
+    },
     Delete,
     /// Reads a key; a value that is found must be this one.
-    Get { expected: Bytes },
+    Get {
+        expected: Bytes,
+    },
     /// Seeks to the key and reads this many entries.
-    Scan { entries: u32 },
+    Scan {
+        entries: u32,
+    },
 }
 
 /// The workload that a spec asks for.

@@ -33,9 +33,7 @@ impl ValuePool {
         let wanted = cell as f64 * f64::from(compressed_percent) / 100.0;
         let random = if compressed_percent >= 100 { cell } else { (wanted - RUN_OVERHEAD).max(1.0) as usize };
         let length = POOL_BYTES.max(4 * lengths.max() as usize) / cell * cell + lengths.max() as usize + cell;
-        let bytes = (0..length)
-            .map(|at| if at % cell < random { mix(&[seed, at as u64]) as u8 } else { 0 })
-            .collect();
+        let bytes = (0..length).map(|at| if at % cell < random { mix(&[seed, at as u64]) as u8 } else { 0 }).collect();
         Self { bytes, cell, lengths, seed }
     }
 

@@ -1,15 +1,144 @@
-//! `assay run`: the experiment as child processes on this machine.
+//! `assay run`: the experiment as child processes on this machine, one trial at a time.
+//!
+//! Whatever ends a call, the records of finished trials stay, and the same call goes on where it ended.
 
-use std::path::PathBuf;
+mod child;
+mod machine;
+mod screen;
+mod session;
+mod store;
+
+use std::fmt;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use assay_core::experiment::Experiment;
+use assay_core::plan::Plan;
+use assay_core::report::terminal;
+
+use crate::args::CheckArgs;
+use crate::bench::{BenchArg, Benches};
+use crate::check::check;
+use machine::Cpus;
+use session::Session;
+use store::Store;
+
+/// Exit code after Ctrl-C, as shells have it.
+const INTERRUPTED: u8 = 130;
 
 /// Arguments of `assay run`.
-#[derive(Debug, clap::Args)]
+#[derive(Clone, Debug, clap::Args)]
+#[command(after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
+                        Reject or Tradeoff), 1 an error, 130 interrupted. After an error or Ctrl-C the same command goes on \
+                        where it stopped.")]
 pub struct RunArgs {
     /// The experiment: a YAML file with one TuningExperiment
     pub file: PathBuf,
+    /// The folder for records and reports; by default results/NAME of the experiment
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image; by default the assay-bench
+    /// beside assay
+    #[arg(long, value_name = "[CONFIG=]PATH", env = "ASSAY_BENCH")]
+    pub bench: Vec<BenchArg>,
 }
 
-pub fn command(_args: RunArgs) -> anyhow::Result<ExitCode> {
-    anyhow::bail!("not built yet")
+/// Somebody pressed Ctrl-C, or asked this process to end.
+#[derive(Debug)]
+pub struct Interrupted;
+
+impl fmt::Display for Interrupted {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str("interrupted")
+    }
+}
+
+impl std::error::Error for Interrupted {}
+
+/// The disk is full, or would be.
+#[derive(Debug)]
+pub struct Full(pub String);
+
+impl fmt::Display for Full {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "the disk is full: {}", self.0)
+    }
+}
+
+impl std::error::Error for Full {}
+
+pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
+    if args.file.as_os_str() == "-" {
+        bail!("run needs a file: a copy of it is kept with the records");
+    }
+    let results = args.out.clone().unwrap_or_else(|| PathBuf::from("results"));
+    let dir = existing(&results);
+    let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench, dir: Some(dir) });
+    eprint!("{checked}");
+    let (Some(experiment), Some(benches)) = (checked.experiment.take(), checked.benches.take()) else {
+        bail!("{} is not run: correct the {} above", checked.file(), crate::validate::plural(checked.errors(), "error"));
+    };
+    images(&experiment, &benches)?;
+    let cpus = Cpus::divide(experiment.cpus)?;
+    let out = args.out.unwrap_or_else(|| results.join(&experiment.name));
+    let plan = Plan::new(experiment)?;
+    let store = Store::open(&out, &plan, &args.file, &benches)?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals can't be received")?;
+    }
+    cpus.stand_aside().context("this process can't be moved to other CPUs")?;
+    finish(Session::new(&plan, store, &benches, cpus, stop)?, &out)
+}
+
+fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<ExitCode> {
+    let ran = session.run();
+    let interrupted = ran.as_ref().err().is_some_and(|error| error.is::<Interrupted>());
+    let report = session.report();
+    match (ran, report) {
+        (Ok(()), Ok(report)) => {
+            print!("{}", terminal(&report));
+            println!("\nReport: {}", session.dir().join("report.md").display());
+            session.clean()?;
+            Ok(ExitCode::from(report.exit_code()))
+        }
+        (Ok(()), Err(error)) => Err(error),
+        (Err(stopped), report) => {
+            if let Ok(report) = report {
+                print!("{}", terminal(&report));
+            }
+            let again = format!("finished trials are kept in {}; the same command goes on from there", out.display());
+            if interrupted {
+                eprintln!("assay: interrupted; {again}");
+                return Ok(ExitCode::from(INTERRUPTED));
+            }
+            Err(if stopped.is::<Full>() { stopped.context(format!("free some space; {again}")) } else { stopped })
+        }
+    }
+}
+
+/// A declared difference in code needs a program that has it.
+fn images(experiment: &Experiment, benches: &Benches) -> anyhow::Result<()> {
+    for config in &experiment.configs {
+        if let Some(image) = &config.image
+            && !benches.by_config.contains_key(&config.name)
+        {
+            bail!(
+                "config {} runs image {image}, which this machine can't: name the bench that plays it with --bench {}=PATH",
+                config.name,
+                config.name
+            );
+        }
+    }
+    Ok(())
+}
+
+/// The folder itself, or the nearest one above that exists.
+fn existing(path: &Path) -> PathBuf {
+    let found = path.ancestors().find(|ancestor| ancestor.is_dir());
+    found.filter(|found| !found.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
 }

@@ -14,6 +14,8 @@ mod scenarios;
 pub mod schema;
 mod suggest;
 
+use std::collections::BTreeSet;
+
 use assay_api::{Requirement, TuningExperiment, TuningExperimentSpec};
 use assay_record::{Digest, OptionsQuestion, Summary};
 use serde_json::{Value, json};
@@ -191,9 +193,10 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
 }
 
 fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
-    problems.extend(configs::check(&spec));
-    problems.extend(scenarios::check(&spec));
-    problems.extend(metrics::check(&spec));
+    // One mistake, one line: what the schema refuses needs no second opinion.
+    let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
+    let found = [configs::check(&spec), scenarios::check(&spec), metrics::check(&spec)];
+    problems.extend(found.into_iter().flatten().filter(|problem| !refused.contains(&problem.path)));
     let mut experiment = None;
     if !problems.iter().any(Problem::is_error) {
         match build(name, &spec) {
@@ -206,6 +209,8 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
     }
     if problems.iter().any(Problem::is_error) {
         experiment = None;
+        // A config may seem to change nothing only because its fields were not understood.
+        problems.retain(|problem| problem.severity != Severity::Note);
     }
     Validation { problems, experiment, spec: Some(spec) }
 }
@@ -283,4 +288,4 @@ pub(crate) fn counted(count: usize, one: &str, many: &str) -> String {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

@@ -1,11 +1,7 @@
-//! Runs the roles of a workload against an open database and times every step.
+//! One thread of a role: makes its steps ahead, executes them, times them.
 
 use std::{
-    collections::BTreeMap,
-    sync::{
-        Barrier, Mutex, PoisonError,
-        atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
-    },
+    sync::atomic::Ordering,
     thread,
     time::{Duration, Instant},
 };
@@ -15,8 +11,9 @@ use hdrhistogram::Histogram;
 use rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
+use super::{FIRST_BUCKET, LATENCY_BUCKETS, Progress};
 use crate::{
-    engine::{Engine, EngineError},
+    engine::EngineError,
     evidence::threads::ThreadClock,
     workload::{Action, Step, StepSource, Workload, mix},
 };
@@ -26,258 +23,20 @@ const LONGEST_STEP_NS: u64 = 3_600_000_000_000;
 /// Operations that are generated ahead of the steps that execute them.
 const OPERATIONS_AHEAD: u32 = 64;
 
-/// How far the roles are, for progress and metrics. Shared with the threads that only look.
-#[derive(Debug)]
-pub struct Progress {
-    pub roles: Vec<RoleProgress>,
-    running: AtomicU32,
-    stop: AtomicBool,
-}
-
-#[derive(Debug)]
-pub struct RoleProgress {
-    pub name: String,
-    pub warmup_steps: u64,
-    pub steps: u64,
-    done: AtomicU64,
-    /// Measured steps by the power of two that their nanoseconds reach: coarse, but cheap enough to share.
-    by_latency: [AtomicU64; LATENCY_BUCKETS],
-    latency_ns: AtomicU64,
-}
-
-/// From half a microsecond to half a minute; what is shorter or longer counts with the first or last.
-const LATENCY_BUCKETS: usize = 27;
-const FIRST_BUCKET: u32 = 9;
-
-impl RoleProgress {
-    /// Measured steps that took less than each upper bound in seconds, apart from the others, and their sum.
-    pub fn latency(&self) -> (Vec<(f64, u64)>, f64) {
-        let buckets = self
-            .by_latency
-            .iter()
-            .enumerate()
-            .map(|(power, count)| ((1_u64 << (power as u32 + FIRST_BUCKET + 1)) as f64 / 1e9, count.load(Ordering::Relaxed)))
-            .collect();
-        (buckets, self.latency_ns.load(Ordering::Relaxed) as f64 / 1e9)
-    }
-
-    /// Steps done, warm-up included.
-    pub fn done(&self) -> u64 {
-        self.done.load(Ordering::Relaxed)
-    }
-}
-
-impl Progress {
-    pub fn new(roles: &[Role]) -> Self {
-        Self {
-            roles: roles
-                .iter()
-                .map(|role| RoleProgress {
-                    name: role.name.clone(),
-                    warmup_steps: role.warmup_steps,
-                    steps: role.steps,
-                    done: AtomicU64::new(0),
-                    by_latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS],
-                    latency_ns: AtomicU64::new(0),
-                })
-                .collect(),
-            running: AtomicU32::new(roles.iter().map(|role| role.threads).sum()),
-            stop: AtomicBool::new(false),
-        }
-    }
-
-    pub fn finished(&self) -> bool {
-        self.running.load(Ordering::Acquire) == 0
-    }
-
-    /// Asks all threads to end after their current step.
-    pub fn stop(&self) {
-        self.stop.store(true, Ordering::Relaxed);
-    }
-
-    fn stopped(&self) -> bool {
-        self.stop.load(Ordering::Relaxed)
-    }
-}
-
-/// What one role did within the window.
-#[derive(Debug)]
-pub struct RoleResult {
+/// What one thread brings home.
+pub struct Done {
     pub counts: RoleCounts,
     pub latency: Histogram<u64>,
     pub saturated: u64,
     pub time: RoleTime,
-    /// From the opening of the window to the end of the role's last step.
-    pub elapsed: Duration,
-}
-
-/// What all roles did.
-#[derive(Debug)]
-pub struct Results {
-    pub roles: BTreeMap<String, RoleResult>,
-    /// Over warm-up and window.
     pub work: ParityHash,
     pub answers: ParityHash,
     pub wrong_answers: u64,
-    pub user_bytes: u64,
-    pub window: Duration,
-}
-
-/// Hooks into the run, called from the thread that called [`run`].
-pub trait Observer {
-    /// Every role has warmed up and waits.
-    fn open(&mut self);
-    /// Called often while roles run. `window` is the time since the opening, if it is open.
-    fn tick(&mut self, progress: &Progress, window: Option<Duration>);
-    /// The last step is done, and all threads still exist.
-    fn close(&mut self);
-}
-
-/// Runs all roles to their end.
-pub fn run(
-    engine: &Engine,
-    config: &EngineConfig,
-    workload: &dyn Workload,
-    roles: &[Role],
-    progress: &Progress,
-    observer: &mut dyn Observer,
-) -> Result<Results, EngineError> {
-    let handles = workload
-        .families()
-        .iter()
-        .map(|family| engine.handle(&family.name))
-        .collect::<Result<Vec<_>, _>>()?;
-    let threads: u32 = roles.iter().map(|role| role.threads).sum();
-    // Warmed up, opened, done, closed: everybody meets the observer's thread at each.
-    let gate = Barrier::new(threads as usize + 1);
-    let warm = AtomicU32::new(threads);
-    let opened = Mutex::new(Instant::now());
-    thread::scope(|scope| {
-        let mut joins = Vec::new();
-        for (number, role) in roles.iter().enumerate() {
-            for index in 0..role.threads {
-                let mut worker = Worker::new(&engine.db, &handles, config, workload, role, index, progress, number);
-                let mut source = workload.source(number);
-                let (gate, warm, opened) = (&gate, &warm, &opened);
-                joins.push((
-                    role,
-                    scope.spawn(move || {
-                        let warmed = worker.steps(source.as_mut(), 0, role.warmup_steps, Instant::now(), false);
-                        warm.fetch_sub(1, Ordering::Release);
-                        gate.wait();
-                        // What the warm-up counted doesn't.
-                        worker.done.counts = RoleCounts::default();
-                        gate.wait();
-                        let clock = ThreadClock::start();
-                        let start = *opened.lock().unwrap_or_else(PoisonError::into_inner);
-                        let measured = warmed
-                            .and_then(|()| worker.steps(source.as_mut(), role.warmup_steps, role.steps, start, true));
-                        worker.end(start, clock);
-                        progress.running.fetch_sub(1, Ordering::Release);
-                        gate.wait();
-                        gate.wait();
-                        measured.map(|()| worker.done)
-                    }),
-                ));
-            }
-        }
-        while warm.load(Ordering::Acquire) > 0 {
-            thread::sleep(Duration::from_millis(5));
-            observer.tick(progress, None);
-        }
-        gate.wait();
-        observer.open();
-        let start = Instant::now();
-        *opened.lock().unwrap_or_else(PoisonError::into_inner) = start;
-        gate.wait();
-        while !progress.finished() {
-            thread::sleep(Duration::from_millis(5));
-            observer.tick(progress, Some(start.elapsed()));
-        }
-        gate.wait();
-        let window = start.elapsed();
-        observer.close();
-        gate.wait();
-
-        let mut results = Results {
-            roles: BTreeMap::new(),
-            work: ParityHash::default(),
-            answers: ParityHash::default(),
-            wrong_answers: 0,
-            user_bytes: 0,
-            window,
-        };
-        for (role, join) in joins {
-            match join.join() {
-                Ok(done) => results.merge(role, done?),
-                Err(panic) => std::panic::resume_unwind(panic),
-            }
-        }
-        Ok(results)
-    })
-}
-
-impl Results {
-    fn merge(&mut self, role: &Role, done: Done) {
-        self.work.merge(done.work);
-        self.answers.merge(done.answers);
-        self.wrong_answers += done.wrong_answers;
-        self.user_bytes += done.counts.bytes_written;
-        let Some(whole) = self.roles.get_mut(&role.name) else {
-            self.roles.insert(
-                role.name.clone(),
-                RoleResult {
-                    counts: done.counts,
-                    latency: done.latency,
-                    saturated: done.saturated,
-                    time: done.time,
-                    elapsed: done.elapsed,
-                },
-            );
-            return;
-        };
-        let add = |sum: &mut u64, more: u64| *sum += more;
-        let RoleCounts { steps, puts, gets, gets_found, deletes, scans, scanned_entries, bytes_written, bytes_read } =
-            done.counts;
-        add(&mut whole.counts.steps, steps);
-        add(&mut whole.counts.puts, puts);
-        add(&mut whole.counts.gets, gets);
-        add(&mut whole.counts.gets_found, gets_found);
-        add(&mut whole.counts.deletes, deletes);
-        add(&mut whole.counts.scans, scans);
-        add(&mut whole.counts.scanned_entries, scanned_entries);
-        add(&mut whole.counts.bytes_written, bytes_written);
-        add(&mut whole.counts.bytes_read, bytes_read);
-        // Equal bounds, so adding can't fail.
-        let _ = whole.latency.add(&done.latency);
-        whole.saturated += done.saturated;
-        whole.elapsed = whole.elapsed.max(done.elapsed);
-        let time = &mut whole.time;
-        time.threads += done.time.threads;
-        time.wall_seconds += done.time.wall_seconds;
-        time.db_seconds += done.time.db_seconds;
-        time.generator_seconds += done.time.generator_seconds;
-        time.idle_seconds += done.time.idle_seconds;
-        let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
-        time.run_queue_seconds = sum(time.run_queue_seconds, done.time.run_queue_seconds);
-        time.cpu_seconds = sum(time.cpu_seconds, done.time.cpu_seconds);
-    }
-}
-
-/// What one thread brings home.
-struct Done {
-    counts: RoleCounts,
-    latency: Histogram<u64>,
-    saturated: u64,
-    time: RoleTime,
-    work: ParityHash,
-    answers: ParityHash,
-    wrong_answers: u64,
-    elapsed: Duration,
+    pub elapsed: Duration,
 }
 
 /// One thread of one role.
-struct Worker<'a> {
+pub struct Worker<'a> {
     db: &'a DB,
     handles: &'a [&'a ColumnFamily],
     pool: &'a [u8],
@@ -288,12 +47,12 @@ struct Worker<'a> {
     write_options: WriteOptions,
     read_options: ReadOptions,
     ahead: Vec<Step>,
-    done: Done,
+    pub done: Done,
 }
 
 impl<'a> Worker<'a> {
     #[expect(clippy::too_many_arguments, reason = "one call site, and a struct would only repeat the fields")]
-    fn new(
+    pub fn new(
         db: &'a DB,
         handles: &'a [&'a ColumnFamily],
         config: &EngineConfig,
@@ -333,7 +92,7 @@ impl<'a> Worker<'a> {
         }
     }
 
-    fn end(&mut self, start: Instant, clock: ThreadClock) {
+    pub fn end(&mut self, start: Instant, clock: ThreadClock) {
         self.done.elapsed = start.elapsed();
         self.done.time.wall_seconds = self.done.elapsed.as_secs_f64();
         let used = clock.stop();
@@ -342,7 +101,7 @@ impl<'a> Worker<'a> {
     }
 
     /// Executes this thread's share of `count` steps from `first` on.
-    fn steps(
+    pub fn steps(
         &mut self,
         source: &mut dyn StepSource,
         first: u64,

@@ -1,0 +1,178 @@
+//! Answers, before anything runs, which declared options do not exist and which would reach nothing.
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    path::Path,
+};
+
+use assay_record::{
+    EngineConfig, OptionFact, OptionNote, OptionProblem, OptionStatus, OptionsAnswer, OptionsQuestion, PageCache,
+};
+
+use super::{
+    EngineError, Family,
+    attest::{Attestor, Reference},
+    open::check_options,
+    options_file::{DB_SCOPE, OptionMap, same_value},
+};
+
+/// Answers which declared options do not exist and which reach nothing, before anything runs.
+pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<OptionsAnswer, EngineError> {
+    let families: Vec<Family> = question.families.iter().map(|name| Family { name: name.clone() }).collect();
+    let known = known_options(scratch, &families)?;
+    let mut answer = OptionsAnswer::default();
+    for (name, config) in &question.configs {
+        let problems = problems_of(name, config, &question.families, &known);
+        if !problems.is_empty() {
+            answer.problems.extend(problems);
+            continue;
+        }
+        match Attestor::new(scratch, &question.baseline, config, &families, question.page_cache) {
+            Ok(attestor) => {
+                note_inert(name, config, &question.baseline, &attestor, &mut answer);
+                note_sanitised(name, &attestor, &mut answer);
+            }
+            Err(error) => answer.problems.push(OptionProblem {
+                config: name.clone(),
+                scope: String::new(),
+                option: String::new(),
+                message: error.to_string(),
+                suggestion: None,
+            }),
+        }
+    }
+    Ok(answer)
+}
+
+fn note_inert(
+    name: &str,
+    config: &EngineConfig,
+    baseline: &EngineConfig,
+    attestor: &Attestor,
+    answer: &mut OptionsAnswer,
+) {
+    let declared: Vec<&OptionFact> = attestor.facts.iter().filter(|fact| fact.declared.is_some()).collect();
+    let inert: Vec<&&OptionFact> = declared.iter().filter(|fact| fact.status == OptionStatus::Inert).collect();
+    for fact in &inert {
+        answer.inert.push(OptionNote {
+            config: name.to_owned(),
+            scope: fact.scope.clone(),
+            option: fact.option.clone(),
+            message: inert_reason(fact, &attestor.config.options),
+        });
+    }
+    let only_engine_changed = config.policy == baseline.policy;
+    if config != baseline && only_engine_changed && !declared.is_empty() && inert.len() == declared.len() {
+        answer.all_inert.push(name.to_owned());
+    }
+}
+
+fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
+    for fact in attestor.facts.iter().filter(|fact| fact.status == OptionStatus::Sanitised) {
+        let (asked, has) = (fact.declared.as_deref().unwrap_or(""), fact.effective.as_deref().unwrap_or(""));
+        // RocksDB's parser reads a negative size as a huge one; nobody means that.
+        if asked.starts_with('-') && !has.starts_with('-') {
+            answer.problems.push(OptionProblem {
+                config: name.to_owned(),
+                scope: fact.scope.clone(),
+                option: fact.option.clone(),
+                message: format!("{asked} is negative, and RocksDB would take {has} instead"),
+                suggestion: None,
+            });
+        } else {
+            answer.sanitised.push(OptionNote {
+                config: name.to_owned(),
+                scope: fact.scope.clone(),
+                option: fact.option.clone(),
+                message: format!("RocksDB corrects {asked} to {has}"),
+            });
+        }
+    }
+}
+
+fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
+    let in_db = options.get(DB_SCOPE, &fact.option).is_some();
+    let in_family = options.scopes.iter().any(|(scope, map)| scope != DB_SCOPE && map.contains_key(&fact.option));
+    match (&fact.effective, &fact.declared) {
+        (None, _) if fact.scope == DB_SCOPE && in_family => {
+            "is an option of column families and reaches none from here: declare it under columnFamilies".to_owned()
+        }
+        (None, _) if fact.scope != DB_SCOPE && in_db => {
+            "is an option of the whole database and is ignored here: declare it under dbOptions".to_owned()
+        }
+        (None, _) => "RocksDB accepts it and does nothing with it".to_owned(),
+        (Some(effective), Some(declared)) if same_value(declared, effective) => {
+            format!("is {effective} already, as in the baseline")
+        }
+        (Some(effective), _) => format!("RocksDB accepts it and keeps {effective}"),
+    }
+}
+
+/// Option names that RocksDB writes to its OPTIONS file, for suggestions.
+fn known_options(scratch: &Path, families: &[Family]) -> Result<BTreeSet<String>, EngineError> {
+    let empty = Reference::probe(&scratch.join("attest"), &EngineConfig::default(), families, PageCache::Evict)?;
+    Ok(empty.options.names().map(|(_, option)| option.to_owned()).collect())
+}
+
+fn problems_of(
+    config_name: &str,
+    config: &EngineConfig,
+    families: &[String],
+    known: &BTreeSet<String>,
+) -> Vec<OptionProblem> {
+    let mut problems = Vec::new();
+    let mut check = |scope: &str, option: &String, value: &String| {
+        let single = BTreeMap::from([(option.clone(), value.clone())]);
+        if let Err(message) = check_options(&single) {
+            let exists = known.contains(option);
+            problems.push(OptionProblem {
+                config: config_name.to_owned(),
+                scope: scope.to_owned(),
+                option: option.clone(),
+                message: if exists {
+                    format!("RocksDB does not accept the value {value:?}: {message}")
+                } else if message.contains("not recognized") || message.contains("Could not find") {
+                    "RocksDB has no such option".to_owned()
+                } else {
+                    message
+                },
+                suggestion: (!exists).then(|| nearest(option, known)).flatten(),
+            });
+        }
+    };
+    for (option, value) in &config.db_options {
+        check(DB_SCOPE, option, value);
+    }
+    for entry in &config.column_families {
+        for family in families.iter().filter(|family| entry.matches(family)) {
+            for (option, value) in &entry.options {
+                check(family, option, value);
+            }
+        }
+    }
+    problems
+}
+
+/// The known name that takes the fewest edits, where few are enough.
+fn nearest(name: &str, known: &BTreeSet<String>) -> Option<String> {
+    known
+        .iter()
+        .map(|candidate| (edit_distance(name, candidate), candidate))
+        .filter(|(distance, _)| *distance <= 3.max(name.len() / 4))
+        .min()
+        .map(|(_, candidate)| candidate.clone())
+}
+
+fn edit_distance(a: &str, b: &str) -> usize {
+    let b: Vec<char> = b.chars().collect();
+    let mut row: Vec<usize> = (0..=b.len()).collect();
+    for (i, x) in a.chars().enumerate() {
+        let mut diagonal = std::mem::replace(&mut row[0], i + 1);
+        for (j, y) in b.iter().enumerate() {
+            let substituted = diagonal + usize::from(x != *y);
+            diagonal = row[j + 1];
+            row[j + 1] = substituted.min(diagonal + 1).min(row[j] + 1);
+        }
+    }
+    row[b.len()]
+}

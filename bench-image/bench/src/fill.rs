@@ -1,0 +1,188 @@
+//! Makes the measurements of a record from what was read at both ends of the window.
+
+use std::{collections::BTreeMap, path::Path};
+
+use assay_record::{Attestation, Engagement, Latency, RoleCounts, TrialRecord, TrialSpec, Work};
+use hdrhistogram::serialization::{Serializer as _, V2Serializer};
+
+use crate::{
+    driver::{Results, RoleResult},
+    engine::Engine,
+    events,
+    measure::{self, Sampler},
+    watch::Closed,
+    workload::Workload,
+};
+
+#[expect(clippy::too_many_arguments, reason = "everything that a record is made of, used once")]
+pub fn fill(
+    draft: &mut TrialRecord,
+    spec: &TrialSpec,
+    workload: &dyn Workload,
+    engine: &Engine,
+    trial_dir: &Path,
+    results: &Results,
+    closed: Closed,
+    sampler: Sampler,
+) {
+    let events = events::read(trial_dir, closed.opening_unix_us, closed.closing_unix_us);
+    draft.window_started_unix_ms = closed.opening_unix_us / 1000;
+    draft.window_seconds = results.window.as_secs_f64();
+    draft.work = Work {
+        hash: results.work.digest(),
+        counts: results.roles.iter().map(|(name, role)| (name.clone(), role.counts)).collect(),
+        user_bytes: results.user_bytes,
+        answers: workload.answers_are_deterministic().then(|| results.answers.digest()),
+        wrong_answers: results.wrong_answers,
+        policy_operations: 0,
+    };
+    draft.latency = results.roles.iter().map(|(name, role)| (name.clone(), latency(spec, name, role))).collect();
+    draft.families = measure::family_facts(engine, &sampler.l0_peaks);
+    draft.tickers = closed.counters.moved();
+
+    let primary = spec.workload.primary_role().and_then(|role| results.roles.get(&role.name));
+    draft.metrics = primary.map(|primary| metrics(results, primary, &closed, events.as_ref())).unwrap_or_default();
+
+    let evidence = &mut draft.evidence;
+    evidence.drift_percent = sampler.drift_percent();
+    evidence.role_time = results.roles.iter().map(|(name, role)| (name.clone(), role.time.clone())).collect();
+    let ticker = |name: &str| Some(closed.counters.get(name));
+    let tuned = tuned_families(&evidence.attestation, engine);
+    let peak = tuned.iter().filter_map(|family| sampler.l0_peaks.get(*family)).max().copied();
+    evidence.engagement = Engagement {
+        flushes: events.as_ref().map(|events| events.flushes),
+        compactions: events.as_ref().map(|events| events.compactions),
+        l0_files_peak: events.as_ref().map(|events| events.l0_files_peak).max(peak),
+        immutable_memtables_peak: Some(sampler.immutable_peak),
+        memtable_bytes_peak: Some(sampler.memtable_peak),
+        wal_bytes: ticker("rocksdb.wal.bytes"),
+        stalls: closed.stalls,
+        user_bytes_written: Some(results.user_bytes),
+        block_cache_misses: ticker("rocksdb.block.cache.miss"),
+        block_cache_hits: ticker("rocksdb.block.cache.hit"),
+        bloom_useful: ticker("rocksdb.bloom.filter.useful"),
+        bytes_compressed_by_level: events.map(|events| events.compressed_by_level),
+        bytes_decompressed: ticker("rocksdb.bytes.decompressed.to"),
+    };
+    evidence.placement = closed.placement;
+    evidence.storage = closed.storage;
+    evidence.disturbance = closed.disturbance;
+    evidence.lsm_before = closed.lsm_before;
+    evidence.lsm_after = closed.lsm_after;
+    draft.series = sampler.into_series();
+}
+
+/// The families whose options were declared, or all.
+fn tuned_families<'a>(attestation: &'a Attestation, engine: &'a Engine) -> Vec<&'a String> {
+    let tuned: Vec<&String> = engine
+        .families()
+        .iter()
+        .filter(|family| attestation.facts.iter().any(|fact| fact.declared.is_some() && fact.scope == **family))
+        .collect();
+    if tuned.is_empty() { engine.families().iter().collect() } else { tuned }
+}
+
+fn metrics(
+    results: &Results,
+    primary: &RoleResult,
+    closed: &Closed,
+    events: Option<&events::Events>,
+) -> BTreeMap<String, f64> {
+    let mut metrics = BTreeMap::new();
+    // What is unknown, or no number, stays absent: it must not be taken for a measurement.
+    let mut put = |name: &str, value: Option<f64>| {
+        if let Some(value) = value.filter(|value| value.is_finite()) {
+            metrics.insert(name.to_owned(), value);
+        }
+    };
+    let window = results.window.as_secs_f64();
+    let steps = primary.counts.steps as f64;
+    let counted =
+        |pick: fn(&RoleCounts) -> u64| results.roles.values().map(|role| pick(&role.counts)).sum::<u64>() as f64;
+    let operations = counted(|counts| counts.puts + counts.gets + counts.deletes + counts.scans);
+    put("throughput", Some(steps / primary.elapsed.as_secs_f64()));
+    put("operation_throughput", Some(operations / window));
+
+    let us = |nanos: f64| Some(nanos / 1e3);
+    put("step_latency_mean", us(primary.latency.mean()));
+    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
+        put(&format!("step_latency_{name}"), us(primary.latency.value_at_quantile(quantile) as f64));
+    }
+
+    let ticker = |name: &str| closed.counters.get(name) as f64;
+    let (flushed, compacted) = (ticker("rocksdb.flush.write.bytes"), ticker("rocksdb.compact.write.bytes"));
+    let (read, written) = (counted(|counts| counts.bytes_read), results.user_bytes as f64);
+    put("write_amplification", Some((flushed + compacted) / written));
+    let from_files = ticker("rocksdb.last.level.read.bytes") + ticker("rocksdb.non.last.level.read.bytes");
+    put("read_amplification", Some((from_files - ticker("rocksdb.compact.read.bytes")).max(0.0) / read));
+    let live = closed.lsm_after.live_sst_bytes.zip(closed.lsm_after.live_data_bytes);
+    put("space_amplification", live.map(|(files, data)| files as f64 / data as f64));
+
+    let writers: u32 =
+        results.roles.values().filter(|role| role.counts.bytes_written > 0).map(|role| role.time.threads).sum();
+    let stalled = ticker("rocksdb.stall.micros") / 1e6;
+    // Every writing thread can be stalled at the same time.
+    put("stall_fraction", Some(if writers == 0 { 0.0 } else { stalled / (window * f64::from(writers)) }));
+    put("stall_seconds", Some(stalled));
+    put("stall_count", closed.stalls.map(|count| count as f64));
+    put("flush_count", events.map(|events| events.flushes as f64));
+    put("flush_bytes", Some(flushed));
+    put("compaction_count", events.map(|events| events.compactions as f64));
+    put("compaction_read_bytes", Some(ticker("rocksdb.compact.read.bytes")));
+    put("compaction_write_bytes", Some(compacted));
+    put("compaction_seconds", Some(closed.counters.compaction_seconds()));
+    put("compaction_cpu_seconds", Some(ticker("rocksdb.compaction.total.time.cpu_micros") / 1e6));
+    put("wal_bytes", Some(ticker("rocksdb.wal.bytes")));
+    put("device_read_bytes", closed.usage.read_bytes.map(|bytes| bytes as f64));
+    put("device_write_bytes", closed.usage.write_bytes.map(|bytes| bytes as f64));
+    put("cpu_user_seconds", closed.usage.user_seconds);
+    put("cpu_system_seconds", closed.usage.system_seconds);
+    let cpu = closed.usage.user_seconds.zip(closed.usage.system_seconds).map(|(user, system)| user + system);
+    put("cpu_seconds_per_step", cpu.map(|cpu| cpu / steps));
+    put("rss_peak_bytes", closed.peak_rss.map(|bytes| bytes as f64));
+    put("db_bytes", Some(closed.db_bytes as f64));
+    put("debt_in_bytes", closed.lsm_before.pending_compaction_bytes.map(|bytes| bytes as f64));
+    put("debt_out_bytes", closed.lsm_after.pending_compaction_bytes.map(|bytes| bytes as f64));
+    metrics
+}
+
+fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
+    let mut bytes = Vec::new();
+    let encoded = V2Serializer::new().serialize(&role.latency, &mut bytes).is_ok();
+    Latency {
+        count: role.latency.len(),
+        saturated: role.saturated,
+        from_intended_start: spec
+            .workload
+            .roles()
+            .iter()
+            .any(|role| role.name == name && role.steps_per_second.is_some()),
+        histogram: if encoded { base64(&bytes) } else { String::new() },
+    }
+}
+
+/// Standard base64 with padding (RFC 4648).
+fn base64(bytes: &[u8]) -> String {
+    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
+    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
+    for chunk in bytes.chunks(3) {
+        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
+        for digit in 0..4 {
+            let index = (word >> (18 - 6 * digit)) & 63;
+            text.push(if digit <= chunk.len() { ALPHABET[index as usize] as char } else { '=' });
+        }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::base64;
+
+    #[test]
+    fn base64_vectors() {
+        for (plain, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
+            assert_eq!(base64(plain.as_bytes()), encoded);
+        }
+    }
+}

@@ -1,0 +1,150 @@
+//! Reads everything when the window opens and closes, and guards the trial's limits in between.
+
+use std::{
+    path::Path,
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
+};
+
+use assay_record::{Disturbance, FailureKind, LsmState, Placement, Storage, TrialSpec};
+
+use crate::{
+    dataset,
+    driver::{Observer, Progress},
+    engine::Engine,
+    evidence::{self, PeakRss, Probe, ProcessDelta, ProcessUsage},
+    live::Live,
+    measure::{self, Counters, Sampler},
+    trial::TrialError,
+};
+
+/// Readings from both ends of the window.
+pub struct Closed {
+    pub placement: Placement,
+    pub storage: Storage,
+    pub disturbance: Disturbance,
+    pub usage: ProcessDelta,
+    pub peak_rss: Option<u64>,
+    pub counters: Counters,
+    pub stalls: Option<u64>,
+    pub lsm_before: LsmState,
+    pub lsm_after: LsmState,
+    pub opening_unix_us: u64,
+    pub closing_unix_us: u64,
+    pub db_bytes: u64,
+}
+
+/// Reads everything when the window opens and closes, and guards its limits in between.
+pub struct Watcher<'a> {
+    engine: &'a Engine,
+    trial_dir: &'a Path,
+    spec: &'a TrialSpec,
+    probe: &'a Probe,
+    live: &'a Live,
+    started: Instant,
+    next_size_check: Duration,
+    pub sampler: Sampler,
+    open: Option<Opened>,
+    pub closed: Option<Closed>,
+    pub failure: Option<TrialError>,
+}
+
+struct Opened {
+    window: evidence::Window,
+    usage: ProcessUsage,
+    peak: PeakRss,
+    counters: Counters,
+    stalls: Option<u64>,
+    lsm: LsmState,
+    unix_us: u64,
+}
+
+impl<'a> Watcher<'a> {
+    pub fn new(engine: &'a Engine, trial_dir: &'a Path, spec: &'a TrialSpec, probe: &'a Probe, live: &'a Live) -> Self {
+        Self {
+            engine,
+            trial_dir,
+            spec,
+            probe,
+            live,
+            started: Instant::now(),
+            next_size_check: Duration::ZERO,
+            sampler: Sampler::default(),
+            open: None,
+            closed: None,
+            failure: None,
+        }
+    }
+
+    fn fail(&mut self, progress: &Progress, kind: FailureKind, message: String) {
+        if self.failure.is_none() {
+            self.failure = Some(TrialError::Config { config: self.spec.trial.config.clone(), kind, message });
+            progress.stop();
+        }
+    }
+}
+
+fn unix_us() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_micros() as u64)
+}
+
+impl Observer for Watcher<'_> {
+    fn open(&mut self) {
+        self.sampler.open(self.engine, self.live.progress().as_deref().unwrap_or(&Progress::new(&[])));
+        self.open = Some(Opened {
+            lsm: measure::lsm_state(self.engine),
+            stalls: measure::stalls(self.engine),
+            counters: Counters::read(self.engine),
+            peak: PeakRss::begin(),
+            usage: ProcessUsage::now(),
+            unix_us: unix_us(),
+            window: self.probe.begin(),
+        });
+    }
+
+    fn tick(&mut self, progress: &Progress, window: Option<Duration>) {
+        const SIZE_CHECK: Duration = Duration::from_secs(1);
+        let elapsed = self.started.elapsed();
+        if elapsed.as_secs() >= self.spec.deadline_seconds {
+            let message = format!("the workload was not done after {} s (deadlineSeconds)", self.spec.deadline_seconds);
+            self.fail(progress, FailureKind::Deadline, message);
+        }
+        if elapsed >= self.next_size_check {
+            self.next_size_check = elapsed + SIZE_CHECK;
+            let (size, limit) = (dataset::size(self.trial_dir), self.spec.max_disk_bytes);
+            if size > limit {
+                self.fail(
+                    progress,
+                    FailureKind::DiskQuota,
+                    format!("the database grew to {size} bytes, {limit} were declared"),
+                );
+            }
+        }
+        if let Some(window) = window {
+            self.sampler.tick(self.engine, progress, window);
+            if let Some(open) = &self.open {
+                open.peak.sample();
+            }
+        }
+        self.live.steps(progress, window);
+    }
+
+    fn close(&mut self) {
+        let Some(open) = self.open.take() else { return };
+        let (placement, storage, disturbance) = open.window.end();
+        let counters = Counters::read(self.engine).since(&open.counters);
+        self.closed = Some(Closed {
+            placement,
+            storage,
+            disturbance,
+            usage: ProcessUsage::now().since(&open.usage),
+            peak_rss: open.peak.end().bytes,
+            counters,
+            stalls: measure::stalls(self.engine).zip(open.stalls).map(|(after, before)| after.saturating_sub(before)),
+            lsm_before: open.lsm,
+            lsm_after: measure::lsm_state(self.engine),
+            opening_unix_us: open.unix_us,
+            closing_unix_us: unix_us(),
+            db_bytes: dataset::size(self.trial_dir),
+        });
+    }
+}

@@ -1,0 +1,132 @@
+//! The machine that trials run on: its CPUs, its clock, its boots.
+
+use std::collections::BTreeSet;
+use std::path::Path;
+use std::time::{SystemTime, UNIX_EPOCH};
+
+use anyhow::{Context, bail};
+use assay_record::Digest;
+use nix::sched::{CpuSet, sched_getaffinity, sched_setaffinity};
+use nix::unistd::Pid;
+
+/// Who runs where.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Cpus {
+    /// The trial's.
+    pub trial: BTreeSet<usize>,
+    /// Ours: what is left, or all where nothing is.
+    pub runner: BTreeSet<usize>,
+}
+
+impl Cpus {
+    /// Divides the CPUs that this process may use.
+    ///
+    /// The trial gets whole cores from the highest-numbered one down, because CPU 0 is where the kernel does most of its own
+    /// work. The runner sleeps nearly all the time, so sharing CPUs with the trial on a small machine costs little.
+    pub fn divide(count: u32) -> anyhow::Result<Self> {
+        let own = affinity().context("the CPUs of this process can't be read")?;
+        let (have, want) = (own.len(), count as usize);
+        if have < want {
+            bail!(
+                "placement.cpus asks for {want} CPUs, but this process may use {have}: run on a larger machine, or lower \
+                 placement.cpus (which is another experiment)"
+            );
+        }
+        let trial = choose(&cores(&own), want);
+        let rest: BTreeSet<usize> = own.difference(&trial).copied().collect();
+        let runner = if rest.is_empty() { own } else { rest };
+        Ok(Self { trial, runner })
+    }
+
+    /// Runs something on the trial's CPUs: a child that it starts stays there.
+    pub fn on_trial_cpus<T>(&self, start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+        pin(&self.trial)?;
+        let started = start();
+        pin(&self.runner)?;
+        started
+    }
+
+    /// Moves this thread, and those that it starts, away from the trial.
+    pub fn stand_aside(&self) -> std::io::Result<()> {
+        pin(&self.runner)
+    }
+}
+
+fn affinity() -> nix::Result<BTreeSet<usize>> {
+    let set = sched_getaffinity(Pid::from_raw(0))?;
+    Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
+}
+
+fn pin(cpus: &BTreeSet<usize>) -> std::io::Result<()> {
+    let mut set = CpuSet::new();
+    for &cpu in cpus {
+        set.set(cpu)?;
+    }
+    Ok(sched_setaffinity(Pid::from_raw(0), &set)?)
+}
+
+/// CPUs by core, hyper-threads together, in the order of their first CPU.
+fn cores(own: &BTreeSet<usize>) -> Vec<Vec<usize>> {
+    let mut cores: Vec<(String, Vec<usize>)> = Vec::new();
+    for &cpu in own {
+        let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
+        // Where the kernel does not tell, every CPU is a core.
+        let core = std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string());
+        match cores.iter_mut().find(|(known, _)| *known == core) {
+            Some((_, cpus)) => cpus.push(cpu),
+            None => cores.push((core, vec![cpu])),
+        }
+    }
+    cores.into_iter().map(|(_, cpus)| cpus).collect()
+}
+
+fn choose(cores: &[Vec<usize>], count: usize) -> BTreeSet<usize> {
+    let mut chosen = BTreeSet::new();
+    for core in cores.iter().rev() {
+        if chosen.len() + core.len() <= count {
+            chosen.extend(core);
+        }
+    }
+    let rest = cores.iter().rev().flat_map(|core| core.iter().rev());
+    for cpu in rest {
+        if chosen.len() >= count {
+            break;
+        }
+        chosen.insert(*cpu);
+    }
+    chosen
+}
+
+pub fn unix_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
+}
+
+/// Digest of the boot id, as records have it.
+pub fn boot() -> Option<Digest> {
+    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    Some(Digest::of(id.trim().as_bytes()))
+}
+
+/// Bytes that are free for us in the file system of an existing path.
+pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
+    Ok(crate::check::free_bytes(path)?)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::choose;
+
+    fn chosen(cores: &[&[usize]], count: usize) -> Vec<usize> {
+        let cores: Vec<Vec<usize>> = cores.iter().map(|core| core.to_vec()).collect();
+        choose(&cores, count).into_iter().collect()
+    }
+
+    #[test]
+    fn whole_cores_from_the_top() {
+        assert_eq!(chosen(&[&[0], &[1], &[2], &[3]], 2), [2, 3]);
+        assert_eq!(chosen(&[&[0, 4], &[1, 5], &[2, 6], &[3, 7]], 4), [2, 3, 6, 7]);
+        assert_eq!(chosen(&[&[0, 2], &[1, 3]], 3), [1, 2, 3]);
+        assert_eq!(chosen(&[&[0, 1]], 1), [1]);
+        assert_eq!(chosen(&[&[0], &[1]], 2), [0, 1]);
+    }
+}

@@ -1,0 +1,161 @@
+//! What the user sees while trials run.
+
+use std::collections::BTreeMap;
+use std::io::IsTerminal as _;
+use std::time::Duration;
+
+use assay_core::report::Report;
+use assay_core::verdict::Role;
+use assay_record::TrialId;
+use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
+
+use super::child::Progress;
+
+/// A progress bar on a terminal, lines elsewhere.
+pub struct Screen {
+    bar: Option<ProgressBar>,
+    total: usize,
+    /// Seconds that trials took, by scenario.
+    seconds: BTreeMap<String, Vec<f64>>,
+}
+
+impl Screen {
+    pub fn new(total: usize, seconds: BTreeMap<String, Vec<f64>>) -> Self {
+        let bar = std::io::stderr().is_terminal().then(|| {
+            let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
+            let style = ProgressStyle::with_template("{bar:24} trial {pos} of {len}  {wide_msg}\n{prefix}");
+            bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+            bar.enable_steady_tick(Duration::from_millis(500));
+            bar
+        });
+        Self { bar, total, seconds }
+    }
+
+    /// A line that stays.
+    pub fn say(&self, text: &str) {
+        match &self.bar {
+            Some(bar) => bar.suspend(|| eprintln!("{text}")),
+            None => eprintln!("{text}"),
+        }
+    }
+
+    pub fn progress(&self, trial: &TrialId, progress: &Progress, eta: &str) {
+        let Some(bar) = &self.bar else { return };
+        let share = if progress.total > 0 { format!(" {} %", 100 * progress.done / progress.total) } else { String::new() };
+        let rate = if progress.steps_per_second > 0.0 {
+            format!(", {} steps/s", short(progress.steps_per_second))
+        } else {
+            String::new()
+        };
+        bar.set_message(format!("{}: {}{share}{rate}, {eta}", name(trial), progress.phase));
+    }
+
+    pub fn begin(&self, trial: &TrialId, done: usize, eta: &str) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+            bar.set_message(format!("{}: starting, {eta}", name(trial)));
+        }
+    }
+
+    /// A trial has ended; `done` of the planned ones have now a run that counts.
+    pub fn end(&mut self, trial: &TrialId, seconds: f64, done: usize, state: &str, so_far: &str) {
+        if !trial.scenario.is_empty() {
+            self.seconds.entry(trial.scenario.clone()).or_default().push(seconds);
+        }
+        match &self.bar {
+            Some(bar) => {
+                bar.set_position(done as u64);
+                bar.set_prefix(so_far.to_owned());
+            }
+            None => eprintln!("trial {done} of {}: {}: {state} ({seconds:.1} s)", self.total, name(trial)),
+        }
+    }
+
+    /// The time that so many trials of each scenario will take, judged by those that are done.
+    pub fn eta(&self, open: &BTreeMap<&str, usize>) -> String {
+        let all: Vec<f64> = self.seconds.values().flatten().copied().collect();
+        let Some(overall) = mean(&all) else { return "time left unknown".to_owned() };
+        let left: f64 = open
+            .iter()
+            .map(|(scenario, count)| {
+                let own = self.seconds.get(*scenario).and_then(|seconds| mean(seconds));
+                own.unwrap_or(overall) * *count as f64
+            })
+            .sum();
+        format!("{} left", duration(left))
+    }
+
+    pub fn clear(&self) {
+        if let Some(bar) = &self.bar {
+            bar.finish_and_clear();
+        }
+    }
+}
+
+/// The estimates so far in one line: no verdicts, since those wait for the end.
+pub fn so_far(report: &Report) -> String {
+    let configs: Vec<String> = report
+        .configs
+        .iter()
+        .filter_map(|config| {
+            let estimate = config.ruling.estimates.iter().find(|e| e.role == Role::Primary)?;
+            let value = match (estimate.estimate_percent, estimate.estimate) {
+                (Some(percent), _) => format!("{percent:+.1} %"),
+                (None, Some(value)) => format!("{value:+.4}"),
+                (None, None) => return None,
+            };
+            Some(format!("{} {value} {} ({} blocks)", config.config, estimate.metric, estimate.blocks))
+        })
+        .collect();
+    if configs.is_empty() { "so far: nothing to compare".to_owned() } else { format!("so far: {}", configs.join(", ")) }
+}
+
+fn name(trial: &TrialId) -> String {
+    let replicate = if trial.replicate > 0 { format!(" run {}", trial.replicate + 1) } else { String::new() };
+    let again = if trial.attempt > 0 { format!(" try {}", trial.attempt + 1) } else { String::new() };
+    format!("{} block {} {}{replicate}{again}", trial.scenario, trial.block + 1, trial.config)
+}
+
+fn mean(values: &[f64]) -> Option<f64> {
+    (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+fn duration(seconds: f64) -> String {
+    if seconds < 90.0 {
+        format!("{seconds:.0} s")
+    } else if seconds < 5400.0 {
+        format!("{:.0} min", seconds / 60.0)
+    } else {
+        format!("{:.1} h", seconds / 3600.0)
+    }
+}
+
+fn short(value: f64) -> String {
+    if value >= 1e6 {
+        format!("{:.2} M", value / 1e6)
+    } else if value >= 1e4 {
+        format!("{:.1} k", value / 1e3)
+    } else {
+        format!("{value:.0}")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn time_left_comes_from_finished_trials() {
+        let screen = |seconds: &[(&str, f64)]| {
+            let mut by_scenario: BTreeMap<String, Vec<f64>> = BTreeMap::new();
+            for (scenario, seconds) in seconds {
+                by_scenario.entry((*scenario).to_owned()).or_default().push(*seconds);
+            }
+            Screen { bar: None, total: 4, seconds: by_scenario }
+        };
+        let open = BTreeMap::from([("fill", 2), ("read", 1)]);
+        assert_eq!(screen(&[]).eta(&open), "time left unknown");
+        assert_eq!(screen(&[("fill", 10.0), ("fill", 20.0)]).eta(&open), "45 s left");
+        assert_eq!(screen(&[("fill", 60.0), ("read", 600.0)]).eta(&open), "12 min left");
+    }
+}

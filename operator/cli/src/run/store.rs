@@ -1,0 +1,358 @@
+//! The folder of an experiment: what is in it, and how it is read again.
+//!
+//! ```text
+//! DIR/experiment.yaml          the file as it was given
+//! DIR/plan.json                the plan; never changes
+//! DIR/bench.json               digests of the programs that run the trials; never change
+//! DIR/lock                     held by a running assay
+//! DIR/trials/TRIAL/spec.json   what the trial was asked
+//! DIR/trials/TRIAL/record.json what it answered
+//! DIR/trials/TRIAL/summary.json the part of the record that gates and verdicts read
+//! DIR/trials/TRIAL/lost.json   instead of a record: why there is none
+//! DIR/trials/TRIAL/stderr.log  what the bench said
+//! DIR/trials/TRIAL.corrupt     a record that can't be read, set aside
+//! DIR/work                     databases; removed at the end
+//! DIR/report.json, report.md   the outcome, written anew each time
+//! ```
+
+mod lock;
+
+use std::collections::{BTreeMap, HashMap};
+use std::fs;
+use std::io::{self, Write as _};
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use assay_core::decide::{Attempt, Lost};
+use assay_core::plan::Plan;
+use assay_core::report::{Report, markdown};
+use assay_record::{Digest, Summary, TrialId, TrialRecord, TrialSpec, VersionError};
+use serde::{Deserialize, Serialize};
+
+use super::Full;
+use crate::bench::Benches;
+use lock::Lock;
+
+/// An experiment's folder, held for this process.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    lock: Lock,
+}
+
+/// What a folder holds already.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    pub attempts: Vec<Attempt>,
+    /// Seconds that trials took, by scenario.
+    pub seconds: BTreeMap<String, Vec<f64>>,
+    /// One line per record that was set aside.
+    pub messages: Vec<String>,
+}
+
+/// The programs that run the trials.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BenchDigests {
+    default: Digest,
+    by_config: BTreeMap<String, Digest>,
+}
+
+/// A record that can't be used.
+enum Unfit {
+    /// Broken: set aside and run again.
+    Corrupt(String),
+    /// Somebody else's, or from another version: nothing is touched.
+    Foreign(String),
+}
+
+impl Store {
+    /// Opens or makes the folder of a plan. A folder that holds another plan is left alone.
+    pub fn open(dir: &Path, plan: &Plan, experiment: &Path, benches: &Benches) -> anyhow::Result<Self> {
+        let trials = dir.join("trials");
+        fs::create_dir_all(&trials)
+            .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
+        // A later call may come from another directory, and has to recognise our paths.
+        let dir = &fs::canonicalize(dir).with_context(|| format!("{} can't be found", dir.display()))?;
+        let lock = Lock::take(dir)?;
+        let store = Self { dir: dir.clone(), lock };
+        store.keep_plan(plan)?;
+        store.keep_benches(benches)?;
+        let copy = dir.join("experiment.yaml");
+        if !copy.exists() {
+            let text = fs::read(experiment).with_context(|| format!("{} can't be read", experiment.display()))?;
+            write(&copy, &text)?;
+        }
+        Ok(store)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where databases are.
+    pub fn work(&self) -> PathBuf {
+        self.dir.join("work")
+    }
+
+    pub fn trial_dir(&self, trial: &TrialId) -> PathBuf {
+        self.dir.join("trials").join(trial.file_stem())
+    }
+
+    /// Notes the process that works here, for whoever finds the folder after we died.
+    pub fn note_child(&mut self, pid: Option<u32>) {
+        self.lock.note_child(pid);
+    }
+
+    fn keep_plan(&self, plan: &Plan) -> anyhow::Result<()> {
+        let path = self.dir.join("plan.json");
+        let Some(bytes) = read_if_there(&path)? else {
+            return write(&path, &serde_json::to_vec_pretty(plan)?);
+        };
+        let kept: Plan = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
+        kept.check().with_context(|| format!("{} can't be used: use another --out", path.display()))?;
+        if kept.digest != plan.digest {
+            bail!(
+                "{} holds another plan ({}, this file gives {}): an experiment that changes is a new experiment, so use \
+                 another --out",
+                self.dir.display(),
+                kept.digest,
+                plan.digest
+            );
+        }
+        Ok(())
+    }
+
+    /// Another build of the bench in the middle would make all trials before it incomparable.
+    fn keep_benches(&self, benches: &Benches) -> anyhow::Result<()> {
+        let digest = |path: &Path| -> anyhow::Result<Digest> {
+            let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+            Ok(Digest::of(&bytes))
+        };
+        let by_config = benches.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
+        let now = BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
+        let path = self.dir.join("bench.json");
+        let Some(bytes) = read_if_there(&path)? else {
+            return write(&path, &serde_json::to_vec_pretty(&now)?);
+        };
+        let kept: BenchDigests = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
+        if kept != now {
+            bail!(
+                "the trials in {} were run by another build of assay-bench, and runs of two builds can't be compared: use the \
+                 one that ran them, or start anew with another --out",
+                self.dir.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads what earlier calls have left. Broken records are set aside, those of other experiments are an error.
+    pub fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
+        let index: HashMap<(&str, u32), usize> =
+            plan.blocks.iter().enumerate().map(|(i, block)| ((block.scenario.as_str(), block.number), i)).collect();
+        let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("trials"))
+            .and_then(Iterator::collect::<io::Result<Vec<_>>>)
+            .with_context(|| format!("{} can't be read", self.dir.join("trials").display()))?
+            .into_iter()
+            .map(|entry| entry.path())
+            .filter(|path| path.is_dir() && !path.to_string_lossy().contains(".corrupt"))
+            .collect();
+        dirs.sort();
+        let mut loaded = Loaded::default();
+        for dir in dirs {
+            match read_attempt(&dir, plan, &index) {
+                Ok(None) => {}
+                Ok(Some((attempt, seconds))) => {
+                    if let Some(seconds) = seconds {
+                        loaded.seconds.entry(attempt.trial().scenario.clone()).or_default().push(seconds);
+                    }
+                    loaded.attempts.push(attempt);
+                }
+                Err(Unfit::Foreign(message)) => bail!(message),
+                Err(Unfit::Corrupt(message)) => {
+                    let aside = set_aside(&dir)?;
+                    loaded.messages.push(format!("{message}: set aside as {}, the trial is run again", aside.display()));
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Makes the folder of a trial with its spec; what an interrupted try left there goes.
+    pub fn begin(&self, spec: &TrialSpec) -> anyhow::Result<PathBuf> {
+        let dir = self.trial_dir(&spec.trial);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("{} can't be removed", dir.display()))?;
+        }
+        make_dir(&dir)?;
+        write(&dir.join("spec.json"), &serde_json::to_vec_pretty(spec)?)?;
+        Ok(dir)
+    }
+
+    /// Reads the record that a trial has just left.
+    pub fn finish(&self, spec: &TrialSpec) -> Result<Option<(Summary, f64)>, String> {
+        let path = self.trial_dir(&spec.trial).join("record.json");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let record = TrialRecord::from_json(&bytes).map_err(|error| format!("its record can't be read: {error}"))?;
+        if record.spec != *spec {
+            return Err("its record answers another spec".to_owned());
+        }
+        let summary = Summary::of(&record, &bytes).map_err(|error| format!("its record has no summary: {error}"))?;
+        Ok(Some((summary, seconds(&record))))
+    }
+
+    pub fn keep_summary(&self, summary: &Summary) -> anyhow::Result<()> {
+        write(&self.trial_dir(&summary.trial).join("summary.json"), &serde_json::to_vec_pretty(summary)?)
+    }
+
+    pub fn keep_lost(&self, lost: &Lost) -> anyhow::Result<()> {
+        let dir = self.trial_dir(&lost.trial);
+        make_dir(&dir)?;
+        // A record that can't be read must not be found again.
+        let record = dir.join("record.json");
+        if record.exists() {
+            fs::rename(&record, dir.join("record.json.corrupt")).with_context(|| format!("{} can't be renamed", record.display()))?;
+        }
+        write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
+    }
+
+    pub fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
+        write(&self.dir.join("report.json"), report.json()?.as_bytes())?;
+        write(&self.dir.join("report.md"), markdown(report).as_bytes())
+    }
+
+    /// Removes the databases of trials that did not end by themselves; datasets stay.
+    pub fn remove_leftovers(&self) -> anyhow::Result<()> {
+        remove(&self.work().join("trials"))
+    }
+
+    /// Removes all databases.
+    pub fn remove_work(&self) -> anyhow::Result<()> {
+        remove(&self.work())
+    }
+}
+
+/// The attempt in a trial's folder with the seconds that it took; `None` where it was interrupted.
+fn read_attempt(
+    dir: &Path,
+    plan: &Plan,
+    index: &HashMap<(&str, u32), usize>,
+) -> Result<Option<(Attempt, Option<f64>)>, Unfit> {
+    let read = |name: &str| {
+        let path = dir.join(name);
+        read_if_there(&path).map_err(|error| Unfit::Foreign(format!("{error:#}")))
+    };
+    let check = |path: &Path, found: &Digest, trial: &TrialId| {
+        if *found != plan.digest {
+            return Err(Unfit::Foreign(format!(
+                "{} belongs to another experiment (plan {found}, this is {}): move it away, or use another --out",
+                path.display(),
+                plan.digest
+            )));
+        }
+        let named = dir.file_name().is_some_and(|name| *name == *trial.file_stem());
+        if named { Ok(()) } else { Err(Unfit::Corrupt(format!("{} is the record of another trial", path.display()))) }
+    };
+    if let Some(bytes) = read("record.json")? {
+        let path = dir.join("record.json");
+        let record = TrialRecord::from_json(&bytes).map_err(|error| match error {
+            VersionError::Unknown { .. } => Unfit::Foreign(format!("{}: {error}", path.display())),
+            VersionError::Malformed(_) => Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())),
+        })?;
+        let trial = &record.spec.trial;
+        check(&path, &record.spec.plan, trial)?;
+        let planned = index
+            .get(&(trial.scenario.as_str(), trial.block))
+            .and_then(|&block| plan.trial_spec(&plan.blocks[block], trial.order as usize, trial.attempt).ok());
+        if planned.as_ref() != Some(&record.spec) {
+            return Err(Unfit::Corrupt(format!("{} answers a spec that is not planned", path.display())));
+        }
+        let summary = Summary::of(&record, &bytes)
+            .map_err(|error| Unfit::Corrupt(format!("{} has no summary ({error})", path.display())))?;
+        let kept = read("summary.json")?;
+        match kept.map(|bytes| Summary::from_json(&bytes)) {
+            Some(Ok(kept)) if kept == summary => {}
+            Some(_) => {
+                return Err(Unfit::Corrupt(format!("{} is not what its summary was made of", path.display())));
+            }
+            // We were killed between the two.
+            None => {
+                let json = serde_json::to_vec_pretty(&summary).map_err(|error| Unfit::Foreign(error.to_string()))?;
+                write(&dir.join("summary.json"), &json).map_err(|error| Unfit::Foreign(format!("{error:#}")))?;
+            }
+        }
+        return Ok(Some((Attempt::Finished(summary), Some(seconds(&record)))));
+    }
+    let Some(bytes) = read("lost.json")? else { return Ok(None) };
+    let path = dir.join("lost.json");
+    let lost: Lost = serde_json::from_slice(&bytes)
+        .map_err(|error| Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())))?;
+    check(&path, &lost.plan, &lost.trial)?;
+    Ok(Some((Attempt::Lost(lost), None)))
+}
+
+fn seconds(record: &TrialRecord) -> f64 {
+    record.finished_unix_ms.saturating_sub(record.started_unix_ms) as f64 / 1000.0
+}
+
+/// Renames a trial's folder to one that is not read any more.
+fn set_aside(dir: &Path) -> anyhow::Result<PathBuf> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let aside = (0..)
+        .map(|i| dir.with_file_name(if i == 0 { format!("{name}.corrupt") } else { format!("{name}.corrupt-{i}") }))
+        .find(|path| !path.exists())
+        .context("no name is left to set a record aside")?;
+    fs::rename(dir, &aside).with_context(|| format!("{} can't be renamed", dir.display()))?;
+    Ok(aside)
+}
+
+fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
+    match fs::read(path) {
+        Ok(bytes) => Ok(Some(bytes)),
+        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
+        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+    }
+}
+
+fn make_dir(path: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(path).map_err(|error| unwritten(path, error))
+}
+
+fn remove(dir: &Path) -> anyhow::Result<()> {
+    match fs::remove_dir_all(dir) {
+        Err(error) if error.kind() != io::ErrorKind::NotFound => {
+            Err(error).with_context(|| format!("{} can't be removed", dir.display()))
+        }
+        _ => Ok(()),
+    }
+}
+
+/// Writes a file as a whole or not at all.
+fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+    let partial = path.with_extension("partial");
+    let written = fs::File::create(&partial).and_then(|mut file| {
+        file.write_all(bytes)?;
+        file.sync_all()
+    });
+    written.and_then(|()| fs::rename(&partial, path)).map_err(|error| {
+        // Best effort: what matters is the first error.
+        let _ = fs::remove_file(&partial);
+        unwritten(path, error)
+    })
+}
+
+fn unwritten(path: &Path, error: io::Error) -> anyhow::Error {
+    let full = matches!(
+        error.kind(),
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
+    );
+    if full { Full(format!("{}: {error}", path.display())).into() } else {
+        anyhow::Error::new(error).context(format!("{} can't be written", path.display()))
+    }
+}
