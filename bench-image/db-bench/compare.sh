@@ -3,7 +3,8 @@
 # statistics and histograms on on both sides, in randomised interleaved pairs on the same files.
 # Prints the ratio of operations per second with its interval, and whether assay-bench is non-inferior.
 #
-# usage: compare.sh [PAIRS [KEYS]]      environment: ASSAY_BENCH, WORK (a folder on the disk to measure on)
+# usage: compare.sh [PAIRS [KEYS]]      environment: ASSAY_BENCH, WORK (a folder on the disk to measure on),
+#        NAMES (fillrandom overwrite readrandom)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 pairs=${1:-12}
@@ -49,13 +50,16 @@ run_db_bench() {
     if [ "$1" != fillrandom ]; then
         existing=1
         # The files that assay-bench prepared: both read the same tree.
-        for file in "$work"/data/datasets/*/db/*; do
-            [ "$(basename "$(dirname "$(dirname "$file")")")" = "$filled" ] || continue
+        for file in "$filled"/*; do
             case $file in *.sst) ln "$file" "$db/" ;; *) cp "$file" "$db/" ;; esac
         done
         cat "$db"/*.sst >/dev/null
     fi
-    "$db_bench" --benchmarks="$1" --db="$db" --use_existing_db=$existing --num="$keys" --reads="$keys" --threads=1 \
+    # db_bench has defaults of its own for some options; these are the library's.
+    "$db_bench" --enable_pipelined_write=false --delayed_write_rate=16777216 --dump_malloc_stats=false \
+        --table_cache_numshardbits=6 --level_compaction_dynamic_level_bytes=true --index_shortening_mode=1 \
+        --pin_top_level_index_and_filter=true --hard_pending_compaction_bytes_limit=274877906944 \
+        --benchmarks="$1" --db="$db" --use_existing_db=$existing --num="$keys" --reads="$keys" --threads=1 \
         --key_size=20 --value_size=$value --compression_type=lz4 --compression_ratio=0.5 --cache_size=$cache \
         --statistics --histogram --seed="$2" 2>/dev/null |
         sed -n "s/^$1 .* micros\\/op \\([0-9]*\\) ops\\/sec.*/\\1/p"
@@ -64,11 +68,10 @@ run_db_bench() {
 
 # The dataset is prepared by the first trial that needs it.
 run_assay readrandom 1000 >/dev/null
-filled=$(ls "$work/data/datasets")
-[ "$(echo "$filled" | wc -l)" = 1 ] || { echo "compare.sh: $work holds more than one dataset; use an empty WORK" >&2; exit 1; }
+filled=$(dirname "$(find "$work/data/datasets" -name '*.sst' | head -n 1)")
 
 : >"$work/pairs.csv"
-for name in fillrandom overwrite readrandom; do
+for name in ${NAMES:-fillrandom overwrite readrandom}; do
     pair=0
     while [ $pair -lt "$pairs" ]; do
         # The order is random, so that neither side always comes second.

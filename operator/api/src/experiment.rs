@@ -69,7 +69,7 @@ pub struct TuningExperimentSpec {
     #[serde(default)]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
-    /// Keep adds the guardrail drained_throughput, so that putting compaction off is no win. It is left out
+    /// Keep adds the guardrail `drained_throughput`, so that putting compaction off is no win. It is left out
     /// where a scenario is paced, since a paced scenario has no throughput of its own.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
@@ -206,7 +206,7 @@ pub enum CacheSharing {
     Private,
 }
 
-/// RocksDB's WriteOptions.
+/// How writes are made.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteOptionsSpec {
@@ -258,10 +258,10 @@ pub struct DatasetSource {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JudgedMetric {
-    /// Name of the metric, such as throughput or step_latency_p99.
+    /// Name of the metric, such as `throughput` or `step_latency_p99`.
     #[schemars(length(min = 1, max = 63))]
     pub metric: String,
-    /// The smallest difference that matters, such as 2%: on stall_fraction in points of the window, else in
+    /// The smallest difference that matters, such as 2%: on `stall_fraction` in points of the window, else in
     /// percent of the baseline. Each metric has a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
@@ -280,7 +280,7 @@ pub struct Placement {
     #[serde(default)]
     pub require_nvme: bool,
     /// Require makes a trial invalid that can't prove that its CPUs were its own. Prefer accepts it and marks
-    /// the verdict NotIsolated.
+    /// the verdict `NotIsolated`.
     #[serde(default)]
     pub require_exclusive_cpus: Requirement,
 }

@@ -36,7 +36,10 @@ fn of_property(name: &str, schema: &Value) -> Vec<String> {
 fn breaches_are_seen() {
     let text = json!({"type": "string", "maxLength": 8});
     let table = [
-        (json!({"type": "number"}), "v1.x: is a float: use an integer with its unit in the name, a quantity or a decimal string"),
+        (
+            json!({"type": "number"}),
+            "v1.x: is a float: use an integer with its unit in the name, a quantity or a decimal string",
+        ),
         (json!({"type": "integer"}), "v1.x: is an integer whose format Kubernetes does not know"),
         (json!({"type": "integer", "format": "uint64"}), "v1.x: is an integer whose format Kubernetes does not know"),
         (json!({"type": "string"}), "v1.x: is a string without a bound"),
@@ -88,8 +91,14 @@ fn breaches_are_seen() {
             json!({"type": "object", "properties": {"y": {"type": "boolean", "description": "Yes."}}}),
             "v1.x.y: has no description that is a sentence",
         ),
-        (json!({"type": "boolean", "description": "no capital letter first."}), "v1.x: has no description that is a sentence"),
-        (json!({"type": "boolean", "description": "This has no full stop"}), "v1.x: has no description that is a sentence"),
+        (
+            json!({"type": "boolean", "description": "no capital letter first."}),
+            "v1.x: has no description that is a sentence",
+        ),
+        (
+            json!({"type": "boolean", "description": "This has no full stop"}),
+            "v1.x: has no description that is a sentence",
+        ),
     ];
     for (schema, finding) in table {
         assert_eq!(of_property("x", &schema), [finding], "{schema}");

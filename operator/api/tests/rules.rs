@@ -29,7 +29,7 @@ const KEY_VALUE: &str = "/spec/scenarios/0/workload/keyValue";
 /// What the rules say of an object, and of an update from another.
 fn messages(object: &Value, old: Option<&Value>) -> Vec<String> {
     let schema = schema::<TuningExperiment>().expect("the schema is generated");
-    let errors = Validator::new().validate(&schema, object, old).err().map(|errors| errors.into_vec());
+    let errors = Validator::new().validate(&schema, object, old).err().map(kube_cel::ValidationErrors::into_vec);
     errors.unwrap_or_default().into_iter().map(|error| error.message).collect()
 }
 

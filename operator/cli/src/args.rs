@@ -23,18 +23,19 @@ pub enum Command {
     Plan(PlanArgs),
     /// Run an experiment on this machine
     Run(RunArgs),
-    /// Print the CustomResourceDefinitions
+    /// Print the custom resource definitions
     Crd,
 }
 
 /// What every command needs that reads an experiment.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The experiment: a YAML file with one TuningExperiment, or - for standard input
+    /// The experiment: a YAML file, or - for standard input
     pub file: PathBuf,
-    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image; by default the assay-bench
-    /// beside assay
-    #[arg(long, value_name = "[CONFIG=]PATH", env = "ASSAY_BENCH")]
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    ///
+    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
     /// The directory that trials will write to: an experiment that is larger than its free space is refused
     #[arg(long, value_name = "DIR")]

@@ -10,6 +10,9 @@ use std::str::FromStr;
 use anyhow::{Context, bail};
 use assay_record::{OptionsAnswer, OptionsQuestion};
 
+/// Names the bench where no flag does.
+pub const VARIABLE: &str = "ASSAY_BENCH";
+
 /// A bench, for all configs or for one: `[CONFIG=]PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchArg {
@@ -54,17 +57,20 @@ impl Benches {
         let mut by_config = BTreeMap::new();
         let mut default = None;
         for BenchArg { config, path } in args {
-            if !path.is_file() {
-                bail!("there is no bench at {}: build one with `make build`, or correct --bench", path.display());
-            }
+            exists(path, "--bench")?;
             match config {
                 Some(config) => drop(by_config.insert(config.clone(), path.clone())),
                 None => default = Some(path.clone()),
             }
         }
-        let default = match default {
-            Some(path) => path,
-            None => beside_this_program()?,
+        let default = match (default, std::env::var_os(VARIABLE)) {
+            (Some(path), _) => path,
+            (None, Some(path)) => {
+                let path = PathBuf::from(path);
+                exists(&path, VARIABLE)?;
+                path
+            }
+            (None, None) => beside_this_program()?,
         };
         Ok(Self { default, by_config })
     }
@@ -92,6 +98,13 @@ impl Benches {
         }
         Ok(answer)
     }
+}
+
+fn exists(bench: &Path, named_by: &str) -> anyhow::Result<()> {
+    if !bench.is_file() {
+        bail!("there is no bench at {}: build one with `make build`, or correct {named_by}", bench.display());
+    }
+    Ok(())
 }
 
 fn beside_this_program() -> anyhow::Result<PathBuf> {

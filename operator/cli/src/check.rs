@@ -66,7 +66,6 @@ impl Report {
         self.count(Severity::Warning)
     }
 
-
     pub fn file(&self) -> &str {
         &self.file
     }

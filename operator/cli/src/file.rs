@@ -167,6 +167,7 @@ fn to_json(value: serde_yaml::Value, path: &FieldPath, places: &Node, problems: 
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
     use serde_json::json;
 
     use super::*;
@@ -214,8 +215,21 @@ mod tests {
 
     #[test]
     fn laughter_is_cut_short() {
-        let lines: String = (1..40).map(|i| format!("a{i}: &a{i} [*a{}, *a{}, *a{}]\n", i - 1, i - 1, i - 1)).collect();
+        let line = |i: usize| format!("a{i}: &a{i} [*a{}, *a{}, *a{}]\n", i - 1, i - 1, i - 1);
+        let lines = (1..40).map(line).collect::<Vec<_>>().concat();
         let refused = read(format!("a0: &a0 [x]\n{lines}").as_bytes());
         assert!(refused.is_err());
+    }
+
+    proptest! {
+        #[test]
+        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
+            let _ = read(&bytes);
+        }
+
+        #[test]
+        fn anything_like_yaml_is_read_or_refused(text in "([-a?:{}\\[\\],&*!|>'\"%@#~<\n \t]|- |: |<<: |\n  |&a |\\*a|---\n){0,60}") {
+            let _ = read(text.as_bytes());
+        }
     }
 }

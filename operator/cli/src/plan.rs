@@ -123,7 +123,7 @@ fn decides(experiment: &Experiment, out: &mut String) {
     for (name, claims) in [("overall", overall), ("in each scenario", overall * experiment.scenarios.len())] {
         let needed = n_min(claims, ALPHA);
         // The smallest p of a family: every block on the same side, times the claims that share the error.
-        let attainable = (claims as f64 * 0.5_f64.powi(experiment.repetitions as i32)).min(1.0);
+        let attainable = (claims as f64 * (-f64::from(experiment.repetitions)).exp2()).min(1.0);
         let can = if blocks >= needed { "can decide" } else { "can't decide" };
         let _ = writeln!(
             out,

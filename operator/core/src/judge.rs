@@ -13,8 +13,8 @@ use crate::experiment::{ConfigUnderTest, Experiment};
 use crate::gates::{Finding, Label};
 use crate::plan::Plan;
 use crate::report::{
-    CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, Progress, Report, Ruling, TrialFate, TrialReport,
-    VERSION, sentence,
+    CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, Progress, Report, Ruling, TrialFate,
+    TrialReport, VERSION, sentence,
 };
 use crate::stats::Adjust;
 use crate::verdict::{self, Design, Effect, Intervals, Outcome, Recommendation, Scenario, Verdict};
@@ -68,14 +68,17 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     let complete = places.is_complete();
     let samples = Samples::of(places, design, complete);
     let judgement = verdict::judge(design, &samples.evidence, intervals)?;
-    let ruling = |config: &str, outcome: &Outcome, recommendation: Recommendation, metrics: &[Effect], findings: &[Finding]| {
-        let (verdict, reason, recommendation) = announced(complete, outcome, recommendation);
-        let estimates: Vec<Estimate> = metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, complete)).collect();
-        let sentence = sentence(config, verdict, &reason, &estimates, findings);
-        Ruling { verdict, reason, sentence, recommendation, estimates }
-    };
+    let ruling =
+        |config: &str, outcome: &Outcome, recommendation: Recommendation, metrics: &[Effect], findings: &[Finding]| {
+            let (verdict, reason, recommendation) = announced(complete, outcome, recommendation);
+            let estimates: Vec<Estimate> =
+                metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, complete)).collect();
+            let sentence = sentence(config, verdict, &reason, &estimates, findings);
+            Ruling { verdict, reason, sentence, recommendation, estimates }
+        };
     let gated = places.gated();
-    let experiment_findings: Vec<Finding> = gated.experiment.iter().chain(samples.baseline_findings.iter()).cloned().collect();
+    let experiment_findings: Vec<Finding> =
+        gated.experiment.iter().chain(samples.baseline_findings.iter()).cloned().collect();
     let configs = judgement.overall.iter().zip(candidates(experiment)).map(|(found, config)| {
         let mut findings: Vec<Finding> = gated.configs.get(&config.name).into_iter().flatten().cloned().collect();
         findings.extend(samples.findings_of(&config.name).cloned());
@@ -186,7 +189,10 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
         .scenarios
         .iter()
         .filter_map(|scenario| {
-            scenario.dataset_from.as_ref().map(|from| format!("{} opens data that was written by {from}", scenario.name))
+            scenario
+                .dataset_from
+                .as_ref()
+                .map(|from| format!("{} opens data that was written by {from}", scenario.name))
         })
         .collect();
     if !migrations.is_empty() {
@@ -255,8 +261,12 @@ fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
 
 fn reproduce(plan: &Plan) -> Vec<String> {
     vec![
-        format!("`assay run experiment.yaml --out NEW` runs the same trials in the same order: seed {}, plan {}.", plan.experiment.seed, plan.digest),
-        "The verdicts follow from plan.json and the records alone: `assay run` on this folder computes them again.".to_owned(),
+        format!(
+            "`assay run experiment.yaml --out NEW` runs the same trials in the same order: seed {}, plan {}.",
+            plan.experiment.seed, plan.digest
+        ),
+        "The verdicts follow from plan.json and the records alone: `assay run` on this folder computes them again."
+            .to_owned(),
     ]
 }
 

@@ -101,7 +101,8 @@ fn object(schema: &Value, path: &str, findings: &mut Vec<String>) {
         if name == "phase" {
             findings.push(format!("{path}: is a phase: use conditions"));
         }
-        let camel = name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric());
+        let camel =
+            name.starts_with(|c: char| c.is_ascii_lowercase()) && name.chars().all(|c| c.is_ascii_alphanumeric());
         if !camel {
             findings.push(format!("{path}: is not in camelCase"));
         }

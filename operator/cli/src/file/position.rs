@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::rc::Rc;
 
 use assay_core::validate::{FieldPath, Segment};
-use saphyr_parser::{Event, Marker, Parser, Span};
+use saphyr_parser::{Event, Marker, Parser, ScalarStyle, Span};
 
 use super::FileProblem;
 
@@ -121,8 +121,11 @@ impl Reader {
     fn read(&mut self, event: &Event<'_>, span: Span) -> Result<(), Vec<FileProblem>> {
         let at = Position::from(span.start);
         match event {
-            Event::Scalar(text, _, anchor, tag) => {
+            Event::Scalar(text, style, anchor, tag) => {
                 self.tag(tag.as_deref(), at);
+                if *style == ScalarStyle::Plain {
+                    self.integer(text, at);
+                }
                 self.add(Node { at, depth: 1, kind: Kind::Scalar(text.to_string()) }, *anchor)
             }
             Event::SequenceStart(anchor, tag) => {
@@ -151,6 +154,16 @@ impl Reader {
     fn tag(&mut self, tag: Option<&saphyr_parser::Tag>, at: Position) {
         if let Some(tag) = tag {
             let message = format!("the tag {tag} has no meaning here: remove it");
+            self.problems.push(FileProblem { at: Some(at), message });
+        }
+    }
+
+    /// `serde_yaml` has no integers of more than 64 bits, and no good word for them.
+    fn integer(&mut self, text: &str, at: Position) {
+        let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
+        let all_digits = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
+        if all_digits && text.parse::<i64>().is_err() && text.parse::<u64>().is_err() {
+            let message = format!("{text} is too large for an integer of 64 bits; put it in quotes if it is a text");
             self.problems.push(FileProblem { at: Some(at), message });
         }
     }
@@ -269,7 +282,8 @@ mod tests {
         assert!(refused(&"[".repeat(100_000)).contains("deeper") || refused(&"[".repeat(100_000)).contains("limit"));
         assert!(refused(&"- ".repeat(1000)).contains("deeper"));
         // Aliases of aliases: no deeper on the page, as deep in memory, and exponential if copied.
-        let chain: String = (1..5000).map(|i| format!("a{i}: &a{i} [*a{}, *a{}]\n", i - 1, i - 1)).collect();
+        let link = |i: usize| format!("a{i}: &a{i} [*a{}, *a{}]\n", i - 1, i - 1);
+        let chain = (1..5000).map(link).collect::<Vec<_>>().concat();
         assert!(refused(&format!("a0: &a0 [x]\n{chain}")).contains("deeper"));
         assert!(!refused("a: *nowhere\n").is_empty());
         assert!(!refused("a: &a [*a]\n").is_empty());

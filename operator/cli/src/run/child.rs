@@ -59,7 +59,6 @@ pub struct Trial<'a> {
     pub dir: &'a Path,
     pub work: &'a Path,
     pub cpus: &'a Cpus,
-    pub longest: Duration,
 }
 
 /// Starts the trial on its CPUs.
@@ -108,7 +107,7 @@ pub fn watch(
         }
     };
     // A grandchild that outlives the bench must not run beside the next trial, nor hold its output open.
-    let _ = killpg(Pid::from_raw(child.id() as i32), Signal::SIGKILL);
+    let _ = killpg(Pid::from_raw(child.id().cast_signed()), Signal::SIGKILL);
     if let Some(reader) = reader {
         let _ = reader.join();
     }
@@ -119,12 +118,7 @@ pub fn watch(
 }
 
 /// Takes lines for one tick; `true` when none will come any more.
-fn listen(
-    lines: &Receiver<String>,
-    printed: &mut String,
-    progress: &mut impl FnMut(&Progress),
-    closed: bool,
-) -> bool {
+fn listen(lines: &Receiver<String>, printed: &mut String, progress: &mut impl FnMut(&Progress), closed: bool) -> bool {
     if closed {
         std::thread::sleep(TICK);
         return true;
@@ -169,7 +163,7 @@ fn read_lines(stdout: impl Read, sender: &Sender<String>) {
 
 /// Asks the whole group to end, and makes it where it does not.
 fn end(child: &mut Child) -> std::io::Result<()> {
-    let group = Pid::from_raw(child.id() as i32);
+    let group = Pid::from_raw(child.id().cast_signed());
     let _ = killpg(group, Signal::SIGTERM);
     let deadline = Instant::now() + GRACE;
     while child.try_wait()?.is_none() {

@@ -31,11 +31,13 @@ const INTERRUPTED: u8 = 130;
 
 /// Arguments of `assay run`.
 #[derive(Clone, Debug, clap::Args)]
-#[command(after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
+#[command(
+    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
                         Reject or Tradeoff), 1 an error, 130 interrupted. After an error or Ctrl-C the same command goes on \
-                        where it stopped.")]
+                        where it stopped."
+)]
 pub struct RunArgs {
-    /// The experiment: a YAML file with one TuningExperiment
+    /// The experiment: a YAML file with one `TuningExperiment`
     pub file: PathBuf,
     /// The folder for records and reports; by default results/NAME of the experiment
     #[arg(long, value_name = "DIR")]
@@ -79,7 +81,11 @@ pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
     let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench, dir: Some(dir) });
     eprint!("{checked}");
     let (Some(experiment), Some(benches)) = (checked.experiment.take(), checked.benches.take()) else {
-        bail!("{} is not run: correct the {} above", checked.file(), crate::validate::plural(checked.errors(), "error"));
+        bail!(
+            "{} is not run: correct the {} above",
+            checked.file(),
+            crate::validate::plural(checked.errors(), "error")
+        );
     };
     images(&experiment, &benches)?;
     let cpus = Cpus::divide(experiment.cpus)?;
@@ -97,7 +103,7 @@ pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
 
 fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<ExitCode> {
     let ran = session.run();
-    let interrupted = ran.as_ref().err().is_some_and(|error| error.is::<Interrupted>());
+    let interrupted = ran.as_ref().err().is_some_and(anyhow::Error::is::<Interrupted>);
     let report = session.report();
     match (ran, report) {
         (Ok(()), Ok(report)) => {
@@ -116,7 +122,7 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<ExitCode> {
                 eprintln!("assay: interrupted; {again}");
                 return Ok(ExitCode::from(INTERRUPTED));
             }
-            Err(if stopped.is::<Full>() { stopped.context(format!("free some space; {again}")) } else { stopped })
+            Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space: {again}") } else { stopped })
         }
     }
 }

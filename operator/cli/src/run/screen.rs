@@ -23,7 +23,7 @@ impl Screen {
     pub fn new(total: usize, seconds: BTreeMap<String, Vec<f64>>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:24} trial {pos} of {len}  {wide_msg}\n{prefix}");
+            let style = ProgressStyle::with_template("{bar:24} {wide_msg}\n{prefix}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
@@ -41,29 +41,36 @@ impl Screen {
 
     pub fn progress(&self, trial: &TrialId, progress: &Progress, eta: &str) {
         let Some(bar) = &self.bar else { return };
-        let share = if progress.total > 0 { format!(" {} %", 100 * progress.done / progress.total) } else { String::new() };
+        let share =
+            (100 * progress.done).checked_div(progress.total).map_or(String::new(), |percent| format!(" {percent} %"));
         let rate = if progress.steps_per_second > 0.0 {
             format!(", {} steps/s", short(progress.steps_per_second))
         } else {
             String::new()
         };
-        bar.set_message(format!("{}: {}{share}{rate}, {eta}", name(trial), progress.phase));
+        bar.set_message(format!("{}, {}{share}{rate}, {eta}", self.place(trial, bar.position()), progress.phase));
     }
 
     pub fn begin(&self, trial: &TrialId, done: usize, eta: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);
-            bar.set_message(format!("{}: starting, {eta}", name(trial)));
+            bar.set_message(format!("{}, starting, {eta}", self.place(trial, done as u64)));
         }
     }
 
-    /// A trial has ended; `done` of the planned ones have now a run that counts.
-    pub fn end(&mut self, trial: &TrialId, seconds: f64, done: usize, state: &str, so_far: &str) {
-        if !trial.scenario.is_empty() {
-            self.seconds.entry(trial.scenario.clone()).or_default().push(seconds);
-        }
+    /// Which trial of how many.
+    fn place(&self, trial: &TrialId, done: u64) -> String {
+        format!("trial {} of {}: {}", (done + 1).min(self.total as u64), self.total, name(trial))
+    }
+
+    /// A trial has ended in some state, which may be worth a line of its own; `done` of the planned ones are settled now.
+    pub fn end(&mut self, trial: &TrialId, seconds: f64, done: usize, (state, loud): (&str, bool), so_far: &str) {
+        self.seconds.entry(trial.scenario.clone()).or_default().push(seconds);
         match &self.bar {
             Some(bar) => {
+                if loud {
+                    self.say(&format!("{}: {state}", name(trial)));
+                }
                 bar.set_position(done as u64);
                 bar.set_prefix(so_far.to_owned());
             }

@@ -1,6 +1,7 @@
 //! The loop: ask what is next, do it, write down what came of it.
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -53,6 +54,8 @@ impl<'a> Session<'a> {
         cpus: Cpus,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
+        // Those of a call that was killed.
+        store.remove_leftovers()?;
         let loaded = store.load(plan)?;
         let total = plan.blocks.iter().map(|block| block.slots.len()).sum();
         let screen = Screen::new(total, loaded.seconds);
@@ -125,18 +128,23 @@ impl<'a> Session<'a> {
     fn run_one(&mut self, spec: &TrialSpec, eta: &str) -> anyhow::Result<Tried> {
         let work = self.store.work();
         std::fs::create_dir_all(&work).with_context(|| format!("{} can't be made", work.display()))?;
-        self.check_space(&work, spec)?;
+        check_space(&work, spec)?;
         let dir = self.store.begin(spec)?;
         let longest = Duration::from_secs(self.plan.experiment.max_block_duration_seconds);
         let bench = self.benches.of(&spec.trial.config);
-        let trial = Trial { bench, dir: &dir, work: &work, cpus: &self.cpus, longest };
+        let trial = Trial { bench, dir: &dir, work: &work, cpus: &self.cpus };
         let (started, since) = (machine::unix_ms(), Instant::now());
         let child = child::start(&trial).with_context(|| format!("{} can't be started", bench.display()))?;
         self.store.note_child(Some(child.id()));
         let stop = Arc::clone(&self.stop);
-        let ended = child::watch(child, longest, || stop.load(Ordering::SeqCst), |progress| {
-            self.screen.progress(&spec.trial, progress, eta);
-        });
+        let ended = child::watch(
+            child,
+            longest,
+            || stop.load(Ordering::SeqCst),
+            |progress| {
+                self.screen.progress(&spec.trial, progress, eta);
+            },
+        );
         self.store.note_child(None);
         let ended = ended.context("the trial can't be watched")?;
         let seconds = since.elapsed().as_secs_f64();
@@ -155,7 +163,7 @@ impl<'a> Session<'a> {
         let unreadable = match self.store.finish(spec) {
             Ok(Some((summary, _))) => {
                 self.store.keep_summary(&summary)?;
-                return Ok(Tried::Attempt(Attempt::Finished(summary), seconds));
+                return Ok(Tried::Attempt(Attempt::Finished(summary.into()), seconds));
             }
             Ok(None) => None,
             Err(message) => Some(message),
@@ -182,7 +190,7 @@ impl<'a> Session<'a> {
         let mut message = format!("{} and left no record", child::ending(status));
         for (what, text) in [("it said", words.as_str()), ("it printed", printed.trim())] {
             if !text.is_empty() {
-                message.push_str(&format!("; {what}: {text}"));
+                let _ = write!(message, "; {what}: {text}");
             }
         }
         lost(LostReason::Crashed, message)
@@ -190,22 +198,6 @@ impl<'a> Session<'a> {
 
     fn lost(&self, trial: TrialId, started_unix_ms: u64, reason: LostReason, message: String) -> Lost {
         Lost { plan: self.plan.digest.clone(), trial, started_unix_ms, boot: machine::boot(), reason, message }
-    }
-
-    /// Before a trial fails for want of space, which would look like its config's fault.
-    fn check_space(&self, work: &Path, spec: &TrialSpec) -> anyhow::Result<()> {
-        let free = machine::free_bytes(work).with_context(|| format!("the free space of {} is unknown", work.display()))?;
-        if free < spec.max_disk_bytes {
-            return Err(Full(format!(
-                "{} has {} MiB free, a trial of scenario {} may need {} MiB",
-                work.display(),
-                free >> 20,
-                spec.trial.scenario,
-                spec.max_disk_bytes >> 20
-            ))
-            .into());
-        }
-        Ok(())
     }
 
     /// A trial that did not start is no attempt: nothing was seen of it. But it is no use to go on for ever.
@@ -244,23 +236,31 @@ impl<'a> Session<'a> {
             Fate::Lost(lost) => (format!("lost: {}", lost.message), true),
             Fate::BlockInterrupted | Fate::Superseded => ("does not count".to_owned(), false),
         };
-        if loud {
-            self.screen.say(&format!("assay: {} {state}", trial.file_stem()));
-        }
         let report = judge_with(&places, &self.design, Intervals::None)?;
-        self.screen.end(trial, seconds, done(&places), &state, &so_far(&report));
+        self.screen.end(trial, seconds, done(&places), (&state, loud), &so_far(&report));
         Ok(())
     }
 }
 
+/// Before a trial fails for want of space, which would look like its config's fault.
+fn check_space(work: &Path, spec: &TrialSpec) -> anyhow::Result<()> {
+    let free = machine::free_bytes(work).with_context(|| format!("the free space of {} is unknown", work.display()))?;
+    if free < spec.max_disk_bytes {
+        return Err(Full(format!(
+            "{} has {} MiB free, a trial of scenario {} may need {} MiB",
+            work.display(),
+            free >> 20,
+            spec.trial.scenario,
+            spec.max_disk_bytes >> 20
+        ))
+        .into());
+    }
+    Ok(())
+}
+
 /// Places that need no more runs.
 fn done(places: &Places<'_>) -> usize {
-    places
-        .blocks()
-        .iter()
-        .flat_map(|block| &block.places)
-        .filter(|place| !matches!(place, Place::Open { .. }))
-        .count()
+    places.blocks().iter().flat_map(|block| &block.places).filter(|place| !matches!(place, Place::Open { .. })).count()
 }
 
 /// Places that do, by scenario.

@@ -131,7 +131,8 @@ impl Store {
             Ok(Digest::of(&bytes))
         };
         let by_config = benches.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
-        let now = BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
+        let now =
+            BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
         let path = self.dir.join("bench.json");
         let Some(bytes) = read_if_there(&path)? else {
             return write(&path, &serde_json::to_vec_pretty(&now)?);
@@ -173,7 +174,9 @@ impl Store {
                 Err(Unfit::Foreign(message)) => bail!(message),
                 Err(Unfit::Corrupt(message)) => {
                     let aside = set_aside(&dir)?;
-                    loaded.messages.push(format!("{message}: set aside as {}, the trial is run again", aside.display()));
+                    loaded
+                        .messages
+                        .push(format!("{message}: set aside as {}, the trial is run again", aside.display()));
                 }
             }
         }
@@ -217,7 +220,8 @@ impl Store {
         // A record that can't be read must not be found again.
         let record = dir.join("record.json");
         if record.exists() {
-            fs::rename(&record, dir.join("record.json.corrupt")).with_context(|| format!("{} can't be renamed", record.display()))?;
+            fs::rename(&record, dir.join("record.json.corrupt"))
+                .with_context(|| format!("{} can't be renamed", record.display()))?;
         }
         write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
     }
@@ -287,7 +291,7 @@ fn read_attempt(
                 write(&dir.join("summary.json"), &json).map_err(|error| Unfit::Foreign(format!("{error:#}")))?;
             }
         }
-        return Ok(Some((Attempt::Finished(summary), Some(seconds(&record)))));
+        return Ok(Some((Attempt::Finished(summary.into()), Some(seconds(&record)))));
     }
     let Some(bytes) = read("lost.json")? else { return Ok(None) };
     let path = dir.join("lost.json");
@@ -304,10 +308,12 @@ fn seconds(record: &TrialRecord) -> f64 {
 /// Renames a trial's folder to one that is not read any more.
 fn set_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
-    let aside = (0..)
-        .map(|i| dir.with_file_name(if i == 0 { format!("{name}.corrupt") } else { format!("{name}.corrupt-{i}") }))
-        .find(|path| !path.exists())
-        .context("no name is left to set a record aside")?;
+    let mut aside = dir.with_file_name(format!("{name}.corrupt"));
+    let mut count = 1_u32;
+    while aside.exists() {
+        count += 1;
+        aside = dir.with_file_name(format!("{name}.corrupt-{count}"));
+    }
     fs::rename(dir, &aside).with_context(|| format!("{} can't be renamed", dir.display()))?;
     Ok(aside)
 }
@@ -348,11 +354,11 @@ fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn unwritten(path: &Path, error: io::Error) -> anyhow::Error {
-    let full = matches!(
-        error.kind(),
-        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge
-    );
-    if full { Full(format!("{}: {error}", path.display())).into() } else {
+    let full =
+        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
+    if full {
+        Full(format!("{}: {error}", path.display())).into()
+    } else {
         anyhow::Error::new(error).context(format!("{} can't be written", path.display()))
     }
 }

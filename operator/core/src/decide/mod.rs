@@ -49,7 +49,7 @@ pub fn pass(attempt: u32) -> u32 {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempt {
     /// There is a record: of a completed trial, or of one that failed under its config.
-    Finished(Summary),
+    Finished(Box<Summary>),
     Lost(Lost),
 }
 

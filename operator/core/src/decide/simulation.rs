@@ -70,7 +70,7 @@ impl Machine {
             let reason = if crash { LostReason::Crashed } else { LostReason::EnvironmentRefused };
             return lost(trial, started_unix_ms, self.boot(), reason);
         }
-        let mut summary = summary(trial);
+        let mut summary = summary(&trial);
         summary.started_unix_ms = started_unix_ms;
         summary.parity.boot = Some(self.boot());
         if self.happens(self.weather.disturb) {
@@ -85,7 +85,7 @@ impl Machine {
         if self.happens(self.weather.fail) && summary.trial.config != "base" {
             fail(&mut summary, "Deadline");
         }
-        Attempt::Finished(summary)
+        Attempt::Finished(summary.into())
     }
 }
 
@@ -177,7 +177,7 @@ fn in_fair_weather_every_trial_runs_once_in_the_planned_order() {
         .collect();
     let run: Vec<_> = attempts
         .iter()
-        .map(|a| a.trial())
+        .map(Attempt::trial)
         .map(|id| (id.scenario.clone(), id.block, id.config.clone(), id.replicate))
         .collect();
     assert_eq!(run, planned);
@@ -243,9 +243,9 @@ fn a_config_that_does_other_work_is_dropped() {
     while let Ok(Action::Run { trial, .. }) =
         decide(&plan, &attempts, Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) })
     {
-        let mut summary = summary(trial);
+        let mut summary = summary(&trial);
         summary.parity.user_bytes += u64::from(summary.trial.config == "candidate");
-        attempts.push(Attempt::Finished(summary));
+        attempts.push(Attempt::Finished(summary.into()));
     }
     let runs = attempts.iter().filter(|a| a.trial().config == "candidate").count();
     assert_eq!(runs, 2, "the second run with other work settles it");
@@ -262,7 +262,7 @@ fn a_trial_of_another_plan_is_refused() {
         order: 0,
         attempt: 0,
     };
-    let refused = Places::new(&plan, &[Attempt::Finished(summary(trial))]).map(|_| ()).unwrap_err();
+    let refused = Places::new(&plan, &[Attempt::Finished(summary(&trial).into())]).map(|_| ()).unwrap_err();
     assert_eq!(refused.to_string(), "trial fill-b099-base-r0-a0 is not part of the plan");
 }
 

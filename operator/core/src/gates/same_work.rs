@@ -13,7 +13,7 @@ const TOLERATED: usize = 1;
 /// What must be equal. Engine bytes are not here: they are what configs change.
 #[derive(PartialEq)]
 struct Work<'a> {
-    work: &'a Digest,
+    hash: &'a Digest,
     counts: &'a Digest,
     user_bytes: u64,
     dataset: &'a Digest,
@@ -22,7 +22,7 @@ struct Work<'a> {
 impl<'a> Work<'a> {
     fn of(summary: &'a Summary) -> Self {
         let parity = &summary.parity;
-        Self { work: &parity.work, counts: &parity.counts, user_bytes: parity.user_bytes, dataset: &parity.dataset }
+        Self { hash: &parity.work, counts: &parity.counts, user_bytes: parity.user_bytes, dataset: &parity.dataset }
     }
 }
 
@@ -80,8 +80,8 @@ fn difference(expected: &Work<'_>, seen: &Work<'_>) -> Option<(Code, String)> {
     if seen.dataset != expected.dataset {
         let message = format!("dataset {} at the start, the baseline's is {}", seen.dataset, expected.dataset);
         Some((Code::DatasetMismatch, message))
-    } else if seen.work != expected.work {
-        Some((Code::WorkMismatch, format!("workload hash {}, the baseline's is {}", seen.work, expected.work)))
+    } else if seen.hash != expected.hash {
+        Some((Code::WorkMismatch, format!("workload hash {}, the baseline's is {}", seen.hash, expected.hash)))
     } else if seen.counts != expected.counts {
         let message = format!("operation counts {}, the baseline's are {}", seen.counts, expected.counts);
         Some((Code::CountsMismatch, message))

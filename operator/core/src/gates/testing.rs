@@ -65,7 +65,7 @@ pub fn rule(name: &str, direction: Direction, role: Role) -> MetricRule {
 }
 
 /// A summary that no gate objects to.
-pub fn summary(trial: TrialId) -> Summary {
+pub fn summary(trial: &TrialId) -> Summary {
     let digest = |text: &str| Digest::of(text.as_bytes());
     let value = 1000.0 + f64::from(trial.block % 3) + f64::from(trial.replicate);
     let summary = json!({
@@ -170,7 +170,7 @@ pub fn summaries(experiment: &Experiment) -> Vec<Summary> {
             for (index, config) in experiment.configs.iter().enumerate() {
                 let replicates = if index == experiment.baseline { experiment.baseline_replicates } else { 1 };
                 for replicate in 0..replicates {
-                    all.push(summary(TrialId {
+                    all.push(summary(&TrialId {
                         scenario: scenario.name.clone(),
                         block,
                         config: config.name.clone(),

@@ -83,7 +83,10 @@ impl Samples {
                     let value = measured.filter(|&value| rule.scale.transform(rule.direction, value).is_ok());
                     if value.is_none() {
                         let what = measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
-                        let text = format!("{} {what} in some runs of {}; they don't count for it.", rule.name, planned.scenario);
+                        let text = format!(
+                            "{} {what} in some runs of {}; they don't count for it.",
+                            rule.name, planned.scenario
+                        );
                         self.notes.insert(Note { config: Some(slot.config.clone()), text });
                     }
                     let samples = &mut self.evidence.samples[scenario][metric];
@@ -101,11 +104,16 @@ impl Samples {
 
     /// Failures count wherever they happened, in interrupted blocks too: they are facts about the config.
     fn attempts(&mut self, places: &Places<'_>, design: &Design) {
-        let none = ScenarioAttempts { baseline: Attempts::default(), configs: vec![Attempts::default(); design.configs.len()] };
+        let none = ScenarioAttempts {
+            baseline: Attempts::default(),
+            configs: vec![Attempts::default(); design.configs.len()],
+        };
         self.evidence.attempts = vec![none; design.scenarios.len()];
         for attempt in places.attempts() {
             let Attempt::Finished(summary) = attempt else { continue };
-            let Some(scenario) = design.scenarios.iter().position(|s| s.name == summary.trial.scenario) else { continue };
+            let Some(scenario) = design.scenarios.iter().position(|s| s.name == summary.trial.scenario) else {
+                continue;
+            };
             let counts = &mut self.evidence.attempts[scenario];
             let own = match design.configs.iter().position(|config| *config == summary.trial.config) {
                 Some(config) => &mut counts.configs[config],
@@ -168,15 +176,12 @@ impl Samples {
                 tally.planned, tally.failed
             );
             let finding = Finding::new(Code::Attrition, message);
-            match config {
-                Some(config) => {
-                    self.mark(Scope::Cell { scenario, config }, Code::Attrition);
-                    self.findings.entry(arm.to_owned()).or_default().push(finding);
-                }
-                None => {
-                    self.mark(Scope::Scenario(scenario), Code::Attrition);
-                    self.baseline_findings.push(finding);
-                }
+            if let Some(config) = config {
+                self.mark(Scope::Cell { scenario, config }, Code::Attrition);
+                self.findings.entry(arm.to_owned()).or_default().push(finding);
+            } else {
+                self.mark(Scope::Scenario(scenario), Code::Attrition);
+                self.baseline_findings.push(finding);
             }
         }
     }

@@ -11,7 +11,7 @@ use crate::verdict::{Role, Verdict};
 fn attempts(experiment: &Experiment, change: impl Fn(&mut Summary)) -> Vec<Attempt> {
     let mut all = summaries(experiment);
     all.iter_mut().for_each(change);
-    all.into_iter().map(Attempt::Finished).collect()
+    all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect()
 }
 
 /// The candidate's throughput times this, in every run.
@@ -69,15 +69,20 @@ fn exit_codes_take_the_worst() {
     let unstable = |s: &mut Summary| {
         faster(0.5)(s);
         if s.trial.config == "same" {
-            s.metrics.insert("throughput".to_owned(), if s.trial.block % 2 == 0 { 1400.0 } else { 700.0 });
+            s.metrics.insert("throughput".to_owned(), if s.trial.block.is_multiple_of(2) { 1400.0 } else { 700.0 });
         }
     };
     assert_eq!(code(&experiment, &unstable), 10, "a rejection outranks what is open");
     experiment.configs.truncate(2);
     let noisy = |s: &mut Summary| {
-        s.metrics.insert("throughput".to_owned(), if s.trial.block % 2 == 0 { 1400.0 } else { 700.0 });
+        s.metrics.insert("throughput".to_owned(), if s.trial.block.is_multiple_of(2) { 1400.0 } else { 700.0 });
     };
-    assert_eq!(code(&experiment, &|s| if s.trial.config == "candidate" { noisy(s) }), 11);
+    assert_eq!(
+        code(&experiment, &|s| if s.trial.config == "candidate" {
+            noisy(s);
+        }),
+        11
+    );
 }
 
 #[test]

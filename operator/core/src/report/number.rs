@@ -6,6 +6,10 @@ pub(super) fn effect(scale: Scale, value: f64) -> String {
     match scale {
         Scale::Log => {
             let percent = 100.0 * value.exp_m1();
+            // No sign where nothing but zeros would follow it.
+            if percent.abs() < 0.05 {
+                return "0.0 %".to_owned();
+            }
             // A factor of ten and more is no matter of decimals.
             if percent.abs() < 1000.0 { format!("{percent:+.1} %") } else { format!("{percent:+.0} %") }
         }
@@ -61,6 +65,7 @@ mod tests {
     fn effects_carry_their_sign() {
         assert_eq!(effect(Scale::Log, 0.1_f64.ln_1p()), "+10.0 %");
         assert_eq!(effect(Scale::Log, (-0.1_f64).ln_1p()), "-10.0 %");
+        assert_eq!(effect(Scale::Log, -1e-9), "0.0 %");
         assert_eq!(effect(Scale::Log, 20.0_f64.ln()), "+1900 %");
         assert_eq!(effect(Scale::Linear, -0.01), "-0.0100");
         assert_eq!(margin(Scale::Log, 0.05), "5 %");

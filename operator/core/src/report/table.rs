@@ -1,6 +1,8 @@
-/// A plain table: columns as wide as needed, up to a limit at which cells go on in the next line.
+/// A plain table: columns as wide as needed, up to a limit at which cells go on in the next line. The last column has what
+/// the others leave of the line.
 pub(super) struct Table {
     limits: Vec<usize>,
+    line: usize,
     rows: Vec<Vec<String>>,
 }
 
@@ -8,9 +10,9 @@ pub(super) struct Table {
 const GAP: usize = 2;
 
 impl Table {
-    /// A table with the most characters of each column.
-    pub fn new(limits: &[usize]) -> Self {
-        Self { limits: limits.to_vec(), rows: Vec::new() }
+    /// A table with the most characters of each column but the last, and of a line.
+    pub fn new(limits: &[usize], line: usize) -> Self {
+        Self { limits: limits.to_vec(), line, rows: Vec::new() }
     }
 
     pub fn row<const N: usize>(&mut self, cells: [&str; N]) {
@@ -18,26 +20,28 @@ impl Table {
     }
 
     pub fn render(&self) -> String {
-        let wrapped: Vec<Vec<Vec<String>>> = self
-            .rows
-            .iter()
-            .map(|row| row.iter().zip(&self.limits).map(|(cell, &limit)| wrap(cell, limit)).collect())
-            .collect();
-        let widths: Vec<usize> = (0..self.limits.len())
-            .map(|column| {
-                let lines = wrapped.iter().filter_map(|row| row.get(column)).flatten();
-                lines.map(|line| line.chars().count()).max().unwrap_or(0)
-            })
-            .collect();
+        let column = |column: usize, limit: usize| -> Vec<Vec<String>> {
+            self.rows.iter().map(|row| wrap(row.get(column).map_or("", String::as_str), limit)).collect()
+        };
+        let mut columns: Vec<Vec<Vec<String>>> = Vec::new();
+        let mut widths = Vec::new();
+        for (i, &limit) in self.limits.iter().enumerate() {
+            let cells = column(i, limit);
+            widths.push(cells.iter().flatten().map(|line| line.chars().count()).max().unwrap_or(0));
+            columns.push(cells);
+        }
+        let taken: usize = widths.iter().map(|width| width + GAP).sum();
+        columns.push(column(self.limits.len(), self.line.saturating_sub(taken).max(1)));
+        widths.push(0);
         let mut out = String::new();
-        for row in &wrapped {
-            let height = row.iter().map(Vec::len).max().unwrap_or(0);
+        for row in 0..self.rows.len() {
+            let height = columns.iter().map(|cells| cells[row].len()).max().unwrap_or(0);
             for line in 0..height {
                 let mut text = String::new();
-                for (cell, &width) in row.iter().zip(&widths) {
-                    let part = cell.get(line).map_or("", String::as_str);
+                for (cells, &width) in columns.iter().zip(&widths) {
+                    let part = cells[row].get(line).map_or("", String::as_str);
                     text.push_str(part);
-                    text.extend(std::iter::repeat_n(' ', width + GAP - part.chars().count()));
+                    text.extend(std::iter::repeat_n(' ', (width + GAP).saturating_sub(part.chars().count())));
                 }
                 out.push_str(text.trim_end());
                 out.push('\n');
@@ -80,7 +84,7 @@ mod tests {
 
     #[test]
     fn columns_line_up() {
-        let mut table = Table::new(&[6, 10]);
+        let mut table = Table::new(&[6], 100);
         table.row(["a", "first"]);
         table.row(["longer-name", "second"]);
         assert_eq!(table.render(), "a       first\nlonger  second\n-name\n");

@@ -47,8 +47,7 @@ pub fn terminal(report: &Report) -> String {
 }
 
 fn verdicts(report: &Report) -> String {
-    // 18 + 22 + 9 + 20 + 12 + 9 and five gaps of two; the reason gets what is left of the line.
-    let mut table = Table::new(&[18, 20, 9, 18, 12, 13]);
+    let mut table = Table::new(&[16, 20, 9, 18, 12], WIDTH);
     table.row(["config", "metric", "estimate", "95 % interval", "verdict", "reason"]);
     let one_scenario = report.design.scenarios.len() == 1;
     for config in &report.configs {

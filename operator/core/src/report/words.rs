@@ -4,7 +4,13 @@ use crate::stats::Scale;
 use crate::verdict::{Role, Status, Verdict};
 
 /// A verdict in words that need no knowledge of statistics.
-pub(crate) fn sentence(config: &str, verdict: Verdict, reason: &str, estimates: &[Estimate], findings: &[Finding]) -> String {
+pub(crate) fn sentence(
+    config: &str,
+    verdict: Verdict,
+    reason: &str,
+    estimates: &[Estimate],
+    findings: &[Finding],
+) -> String {
     let with = |status: Status| -> Vec<String> {
         estimates.iter().filter(|e| e.role != Role::Info && e.status == Some(status)).map(measured).collect()
     };
@@ -27,7 +33,9 @@ pub(crate) fn sentence(config: &str, verdict: Verdict, reason: &str, estimates: 
             format!("{config} makes no difference that matters: {}.", list(&margins))
         }
         (Verdict::Reject, "Unstable") => {
-            format!("{config} fails more often than the baseline: runs ended in errors, out of memory or past their deadline.")
+            format!(
+                "{config} fails more often than the baseline: runs ended in errors, out of memory or past their deadline."
+            )
         }
         (Verdict::Reject, "Harm") => format!("{config} is worse than the baseline: {}.", list(&with(Status::Worse))),
         (Verdict::Reject, _) => format!("{config} is {reason}, and not better enough overall to make up for it."),
@@ -40,7 +48,10 @@ pub(crate) fn sentence(config: &str, verdict: Verdict, reason: &str, estimates: 
             list(&with(Status::Worse))
         ),
         (Verdict::Inconclusive, INCOMPLETE) => {
-            format!("Not all planned runs of {config} are there. So far, as an estimate and not as a verdict: {}.", primary())
+            format!(
+                "Not all planned runs of {config} are there. So far, as an estimate and not as a verdict: {}.",
+                primary()
+            )
         }
         (Verdict::Inconclusive, "TooFewBlocks") => {
             format!("Too few blocks count to prove anything about {config}: {}. Run more repetitions.", primary())
@@ -68,7 +79,11 @@ pub(crate) fn sentence(config: &str, verdict: Verdict, reason: &str, estimates: 
         }
         (Verdict::Invalid, _) => match findings.first() {
             Some(finding) => {
-                format!("{config} can't be judged ({reason}): {}. {}", finding.message.trim_end_matches('.'), finding.what_to_do)
+                format!(
+                    "{config} can't be judged ({reason}): {}. {}",
+                    finding.message.trim_end_matches('.'),
+                    finding.what_to_do
+                )
             }
             None => format!("{config} can't be judged: {reason}."),
         },
@@ -78,13 +93,11 @@ pub(crate) fn sentence(config: &str, verdict: Verdict, reason: &str, estimates: 
 /// One effect with its interval.
 fn measured(estimate: &Estimate) -> String {
     let name = &estimate.metric;
-    match estimate.estimate {
-        None => format!("{name} unknown"),
-        Some(_) => {
-            let unit = if estimate.scale == Scale::Linear { " in absolute terms" } else { "" };
-            format!("{name} {}{unit} (95 % interval {})", number::estimate(estimate), number::interval(estimate))
-        }
+    if estimate.estimate.is_none() {
+        return format!("{name} unknown");
     }
+    let unit = if estimate.scale == Scale::Linear { " in absolute terms" } else { "" };
+    format!("{name} {}{unit} (95 % interval {})", number::estimate(estimate), number::interval(estimate))
 }
 
 fn list(parts: &[String]) -> String {

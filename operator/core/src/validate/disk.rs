@@ -3,8 +3,8 @@
 use assay_record::{KeyValue, Preload, Workload};
 
 use super::problem::{FieldPath, Problem};
-use super::quantity;
 use super::scenarios::scenario_path;
+use super::{counted, quantity};
 use crate::experiment::Experiment;
 use crate::plan::format_of;
 
@@ -99,11 +99,11 @@ pub fn check(experiment: &Experiment, free_bytes: u64) -> Vec<Problem> {
         if total > free_bytes {
             let path: FieldPath = scenario_path(index).key("workload");
             let message = format!(
-                "scenario {:?} needs about {} of disk ({} for {} storage formats of the dataset, {} for the trial that runs) and {} are free: use fewer keys or steps, or a larger disk",
+                "scenario {:?} needs about {} of disk ({} for {} of the dataset, {} for the trial that runs) and {} are free: use fewer keys or steps, or a larger disk",
                 scenario.name,
                 quantity::display(total),
                 quantity::display(total - need.trial_bytes),
-                formats,
+                counted(formats, "storage format", "storage formats"),
                 quantity::display(need.trial_bytes),
                 quantity::display(free_bytes),
             );

@@ -1,5 +1,7 @@
 //! What only RocksDB knows about options: the question, and the answer's way back to the fields of the file.
 
+use std::collections::BTreeSet;
+
 use assay_api::{Config, TuningExperimentSpec};
 use assay_record::{OptionsAnswer, OptionsQuestion, PageCache, glob_matches};
 
@@ -42,7 +44,7 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
     }
     for name in answer.all_inert.iter().filter(|name| **name != spec.baseline) {
         if let Some(index) = spec.configs.iter().position(|config| config.name == *name) {
-            let declared: Vec<&str> =
+            let declared: BTreeSet<&str> =
                 answer.inert.iter().filter(|note| note.config == *name).map(|note| note.option.as_str()).collect();
             let message = format!(
                 "NoEffectPossible: nothing that this config declares reaches RocksDB ({}), so it can't differ from the baseline; remove it",

@@ -4,6 +4,8 @@ use serde_json::{Value, json};
 use super::*;
 use crate::verdict::Role;
 
+mod mistakes;
+
 pub(crate) fn document() -> Value {
     json!({
         "apiVersion": "assay.rocks/v1alpha1",
@@ -139,266 +141,6 @@ fn default_guardrail_has_its_exceptions() {
 }
 
 #[test]
-fn each_mistake_is_named() {
-    let table = [
-        ("/apiVersion", json!("assay.rocks/v2"), "apiVersion: must be assay.rocks/v1alpha1, not \"assay.rocks/v2\""),
-        ("/kind", json!("Deployment"), "kind: must be TuningExperiment, not \"Deployment\""),
-        ("/metadata", json!({}), "metadata: name is missing: results are filed under it"),
-        ("/metadata/name", json!("n".repeat(64)), "metadata.name: has 64 characters, 63 at most"),
-        ("/metadata/lables", json!({}), "metadata.lables: unknown field; did you mean labels?"),
-        (
-            "/specs",
-            json!({}),
-            "specs: unknown field; did you mean spec?; an experiment has apiVersion, kind, metadata and spec",
-        ),
-        ("/spec", json!(null), "spec is missing: it says what to compare"),
-        ("/spec/baseline", json!("larg"), "spec.baseline: no config has the name \"larg\"; did you mean large?"),
-        (
-            "/spec/baseline",
-            json!("other"),
-            "spec.baseline: no config has the name \"other\"; the configs are large and small",
-        ),
-        (
-            "/spec/configs/1/name",
-            json!("large"),
-            "spec.configs[1].name: \"large\" is there twice: spec.configs[0] has it already",
-        ),
-        (
-            "/spec/configs/1",
-            json!({"name": "small", "colunmFamilies": []}),
-            "spec.configs[1].colunmFamilies: unknown field; did you mean columnFamilies?",
-        ),
-        ("/spec/repetition", json!(8), "spec.repetition: unknown field; did you mean repetitions?"),
-        ("/spec/repetitions", json!("8"), "spec.repetitions: must be an integer, not \"8\"; remove the quotes"),
-        ("/spec/seed", json!(-1), "spec.seed: must be at least 0, not -1"),
-        (
-            "/spec/configs/1/dbOptions",
-            json!({"use_fsync": true}),
-            "spec.configs[1].dbOptions.use_fsync: must be an integer or a string, not true; put it in quotes: \"true\"",
-        ),
-        (
-            "/spec/configs/1/dbOptions",
-            json!({"a": " "}),
-            "spec.configs[1].dbOptions.a: has no value; leave it out to keep RocksDB's default",
-        ),
-        (
-            "/spec/configs/1/dbOptions",
-            json!({"a;b=c": 1}),
-            "spec.configs[1].dbOptions[\"a;b=c\"]: is not the name of an option: names are of letters, digits and _",
-        ),
-        (
-            "/spec/configs/1/dbOptions",
-            json!({"wal_dir": "/x"}),
-            "spec.configs[1].dbOptions.wal_dir: would put files outside of the trial's own directory, where they are neither counted nor removed",
-        ),
-        (
-            "/spec/configs/1/columnFamilies/0/options",
-            json!({"merge_operator": "x"}),
-            "spec.configs[1].columnFamilies[0].options.merge_operator: belongs to the workload, which would read other data with another one",
-        ),
-        (
-            "/spec/configs/1/columnFamilies/0/options",
-            json!({"block_based_table_factory": "{block_size=4K; block_cache = 8M}"}),
-            "spec.configs[1].columnFamilies[0].options.block_based_table_factory: block_cache can't be given as an option: use the config's field blockCache, which holds size and sharing",
-        ),
-        (
-            "/spec/configs/1/columnFamilies/0/match",
-            json!(["stat"]),
-            "spec.configs[1].columnFamilies[0].match[0]: \"stat\" matches no column family; did you mean state?; the scenarios have blocks and state",
-        ),
-        (
-            "/spec/configs/1/blockCache",
-            json!({"size": "-1Gi"}),
-            "spec.configs[1].blockCache.size: must be a quantity such as 512Mi, and not negative, not \"-1Gi\"",
-        ),
-        (
-            "/spec/configs/1/blockCache",
-            json!({"size": -5}),
-            "spec.configs[1].blockCache.size: is negative: a size is at least 0",
-        ),
-        (
-            "/spec/configs/1/blockCache",
-            json!({"size": "1500m"}),
-            "spec.configs[1].blockCache.size: is not a whole number of bytes",
-        ),
-        (
-            "/spec/configs/1/writeOptions",
-            json!({"sync": true, "disableWAL": true}),
-            "spec.configs[1].writeOptions: sync waits for the write-ahead log that disableWAL skips: RocksDB refuses both; set one",
-        ),
-        (
-            "/spec/configs/1/policy",
-            json!({"retention": "1"}),
-            "spec.configs[1].policy.retention: the workload keyValue of scenario \"writes\" declares no policy keys; remove it",
-        ),
-        (
-            "/spec/objectives/0/metric",
-            json!("througput"),
-            "spec.objectives[0].metric: no metric has the name \"througput\"; did you mean throughput?",
-        ),
-        (
-            "/spec/objectives/0/margin",
-            json!("0%"),
-            "spec.objectives[0].margin: must be above 0 % and below 100 %, such as 2%, not \"0%\"",
-        ),
-        (
-            "/spec/objectives/0/margin",
-            json!("100%"),
-            "spec.objectives[0].margin: must be above 0 % and below 100 %, such as 2%, not \"100%\"",
-        ),
-        (
-            "/spec/objectives/0/margin",
-            json!("2 %"),
-            "spec.objectives[0].margin: must be a percentage such as 2% or 2.5%, not \"2 %\"",
-        ),
-        (
-            "/spec/guardrails/0/metric",
-            json!("throughput"),
-            "spec.guardrails[0].metric: throughput is an objective already, and an objective is guarded as well; remove it here",
-        ),
-        (
-            "/spec/guardrails/0/metric",
-            json!("step_latency_p999"),
-            "spec.guardrails[0].metric: step_latency_p999 needs at least 100000 steps, so that 100 lie beyond it, but the primary role of scenario \"writes\" has 20000: raise spec.scenarios[0].workload.keyValue.roles[0].steps, or judge a lower quantile",
-        ),
-        (
-            "/spec/repetitions",
-            json!(4),
-            "spec.repetitions: 4 blocks can't prove anything about 1 config against the baseline x 1 objective: no result can reach 5 % with fewer than 5; set 5 or more",
-        ),
-        (
-            &format!("{SCENARIO}/dataset"),
-            json!({"from": "smal"}),
-            "spec.scenarios[0].dataset.from: no config has the name \"smal\"; did you mean small?",
-        ),
-        (
-            &format!("{SCENARIO}/pageCache"),
-            json!("evict"),
-            "spec.scenarios[0].pageCache: must be one of Evict, Warm and Direct, not \"evict\"; did you mean Evict?",
-        ),
-        (
-            &format!("{SCENARIO}/workload"),
-            json!({}),
-            "spec.scenarios[0].workload: set keyValue, the only one that exists (none is set)",
-        ),
-        (
-            &format!("{KEY_VALUE}/valueBytes"),
-            json!({"uniform": {"min": 9, "max": 3}}),
-            "spec.scenarios[0].workload.keyValue.valueBytes.uniform: min 9 is above max 3",
-        ),
-        (
-            &format!("{KEY_VALUE}/valueBytes"),
-            json!({}),
-            "spec.scenarios[0].workload.keyValue.valueBytes: set exactly one of fixed and uniform (none is set)",
-        ),
-        (
-            &format!("{KEY_VALUE}/keyBytes"),
-            json!(7),
-            "spec.scenarios[0].workload.keyValue.keyBytes: must be at least 8, not 7",
-        ),
-        (
-            &format!("{KEY_VALUE}/keys"),
-            json!(1),
-            "spec.scenarios[0].workload.keyValue.keys: 1 keys leave some of the 2 column families empty",
-        ),
-        (
-            &format!("{KEY_VALUE}/roles/1"),
-            json!({"name": "writer", "steps": 5, "mix": {"put": 1}}),
-            "spec.scenarios[0].workload.keyValue.roles[1].name: \"writer\" is there twice: spec.scenarios[0].workload.keyValue.roles[0] has it already",
-        ),
-        (
-            &format!("{ROLE}/mix"),
-            json!({}),
-            "spec.scenarios[0].workload.keyValue.roles[0].mix: has no operation: give at least one a weight above 0",
-        ),
-        (
-            &format!("{ROLE}/zipfianExponent"),
-            json!("0.99"),
-            "spec.scenarios[0].workload.keyValue.roles[0].zipfianExponent: needs keyOrder: Zipfian; set it, or remove the exponent",
-        ),
-        (&format!("{ROLE}/threads"), json!(256), ""),
-        (
-            &format!("{SCENARIO}/deadlineSeconds"),
-            json!(0),
-            "spec.scenarios[0].deadlineSeconds: must be at least 1, not 0",
-        ),
-    ];
-    for (pointer, value, message) in table {
-        let expected: Vec<&str> = if message.is_empty() { vec![] } else { vec![message] };
-        assert_eq!(messages(&with(pointer, value.clone())), expected, "{pointer} {value}");
-    }
-}
-
-#[test]
-fn combinations_are_checked() {
-    let scan = {
-        let mut document = with(&format!("{ROLE}/mix"), json!({"scan": 1}));
-        document.pointer_mut(ROLE).expect("a role")["batch"] = json!(10);
-        document
-    };
-    let zipf = {
-        let mut document = with(&format!("{ROLE}/keyOrder"), json!("Zipfian"));
-        document.pointer_mut(ROLE).expect("a role")["zipfianExponent"] = json!("0.0");
-        document
-    };
-    let late = {
-        let mut document = with(&format!("{ROLE}/stepsPerSecond"), json!(2));
-        document["spec"]["objectives"] = json!([{"metric": "step_latency_p50"}]);
-        document
-    };
-    let empty = {
-        let mut document = with(&format!("{KEY_VALUE}/preload"), json!("Empty"));
-        document["spec"]["scenarios"][0]["dataset"] = json!({"from": "small"});
-        document
-    };
-    let direct = {
-        let mut document = with(&format!("{SCENARIO}/pageCache"), json!("Direct"));
-        document["spec"]["configs"][1]["dbOptions"] = json!({"use_direct_reads": "false"});
-        document
-    };
-    let idle = {
-        let mut document = with(&format!("{ROLE}/threads"), json!(8));
-        document.pointer_mut(ROLE).expect("a role")["steps"] = json!(4);
-        document["spec"]["guardrails"] = json!([]);
-        document
-    };
-    let table = [
-        (scan, "a scan can't be batched; set batch to 1 (is 10) or give scans a role of their own"),
-        (zipf, "must be a decimal number above 0, such as 0.99, not \"0.0\""),
-        (late, "20000 steps with 0 to warm up take 10000 s at 2 steps per second, beyond deadlineSeconds 3600"),
-        (empty, "there are no data to migrate, as preload is Empty; remove one of them"),
-        (direct, "contradicts pageCache: Direct of scenario \"writes\"; remove one of them"),
-        (idle, "4 steps leave some of the 8 threads idle"),
-        (
-            with(&format!("{ROLE}/stepsPerSecond"), json!(1000)),
-            "throughput can't improve in scenario \"writes\", which is paced by stepsPerSecond; judge a latency, or remove the pace",
-        ),
-        (
-            with("/spec/guardrails/0/metric", json!("flush_count")),
-            "flush_count informs, but can't be judged; these can: throughput",
-        ),
-    ];
-    for (document, message) in table {
-        let found = messages(&document);
-        assert!(found.len() == 1 && found[0].contains(message), "{message} in {found:?}");
-    }
-}
-
-#[test]
-fn all_problems_come_at_once() {
-    let mut document = with("/spec/baseline", json!("none"));
-    document["spec"]["color"] = json!("red");
-    document["spec"]["repetitions"] = json!(2);
-    document["spec"]["objectives"][0]["metric"] = json!("speed");
-    document["metadata"]["name"] = json!("Not A Name");
-    let found = messages(&document);
-    for field in ["metadata.name", "spec.color", "spec.baseline", "spec.objectives[0].metric", "spec.repetitions"] {
-        assert!(found.iter().any(|message| message.starts_with(&format!("{field}: "))), "{field} in {found:?}");
-    }
-    assert_eq!(found.len(), 5, "{found:?}");
-}
-
-#[test]
 fn hints_that_are_no_errors() {
     let same = with("/spec/configs/1", json!({"name": "small"}));
     assert_eq!(
@@ -464,7 +206,7 @@ fn disk_is_checked_against_what_is_free() {
     assert_eq!(
         problems,
         [
-            "spec.scenarios[0].workload: scenario \"writes\" needs about 30.3 MiB of disk (9 MiB for 1 storage formats of the dataset, 21.3 MiB for the trial that runs) and 30.3 MiB are free: use fewer keys or steps, or a larger disk"
+            "spec.scenarios[0].workload: scenario \"writes\" needs about 30.3 MiB of disk (9 MiB for 1 storage format of the dataset, 21.3 MiB for the trial that runs) and 30.3 MiB are free: use fewer keys or steps, or a larger disk"
         ]
     );
     // A trial that has grown beyond everything it ever wrote, three times over, has run away.
@@ -542,7 +284,7 @@ fn damaged() -> impl Strategy<Value = Value> {
             found.push(path.to_owned());
             match value {
                 Value::Object(object) => {
-                    object.iter().for_each(|(key, value)| pointers(value, &format!("{path}/{key}"), found))
+                    object.iter().for_each(|(key, value)| pointers(value, &format!("{path}/{key}"), found));
                 }
                 Value::Array(items) => {
                     items

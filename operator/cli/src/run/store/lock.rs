@@ -1,5 +1,6 @@
 //! One assay per folder.
 
+use std::fmt::Write as _;
 use std::fs::{self, File, OpenOptions, TryLockError};
 use std::io::{Seek as _, SeekFrom, Write as _};
 use std::path::{Path, PathBuf};
@@ -49,7 +50,7 @@ impl Lock {
     pub fn note_child(&mut self, pid: Option<u32>) {
         let mut text = format!("assay run, process {}\n", std::process::id());
         if let Some(pid) = pid {
-            text.push_str(&format!("bench {pid}\n"));
+            let _ = writeln!(text, "bench {pid}");
         }
         let _ = self.file.set_len(0);
         let _ = self.file.seek(SeekFrom::Start(0));

@@ -1,0 +1,104 @@
+//! `assay validate` and `assay plan` on files with one mistake each: the words, the places, the exit codes.
+
+use std::io::Write;
+use std::process::{Command, Stdio};
+
+use crate::common::{assay, golden, package, stderr, stdout};
+
+#[test]
+fn every_case_has_its_words() {
+    let mut cases: Vec<String> = std::fs::read_dir(package().join("tests/cases"))
+        .expect("there are cases")
+        .map(|entry| entry.expect("a case").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter_map(|path| path.file_name().and_then(|name| name.to_str()).map(str::to_owned))
+        .collect();
+    cases.sort();
+    assert!(cases.len() > 20);
+    for case in cases {
+        let file = format!("tests/cases/{case}");
+        // The disk of the machine that tests is none of the other cases' business.
+        let dir: &[&str] = if case.starts_with("larger-than") { &["--dir", "tests"] } else { &[] };
+        let output = assay(&[&["validate", file.as_str()], dir].concat());
+        let text = stdout(&output);
+        let text = if dir.is_empty() { text } else { without_free_space(&text) };
+        assert_eq!(stderr(&output), "", "{case}");
+        let valid = text.contains(": valid");
+        assert_eq!(output.status.code(), Some(i32::from(!valid)), "{case}: {text}");
+        assert!(!text.contains('\u{1b}'), "{case} has colours");
+        golden(&case.replace(".yaml", ".out"), &text);
+        // What validate refuses has no plan, and plan says the same.
+        let planned = assay(&[&["plan", file.as_str()], dir].concat());
+        assert_eq!(planned.status.success(), valid, "{case}");
+        if !valid {
+            assert_eq!(stdout(&planned), "", "{case}");
+            let said = stderr(&planned);
+            assert_eq!(if dir.is_empty() { said } else { without_free_space(&said) }, text, "{case}");
+        }
+    }
+}
+
+/// How much is free differs from machine to machine.
+fn without_free_space(text: &str) -> String {
+    let lines = text.lines().map(|line| match (line.rfind(" and "), line.find(" are free")) {
+        (Some(from), Some(to)) if from < to => format!("{} and FREE{}\n", &line[..from], &line[to..]),
+        _ => format!("{line}\n"),
+    });
+    lines.collect()
+}
+
+#[test]
+fn files_that_are_none() {
+    let refused = |path: &str| {
+        let output = assay(&["validate", path]);
+        assert_eq!(output.status.code(), Some(1));
+        stdout(&output)
+    };
+    assert_eq!(refused("tests"), "tests: is a directory: name a file\ntests: 1 error\n");
+    assert!(refused("nowhere.yaml").starts_with("nowhere.yaml: can't be read: No such file"));
+    let folder = tempfile::tempdir().expect("a folder");
+    let huge = folder.path().join("huge.yaml");
+    std::fs::write(&huge, "a: ".to_owned() + &"x".repeat(2 << 20)).expect("a file");
+    let path = huge.display().to_string();
+    assert_eq!(refused(&path), format!("{path}: is larger than 1 MiB: that is no experiment\n{path}: 1 error\n"));
+}
+
+#[test]
+fn standard_input_is_a_file() {
+    let mut child = Command::new(env!("CARGO_BIN_EXE_assay"))
+        .args(["validate", "-"])
+        .current_dir(package())
+        .env("ASSAY_BENCH", "tests/bench/fake.sh")
+        .stdin(Stdio::piped())
+        .stdout(Stdio::piped())
+        .spawn()
+        .expect("assay starts");
+    let sound = std::fs::read(package().join("tests/cases/sound.yaml")).expect("a case");
+    child.stdin.take().expect("its input").write_all(&sound).expect("it reads");
+    let output = child.wait_with_output().expect("it ends");
+    assert_eq!(stdout(&output), "standard input: valid: 2 configs, 1 scenario, 8 blocks of each, 16 trials\n");
+}
+
+#[test]
+fn options_are_never_left_unchecked() {
+    let output = Command::new(env!("CARGO_BIN_EXE_assay"))
+        .args(["validate", "tests/cases/sound.yaml", "--bench", "tests/bench/none"])
+        .current_dir(package())
+        .output()
+        .expect("assay starts");
+    assert_eq!(output.status.code(), Some(1));
+    assert_eq!(
+        stdout(&output),
+        "tests/cases/sound.yaml: the options were not checked: there is no bench at tests/bench/none: build one with `make \
+         build`, or correct --bench\ntests/cases/sound.yaml: 1 error\n"
+    );
+    let extra = assay(&["validate", "tests/cases/sound.yaml", "--bench", "small=tests/bench/fake.sh"]);
+    assert!(stdout(&extra).contains("--bench small=PATH: no config \"small\" declares an image"), "{}", stdout(&extra));
+}
+
+#[test]
+fn plans_are_readable() {
+    let output = assay(&["plan", "tests/cases/sound.yaml"]);
+    assert_eq!(stderr(&output), "");
+    golden("sound.plan", &stdout(&output));
+}

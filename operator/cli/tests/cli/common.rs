@@ -1,0 +1,47 @@
+//! What the tests of the command line share.
+
+use std::path::{Path, PathBuf};
+use std::process::{Command, Output};
+
+/// Where this package is: paths in messages are relative to it.
+pub fn package() -> &'static Path {
+    Path::new(env!("CARGO_MANIFEST_DIR"))
+}
+
+pub fn examples() -> Vec<PathBuf> {
+    let mut files: Vec<PathBuf> = std::fs::read_dir(package().join("../../examples"))
+        .expect("there are examples")
+        .map(|entry| entry.expect("an example").path())
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .collect();
+    files.sort();
+    files
+}
+
+/// Runs assay with a bench that says yes to everything, unless the file provokes it.
+pub fn assay(args: &[&str]) -> Output {
+    Command::new(env!("CARGO_BIN_EXE_assay"))
+        .args(args)
+        .current_dir(package())
+        .env("ASSAY_BENCH", "tests/bench/fake.sh")
+        .output()
+        .expect("assay starts")
+}
+
+pub fn stdout(output: &Output) -> String {
+    String::from_utf8(output.stdout.clone()).expect("output is text")
+}
+
+pub fn stderr(output: &Output) -> String {
+    String::from_utf8(output.stderr.clone()).expect("output is text")
+}
+
+/// Compares with a file that `ASSAY_UPDATE_GOLDEN=1` writes anew.
+pub fn golden(name: &str, text: &str) {
+    let path = package().join("tests/cases").join(name);
+    if std::env::var_os("ASSAY_UPDATE_GOLDEN").is_some() {
+        std::fs::write(&path, text).expect("a golden is written");
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{} is stale: run the tests with ASSAY_UPDATE_GOLDEN=1", path.display());
+}

@@ -1,0 +1,151 @@
+//! What a folder can hold, and who may use it.
+
+use std::fs;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+
+use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran, fake_bench, wait_for};
+
+#[test]
+fn an_interrupted_run_goes_on_and_ends_the_same() {
+    let whole = Lab::new();
+    whole.run("").succeeded();
+    for signal in [Signal::SIGINT, Signal::SIGTERM, Signal::SIGKILL] {
+        let mut lab = Lab::new();
+        // The same experiment at the same time: only the interruption differs.
+        lab.epoch = whole.epoch;
+        let child = lab.hanging("fill-b003-candidate-r0-a0");
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        let ran = Ran(child.wait_with_output().unwrap());
+        let kept = lab.records();
+        assert!((6..8).contains(&kept), "{kept} records after {signal}");
+        if signal != Signal::SIGKILL {
+            assert_eq!(ran.code(), 130, "{}", ran.stderr());
+            assert!(ran.stderr().contains("interrupted; finished trials are kept"), "{}", ran.stderr());
+            assert_eq!(lab.report()["configs"][0]["reason"], "Incomplete");
+            assert_eq!(lab.report()["progress"]["trialsValid"], kept);
+        }
+        let again = lab.run("");
+        again.succeeded();
+        assert_eq!(lab.report_bytes(), whole.report_bytes(), "after {signal}");
+        let lines = again.stderr().lines().filter(|line| line.starts_with("trial ")).count();
+        assert_eq!(lines, 2 * BLOCKS - kept, "finished trials are not run again");
+    }
+}
+
+#[test]
+fn an_orphan_of_a_killed_run_is_ended() {
+    let lab = Lab::new();
+    let mut child = lab.hanging("fill-b000-base-r0-a0");
+    wait_for(|| fs::read_to_string(lab.out().join("lock")).is_ok_and(|text| text.contains("bench ")));
+    let text = fs::read_to_string(lab.out().join("lock")).unwrap();
+    let orphan: i32 = text.lines().find_map(|line| line.strip_prefix("bench ")).unwrap().parse().unwrap();
+    child.kill().unwrap();
+    child.wait().unwrap();
+    assert!(kill(Pid::from_raw(orphan), None).is_ok(), "the fake does not look after its parent");
+    lab.run("").succeeded();
+    let state = fs::read_to_string(format!("/proc/{orphan}/stat")).unwrap_or_default();
+    assert!(state.is_empty() || state.contains(") Z "), "{state}");
+}
+
+#[test]
+fn two_runs_do_not_share_a_folder() {
+    let lab = Lab::new();
+    let mut first = lab.hanging("fill-b000-candidate-r0-a0");
+    let second = lab.run("");
+    second.refused(&format!("is in use by assay run, process {}", first.id()));
+    kill(Pid::from_raw(first.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(first.wait().unwrap().code(), Some(130));
+    lab.run("").succeeded();
+}
+
+#[test]
+fn a_corrupted_record_is_set_aside_and_run_again() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let before = lab.report_bytes();
+    let torn = lab.trial("fill-b001-base-r0-a0");
+    let record = fs::read(torn.join("record.json")).unwrap();
+    fs::write(torn.join("record.json"), &record[..record.len() / 2]).unwrap();
+    // Valid JSON, but no longer what its summary was made of.
+    let edited = lab.trial("fill-b002-candidate-r0-a0").join("record.json");
+    let text = fs::read_to_string(&edited).unwrap().replace("\"windowSeconds\":1.0", "\"windowSeconds\":2.0");
+    fs::write(&edited, text).unwrap();
+    let ran = lab.run("");
+    ran.succeeded();
+    assert!(ran.stderr().contains("fill-b001-base-r0-a0/record.json is corrupted"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("fill-b002-candidate-r0-a0/record.json is not what its summary was made of"));
+    assert!(
+        lab.trial("fill-b001-base-r0-a0.corrupt").exists() && lab.trial("fill-b002-candidate-r0-a0.corrupt").exists()
+    );
+    assert_eq!(lab.report_bytes(), before, "the trials were run again");
+}
+
+#[test]
+fn a_foreign_record_is_named_and_left_alone() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let path = lab.trial("fill-b001-base-r0-a0").join("record.json");
+    let plan = lab.report()["plan"].as_str().unwrap().to_owned();
+    let foreign = fs::read_to_string(&path).unwrap().replace(&plan, &"0".repeat(32));
+    fs::write(&path, &foreign).unwrap();
+    lab.run("").refused("fill-b001-base-r0-a0/record.json belongs to another experiment");
+    assert_eq!(fs::read_to_string(&path).unwrap(), foreign);
+}
+
+#[test]
+fn a_record_of_another_version_is_not_called_broken() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let path = lab.trial("fill-b001-base-r0-a0").join("record.json");
+    let newer = fs::read_to_string(&path).unwrap().replacen("\"version\":1", "\"version\":99", 1);
+    fs::write(&path, newer).unwrap();
+    lab.run("").refused("version 99 is not known here");
+    assert!(path.exists());
+}
+
+#[test]
+fn a_changed_experiment_needs_another_folder() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let before = lab.report_bytes();
+    fs::write(lab.dir.path().join("experiment.yaml"), EXPERIMENT.replace("seed: 7", "seed: 8")).unwrap();
+    lab.run("").refused("holds another plan");
+    assert_eq!(lab.report_bytes(), before);
+    // Another comment is no other experiment.
+    fs::write(lab.dir.path().join("experiment.yaml"), format!("# a comment\n{EXPERIMENT}")).unwrap();
+    lab.run("").succeeded();
+}
+
+#[test]
+fn another_bench_needs_another_folder() {
+    let lab = Lab::new();
+    lab.run("refuse=fill-b001-base-r0-a0").refused("the environment refused");
+    let other = lab.dir.path().join("other-bench");
+    let mut bytes = fs::read(fake_bench()).unwrap();
+    bytes.push(0);
+    fs::write(&other, bytes).unwrap();
+    let mut permissions = fs::metadata(&other).unwrap().permissions();
+    std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
+    fs::set_permissions(&other, permissions).unwrap();
+    let mut command = lab.command("");
+    Ran(command.args(["--bench"]).arg(&other).output().unwrap()).refused("were run by another build of assay-bench");
+}
+
+#[test]
+fn an_unwritable_folder_is_one_clear_message() {
+    let lab = Lab::new();
+    // Root may write anywhere but below a file.
+    fs::write(lab.out(), b"a file").unwrap();
+    let ran = lab.run("");
+    ran.refused("choose another folder with --out");
+    assert_eq!(ran.stderr().lines().filter(|line| line.contains("assay:")).count(), 1, "{}", ran.stderr());
+}
+
+#[test]
+fn more_cpus_than_there_are_is_refused() {
+    let lab = Lab::new();
+    fs::write(lab.dir.path().join("experiment.yaml"), EXPERIMENT.replace("cpus: 1", "cpus: 512")).unwrap();
+    lab.run("").refused("placement.cpus asks for 512 CPUs");
+}

@@ -1,0 +1,124 @@
+//! What a bench can do to the runner.
+
+use std::fs;
+
+use serde_json::Value;
+
+use crate::lab::{BLOCKS, Lab, Ran};
+
+#[test]
+fn an_experiment_runs_to_its_verdict() {
+    let lab = Lab::new();
+    let ran = lab.run("");
+    ran.succeeded();
+    assert!(ran.stdout().contains("Win"), "{}", ran.stdout());
+    let report = lab.report();
+    assert_eq!(report["configs"][0]["verdict"], "Win");
+    assert_eq!(report["progress"]["trialsValid"], 2 * BLOCKS);
+    assert_eq!(report["labels"][0]["label"], "NotIsolated");
+    for file in ["experiment.yaml", "plan.json", "report.md", "bench.json"] {
+        assert!(lab.out().join(file).exists(), "{file}");
+    }
+    assert!(!lab.out().join("work").exists(), "databases are removed");
+    let lines = ran.stderr().lines().filter(|line| line.starts_with("trial ")).count();
+    assert_eq!(lines, 2 * BLOCKS, "a line per trial where there is no terminal");
+    // Once more: nothing is run again, and the report is the same.
+    let before = lab.report_bytes();
+    lab.run("crash=fill-b000-base-r0-a0").succeeded();
+    assert_eq!(lab.report_bytes(), before);
+}
+
+#[test]
+fn trials_are_pinned() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let record: Value =
+        serde_json::from_slice(&fs::read(lab.trial("fill-b000-base-r0-a0").join("record.json")).unwrap()).unwrap();
+    assert_eq!(record["evidence"]["placement"]["affinityCpus"], 1);
+}
+
+#[test]
+fn a_killed_bench_costs_one_attempt() {
+    let lab = Lab::new();
+    let ran = lab.run("crash=fill-b001-candidate-r0-a0");
+    ran.succeeded();
+    assert!(ran.stderr().contains("was killed by signal 6"), "{}", ran.stderr());
+    assert_eq!(lab.states("Lost"), ["candidate 0"]);
+    assert_eq!(lab.report()["progress"]["trialsValid"], 2 * BLOCKS);
+}
+
+#[test]
+fn garbage_is_not_a_record() {
+    let lab = Lab::new();
+    let ran = lab.run("mute=fill-b001-candidate-r0-a0,garbage=fill-b002-candidate-r0-a0,other=fill-b003-base-r0-a0");
+    ran.succeeded();
+    assert!(ran.stderr().contains("left no record; it printed: garbage ?[31m from a stranger"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("its record can't be read"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("its record answers another spec"), "{}", ran.stderr());
+    assert_eq!(lab.states("Lost").len(), 3);
+    // What was garbage once is not found again.
+    let before = lab.report_bytes();
+    lab.run("").succeeded();
+    assert_eq!(lab.report_bytes(), before);
+}
+
+#[test]
+fn a_bench_that_is_no_bench_says_so() {
+    let lab = Lab::new();
+    let mut command = lab.command("");
+    let output = command.args(["--bench", "/bin/echo"]).output().unwrap();
+    Ran(output).refused("its answer is not of this version of assay");
+    assert!(!lab.out().exists());
+}
+
+#[test]
+fn a_disturbed_trial_is_run_again() {
+    let lab = Lab::new();
+    let ran = lab.run("disturbed=fill-b002-base-r0-a0");
+    ran.succeeded();
+    assert_eq!(lab.states("Invalid"), ["base 0"]);
+    assert!(ran.stdout().contains("Throttled"), "{}", ran.stdout());
+}
+
+#[test]
+fn a_failing_config_is_rejected() {
+    let lab = Lab::new();
+    let faults: Vec<String> = (0..BLOCKS).map(|block| format!("fail=fill-b{block:03}-candidate-r0-a0")).collect();
+    let ran = lab.run(&faults.join(","));
+    assert_eq!(ran.code(), 10, "{}", ran.stderr());
+    assert_eq!(lab.report()["configs"][0]["reason"], "Unstable");
+}
+
+#[test]
+fn a_refused_spec_stops_at_once() {
+    let lab = Lab::new();
+    lab.run("spec=fill-b001-base-r0-a0").refused("the spec is refused: no such thing");
+    assert_eq!(lab.report()["progress"]["complete"], false);
+    assert!(lab.records() >= 2);
+}
+
+#[test]
+fn an_unfit_environment_is_tried_again_and_then_left() {
+    let lab = Lab::new();
+    lab.run("refuse-once=fill-b001-base-r0-a0").succeeded();
+    assert!(lab.states("Lost").is_empty(), "what did not start is no attempt");
+    let lab = Lab::new();
+    lab.run("refuse=fill-b001-base-r0-a0").refused("the environment refused 3 trials in a row");
+    let kept = lab.records();
+    assert!(kept >= 2);
+    lab.run("").succeeded();
+    assert_eq!(lab.records(), 2 * BLOCKS);
+}
+
+#[test]
+fn a_full_disk_stops_cleanly_and_loses_nothing() {
+    let lab = Lab::new();
+    let ran = lab.run("full=fill-b003-base-r0-a0");
+    ran.refused("the disk is full");
+    assert!(ran.stderr().contains("the same command goes on from there"), "{}", ran.stderr());
+    let kept = lab.records();
+    assert!(kept >= 6, "{kept} records");
+    assert_eq!(lab.report()["configs"][0]["reason"], "Incomplete");
+    lab.run("").succeeded();
+    assert_eq!(lab.records(), 2 * BLOCKS);
+}
