@@ -108,9 +108,13 @@ pub struct Disturbance {
     pub throttled_seconds: Option<f64>,
     /// Time that the hypervisor took from our CPUs, in percent of the window.
     pub steal_percent: Option<f64>,
-    /// Time that others ran on our CPUs, in percent of the window times our CPUs.
+    /// Time that other processes ran on our CPUs, in percent of the window times our CPUs. Kernel threads are among
+    /// them only where they can't be told apart.
     pub foreign_cpu_percent: Option<f64>,
-    /// Resolution of the foreign time: what the clock ticks behind it can hide.
+    /// Time of kernel threads that may run on our CPUs: write-back, journal and block layer, mostly for the trial.
+    /// What they ran elsewhere hides as much foreign time.
+    pub kernel_cpu_percent: Option<f64>,
+    /// What the foreign time can lack: clock ticks and interrupts.
     pub foreign_cpu_resolution_percent: Option<f64>,
     /// Pressure stall information, in percent of the window.
     pub cpu_pressure_some_percent: Option<f64>,

@@ -402,6 +402,7 @@ impl Summary {
                 throttled_seconds: Some(float),
                 steal_percent: Some(float),
                 foreign_cpu_percent: Some(float),
+                kernel_cpu_percent: Some(float),
                 foreign_cpu_resolution_percent: Some(float),
                 cpu_pressure_some_percent: Some(float),
                 memory_pressure_full_percent: Some(float),

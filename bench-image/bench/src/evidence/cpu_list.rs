@@ -43,6 +43,10 @@ impl CpuList {
         self.0.is_subset(&other.0)
     }
 
+    pub fn is_disjoint(&self, other: &Self) -> bool {
+        self.0.is_disjoint(&other.0)
+    }
+
     pub fn join(&mut self, other: Self) {
         self.0.extend(other.0);
     }

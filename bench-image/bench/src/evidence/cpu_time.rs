@@ -14,8 +14,8 @@
 //! accounting they are outside of every process, else they are part of the time of whichever process they hit, and
 //! we subtract them twice. The same goes for steal. So their sum is part of the resolution.
 //!
-//! **Kernel threads** (writeback, journal, block layer) are foreign although they may work for us: from in here
-//! nobody can tell for whom they work.
+//! **Kernel threads** that can be seen aren't foreign either (see `kernel_threads`). Where they can't be seen, they
+//! are.
 
 use std::collections::BTreeMap;
 use std::path::Path;
@@ -55,6 +55,7 @@ pub struct Sample {
 pub struct Shares {
     pub steal: Option<f64>,
     pub foreign: Option<f64>,
+    pub kernel: Option<f64>,
     /// How much foreign time `foreign` may lack at most.
     pub resolution: Option<f64>,
 }
@@ -93,11 +94,11 @@ pub fn parse_stat(stat: &str) -> Option<BTreeMap<u32, Columns>> {
 }
 
 /// `guest`: we know that a hypervisor is below us.
-pub fn shares(before: &Sample, after: &Sample, ours: &CpuList, guest: bool) -> Shares {
+pub fn shares(before: &Sample, after: &Sample, ours: &CpuList, guest: bool, kernel_seconds: Option<f64>) -> Shares {
     growth(before, after, ours).map_or_else(Shares::default, |growth| {
         let steal_is_reported = after.cpus.iter().flatten().any(|(_, columns)| columns.steal > 0);
         let own = before.own_seconds.zip(after.own_seconds).map(|(before, after)| after - before);
-        growth.shares(own, guest && !steal_is_reported)
+        growth.shares(own, kernel_seconds, guest && !steal_is_reported)
     })
 }
 
@@ -149,13 +150,15 @@ fn growth(before: &Sample, after: &Sample, ours: &CpuList) -> Option<Growth> {
 }
 
 impl Growth {
-    fn shares(&self, own_seconds: Option<f64>, steal_is_silent: bool) -> Shares {
+    fn shares(&self, own_seconds: Option<f64>, kernel_seconds: Option<f64>, steal_is_silent: bool) -> Shares {
         let percent = |seconds: f64| seconds / self.cpu_window * 100.0;
-        let foreign = own_seconds.map(|own| percent((self.cpu_window - self.not_busy - own).max(0.0)));
+        let not_foreign = self.not_busy + kernel_seconds.unwrap_or_default();
+        let foreign = own_seconds.map(|own| percent((self.cpu_window - not_foreign - own).max(0.0)));
         Shares {
             // A guest that never saw steal on any CPU since boot most likely isn't told about it.
             steal: (!steal_is_silent).then(|| percent(self.steal)),
             foreign,
+            kernel: kernel_seconds.map(percent),
             resolution: foreign.map(|_| percent(self.rounding + self.interrupts + self.steal)),
         }
     }

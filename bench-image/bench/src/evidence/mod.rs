@@ -9,6 +9,7 @@ mod cpu_list;
 mod cpu_time;
 mod disk;
 mod host;
+mod kernel_threads;
 mod mounts;
 mod pressure;
 mod process;

@@ -13,6 +13,7 @@ use super::cgroup::{Cgroups, Throttling};
 use super::cpu_list::CpuList;
 use super::cpu_time::{self, Sample};
 use super::host;
+use super::kernel_threads::KernelThreads;
 use super::mounts;
 use super::pressure;
 use super::process::ProcessUsage;
@@ -46,6 +47,7 @@ pub struct Window {
     pressure: pressure::Totals,
     opened: Instant,
     clock_offset: Option<i128>,
+    kernel: Option<KernelThreads>,
     cpu: Sample,
 }
 
@@ -75,9 +77,11 @@ impl Probe {
     pub fn begin(&self) -> Window {
         let facts = Arc::clone(&self.0);
         let proc = &facts.roots.proc;
+        let affinity = affinity::of_process(proc);
         // From slow to fast and from slowly to quickly changing: the CPU times are read last, nearest to the work.
         Window {
-            affinity: affinity::of_process(proc),
+            kernel: affinity.as_ref().and_then(|ours| KernelThreads::read(proc, ours)),
+            affinity,
             throttling: facts.cgroups.throttling(),
             level: facts.location.level(proc),
             process: ProcessUsage::read(proc),
@@ -102,15 +106,18 @@ impl Window {
         let storage = facts.location.storage(&self.level, &facts.location.level(proc));
         let (throttled_periods, throttled_seconds) = self.throttling.until(&facts.cgroups.throttling());
         let affinity = affinity::of_process(proc);
+        let kernel = affinity.as_ref().and_then(|ours| KernelThreads::read(proc, ours));
+        let kernel = kernel.as_ref().zip(self.kernel.as_ref()).map(|(now, earlier)| now.seconds_since(earlier));
 
         // Our CPU time can be taken off our CPUs only if all of it was spent there.
         let ours = self.affinity.as_ref().filter(|before| affinity.as_ref() == Some(*before));
-        let shares = ours.map(|ours| cpu_time::shares(&self.cpu, &cpu, ours, facts.guest)).unwrap_or_default();
+        let shares = ours.map(|ours| cpu_time::shares(&self.cpu, &cpu, ours, facts.guest, kernel)).unwrap_or_default();
         let disturbance = Disturbance {
             throttled_periods,
             throttled_seconds,
             steal_percent: shares.steal,
             foreign_cpu_percent: shares.foreign,
+            kernel_cpu_percent: shares.kernel,
             foreign_cpu_resolution_percent: shares.resolution,
             cpu_pressure_some_percent: pressure.cpu_some,
             memory_pressure_full_percent: pressure.memory_full,

@@ -86,7 +86,10 @@ fn run(spec_path: &Path, data: &Path, out: &Path) -> ExitCode {
         Some("disturbed") => record.evidence.disturbance.throttled_periods = Some(3),
         // Longer than any test: only a signal ends it.
         Some("slow") => std::thread::sleep(Duration::from_mins(10)),
-        Some(other) => panic!("unknown fault {other}"),
+        Some(other) => {
+            eprintln!("fake-bench: unknown fault {other}");
+            return ExitCode::from(2);
+        }
         None => {}
     }
     let failed = matches!(record.outcome, Outcome::Failed { .. });

@@ -2,6 +2,7 @@ use std::time::{Duration, Instant};
 
 use super::super::cpu_list::CpuList;
 use super::super::cpu_time::{Sample, Shares, parse_stat, shares};
+use super::super::kernel_threads::KernelThreads;
 use super::super::{affinity, threads};
 use super::Tree;
 
@@ -50,7 +51,7 @@ fn account(before: (&str, f64), after: (&str, f64), cpus: &str, guest: bool) -> 
         cpus: parse_stat(stat),
         own_seconds: Some(own),
     };
-    shares(&sample(before, start), &sample(after, start + Duration::from_secs(10)), &list(cpus), guest)
+    shares(&sample(before, start), &sample(after, start + Duration::from_secs(10)), &list(cpus), guest, None)
 }
 
 fn close(found: Option<f64>, wanted: f64) {
@@ -116,4 +117,43 @@ fn a_kernel_that_does_not_keep_run_queue_times_prints_zeros() {
     assert_eq!(threads::parse_run_queue("104361 0 1"), Some(0));
     assert_eq!(threads::parse_run_queue("0 0 0"), None);
     assert_eq!(threads::parse_run_queue("12"), None);
+}
+
+#[test]
+fn kernel_threads_are_told_from_processes() {
+    let tree = Tree::new();
+    let ours = list("1");
+    assert_eq!(KernelThreads::read(&tree.path("proc"), &ours), None);
+    let write = |nanos: [u64; 5]| {
+        let [bound, roaming, elsewhere, process, late] = nanos;
+        for (pid, flags, allowed, nanos) in [
+            (2, 0x20_8040, "1", bound),
+            (3, 0x20_8040, "0-1", roaming),
+            (4, 0x20_8040, "0", elsewhere),
+            (5, 0x40_0100, "0-1", process),
+            (6, 0x20_8040, "1", late),
+        ] {
+            if nanos > 0 {
+                tree.file(&format!("proc/{pid}/stat"), &format!("{pid} (kw o) r) S 2 0 0 0 -1 {flags} 0 0"))
+                    .file(&format!("proc/{pid}/status"), &format!("Cpus_allowed_list:\t{allowed}\n"))
+                    .file(&format!("proc/{pid}/schedstat"), &format!("{nanos} 5 5\n"));
+            }
+        }
+        KernelThreads::read(&tree.path("proc"), &ours).unwrap()
+    };
+    let before = write([1_000_000_000, 2_000_000_000, 3, 4, 0]);
+    let after = write([1_500_000_000, 2_250_000_000, 900_000_000, 900_000_000, 125_000_000]);
+    assert!((after.seconds_since(&before) - 0.875).abs() < 1e-9);
+}
+
+#[test]
+fn kernel_time_is_not_foreign() {
+    let after = "cpu0 1900 0 100 5300 110 0 25 33 0 0\ncpu1 0 0 0 0 0 0 0 0 0 0\n";
+    let start = Instant::now();
+    let sample = |stat, own, at| Sample { earliest: at, latest: at, cpus: parse_stat(stat), own_seconds: Some(own) };
+    let (first, last) = (sample(BEFORE, 1.0, start), sample(after, 5.0, start + Duration::from_secs(10)));
+    let found = shares(&first, &last, &list("0"), true, Some(1.0));
+    close(found.foreign, 5.0);
+    close(found.kernel, 10.0);
+    close(found.resolution, 0.5 + 2.0 + 3.0);
 }

@@ -1,0 +1,94 @@
+# What a person types. `make` alone lists the targets; cargo does the work.
+
+# cargo as rustup installs it comes first: a distribution's own is often too old.
+export PATH := $(or $(CARGO_HOME),$(HOME)/.cargo)/bin:$(PATH)
+TARGET := $(or $(CARGO_TARGET_DIR),target)
+
+# Of `make -j4` cargo shall see the number. It can't use make's own job slots, which only recursive makes inherit.
+unexport MAKEFLAGS MFLAGS
+jobs = $(patsubst -j%,%,$(filter -j%,$(MAKEFLAGS)))
+run = $(if $(jobs),CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$(jobs)})
+
+# Integration tests that run the real RocksDB for a minute or more. All others are found by themselves.
+SLOW_TESTS := trial
+TESTS := $(notdir $(basename $(wildcard */*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))
+FAST_TESTS := $(sort $(filter-out $(SLOW_TESTS),$(TESTS)))
+
+SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh)
+
+# The order of prerequisites is the order of checks, the cheap ones first.
+.NOTPARALLEL:
+.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate deny clean
+
+help: ## List the targets
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+
+setup: ## Install what is missing, build RocksDB once; run by the targets that need it
+	@$(run) scripts/setup.sh
+
+tools: ## The same without RocksDB: enough for work on the operator and the CLI
+	@$(run) scripts/setup.sh tools
+
+build: setup ## Build bin/assay and bin/assay-bench
+	$(run) cargo build --locked --release -p assay-cli -p assay-bench
+	@mkdir -p bin
+	@# Only what changed, and by renaming: an experiment may be running the old one.
+	@for name in assay assay-bench; do \
+	    cmp -s $(TARGET)/release/$$name bin/$$name || \
+	    { cp $(TARGET)/release/$$name bin/.$$name.new && mv bin/.$$name.new bin/$$name; } || exit 1; \
+	done
+
+quickstart: build ## Run examples/quickstart.yaml and print its verdict
+	@# 0, 10 and 11 say which verdict was reached; anything else means that none was.
+	@code=0; bin/assay run examples/quickstart.yaml --out results/quickstart || code=$$?; \
+	again='for a fresh run: rm -r results/quickstart && make quickstart'; \
+	case $$code in \
+	0 | 10 | 11) echo "All records and reports are in results/quickstart; $$again" ;; \
+	130) exit 130 ;; \
+	*) echo "quickstart: no verdict; see the message above. If it is about an earlier run, $$again" >&2; exit $$code ;; \
+	esac
+
+test: lint ## Everything: lints, borders, all tests, at last those on the real RocksDB
+	$(run) cargo test --locked --workspace --no-run --quiet
+	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
+	$(run) cargo test --locked --workspace --doc --quiet
+	$(run) cargo test --locked --workspace $(SLOW_TESTS:%=--test %)
+
+test-fast: lint ## The same without the long runs on the real RocksDB
+	$(run) cargo test --locked --workspace --no-run --quiet
+	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
+
+lint: setup fmt-check scripts-check border-check clippy ## Format, scripts, borders, clippy
+
+fmt-check:
+	cargo fmt --all --check
+
+scripts-check:
+	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
+	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); fi
+
+border-check: tools ## Check that no crate reaches what it must not
+	@scripts/borders.sh
+
+# A newer compiler brings new lints, which must not fail for those who only want to use Assay.
+clippy:
+	@oldest=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml); \
+	case $$(cargo --version) in \
+	"cargo $$oldest."*) deny='-D warnings' ;; \
+	*) deny=; echo "clippy: warnings are errors with Rust $$oldest only, and this is $$(cargo --version)" ;; \
+	esac; \
+	set -x; $(run) cargo clippy --locked --workspace --all-targets -- $$deny
+
+generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens
+	$(run) cargo run --locked --quiet -p assay-cli -- crd >crds/assay.rocks_tuningexperiments.yaml.new
+	mv crds/assay.rocks_tuningexperiments.yaml.new crds/assay.rocks_tuningexperiments.yaml
+	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
+	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test cli
+
+deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
+	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
+	cargo deny --locked check
+
+clean: ## Remove what was built; results and the RocksDB in the cache stay
+	cargo clean
+	rm -rf bin

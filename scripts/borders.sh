@@ -1,0 +1,59 @@
+#!/bin/sh
+# Checks the borders between crates on what cargo resolves, so that a dependency of a dependency counts too.
+set -eu
+cd "$(dirname "$0")/.."
+
+# check CRATE EDGES REASON NAMES <tree: fails where the tree of CRATE has a package whose name matches NAMES.
+check() {
+    names=$(sed 's/ .*//' | sort -u)
+    if ! printf '%s\n' "$names" | grep -qx "$1"; then
+        echo "borders: the tree of $1 could not be read" >&2
+        return 1
+    fi
+    bad=$(printf '%s\n' "$names" | grep -Ex "$4" || true)
+    [ -n "$bad" ] || return 0
+    for name in $bad; do
+        echo "borders: $1 must not reach $name: $3; see \`cargo tree -p $1 -e $2 -i $name\`" >&2
+    done
+    return 1
+}
+
+# only CRATE <inverted tree: fails where another crate of this workspace (shown with its path) depends on it.
+only() {
+    users=$(sed -n 's|^\([^ ]*\) v[^ ]* (/.*|\1|p' | sort -u)
+    if [ "$users" = "$1" ]; then return 0; fi
+    echo "borders: only $1 may link RocksDB, but these do: $(echo "$users" | tr '\n' ' ')" >&2
+    return 1
+}
+
+# A check that can't fail checks nothing: each is shown a bad tree first.
+self_test() {
+    good='a v1.0.0 (/src/a)
+tokio-free v1.0.0
+b v1.0.0 (*)'
+    printf '%s\n' "$good" | check a normal test 'tokio|hyper' || return 1
+    printf '%s\n%s\n' "$good" 'tokio v1.0.0' | check a normal test 'tokio|hyper' 2>/dev/null && return 1
+    printf '' | check a normal test 'tokio|hyper' 2>/dev/null && return 1
+    printf '%s\n' 'librocksdb-sys v0.1.0' 'rocksdb v0.1.0' 'a v1.0.0 (/src/a)' | only a || return 1
+    printf '%s\n' 'librocksdb-sys v0.1.0' 'a v1.0.0 (/src/a)' 'b v1.0.0 (/src/b)' | only a 2>/dev/null && return 1
+    printf '' | only a 2>/dev/null && return 1
+    return 0
+}
+self_test || { echo "borders: the check itself is broken" >&2; exit 1; }
+
+failed=0
+# tree CRATE EDGES REASON NAMES
+tree() {
+    cargo tree --locked --quiet --prefix none -p "$1" -e "$2" | check "$@" || failed=1
+}
+runtime='(tokio|hyper|reqwest|async-std|smol)(-.*)?|kube-(client|runtime)'
+engine='rocksdb|librocksdb-sys'
+# Crates that compile foreign code, except those that only declare what the system has.
+foreign='cc|cmake|bindgen|cxx|link-cplusplus|[a-z0-9-]+-sys'
+tree assay-core normal "it is pure: no runtime, no client, no I/O" "$runtime|$engine"
+tree assay-api normal "it is types only" "$runtime|$engine"
+tree assay-record normal,build "the protocol is serde and nothing else" "$runtime|$engine|kube.*|k8s-openapi|assay-(api|core|cli)|$foreign"
+tree assay-cli normal,build "it builds without a compiler of C++" "$engine|$foreign"
+cargo tree --locked --quiet --prefix none --workspace -e normal,build,dev -i librocksdb-sys | only assay-bench || failed=1
+if [ $failed = 0 ]; then echo "borders: kept"; fi
+exit $failed

@@ -1,0 +1,135 @@
+#!/bin/sh
+# Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
+# Says what and why before it does, and does nothing where all is there.
+#
+# usage: setup.sh [tools]      tools: leave out RocksDB, which only the bench links
+set -eu
+cd "$(dirname "$0")/.."
+PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+rust_version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
+
+say() { printf 'setup: %s\n' "$*" >&2; }
+fail() {
+    say "$*"
+    exit 1
+}
+have() { command -v "$1" >/dev/null 2>&1; }
+# any PATH...: one of them exists
+any() {
+    for path; do
+        if [ -e "$path" ]; then return 0; fi
+    done
+    return 1
+}
+have_certificates() { [ -n "${SSL_CERT_FILE:-}" ] || any /etc/ssl/certs/ca-certificates.crt /etc/pki/tls/certs/* /etc/ssl/cert.pem; }
+have_compiler() { have cc && have c++ && have make; }
+# The library alone is not enough: it comes without the headers of its own that every C header includes.
+have_libclang() {
+    [ -n "${LIBCLANG_PATH:-}" ] ||
+        { any /usr/lib/llvm*/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib64/libclang*.so* /usr/lib/libclang*.so* &&
+            any /usr/lib/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h; }
+}
+# The cargo that would be used is new enough.
+have_rust() {
+    found=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
+    [ -n "$found" ] && [ "$(printf '%s\n' "$rust_version" "$found" | sort -V | head -n 1)" = "$rust_version" ]
+}
+
+# need PACKAGE WHY
+packages=
+reasons=
+need() {
+    packages="$packages $1"
+    reasons="$reasons
+setup:   $1: $2"
+}
+
+install_packages() {
+    have_certificates || need ca-certificates "to trust the servers that Rust and crates come from"
+    have_compiler || need build-essential "compiles RocksDB and links every program"
+    have flock || need util-linux "flock, so that RocksDB is built by one process at a time"
+    have_rust || have rustup || have curl || need curl "to download Rust"
+    [ "$1" = tools ] || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
+    [ -n "$packages" ] || return 0
+
+    if ! have apt-get; then
+        fail "there is no apt-get here. Install the following, named as in Debian, then run this again:$reasons"
+    fi
+    root=
+    if [ "$(id -u)" != 0 ]; then
+        have sudo || fail "packages are missing, and there is no sudo. As root: apt-get update && apt-get install -y$packages"
+        root=sudo
+    fi
+    say "installing with ${root:+$root }apt-get:$reasons"
+    $root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists that are here"
+    # Somebody else may hold apt's lock: a new machine often upgrades itself.
+    # shellcheck disable=SC2086 # packages are words
+    $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
+        -o DPkg::Lock::Timeout=300 $packages >&2 || fail "apt-get could not install$packages; see its message above"
+}
+
+how_to_rust="install Rust $rust_version or newer as https://rustup.rs says, with clippy and rustfmt, then run this again"
+
+install_rust() {
+    if have_rust; then
+        if ! cargo clippy --version >/dev/null 2>&1 || ! cargo fmt --version >/dev/null 2>&1; then
+            if have rustup; then
+                say "adding clippy and rustfmt to Rust $found, for \`make test\`"
+                rustup component add clippy rustfmt >&2 || say "they could not be added; \`make test\` needs them"
+            else
+                say "this cargo has no clippy or no rustfmt; \`make test\` needs both"
+            fi
+        fi
+        return
+    fi
+    if [ -n "$found" ]; then why="cargo is $found, Assay needs $rust_version or newer"; else why="there is no cargo"; fi
+    if have rustup; then
+        say "$why: rustup installs the stable Rust"
+        rustup toolchain install stable --profile minimal --component clippy --component rustfmt >&2 ||
+            fail "rustup failed; see its message above, or $how_to_rust"
+        # A default that somebody chose is theirs to change.
+        rustup default >/dev/null 2>&1 || rustup default stable >&2
+        have_rust || fail "cargo is still ${found:-missing}: another toolchain or program comes before the stable one. Either \
+\`rustup default stable\`, or put RUSTUP_TOOLCHAIN=stable before the command"
+    else
+        say "$why: installing Rust through rustup (https://rustup.rs) into ${RUSTUP_HOME:-$HOME/.rustup} and" \
+            "${CARGO_HOME:-$HOME/.cargo}; it adds the latter to PATH in your shell's profile"
+        script=$(mktemp)
+        trap 'rm -f "$script"' EXIT
+        # The second address has the same script, for networks that know only the download server.
+        for url in https://sh.rustup.rs https://static.rust-lang.org/rustup/rustup-init.sh; do
+            if curl --proto '=https' --tlsv1.2 --retry 3 -sSfL "$url" -o "$script"; then break; fi
+            : >"$script"
+        done
+        [ -s "$script" ] || fail "rustup could not be downloaded: $how_to_rust"
+        RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$script" -y --profile minimal --default-toolchain stable \
+            --component clippy --component rustfmt >&2 || fail "rustup failed; see its message above, or $how_to_rust"
+        have_rust || fail "cargo is still ${found:-missing} after the installation: $how_to_rust"
+    fi
+}
+
+# Every cargo command, in every profile, links the RocksDB that was built once.
+install_rocksdb() {
+    dir=$(bench-image/rocksdb.sh)
+    mine='^(# Written by .make setup.*|\[env\]|ROCKSDB_LIB_DIR = .*|ROCKSDB_STATIC = .*|)$'
+    config="# Written by \`make setup\`.
+[env]
+ROCKSDB_LIB_DIR = \"$dir\"
+ROCKSDB_STATIC = \"1\""
+    file=.cargo/config.toml
+    if [ "$(cat $file 2>/dev/null)" = "$config" ]; then return; fi
+    if [ -e $file ] && grep -Eqv "$mine" $file; then
+        grep -qF "\"$dir\"" $file && return
+        fail "$file has settings of your own, so it is left alone. Put these in, then run this again:
+$config"
+    fi
+    mkdir -p .cargo
+    printf '%s\n' "$config" >$file.new
+    mv $file.new $file
+}
+
+[ "$(uname -s)" = Linux ] || fail "Assay needs Linux: it pins trials to CPUs and reads /proc and /sys"
+have_rust || true
+install_packages "${1:-all}"
+install_rust
+[ "${1:-all}" = tools ] || install_rocksdb
