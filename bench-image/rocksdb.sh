@@ -19,7 +19,9 @@ compiler=$compiler
 flags=-O3 $flags
 features=$features"
 key=$(printf '%s' "$info" | sha256sum | cut -c1-16)
-dir=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}/rocksdb/$version-$key
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
+dir=$cache/rocksdb/$version-$key
 if [ ! -f "$dir/librocksdb.a" ]; then
     echo "building RocksDB ($version) once, into $dir: about 11 minutes on 2 cores" >&2
     mkdir -p "$dir"
@@ -29,7 +31,7 @@ if [ ! -f "$dir/librocksdb.a" ]; then
     if [ ! -f "$dir/librocksdb.a" ]; then
         # From another folder, so that a .cargo/config.toml that already names a library is not read.
         manifest=$PWD/Cargo.toml
-        (cd "$dir" && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC -u RUSTFLAGS \
+        (cd / && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC -u RUSTFLAGS \
             CXXFLAGS="${CXXFLAGS:-} $flags" CARGO_PROFILE_RELEASE_DEBUG=false \
             cargo build --quiet --locked --release -p librocksdb-sys --manifest-path "$manifest" --target-dir "$dir/build" >&2)
         printf '%s\n' "$info" >"$dir/build-info"

@@ -110,7 +110,11 @@ impl Live {
             .filter(|_| line.phase == phase)
             .map(|(at, steps)| steps.saturating_sub(line.steps) as f64 / (now - at).as_secs_f64());
         *line = Line { phase, at: Some(now), steps: steps.unwrap_or_default() };
-        let json = json!({"progress": {"phase": phase, "done": done, "total": total, "stepsPerSecond": rate}});
+        let mut progress = json!({"phase": phase, "done": done, "total": total});
+        if let Some(rate) = rate {
+            progress["stepsPerSecond"] = json!(rate);
+        }
+        let json = json!({"progress": progress});
         // Nobody may be listening any more; the trial goes on.
         let _ = writeln!(io::stdout().lock(), "{json}");
     }

@@ -16,7 +16,7 @@ pub struct ValuePool {
 }
 
 /// Small enough for a CPU's cache: fetching values must not become what is measured.
-const POOL_BYTES: usize = 2 << 20;
+const POOL_BYTES: usize = 256 << 10;
 const CELL: usize = 128;
 const MIN_CELL: usize = 16;
 /// A codec spends about this much on telling that a run of zeros follows.

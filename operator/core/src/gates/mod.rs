@@ -2,7 +2,7 @@
 //!
 //! A gate sees evidence, not results: no gate knows which way a metric went, except [`plausible`], which holds back
 //! runs that can't be true in either direction. One gate, one file; a new gate is one more `check` in [`check`].
-//! The rules are section 7 of the design and section 4.9 of the statistics.
+//! One file holds one rule; the README lists the traps that they close.
 
 mod code;
 mod config_attested;

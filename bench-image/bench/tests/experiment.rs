@@ -1,0 +1,200 @@
+//! Whole experiments: the CLI, its executor and the real RocksDB.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::{Path, PathBuf},
+    process::{Command, Output, Stdio},
+    sync::{Mutex, MutexGuard, Once, PoisonError},
+    thread,
+    time::{Duration, Instant},
+};
+
+use assay_record::{Summary, TrialRecord};
+use nix::{
+    sys::signal::{Signal, kill},
+    unistd::Pid,
+};
+use serde_json::Value;
+use tempfile::TempDir;
+
+const EXPERIMENT: &str = "
+apiVersion: assay.rocks/v1alpha1
+kind: TuningExperiment
+metadata: {name: real}
+spec:
+  seed: 3
+  baseline: roomy
+  configs:
+  - {name: roomy, columnFamilies: [{match: ['*'], options: {write_buffer_size: 64M}}]}
+  - {name: cramped, columnFamilies: [{match: ['*'], options: {write_buffer_size: 256K, compression: kNoCompression}}]}
+  scenarios:
+  - name: writes
+    workload:
+      keyValue:
+        keys: 5000
+        valueBytes: {fixed: 400}
+        roles: [{name: writer, steps: 20000, warmupSteps: 100, mix: {put: 1}}]
+  - name: reads
+    workload:
+      keyValue:
+        keys: 5000
+        valueBytes: {fixed: 400}
+        roles: [{name: reader, steps: 5000, mix: {get: 1}}]
+  repetitions: 5
+  objectives: [{metric: throughput, margin: 5%}]
+";
+
+/// The CLI, which finds the bench beside itself. `cargo test --workspace` has built it already.
+fn assay() -> PathBuf {
+    static BUILT: Once = Once::new();
+    let bench = Path::new(env!("CARGO_BIN_EXE_assay-bench"));
+    BUILT.call_once(|| {
+        let mut cargo = Command::new(env!("CARGO"));
+        cargo.args(["build", "--quiet", "-p", "assay-cli"]);
+        if bench.parent().is_some_and(|dir| dir.ends_with("release")) {
+            cargo.arg("--release");
+        }
+        assert!(cargo.status().unwrap().success());
+    });
+    bench.with_file_name("assay")
+}
+
+/// Two trials on one CPU would find each other foreign, and their runs invalid.
+static CPU: Mutex<()> = Mutex::new(());
+
+struct Lab {
+    dir: TempDir,
+    _cpu: MutexGuard<'static, ()>,
+}
+
+impl Lab {
+    fn new(experiment: &str) -> Self {
+        let dir = TempDir::new().unwrap();
+        fs::write(dir.path().join("experiment.yaml"), experiment).unwrap();
+        Self { dir, _cpu: CPU.lock().unwrap_or_else(PoisonError::into_inner) }
+    }
+
+    fn command(&self, arguments: &[&str]) -> Command {
+        let mut command = Command::new(assay());
+        command.current_dir(self.dir.path()).args(arguments).env_remove("ASSAY_BENCH").stdin(Stdio::null());
+        command
+    }
+
+    fn run(&self) -> Output {
+        self.command(&["run", "experiment.yaml", "--out", "out"]).output().unwrap()
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("out").join(name)
+    }
+
+    fn report(&self) -> Value {
+        serde_json::from_slice(&fs::read(self.path("report.json")).unwrap()).unwrap()
+    }
+
+    /// The bytes of every finished record by the name of its trial.
+    fn records(&self) -> BTreeMap<String, Vec<u8>> {
+        fs::read_dir(self.path("trials"))
+            .map(|trials| {
+                trials
+                    .filter_map(|trial| {
+                        let path = trial.unwrap().path();
+                        let record = fs::read(path.join("record.json")).ok()?;
+                        Some((path.file_name().unwrap().to_str().unwrap().to_owned(), record))
+                    })
+                    .collect()
+            })
+            .unwrap_or_default()
+    }
+}
+
+#[test]
+fn an_experiment_reaches_a_verdict_from_real_records() {
+    let lab = Lab::new(EXPERIMENT);
+    let output = lab.run();
+    let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+    // Which verdict depends on the machine; that there is one does not.
+    assert!(matches!(output.status.code(), Some(0 | 10 | 11)), "{text}");
+    assert!(text.contains("report.md"), "{text}");
+    assert!(fs::read_to_string(lab.path("report.md")).unwrap().contains("cramped"));
+    assert!(!lab.path("work").exists());
+
+    let records = lab.records();
+    assert!(records.len() >= 20, "{:?}", records.keys());
+    let mut work = BTreeMap::<(String, u32), BTreeSet<String>>::new();
+    for json in records.values() {
+        let record = TrialRecord::from_json(json).unwrap();
+        let summary = Summary::of(&record, json).unwrap();
+        let id = record.spec.trial.clone();
+        work.entry((id.scenario, id.block)).or_default().insert(summary.parity.work.to_string());
+        assert_eq!(summary.options.undeclared.count, 0);
+        assert_eq!(record.evidence.placement.affinity_cpus, Some(1));
+    }
+    // Within a block all configs did the same work; no two blocks did.
+    assert!(work.values().all(|hashes| hashes.len() == 1), "{work:?}");
+    assert_eq!(work.values().flatten().collect::<BTreeSet<_>>().len(), 10);
+
+    // A finished experiment is only reported again, byte for byte.
+    let before = fs::read(lab.path("report.json")).unwrap();
+    let again = lab.run();
+    assert_eq!(again.status.code(), output.status.code());
+    assert_eq!(again.stdout, output.stdout);
+    assert_eq!(fs::read(lab.path("report.json")).unwrap(), before);
+    assert_eq!(lab.records(), records);
+}
+
+#[test]
+fn ctrl_c_keeps_what_is_finished_and_a_rerun_goes_on() {
+    let lab = Lab::new(EXPERIMENT);
+    let mut child = lab
+        .command(&["run", "experiment.yaml", "--out", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while lab.records().len() < 3 {
+        assert!(child.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_mins(2), "no third record");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+
+    let kept = lab.records();
+    assert!(kept.len() >= 3);
+    let partial = lab.report();
+    assert_eq!(partial["configs"][0]["verdict"], "Inconclusive", "{partial}");
+    assert!(partial.to_string().contains("Incomplete"), "{partial}");
+
+    let output = lab.run();
+    assert!(matches!(output.status.code(), Some(0 | 10 | 11)));
+    let records = lab.records();
+    assert!(kept.iter().all(|(name, record)| records.get(name) == Some(record)));
+    assert!(!lab.report().to_string().contains("Incomplete"));
+}
+
+#[test]
+fn the_real_library_is_asked_for_options() {
+    for (from, to, says) in [
+        ("write_buffer_size: 256K", "write_bufer_size: 256K", "did you mean write_buffer_size?"),
+        ("kNoCompression", "kBrotli", "kBrotli"),
+        ("write_buffer_size: 256K", "write_buffer_size: -1", "negative"),
+        ("write_buffer_size: 256K, compression: kNoCompression", "write_buffer_size: 65536K", "NoEffectPossible"),
+    ] {
+        let lab = Lab::new(&EXPERIMENT.replace(from, to));
+        let output = lab.command(&["validate", "experiment.yaml"]).output().unwrap();
+        let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(1), "{text}");
+        // File, line and column lead every message.
+        assert!(text.contains("experiment.yaml:10:"), "{text}");
+        assert!(text.contains(says), "{text} does not say {says}");
+        assert_eq!(lab.run().status.code(), Some(1));
+        assert!(lab.records().is_empty());
+    }
+    let lab = Lab::new(EXPERIMENT);
+    let sound = lab.command(&["validate", "experiment.yaml"]).output().unwrap();
+    assert!(sound.status.success(), "{}", String::from_utf8_lossy(&sound.stderr));
+}
