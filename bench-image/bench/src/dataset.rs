@@ -26,6 +26,24 @@ pub struct Dataset {
 /// Reports steps of long work: done, total.
 pub type Report<'a> = &'a mut dyn FnMut(u64, u64);
 
+/// Where the dataset of a spec is, with the digest of its format.
+fn place(data_dir: &Path, spec: &TrialSpec, workload: &dyn Workload) -> Result<(PathBuf, Digest), EngineError> {
+    let format = Digest::of_json(&(&spec.dataset.format, env!("ASSAY_ROCKSDB_BUILD")))
+        .map_err(|error| EngineError::Io { path: data_dir.display().to_string(), source: error.into() })?;
+    Ok((data_dir.join("datasets").join(format!("{}-{format}", workload.content())), format))
+}
+
+fn facts(dir: &Path) -> Option<DatasetFacts> {
+    if !dir.join("db").is_dir() {
+        return None;
+    }
+    serde_json::from_slice(&fs::read(dir.join("dataset.json")).ok()?).ok()
+}
+
+pub fn is_prepared(data_dir: &Path, spec: &TrialSpec, workload: &dyn Workload) -> bool {
+    place(data_dir, spec, workload).is_ok_and(|(dir, _)| facts(&dir).is_some())
+}
+
 /// The dataset of a spec, prepared now if it isn't there yet.
 pub fn prepare(
     data_dir: &Path,
@@ -33,11 +51,9 @@ pub fn prepare(
     workload: &dyn Workload,
     report: Report<'_>,
 ) -> Result<Dataset, EngineError> {
-    let format = Digest::of_json(&(&spec.dataset.format, env!("ASSAY_ROCKSDB_BUILD")))
-        .map_err(|error| EngineError::Io { path: data_dir.display().to_string(), source: error.into() })?;
-    let dir = data_dir.join("datasets").join(format!("{}-{format}", workload.content()));
+    let (dir, format) = place(data_dir, spec, workload)?;
     let facts_file = dir.join("dataset.json");
-    if let Some(facts) = fs::read(&facts_file).ok().and_then(|json| serde_json::from_slice(&json).ok()) {
+    if let Some(facts) = facts(&dir) {
         return Ok(Dataset { dir: dir.join("db"), facts });
     }
     // What an interrupted preparation left has no facts file, and is made again.
@@ -119,9 +135,6 @@ pub fn levels(engine: &Engine) -> Vec<u64> {
 pub fn clone_to(dataset: &Dataset, trial_dir: &Path) -> Result<(), EngineError> {
     remove(trial_dir)?;
     fs::create_dir_all(trial_dir).map_err(EngineError::io(trial_dir))?;
-    if !dataset.dir.exists() {
-        return Ok(());
-    }
     for entry in fs::read_dir(&dataset.dir).map_err(EngineError::io(&dataset.dir))? {
         let entry = entry.map_err(EngineError::io(&dataset.dir))?;
         let (from, to) = (entry.path(), trial_dir.join(entry.file_name()));

@@ -18,18 +18,34 @@ pub struct Events {
     pub compressed_by_level: Vec<u64>,
 }
 
-/// Reads the LOG of a database; `None` where there is none, as with another log level or another directory.
-pub fn read(db_dir: &Path, from_unix_us: u64, to_unix_us: u64) -> Option<Events> {
+/// Reads the events of some column families from the LOG of a closed database: while it is open, RocksDB keeps the last
+/// seconds in memory. `None` where not all is there, as with another log level or directory, or a log that was rolled.
+pub fn read(db_dir: &Path, families: &[String], from_unix_us: u64, to_unix_us: u64) -> Option<Events> {
+    let rolled = fs::read_dir(db_dir).ok()?.filter_map(Result::ok);
+    if rolled.map(|entry| entry.file_name()).any(|name| name.to_string_lossy().starts_with("LOG.old")) {
+        return None;
+    }
     let text = fs::read(db_dir.join("LOG")).ok()?;
     let text = String::from_utf8_lossy(&text);
     // Without a single event the log level hides them, and nothing can be said.
-    text.contains("EVENT_LOG_v1").then(|| count(&text, from_unix_us, to_unix_us))
+    text.contains("EVENT_LOG_v1").then(|| count(&text, families, from_unix_us, to_unix_us))
 }
 
-fn count(text: &str, from_unix_us: u64, to_unix_us: u64) -> Events {
+/// Whether a table's compression property tells of compressed blocks: a name, or since format version 7 a list of
+/// fields of which the second names the codecs in use.
+fn is_compressed(property: &str) -> bool {
+    match property.split(';').nth(1) {
+        Some(codecs) => !codecs.is_empty(),
+        None => !matches!(property, "" | "NoCompression"),
+    }
+}
+
+fn count(text: &str, families: &[String], from_unix_us: u64, to_unix_us: u64) -> Events {
     let mut events = Events { compressed_by_level: vec![0; LEVELS], ..Events::default() };
     // Files are reported when they are created, their level when the job ends.
     let mut compressed_by_job = BTreeMap::<u64, u64>::new();
+    // Only the files name the family of a job.
+    let mut family_of_job = BTreeMap::<u64, String>::new();
     let parsed = text
         .lines()
         .filter_map(|line| line.split_once("EVENT_LOG_v1 "))
@@ -43,10 +59,16 @@ fn count(text: &str, from_unix_us: u64, to_unix_us: u64) -> Events {
             continue;
         }
         let job = number("job").unwrap_or_default();
+        if let Some(family) = event.get("cf_name").and_then(Value::as_str) {
+            family_of_job.insert(job, family.to_owned());
+        }
+        if family_of_job.get(&job).is_some_and(|family| !families.contains(family)) {
+            continue;
+        }
         match kind {
             "table_file_creation" => {
                 let compression = event.pointer("/table_properties/compression").and_then(Value::as_str);
-                if compression.is_some_and(|name| !matches!(name, "" | "NoCompression")) {
+                if compression.is_some_and(is_compressed) {
                     *compressed_by_job.entry(job).or_default() += number("file_size").unwrap_or_default();
                 }
             }
@@ -77,18 +99,22 @@ mod tests {
 2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 20, "cf_name": "default", "job": 2, "event": "table_file_creation", "file_number": 9, "file_size": 100, "table_properties": {"compression": "LZ4"}}
 2026/01/01-00:00:00 1 [default] [JOB 2] something else
 2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 21, "job": 2, "event": "flush_finished", "lsm_state": [3, 0, 1]}
-2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 22, "job": 3, "event": "table_file_creation", "file_size": 70, "table_properties": {"compression": "NoCompression"}}
-2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 23, "job": 3, "event": "table_file_creation", "file_size": 30, "table_properties": {"compression": "ZSTD"}}
+2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 22, "job": 3, "event": "table_file_creation", "file_size": 70, "table_properties": {"compression": "BuiltinV2;;"}}
+2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 23, "job": 3, "event": "table_file_creation", "file_size": 30, "table_properties": {"compression": "BuiltinV2;07;"}}
 2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_micros": 24, "job": 3, "event": "compaction_finished", "output_level": 6, "lsm_state": [0, 0, 1]}
 2026/01/01-00:00:00 1 EVENT_LOG_v1 {"time_mi
 "#;
 
     #[test]
     fn counts_only_the_window() {
-        let events = count(LOG, 15, 100);
+        let families = ["default".to_owned()];
+        let events = count(LOG, &families, 15, 100);
         assert_eq!((events.flushes, events.compactions, events.l0_files_peak), (1, 1, 3));
         assert_eq!(events.compressed_by_level, [100, 0, 0, 0, 0, 0, 30]);
-        assert_eq!(count(LOG, 0, 100).l0_files_peak, 9);
-        assert_eq!(count(LOG, 1000, 2000).flushes, 0);
+        assert_eq!(count(LOG, &families, 0, 100).l0_files_peak, 9);
+        assert_eq!(count(LOG, &families, 1000, 2000).flushes, 0);
+        // Of job 3 no family is known, so it counts for all.
+        let others = count(LOG, &["other".to_owned()], 15, 100);
+        assert_eq!((others.flushes, others.compactions), (0, 1));
     }
 }

@@ -14,18 +14,15 @@ use crate::{
     workload::Workload,
 };
 
-#[expect(clippy::too_many_arguments, reason = "everything that a record is made of, used once")]
 pub fn fill(
     draft: &mut TrialRecord,
     spec: &TrialSpec,
     workload: &dyn Workload,
     engine: &Engine,
-    trial_dir: &Path,
     results: &Results,
     closed: Closed,
     sampler: Sampler,
 ) {
-    let events = events::read(trial_dir, closed.opening_unix_us, closed.closing_unix_us);
     draft.window_started_unix_ms = closed.opening_unix_us / 1000;
     draft.window_seconds = results.window.as_secs_f64();
     draft.work = Work {
@@ -41,28 +38,25 @@ pub fn fill(
     draft.tickers = closed.counters.moved();
 
     let primary = spec.workload.primary_role().and_then(|role| results.roles.get(&role.name));
-    draft.metrics = primary.map(|primary| metrics(results, primary, &closed, events.as_ref())).unwrap_or_default();
+    draft.metrics = primary.map(|primary| metrics(results, primary, &closed)).unwrap_or_default();
 
     let evidence = &mut draft.evidence;
     evidence.drift_percent = sampler.drift_percent();
     evidence.role_time = results.roles.iter().map(|(name, role)| (name.clone(), role.time.clone())).collect();
     let ticker = |name: &str| Some(closed.counters.get(name));
-    let tuned = tuned_families(&evidence.attestation, engine);
-    let peak = tuned.iter().filter_map(|family| sampler.l0_peaks.get(*family)).max().copied();
+    let peak = sampler.tuned().iter().filter_map(|family| sampler.l0_peaks.get(family)).max().copied();
     evidence.engagement = Engagement {
-        flushes: events.as_ref().map(|events| events.flushes),
-        compactions: events.as_ref().map(|events| events.compactions),
-        l0_files_peak: events.as_ref().map(|events| events.l0_files_peak).max(peak),
-        immutable_memtables_peak: Some(sampler.immutable_peak),
-        memtable_bytes_peak: Some(sampler.memtable_peak),
+        l0_files_peak: peak,
+        immutable_memtables_peak: sampler.immutable_peak,
+        memtable_bytes_peak: sampler.memtable_peak,
         wal_bytes: ticker("rocksdb.wal.bytes"),
         stalls: closed.stalls,
         user_bytes_written: Some(results.user_bytes),
         block_cache_misses: ticker("rocksdb.block.cache.miss"),
         block_cache_hits: ticker("rocksdb.block.cache.hit"),
         bloom_useful: ticker("rocksdb.bloom.filter.useful"),
-        bytes_compressed_by_level: events.map(|events| events.compressed_by_level),
         bytes_decompressed: ticker("rocksdb.bytes.decompressed.to"),
+        ..Engagement::default()
     };
     evidence.placement = closed.placement;
     evidence.storage = closed.storage;
@@ -72,22 +66,31 @@ pub fn fill(
     draft.series = sampler.into_series();
 }
 
-/// The families whose options were declared, or all.
-fn tuned_families<'a>(attestation: &'a Attestation, engine: &'a Engine) -> Vec<&'a String> {
-    let tuned: Vec<&String> = engine
-        .families()
-        .iter()
-        .filter(|family| attestation.facts.iter().any(|fact| fact.declared.is_some() && fact.scope == **family))
-        .collect();
-    if tuned.is_empty() { engine.families().iter().collect() } else { tuned }
+/// Adds what only the LOG of the closed database tells.
+pub fn fill_events(draft: &mut TrialRecord, trial_dir: &Path, tuned: &[String], from_unix_us: u64, to_unix_us: u64) {
+    let all: Vec<String> = draft.families.keys().cloned().collect();
+    if let Some(events) = events::read(trial_dir, &all, from_unix_us, to_unix_us) {
+        draft.metrics.insert("flush_count".to_owned(), events.flushes as f64);
+        draft.metrics.insert("compaction_count".to_owned(), events.compactions as f64);
+    }
+    if let Some(events) = events::read(trial_dir, tuned, from_unix_us, to_unix_us) {
+        let engagement = &mut draft.evidence.engagement;
+        engagement.flushes = Some(events.flushes);
+        engagement.compactions = Some(events.compactions);
+        engagement.l0_files_peak = engagement.l0_files_peak.max(Some(events.l0_files_peak));
+        engagement.bytes_compressed_by_level = Some(events.compressed_by_level);
+    }
 }
 
-fn metrics(
-    results: &Results,
-    primary: &RoleResult,
-    closed: &Closed,
-    events: Option<&events::Events>,
-) -> BTreeMap<String, f64> {
+/// The families whose options were declared, or all.
+pub fn tuned_families(attestation: &Attestation, families: &[String]) -> Vec<String> {
+    let declared =
+        |family: &&String| attestation.facts.iter().any(|fact| fact.declared.is_some() && fact.scope == **family);
+    let tuned: Vec<String> = families.iter().filter(declared).cloned().collect();
+    if tuned.is_empty() { families.to_vec() } else { tuned }
+}
+
+fn metrics(results: &Results, primary: &RoleResult, closed: &Closed) -> BTreeMap<String, f64> {
     let mut metrics = BTreeMap::new();
     // What is unknown, or no number, stays absent: it must not be taken for a measurement.
     let mut put = |name: &str, value: Option<f64>| {
@@ -118,16 +121,12 @@ fn metrics(
     let live = closed.lsm_after.live_sst_bytes.zip(closed.lsm_after.live_data_bytes);
     put("space_amplification", live.map(|(files, data)| files as f64 / data as f64));
 
-    let writers: u32 =
-        results.roles.values().filter(|role| role.counts.bytes_written > 0).map(|role| role.time.threads).sum();
     let stalled = ticker("rocksdb.stall.micros") / 1e6;
-    // Every writing thread can be stalled at the same time.
-    put("stall_fraction", Some(if writers == 0 { 0.0 } else { stalled / (window * f64::from(writers)) }));
+    // RocksDB counts the thread that leads the queue of writers; the others wait behind it.
+    put("stall_fraction", Some(stalled / window));
     put("stall_seconds", Some(stalled));
     put("stall_count", closed.stalls.map(|count| count as f64));
-    put("flush_count", events.map(|events| events.flushes as f64));
     put("flush_bytes", Some(flushed));
-    put("compaction_count", events.map(|events| events.compactions as f64));
     put("compaction_read_bytes", Some(ticker("rocksdb.compact.read.bytes")));
     put("compaction_write_bytes", Some(compacted));
     put("compaction_seconds", Some(closed.counters.compaction_seconds()));

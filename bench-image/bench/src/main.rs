@@ -6,6 +6,7 @@ mod engine;
 mod events;
 mod evidence;
 mod fill;
+mod guard;
 mod live;
 mod measure;
 mod metrics_server;
@@ -25,7 +26,7 @@ use std::{
 };
 
 use anyhow::Context as _;
-use assay_record::{Digest, Exit, OptionsQuestion, TrialSpec};
+use assay_record::{Exit, OptionsQuestion};
 use clap::{Parser, Subcommand};
 
 use crate::{evidence::Roots, live::Live, metrics_server::MetricsServer, trial::TrialError};
@@ -42,6 +43,13 @@ struct Args {
 enum Command {
     /// Runs a trial and writes its record.
     Run(RunArgs),
+    /// Prepares the dataset of a trial and nothing else. `run` does so by itself where it is missing.
+    #[command(hide = true)]
+    Prepare {
+        spec: PathBuf,
+        #[arg(long)]
+        data: PathBuf,
+    },
     /// Tells which declared options RocksDB does not have, and which would reach nothing.
     Options {
         /// The question as JSON; - reads standard input.
@@ -59,6 +67,10 @@ struct RunArgs {
     /// Where the record goes.
     #[arg(long)]
     out: PathBuf,
+    /// For a pod: writes the record's summary here, and the record itself to standard output as one line
+    /// `{"record": ...}`.
+    #[arg(long)]
+    termination_log: Option<PathBuf>,
     /// Serves Prometheus metrics at /metrics on this address while the trial runs.
     #[arg(long)]
     metrics: Option<SocketAddr>,
@@ -71,14 +83,11 @@ fn main() -> ExitCode {
     let code = match Args::parse().command {
         Command::Run(args) => match run(&args) {
             Ok(()) => Exit::Completed as u8,
-            Err(error) => {
-                eprintln!("assay-bench: {error}");
-                match error {
-                    TrialError::Spec(_) => Exit::SpecRefused as u8,
-                    TrialError::Environment(_) => Exit::EnvironmentRefused as u8,
-                    TrialError::Config { .. } => Exit::ConfigFailed as u8,
-                }
-            }
+            Err(error) => refuse(&error),
+        },
+        Command::Prepare { spec, data } => match trial::prepare(&spec, &data) {
+            Ok(()) => Exit::Completed as u8,
+            Err(error) => refuse(&error),
         },
         Command::Options { question } => match options(&question) {
             Ok(()) => 0,
@@ -91,10 +100,18 @@ fn main() -> ExitCode {
     ExitCode::from(code)
 }
 
+fn refuse(error: &TrialError) -> u8 {
+    eprintln!("assay-bench: {error}");
+    match error {
+        TrialError::Spec(_) => Exit::SpecRefused as u8,
+        TrialError::Environment(_) => Exit::EnvironmentRefused as u8,
+        TrialError::Config { .. } => Exit::ConfigFailed as u8,
+    }
+}
+
 fn run(args: &RunArgs) -> Result<(), TrialError> {
     end_with_parent();
-    let json = fs::read(&args.spec).map_err(|error| TrialError::Spec(format!("{}: {error}", args.spec.display())))?;
-    let spec = TrialSpec::from_json(&json).map_err(|error| TrialError::Spec(error.to_string()))?;
+    let (spec, digest) = trial::read_spec(&args.spec)?;
     let roots = args.sysfs.as_deref().map_or_else(Roots::default, Roots::with_sysfs);
     let live = Arc::new(Live::default());
     let server = args.metrics.map(|address| {
@@ -107,8 +124,13 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
         // Port 0 asks for any free port, so whoever wants to scrape has to be told.
         println!("{}", serde_json::json!({"metrics": server.local_addr()}));
     }
-    let paths = trial::Paths { data: args.data.clone(), record: args.out.clone() };
-    trial::run(&spec, Digest::of(&json), &paths, roots, &live)
+    let paths = trial::Paths {
+        spec: args.spec.clone(),
+        data: args.data.clone(),
+        record: args.out.clone(),
+        termination_log: args.termination_log.clone(),
+    };
+    trial::run(&spec, digest, &paths, roots, &live)
 }
 
 fn options(question: &Path) -> anyhow::Result<()> {

@@ -116,8 +116,10 @@ pub struct Sampler {
     previous_at: Duration,
     /// Steps of the primary role by time, fine enough to tell the halves of a short window apart.
     steps: Vec<(f64, u64)>,
-    pub memtable_peak: u64,
-    pub immutable_peak: u64,
+    /// The families whose options were declared, or all.
+    tuned: Vec<String>,
+    pub memtable_peak: Option<u64>,
+    pub immutable_peak: Option<u64>,
     pub l0_peaks: BTreeMap<String, u64>,
 }
 
@@ -127,8 +129,17 @@ const PEAK: Duration = Duration::from_millis(200);
 const ENOUGH: usize = 6;
 
 impl Sampler {
+    pub fn new(tuned: Vec<String>) -> Self {
+        Self { tuned, ..Self::default() }
+    }
+
+    pub fn tuned(&self) -> &[String] {
+        &self.tuned
+    }
+
     pub fn open(&mut self, engine: &Engine, progress: &Progress) {
         *self = Self {
+            tuned: std::mem::take(&mut self.tuned),
             previous: Counters::read(engine),
             previous_steps: primary_steps(progress),
             next: ROW,
@@ -142,7 +153,11 @@ impl Sampler {
         if window >= self.next_peak {
             self.next_peak = window + PEAK;
             self.look(engine);
-            self.steps.push((window.as_secs_f64(), primary_steps(progress)));
+            // Beside a primary role that is done already, others may go on.
+            let steps = primary_steps(progress);
+            if self.steps.last().is_none_or(|(_, earlier)| *earlier < steps) {
+                self.steps.push((window.as_secs_f64(), steps));
+            }
         }
         if window >= self.next {
             self.next = window + ROW;
@@ -151,11 +166,13 @@ impl Sampler {
     }
 
     fn look(&mut self, engine: &Engine) {
-        self.memtable_peak = self.memtable_peak.max(engine.sum("rocksdb.cur-size-all-mem-tables").unwrap_or_default());
-        self.immutable_peak =
-            self.immutable_peak.max(engine.sum("rocksdb.num-immutable-mem-table").unwrap_or_default());
+        let sum = |property: &str| -> Option<u64> {
+            self.tuned.iter().map(|family| engine.family_property(family, property)).sum()
+        };
+        self.memtable_peak = self.memtable_peak.max(sum("rocksdb.cur-size-all-mem-tables"));
+        self.immutable_peak = self.immutable_peak.max(sum("rocksdb.num-immutable-mem-table"));
         for family in engine.families() {
-            let files = engine.family_property(family, "rocksdb.num-files-at-level0").unwrap_or_default();
+            let Some(files) = engine.family_property(family, "rocksdb.num-files-at-level0") else { continue };
             let peak = self.l0_peaks.entry(family.clone()).or_default();
             *peak = files.max(*peak);
         }

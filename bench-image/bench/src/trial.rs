@@ -5,12 +5,13 @@ use std::{
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
+    process::{Command, Stdio},
     sync::Arc,
-    time::{Instant, SystemTime, UNIX_EPOCH},
+    time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
 use assay_record::{
-    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, FailureKind, LsmState, Outcome, Series,
+    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome, Series,
     Summary, TrialRecord, TrialSpec, VERSION, Work,
 };
 
@@ -19,7 +20,8 @@ use crate::{
     driver::{self, Progress},
     engine::{Attestor, Engine, EngineError},
     evidence::{self, Probe, Roots},
-    fill::fill,
+    fill::{fill, fill_events, tuned_families},
+    guard::Guard,
     live::Live,
     measure,
     watch::Watcher,
@@ -29,8 +31,50 @@ use crate::{
 /// Where a trial works and what it leaves.
 #[derive(Clone, Debug)]
 pub struct Paths {
+    pub spec: PathBuf,
     pub data: PathBuf,
     pub record: PathBuf,
+    pub termination_log: Option<PathBuf>,
+}
+
+/// The spec in a file, with the digest of its bytes.
+pub fn read_spec(path: &Path) -> Result<(TrialSpec, Digest), TrialError> {
+    let json = fs::read(path).map_err(|error| TrialError::Spec(format!("{}: {error}", path.display())))?;
+    let spec = TrialSpec::from_json(&json).map_err(|error| TrialError::Spec(error.to_string()))?;
+    Ok((spec, Digest::of(&json)))
+}
+
+/// Prepares the dataset of a trial. In a process of its own: what building a database leaves in memory would be in
+/// the first measurement of each format, and in no other.
+pub fn prepare(spec: &Path, data: &Path) -> Result<(), TrialError> {
+    let (spec, _) = read_spec(spec)?;
+    let workload = workload::build(&spec.workload, spec.seed, spec.dataset.seed).map_err(TrialError::Spec)?;
+    let live = Live::default();
+    dataset::prepare(data, &spec, workload.as_ref(), &mut |done, total| live.report("prepare", done, total))
+        .map_err(|error| blame(&error, &spec))?;
+    Ok(())
+}
+
+fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
+    let unfit = |error: io::Error| TrialError::Environment(format!("the dataset can't be prepared: {error}"));
+    let own = std::env::current_exe().map_err(unfit)?;
+    let status = Command::new(own)
+        .arg("prepare")
+        .arg(&paths.spec)
+        .arg("--data")
+        .arg(&paths.data)
+        .stdin(Stdio::null())
+        .status()
+        .map_err(unfit)?;
+    if status.success() {
+        return Ok(());
+    }
+    // It has said what is wrong.
+    let message = "the dataset could not be prepared; see above".to_owned();
+    Err(match status.code().and_then(Exit::from_code) {
+        Some(Exit::SpecRefused) => TrialError::Spec(message),
+        _ => TrialError::Environment(message),
+    })
 }
 
 /// Why there is no measurement.
@@ -80,13 +124,13 @@ pub fn run(spec: &TrialSpec, spec_digest: Digest, paths: &Paths, roots: Roots, l
     draft.finished_unix_ms = unix_ms();
     match result {
         Ok(()) => {
-            write_record(&draft, &paths.record)?;
+            write_record(&draft, paths)?;
             removed.map_err(|error| TrialError::Environment(error.to_string()))
         }
         Err(TrialError::Config { config, kind, message }) => {
             draft.outcome = Outcome::Failed { kind, message: message.clone() };
             draft.metrics.clear();
-            write_record(&draft, &paths.record)?;
+            write_record(&draft, paths)?;
             Err(TrialError::Config { config, kind, message })
         }
         Err(error) => Err(error),
@@ -157,8 +201,10 @@ fn measure_trial(
     let to_trial = |error: EngineError| blame(&error, spec);
     let families = workload.families();
 
-    let dataset = dataset::prepare(&paths.data, spec, workload, &mut |done, total| live.report("prepare", done, total))
-        .map_err(to_trial)?;
+    if !dataset::is_prepared(&paths.data, spec, workload) {
+        prepare_apart(paths)?;
+    }
+    let dataset = dataset::prepare(&paths.data, spec, workload, &mut |_, _| {}).map_err(to_trial)?;
     draft.dataset = dataset.facts.clone();
     live.report("clone", 0, 1);
     let attestor =
@@ -167,15 +213,20 @@ fn measure_trial(
     let engine = Arc::new(Engine::open(trial_dir, &spec.config, &families, spec.page_cache).map_err(to_trial)?);
     draft.evidence.attestation = attestor.attest(trial_dir).map_err(to_trial)?;
     live.report("settle", 0, 1);
+    let settling = guard_deadline(draft, "settle", paths);
     engine.wait_until_settled().map_err(to_trial)?;
+    drop(settling);
     let settled = measure::lsm_state(&engine).settled;
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.roles();
     let progress = Arc::new(Progress::new(roles));
     live.watch(&engine, &progress);
-    let mut watcher = Watcher::new(&engine, trial_dir, spec, probe, live);
+    let tuned = tuned_families(&draft.evidence.attestation, engine.families());
+    let mut watcher = Watcher::new(&engine, trial_dir, spec, probe, live, tuned.clone());
+    let running = guard_deadline(draft, "finish its work", paths);
     let outcome = driver::run(&engine, &spec.config, workload, roles, &progress, &mut watcher);
+    drop(running);
     live.unwatch();
     if let Some(failure) = watcher.failure.take() {
         return Err(failure);
@@ -185,9 +236,11 @@ fn measure_trial(
         return Err(TrialError::Environment("the window never closed".to_owned()));
     };
     closed.lsm_before.settled = settled;
-    fill(draft, spec, workload, &engine, trial_dir, &results, closed, watcher.sampler);
+    let (from, to) = (closed.opening_unix_us, closed.closing_unix_us);
+    fill(draft, spec, workload, &engine, &results, closed, watcher.sampler);
 
     live.report("drain", 0, 1);
+    let draining_ends = guard_deadline(draft, "drain", paths);
     let draining = Instant::now();
     engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_trial)?;
     let drain = draining.elapsed().as_secs_f64();
@@ -196,17 +249,46 @@ fn measure_trial(
         let whole = primary.elapsed.as_secs_f64() + drain;
         draft.metrics.insert("drained_throughput".to_owned(), primary.counts.steps as f64 / whole);
     }
+    drop(engine);
+    drop(draining_ends);
+    fill_events(draft, trial_dir, &tuned, from, to);
     Ok(())
 }
 
+/// Every phase has the deadline. The window ends by itself at it; what is stuck in RocksDB ends here.
+fn guard_deadline(draft: &TrialRecord, what: &'static str, paths: &Paths) -> Guard {
+    const GRACE: Duration = Duration::from_secs(10);
+    let (mut record, paths, seconds) = (draft.clone(), paths.clone(), draft.spec.deadline_seconds);
+    Guard::arm(Duration::from_secs(seconds).saturating_add(GRACE), move || {
+        let message = format!("RocksDB did not {what} within {seconds} s (deadlineSeconds)");
+        record.metrics.clear();
+        eprintln!("assay-bench: the workload failed under config {}: {message}", record.spec.trial.config);
+        record.outcome = Outcome::Failed { kind: FailureKind::Deadline, message };
+        record.finished_unix_ms = unix_ms();
+        let written = write_record(&record, &paths).is_ok();
+        std::process::exit(if written { Exit::ConfigFailed } else { Exit::EnvironmentRefused } as i32);
+    })
+}
+
 /// Writes the record where nobody can see half of it.
-fn write_record(record: &TrialRecord, path: &Path) -> Result<(), TrialError> {
+fn write_record(record: &TrialRecord, paths: &Paths) -> Result<(), TrialError> {
+    let path = &paths.record;
     let write = || -> io::Result<()> {
+        let json = serde_json::to_vec(record)?;
         let unfinished = path.with_extension("new");
         let mut file = fs::File::create(&unfinished)?;
-        file.write_all(&serde_json::to_vec(record)?)?;
+        file.write_all(&json)?;
         file.sync_all()?;
-        fs::rename(&unfinished, path)
+        fs::rename(&unfinished, path)?;
+        if let Some(log) = &paths.termination_log {
+            // Not by renaming: the kubelet has mounted this very file.
+            fs::write(log, serde_json::to_vec(&Summary::of(record, &json)?)?)?;
+            let mut out = io::stdout().lock();
+            out.write_all(b"{\"record\":")?;
+            out.write_all(&json)?;
+            out.write_all(b"}\n")?;
+        }
+        Ok(())
     };
     write().map_err(|error| TrialError::Environment(format!("can't write the record {}: {error}", path.display())))
 }

@@ -59,7 +59,14 @@ struct Opened {
 }
 
 impl<'a> Watcher<'a> {
-    pub fn new(engine: &'a Engine, trial_dir: &'a Path, spec: &'a TrialSpec, probe: &'a Probe, live: &'a Live) -> Self {
+    pub fn new(
+        engine: &'a Engine,
+        trial_dir: &'a Path,
+        spec: &'a TrialSpec,
+        probe: &'a Probe,
+        live: &'a Live,
+        tuned: Vec<String>,
+    ) -> Self {
         Self {
             engine,
             trial_dir,
@@ -68,7 +75,7 @@ impl<'a> Watcher<'a> {
             live,
             started: Instant::now(),
             next_size_check: Duration::ZERO,
-            sampler: Sampler::default(),
+            sampler: Sampler::new(tuned),
             open: None,
             closed: None,
             failure: None,

@@ -160,6 +160,60 @@ fn every_operation_order_and_batch_works_on_several_families() {
 }
 
 #[test]
+fn only_a_filter_can_tell_missing_keys() {
+    let bench = Bench::new();
+    let mut misses = spec(workload(vec![role("reader", 2_000, Mix { get_missing: 1, ..Mix::default() })]));
+    misses.config = options(&[("block_based_table_factory", "{filter_policy=bloomfilter:10:false;}")]);
+    misses.dataset.format = misses.config.clone();
+    let record = bench.record(&misses);
+    assert_eq!(record.work.counts["reader"].gets_found, 0);
+    assert!(record.evidence.engagement.bloom_useful.unwrap() > 1_800, "{:?}", record.evidence.engagement);
+}
+
+#[test]
+fn racing_threads_still_do_the_same_work() {
+    let bench = Bench::new();
+    let mut race = workload(vec![
+        role("writer", 3_000, Mix { put: 1, delete: 1, ..Mix::default() }),
+        role("reader", 3_000, Mix { get: 1, scan: 1, ..Mix::default() }),
+    ]);
+    race.keys = 500;
+    let counts = || {
+        let ran = bench.run(&spec(race.clone()));
+        Summary::of(&ran.record(), ran.record_json.as_ref().unwrap()).unwrap().parity.counts
+    };
+    assert_eq!(counts(), counts());
+}
+
+#[test]
+fn compressed_bytes_are_those_of_compressed_blocks() {
+    let bench = Bench::new();
+    let compressed = |codec| {
+        let mut writes = spec(workload(vec![role("writer", 20_000, puts())]));
+        writes.config = options(&[("compression", codec), ("write_buffer_size", "1M")]);
+        bench.record(&writes).evidence.engagement.bytes_compressed_by_level.unwrap()
+    };
+    assert_eq!(compressed("kNoCompression").iter().sum::<u64>(), 0);
+    assert!(compressed("kLZ4Compression").iter().sum::<u64>() > 0);
+}
+
+#[test]
+fn a_pod_gets_the_summary_and_the_framed_record() {
+    let bench = Bench::new();
+    let log = bench.dir.path().join("termination-log");
+    let trial = serde_json::to_vec(&spec(workload(vec![role("reader", 100, gets())]))).unwrap();
+    let ran = bench.run_with(&trial, &["--termination-log", log.to_str().unwrap()]);
+    assert_eq!(ran.code(), Some(0), "{}", ran.stderr());
+    let json = ran.record_json.as_ref().unwrap();
+    let summary = Summary::from_json(&fs::read(&log).unwrap()).unwrap();
+    assert_eq!(summary, Summary::of(&ran.record(), json).unwrap());
+    let framed = String::from_utf8_lossy(&ran.output.stdout)
+        .lines()
+        .find_map(|line| line.strip_prefix("{\"record\":")?.strip_suffix('}').map(str::to_owned));
+    assert_eq!(framed.unwrap().as_bytes(), json);
+}
+
+#[test]
 fn wal_options_reach_the_engine() {
     let bench = Bench::new();
     let writes = workload(vec![role("writer", 200, puts())]);
@@ -216,6 +270,21 @@ fn what_the_config_does_to_itself_is_its_own_failure() {
     assert_eq!(ran.code(), Some(4), "{}", ran.stderr());
     assert!(matches!(ran.record().outcome, Outcome::Failed { kind: FailureKind::DiskQuota, .. }));
     assert_eq!(entries(&bench.data().join("trials")), Vec::<std::path::PathBuf>::new());
+}
+
+#[test]
+fn a_write_that_never_returns_is_the_configs_failure_too() {
+    let bench = Bench::new();
+    let mut stuck = spec(workload(vec![role("writer", 1_000_000, puts())]));
+    stuck.config = options(&[
+        ("write_buffer_size", "64K"),
+        ("disable_auto_compactions", "true"),
+        ("level0_slowdown_writes_trigger", "3"),
+        ("level0_stop_writes_trigger", "4"),
+    ]);
+    stuck.deadline_seconds = 2;
+    let ran = bench.run(&stuck);
+    assert!(matches!(ran.record().outcome, Outcome::Failed { kind: FailureKind::Deadline, .. }), "{}", ran.stderr());
 }
 
 #[test]

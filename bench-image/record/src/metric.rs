@@ -81,8 +81,8 @@ pub const METRICS: &[MetricInfo] = &[
         scale: Scale::Linear,
         ..judged("stall_fraction", "fraction", 0.01, "Share of the window that writers were delayed or stopped.")
     },
-    informing("stall_seconds", "s", "Time that writers were delayed or stopped, summed over threads."),
-    informing("stall_count", "count", "Times that a write was delayed or stopped."),
+    informing("stall_seconds", "s", "Time that the queue of writers was delayed or stopped."),
+    informing("stall_count", "count", "Times that RocksDB began to delay or stop writes, summed over column families."),
     informing("flush_count", "count", "Memtable flushes."),
     informing("flush_bytes", "bytes", "Bytes written by flushes."),
     informing("compaction_count", "count", "Compactions that finished."),
@@ -92,7 +92,11 @@ pub const METRICS: &[MetricInfo] = &[
     informing("compaction_cpu_seconds", "s", "CPU time of compactions."),
     informing("wal_bytes", "bytes", "Bytes written to the WAL."),
     informing("device_read_bytes", "bytes", "Bytes that this process made the storage device read."),
-    informing("device_write_bytes", "bytes", "Bytes that this process sent to the storage device."),
+    informing(
+        "device_write_bytes",
+        "bytes",
+        "Bytes that this process wrote to files, whether or not they have reached the device.",
+    ),
     informing("cpu_user_seconds", "s", "User CPU time of the whole process."),
     informing("cpu_system_seconds", "s", "System CPU time of the whole process."),
     judged("cpu_seconds_per_step", "s", 0.05, "CPU time of the whole process per step of the primary role."),

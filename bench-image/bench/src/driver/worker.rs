@@ -22,6 +22,8 @@ use crate::{
 const LONGEST_STEP_NS: u64 = 3_600_000_000_000;
 /// Operations that are generated ahead of the steps that execute them.
 const OPERATIONS_AHEAD: u32 = 64;
+/// How often a paced role reports its progress, where it is fast enough.
+const PROGRESS_PER_SECOND: u64 = 20;
 
 /// What one thread brings home.
 pub struct Done {
@@ -65,7 +67,9 @@ impl<'a> Worker<'a> {
         let mut write_options = WriteOptions::default();
         write_options.set_sync(config.write_options.sync);
         write_options.disable_wal(config.write_options.disable_wal);
-        let ahead = (OPERATIONS_AHEAD / role.batch).max(1);
+        // Progress moves by what is made ahead, so of a slow, paced role that is less.
+        let paced = role.steps_per_second.map_or(u64::MAX, |rate| rate / PROGRESS_PER_SECOND);
+        let ahead = u64::from(OPERATIONS_AHEAD / role.batch).min(paced).max(1);
         Self {
             db,
             handles,
@@ -112,6 +116,10 @@ impl<'a> Worker<'a> {
         let threads = u64::from(self.role.threads);
         let interval = self.role.steps_per_second.map(|rate| 1e9 / rate as f64);
         let mut next = u64::from(self.index);
+        if interval.is_some() {
+            // By default the kernel may wake a sleeper 50 us late, which would count as latency.
+            let _ = nix::sys::prctl::set_timerslack(1);
+        }
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = Instant::now();
         while next < count && !self.progress.stopped() {
@@ -125,6 +133,9 @@ impl<'a> Worker<'a> {
             let (mut busy, mut idle) = (Duration::ZERO, Duration::ZERO);
             let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
             for (slot, offset) in ahead.iter().zip(0..chunk) {
+                if self.progress.stopped() {
+                    return Ok(());
+                }
                 let number = next + offset * threads;
                 let mut intended = now;
                 if let Some(interval) = interval {
@@ -136,7 +147,8 @@ impl<'a> Worker<'a> {
                         now = woken;
                     }
                 }
-                self.execute(slot, first + number)?;
+                // One thread's failure is the end of all: the trial has no result any more.
+                self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
                 let finished = Instant::now();
                 busy += finished - now;
                 if measured {
@@ -224,7 +236,8 @@ impl<'a> Worker<'a> {
                         let Some((key, value)) = iterator.item() else { break };
                         counts.scanned_entries += 1;
                         counts.bytes_read += key.len() as u64 + value.len() as u64;
-                        self.done.answers.add(xxh3_64_with_seed(key, mix(&[place, rank, value.len() as u64])));
+                        let key = xxh3_64_with_seed(key, mix(&[place, rank]));
+                        self.done.answers.add(xxh3_64_with_seed(value, key));
                         iterator.next();
                     }
                     iterator.status()?;

@@ -62,7 +62,12 @@ fn note_inert(
         });
     }
     let only_engine_changed = config.policy == baseline.policy;
-    if config != baseline && only_engine_changed && !declared.is_empty() && inert.len() == declared.len() {
+    if config != baseline
+        && only_engine_changed
+        && !declared.is_empty()
+        && inert.len() == declared.len()
+        && attestor.changes_nothing()
+    {
         answer.all_inert.push(name.to_owned());
     }
 }

@@ -84,6 +84,11 @@ impl Attestor {
         Ok(attestor)
     }
 
+    /// The engine is the same under config and baseline, as far as OPTIONS files tell.
+    pub fn changes_nothing(&self) -> bool {
+        self.config.options == self.baseline.options
+    }
+
     /// The facts of every declared option and of all that differs from the baseline.
     fn judge(&self, baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
         let mut facts = Vec::new();
@@ -200,7 +205,12 @@ impl Attestor {
                 .find_map(|line| line.split_once("capacity :").map(|(_, value)| value.trim().to_owned()))
         };
         let effective = capacity(&self.config);
+        let one_family = self.config.options.scopes.len() <= 2;
+        let same_sharing = one_family || config.block_cache.map(|c| c.shared) == baseline.block_cache.map(|c| c.shared);
         let status = match (&effective, config.block_cache) {
+            _ if config != baseline && same_sharing && effective.is_some() && effective == capacity(&self.baseline) => {
+                OptionStatus::Inert
+            }
             (Some(seen), Some(cache)) if *seen == cache.bytes.to_string() => OptionStatus::AppliedNotSerialised,
             (Some(_), Some(_)) => OptionStatus::Sanitised,
             _ => OptionStatus::Inert,

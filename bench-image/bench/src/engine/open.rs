@@ -89,7 +89,14 @@ fn family_options(config: &EngineConfig, family: &str, cache: Option<&Cache>) ->
         table.set_block_cache(cache);
         base.set_block_based_table_factory(&table);
     }
-    parse(&mut base, &format!("the options of column family {family}"), &config.family_options(family))
+    // One entry after the other, so that RocksDB itself merges structs: a later entry that names one key of
+    // `block_based_table_factory` leaves the others as they are.
+    let scope = format!("the options of column family {family}");
+    config
+        .column_families
+        .iter()
+        .filter(|entry| entry.matches(family))
+        .try_fold(base, |mut options, entry| parse(&mut options, &scope, &entry.options))
 }
 
 impl Engine {

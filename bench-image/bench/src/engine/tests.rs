@@ -204,3 +204,13 @@ fn minus_one_is_fine_where_rocksdb_means_it() {
     assert_eq!(answer.problems, []);
     assert_eq!(answer.inert, []);
 }
+
+#[test]
+fn a_change_of_one_key_of_a_struct_keeps_the_others() {
+    let base = family("*", &[("block_based_table_factory", "{block_size=16384;format_version=5;}")]);
+    let mut config = base.clone();
+    config.column_families.extend(family("*", &[("block_based_table_factory", "{block_size=8192;}")]).column_families);
+    let facts = facts(&base, &config);
+    assert_eq!(status(&facts, "hot", "block_based_table_factory.block_size"), Some(OptionStatus::Applied));
+    assert!(!facts.iter().any(|fact| fact.option.ends_with("format_version")), "{facts:?}");
+}

@@ -8,7 +8,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
     Action, Operation, Step, StepSource, Workload, below,
-    keys::{KeyChooser, MAX_KEY, Permutation, write_key},
+    keys::{KeyChooser, MAX_KEY, Permutation, write_key, write_missing_key},
     mix,
     values::ValuePool,
 };
@@ -51,10 +51,18 @@ impl KeyValueWorkload {
         (key % self.spec.families.len() as u64) as u16
     }
 
-    fn push(&self, step: &mut Step, place: u64, key: u64, action: impl FnOnce(&Self) -> Action) {
+    fn push(&self, step: &mut Step, place: u64, key: u64, action: Action) {
         let mut buffer = [0; MAX_KEY];
-        let bytes = write_key(key, self.spec.key_bytes as usize, &mut buffer);
-        let action = action(self);
+        self.push_bytes(step, place, key, write_key(key, self.spec.key_bytes as usize, &mut buffer), action);
+    }
+
+    fn push_missing(&self, step: &mut Step, place: u64, key: u64) {
+        let mut buffer = [0; MAX_KEY];
+        let bytes = write_missing_key(key, self.spec.keys, self.spec.key_bytes as usize, &mut buffer);
+        self.push_bytes(step, place, key, bytes, Action::Get { expected: self.values.value(key) });
+    }
+
+    fn push_bytes(&self, step: &mut Step, place: u64, key: u64, bytes: &[u8], action: Action) {
         let (kind, size) = match action {
             Action::Put { value } => (1, value.len()),
             Action::Delete => (2, 0),
@@ -98,7 +106,7 @@ impl Workload for KeyValueWorkload {
         for index in step * LOAD_BATCH..((step + 1) * LOAD_BATCH).min(self.spec.keys) {
             let key = if self.spec.preload == Preload::Shuffled { permutation.apply(index) } else { index };
             // The place is the key: the content of a dataset does not depend on the order it was loaded in.
-            self.push(out, key, key, |this| Action::Put { value: this.values.value(key) });
+            self.push(out, key, key, Action::Put { value: self.values.value(key) });
         }
     }
 
@@ -159,17 +167,15 @@ impl StepSource for Source<'_> {
             let workload = self.workload;
             let tag = mix(&[self.seed, place]);
             if drawn(self.mix.put) {
-                workload.push(out, tag, key, |this| Action::Put { value: this.values.value(key) });
+                workload.push(out, tag, key, Action::Put { value: workload.values.value(key) });
             } else if drawn(self.mix.get) {
-                workload.push(out, tag, key, |this| Action::Get { expected: this.values.value(key) });
+                workload.push(out, tag, key, Action::Get { expected: workload.values.value(key) });
             } else if drawn(self.mix.get_missing) {
-                let missing = workload.spec.keys + key;
-                workload.push(out, tag, missing, |this| Action::Get { expected: this.values.value(missing) });
+                workload.push_missing(out, tag, key);
             } else if drawn(self.mix.delete) {
-                workload.push(out, tag, key, |_| Action::Delete);
+                workload.push(out, tag, key, Action::Delete);
             } else {
-                let entries = self.scan_length;
-                workload.push(out, tag, key, |_| Action::Scan { entries });
+                workload.push(out, tag, key, Action::Scan { entries: self.scan_length });
             }
         }
     }

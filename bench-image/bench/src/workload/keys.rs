@@ -12,6 +12,17 @@ pub fn write_key(id: u64, length: usize, out: &mut [u8; MAX_KEY]) -> &[u8] {
     &out[..length]
 }
 
+/// The key of the same number that nobody ever writes. It sorts right behind its neighbour, so that no file is ruled
+/// out by its range and only a filter can tell; eight bytes have no room for that, so it lies behind all keys there.
+pub fn write_missing_key(id: u64, keys: u64, length: usize, out: &mut [u8; MAX_KEY]) -> &[u8] {
+    if length == 8 {
+        return write_key(keys + id, length, out);
+    }
+    write_key(id, length, out);
+    out[length - 1] = b'1';
+    &out[..length]
+}
+
 /// The longest key that a spec can ask for.
 pub const MAX_KEY: usize = 1024;
 
@@ -56,7 +67,12 @@ pub enum KeyChooser {
 impl KeyChooser {
     pub fn zipfian(keys: u64, exponent: f64, seed: u64) -> Result<Self, String> {
         let zipf = Zipf::new(keys as f64, exponent).map_err(|error| format!("zipfianExponent {exponent}: {error}"))?;
-        Ok(Self::Zipfian { zipf, keys, spread: Permutation::new(keys, seed) })
+        Ok(Self::Zipfian {
+            zipf,
+            keys,
+            // Not the shuffle that loads the keys: the hottest would be the oldest.
+            spread: Permutation::new(keys, mix(&[seed, 5])),
+        })
     }
 
     pub fn choose(&self, seed: u64, operation: u64) -> u64 {

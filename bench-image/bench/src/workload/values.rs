@@ -5,8 +5,7 @@ use assay_record::ValueBytes;
 use super::{Bytes, below, mix};
 
 /// Content of values: cells of random bytes followed by zeros, in the proportion that gives blocks the wanted
-/// compressed size. Values are slices of it, so making one costs nothing. No cell repeats, and a block holds
-/// few values next to the pool's size, so a codec finds no more in a block than in a value alone.
+/// compressed size. Values are slices of it, so making one costs nothing. No cell of it repeats.
 #[derive(Debug)]
 pub struct ValuePool {
     bytes: Vec<u8>,
@@ -15,8 +14,9 @@ pub struct ValuePool {
     seed: u64,
 }
 
-/// Small enough for a CPU's cache: fetching values must not become what is measured.
-const POOL_BYTES: usize = 256 << 10;
+/// Small enough for a CPU's cache: fetching values must not become what is measured. Large enough that the values of
+/// one block seldom share cells: about 1 % of a block of 64 KiB.
+const POOL_BYTES: usize = 2 << 20;
 const CELL: usize = 128;
 const MIN_CELL: usize = 16;
 /// A codec spends about this much on telling that a run of zeros follows.

@@ -158,7 +158,11 @@ impl Store {
             .with_context(|| format!("{} can't be read", self.dir.join("trials").display()))?
             .into_iter()
             .map(|entry| entry.path())
-            .filter(|path| path.is_dir() && !path.to_string_lossy().contains(".corrupt"))
+            .filter(|path| {
+                // Of the trial's own name: a folder of experiments may be called anything.
+                let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+                path.is_dir() && !name.contains(".corrupt")
+            })
             .collect();
         dirs.sort();
         let mut loaded = Loaded::default();

@@ -79,7 +79,10 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
     // A disturbance below the clock's resolution is an artefact of the clock.
     let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
-    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", seen.foreign_cpu_percent, limit);
+    // What kernel threads ran elsewhere can hide others, so a promise of exclusive CPUs has to hold with them.
+    let kernel = seen.kernel_cpu_percent.filter(|_| strict).unwrap_or_default();
+    let foreign = seen.foreign_cpu_percent.map(|foreign| foreign + kernel);
+    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", foreign, limit);
     let pressure = seen.memory_pressure_full_percent;
     over(
         &mut found,
@@ -231,6 +234,16 @@ mod tests {
             assert_eq!(broken(true, change), [code]);
             assert_eq!(broken(false, change), []);
         }
+    }
+
+    #[test]
+    fn kernel_threads_are_foreign_to_exclusive_cpus() {
+        let busy = |s: &mut Summary| {
+            s.disturbance.foreign_cpu_percent = Some(0.6);
+            s.disturbance.kernel_cpu_percent = Some(0.6);
+        };
+        assert_eq!(broken(false, busy), []);
+        assert_eq!(broken(true, busy), [Code::ForeignCpu]);
     }
 
     #[test]

@@ -8,7 +8,7 @@ use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
 /// Options that decide which bytes a file holds or which files and levels there are: data that were written under other
 /// values stay as they were, so a config is timed on data of its own format. What decides only when or how fast the tree
 /// gets there (memtables, triggers, level sizes) is not part of the format: a settled dataset has forgotten it.
-const FORMAT_KEYS: [&str; 25] = [
+const FORMAT_KEYS: [&str; 27] = [
     // The shape of the tree.
     "compaction_style",
     "compaction_options_fifo",
@@ -16,6 +16,8 @@ const FORMAT_KEYS: [&str; 25] = [
     "level_compaction_dynamic_level_bytes",
     "num_levels",
     "sst_partitioner_factory",
+    "target_file_size_base",
+    "target_file_size_multiplier",
     // Compression.
     "bottommost_compression",
     "bottommost_compression_opts",
