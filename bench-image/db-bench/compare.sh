@@ -4,7 +4,7 @@
 # Prints the ratio of operations per second with its interval, and whether assay-bench is non-inferior.
 #
 # usage: compare.sh [PAIRS [KEYS]]      environment: ASSAY_BENCH, WORK (a folder on the disk to measure on),
-#        NAMES (fillrandom overwrite readrandom)
+#        NAMES (fillrandom overwrite readrandom), CPU (the last)
 set -eu
 here=$(cd "$(dirname "$0")" && pwd)
 pairs=${1:-12}
@@ -13,6 +13,9 @@ bench=${ASSAY_BENCH:-$here/../../bin/assay-bench}
 work=${WORK:-$(mktemp -d)}
 mkdir -p "$work"
 db_bench=$("$here/build.sh")
+# Both on one CPU, and this script on others: what `assay run` does with a trial by default.
+cpu=${CPU:-$(($(nproc) - 1))}
+[ "$cpu" = 0 ] || taskset -cp 0-$((cpu - 1)) $$ >/dev/null
 value=400
 cache=33554432
 engine='{"dbOptions":{},"columnFamilies":[{"match":["*"],"options":{"compression":"kLZ4Compression"}}],"blockCache":{"bytes":'$cache',"shared":true},"writeOptions":{},"policy":{}}'
@@ -30,7 +33,7 @@ spec() {
  "config":$engine,"baseline":$engine,
  "workload":{"keyValue":{"keys":$keys,"valueBytes":{"fixed":$value},"preload":"$preload",
   "roles":[{"name":"worker","steps":$keys,"mix":{$mix}}]}},
- "dataset":{"seed":1,"format":$engine},"pageCache":"Warm","cpus":$(nproc),"deadlineSeconds":3600,
+ "dataset":{"seed":1,"format":$engine},"pageCache":"Warm","cpus":1,"deadlineSeconds":3600,
  "maxDiskBytes":100000000000,"metrics":["throughput"]}
 JSON
 }
@@ -38,7 +41,7 @@ JSON
 run_assay() {
     spec "$1" "$2" >"$work/spec.json"
     rm -f "$work/record.json"
-    "$bench" run "$work/spec.json" --data "$work/data" --out "$work/record.json" >/dev/null
+    taskset -c "$cpu" "$bench" run "$work/spec.json" --data "$work/data" --out "$work/record.json" >/dev/null
     sed -n 's/.*"throughput":\([0-9.e+]*\).*/\1/p' "$work/record.json" | head -n 1
 }
 
@@ -56,7 +59,7 @@ run_db_bench() {
         cat "$db"/*.sst >/dev/null
     fi
     # db_bench has defaults of its own for some options; these are the library's.
-    "$db_bench" --enable_pipelined_write=false --delayed_write_rate=16777216 --dump_malloc_stats=false \
+    taskset -c "$cpu" "$db_bench" --enable_pipelined_write=false --delayed_write_rate=16777216 --dump_malloc_stats=false \
         --table_cache_numshardbits=6 --level_compaction_dynamic_level_bytes=true --index_shortening_mode=1 \
         --pin_top_level_index_and_filter=true --hard_pending_compaction_bytes_limit=274877906944 \
         --benchmarks="$1" --db="$db" --use_existing_db=$existing --num="$keys" --reads="$keys" --threads=1 \

@@ -102,7 +102,7 @@ pub struct EngineConfig {
     /// Options of the whole database.
     #[serde(default)]
     pub db_options: BTreeMap<String, String>,
-    /// Options of column families; where two entries match a family, the later one wins.
+    /// Options of column families; where two entries match a family, the later one wins, of a struct key by key.
     #[serde(default)]
     pub column_families: Vec<FamilyOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -157,7 +157,7 @@ pub struct DatasetSpec {
     pub from: Option<String>,
 }
 
-/// What the operating system's page cache holds when the window opens.
+/// What the operating system's page cache holds before the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PageCache {
     /// Nothing of the trial's files.
@@ -176,7 +176,7 @@ impl FamilyOptions {
 }
 
 impl EngineConfig {
-    /// The options of one column family: where two entries match, the later one wins.
+    /// The options of one column family as declared: where two entries match, the later one wins.
     pub fn family_options(&self, family: &str) -> BTreeMap<String, String> {
         self.column_families
             .iter()

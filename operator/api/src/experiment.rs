@@ -106,7 +106,7 @@ pub struct Config {
     #[schemars(extend("maxProperties" = 128))]
     pub db_options: BTreeMap<String, OptionValue>,
     /// Options of column families, by RocksDB's own names and in its own value syntax. Where two entries match
-    /// a family, the later one wins.
+    /// a family, the later one wins; of a struct such as `block_based_table_factory` it changes only the keys that it names.
     #[serde(default)]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub column_families: Vec<FamilyOptionsSpec>,
@@ -227,7 +227,7 @@ pub struct Scenario {
     pub name: String,
     /// What RocksDB is made to do. Exactly one workload is set.
     pub workload: Workload,
-    /// What the page cache of the operating system holds when measuring starts.
+    /// What the page cache of the operating system holds before the warm-up.
     #[serde(default)]
     pub page_cache: PageCache,
     /// Where the data come from that a trial starts with.
