@@ -131,6 +131,9 @@ pub trait Observer {
     fn close(&mut self);
 }
 
+/// How often the observer looks. It runs on the trial's own CPUs, so not more often than it has to.
+const TICK: Duration = Duration::from_millis(20);
+
 /// Runs all roles to their end.
 pub fn run(
     engine: &Engine,
@@ -177,7 +180,7 @@ pub fn run(
             }
         }
         while warm.load(Ordering::Acquire) > 0 {
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(TICK);
             observer.tick(progress, None);
         }
         gate.wait();
@@ -186,7 +189,7 @@ pub fn run(
         *opened.lock().unwrap_or_else(PoisonError::into_inner) = start;
         gate.wait();
         while !progress.finished() {
-            thread::sleep(Duration::from_millis(5));
+            thread::sleep(TICK);
             observer.tick(progress, Some(start.elapsed()));
         }
         gate.wait();

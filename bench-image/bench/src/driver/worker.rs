@@ -126,6 +126,7 @@ impl<'a> Worker<'a> {
             let chunk = (count - next).div_ceil(threads).min(ahead.len() as u64);
             for (slot, offset) in ahead.iter_mut().zip(0..chunk) {
                 source.fill(first + next + offset * threads, slot);
+                touch(slot, self.pool);
             }
             let generated = Instant::now();
             let mut generator = generated - now;
@@ -248,6 +249,16 @@ impl<'a> Worker<'a> {
             self.db.write_opt(batch, &self.write_options)?;
         }
         Ok(())
+    }
+}
+
+/// Brings values into the cache, where a program has them that has just made them.
+fn touch(step: &Step, pool: &[u8]) {
+    const LINE: usize = 64;
+    for operation in &step.operations {
+        if let Action::Put { value } = operation.action {
+            std::hint::black_box(step.resolve(value, pool).iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte));
+        }
     }
 }
 
