@@ -3,6 +3,7 @@
 use std::{collections::BTreeMap, path::Path};
 
 use assay_record::{Attestation, Engagement, Latency, RoleCounts, TrialRecord, TrialSpec, Work};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 
 use crate::{
@@ -156,32 +157,6 @@ fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
             .roles()
             .iter()
             .any(|role| role.name == name && role.steps_per_second.is_some()),
-        histogram: if encoded { base64(&bytes) } else { String::new() },
-    }
-}
-
-/// Standard base64 with padding (RFC 4648).
-fn base64(bytes: &[u8]) -> String {
-    const ALPHABET: &[u8; 64] = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789+/";
-    let mut text = String::with_capacity(bytes.len().div_ceil(3) * 4);
-    for chunk in bytes.chunks(3) {
-        let word = chunk.iter().fold(0_u32, |word, byte| word << 8 | u32::from(*byte)) << (8 * (3 - chunk.len()));
-        for digit in 0..4 {
-            let index = (word >> (18 - 6 * digit)) & 63;
-            text.push(if digit <= chunk.len() { ALPHABET[index as usize] as char } else { '=' });
-        }
-    }
-    text
-}
-
-#[cfg(test)]
-mod tests {
-    use super::base64;
-
-    #[test]
-    fn base64_vectors() {
-        for (plain, encoded) in [("", ""), ("f", "Zg=="), ("fo", "Zm8="), ("foo", "Zm9v"), ("foobar", "Zm9vYmFy")] {
-            assert_eq!(base64(plain.as_bytes()), encoded);
-        }
+        histogram: if encoded { BASE64_STANDARD.encode(&bytes) } else { String::new() },
     }
 }

@@ -75,11 +75,6 @@ impl Live {
         *self.watched.lock().unwrap_or_else(PoisonError::into_inner) = None;
     }
 
-    pub fn progress(&self) -> Option<Arc<Progress>> {
-        let watched = self.watched.lock().unwrap_or_else(PoisonError::into_inner);
-        watched.as_ref().map(|watched| Arc::clone(&watched.progress))
-    }
-
     /// A progress line for a phase without steps, at its start and about once a second.
     pub fn report(&self, phase: &'static str, done: u64, total: u64) {
         self.write(phase, done, total, None);

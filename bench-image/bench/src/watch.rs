@@ -95,8 +95,8 @@ fn unix_us() -> u64 {
 }
 
 impl Observer for Watcher<'_> {
-    fn open(&mut self) {
-        self.sampler.open(self.engine, self.live.progress().as_deref().unwrap_or(&Progress::new(&[])));
+    fn open(&mut self, progress: &Progress) {
+        self.sampler.open(self.engine, progress);
         self.open = Some(Opened {
             lsm: measure::lsm_state(self.engine),
             stalls: measure::stalls(self.engine),

@@ -124,7 +124,7 @@ pub struct Results {
 /// Hooks into the run, called from the thread that called [`run`].
 pub trait Observer {
     /// Every role has warmed up and waits.
-    fn open(&mut self);
+    fn open(&mut self, progress: &Progress);
     /// Called often while roles run. `window` is the time since the opening, if it is open.
     fn tick(&mut self, progress: &Progress, window: Option<Duration>);
     /// The last step is done, and all threads still exist.
@@ -184,7 +184,7 @@ pub fn run(
             observer.tick(progress, None);
         }
         gate.wait();
-        observer.open();
+        observer.open(progress);
         let start = Instant::now();
         *opened.lock().unwrap_or_else(PoisonError::into_inner) = start;
         gate.wait();

@@ -3,7 +3,6 @@
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "shared by several test files")]
 
 use std::{
-    collections::BTreeMap,
     fs,
     path::{Path, PathBuf},
     process::{Command, Output},
@@ -151,8 +150,4 @@ impl Bench {
 /// Files left below a folder.
 pub fn entries(dir: &Path) -> Vec<PathBuf> {
     fs::read_dir(dir).map(|entries| entries.map(|entry| entry.unwrap().path()).collect()).unwrap_or_default()
-}
-
-pub fn policy(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
-    pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect()
 }
