@@ -88,9 +88,9 @@ fn build(
         workload.load(number, &mut step);
         let mut batch = WriteBatch::default();
         for operation in &step.operations {
-            let (handle, key) = (handles[operation.family as usize], step.resolve(operation.key, workload.pool()));
+            let (handle, key) = (handles[operation.family as usize], step.resolve(operation.key));
             if let Action::Put { value } = operation.action {
-                batch.put_cf(handle, key, step.resolve(value, workload.pool()));
+                batch.put_cf(handle, key, step.resolve(value));
                 entries += 1;
             }
         }

@@ -5,7 +5,7 @@ mod worker;
 use std::{
     collections::BTreeMap,
     sync::{
-        Barrier, Mutex, PoisonError,
+        Barrier, Condvar, Mutex, PoisonError,
         atomic::{AtomicBool, AtomicU32, AtomicU64, Ordering},
     },
     thread,
@@ -132,7 +132,28 @@ pub trait Observer {
 }
 
 /// How often the observer looks. It runs on the trial's own CPUs, so not more often than it has to.
-const TICK: Duration = Duration::from_millis(20);
+const TICK: Duration = Duration::from_millis(100);
+
+/// Wakes the observer's thread when there is something to see before its next look.
+#[derive(Default)]
+struct Bell {
+    lock: Mutex<()>,
+    rung: Condvar,
+}
+
+impl Bell {
+    fn ring(&self) {
+        // Whoever is about to wait has looked before it holds the lock, or looks after.
+        drop(self.lock.lock().unwrap_or_else(PoisonError::into_inner));
+        self.rung.notify_all();
+    }
+
+    /// Waits for the next look, or until something is `done`.
+    fn wait(&self, done: impl Fn() -> bool) {
+        let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
+        drop(self.rung.wait_timeout_while(lock, TICK, |()| !done()));
+    }
+}
 
 /// Runs all roles to their end.
 pub fn run(
@@ -149,19 +170,21 @@ pub fn run(
     // Warmed up, opened, done, closed: everybody meets the observer's thread at each.
     let gate = Barrier::new(threads as usize + 1);
     let warm = AtomicU32::new(threads);
+    let bell = Bell::default();
     let opened = Mutex::new(Instant::now());
     thread::scope(|scope| {
         let mut joins = Vec::new();
         for (number, role) in roles.iter().enumerate() {
             for index in 0..role.threads {
-                let mut worker = Worker::new(&engine.db, &handles, config, workload, role, index, progress, number);
+                let mut worker = Worker::new(&engine.db, &handles, config, role, index, progress, number);
                 let mut source = workload.source(number);
-                let (gate, warm, opened) = (&gate, &warm, &opened);
+                let (gate, warm, opened, bell) = (&gate, &warm, &opened, &bell);
                 joins.push((
                     role,
                     scope.spawn(move || {
                         let warmed = worker.steps(source.as_mut(), 0, role.warmup_steps, Instant::now(), false);
                         warm.fetch_sub(1, Ordering::Release);
+                        bell.ring();
                         gate.wait();
                         // What the warm-up counted doesn't.
                         worker.done.counts = RoleCounts::default();
@@ -172,6 +195,7 @@ pub fn run(
                             .and_then(|()| worker.steps(source.as_mut(), role.warmup_steps, role.steps, start, true));
                         worker.end(start, clock);
                         progress.running.fetch_sub(1, Ordering::Release);
+                        bell.ring();
                         gate.wait();
                         gate.wait();
                         measured.map(|()| worker.done)
@@ -180,7 +204,7 @@ pub fn run(
             }
         }
         while warm.load(Ordering::Acquire) > 0 {
-            thread::sleep(TICK);
+            bell.wait(|| warm.load(Ordering::Acquire) == 0);
             observer.tick(progress, None);
         }
         gate.wait();
@@ -189,7 +213,7 @@ pub fn run(
         *opened.lock().unwrap_or_else(PoisonError::into_inner) = start;
         gate.wait();
         while !progress.finished() {
-            thread::sleep(TICK);
+            bell.wait(|| progress.finished());
             observer.tick(progress, Some(start.elapsed()));
         }
         gate.wait();

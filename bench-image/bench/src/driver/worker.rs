@@ -15,13 +15,16 @@ use super::{FIRST_BUCKET, LATENCY_BUCKETS, Progress};
 use crate::{
     engine::EngineError,
     evidence::threads::ThreadClock,
-    workload::{Action, Step, StepSource, Workload, mix},
+    workload::{Action, Step, StepSource, mix},
 };
 
 /// The longest step that a histogram tells apart from longer ones.
 const LONGEST_STEP_NS: u64 = 3_600_000_000_000;
 /// Operations that are generated ahead of the steps that execute them.
 const OPERATIONS_AHEAD: u32 = 64;
+/// Bytes of keys and values after which no further step is made ahead: they shall still be in the CPU's cache when they
+/// are used.
+const BYTES_AHEAD: usize = 64 << 10;
 /// How often a paced role reports its progress, where it is fast enough.
 const PROGRESS_PER_SECOND: u64 = 20;
 
@@ -41,7 +44,6 @@ pub struct Done {
 pub struct Worker<'a> {
     db: &'a DB,
     handles: &'a [&'a ColumnFamily],
-    pool: &'a [u8],
     role: &'a Role,
     index: u32,
     progress: &'a Progress,
@@ -49,16 +51,16 @@ pub struct Worker<'a> {
     write_options: WriteOptions,
     read_options: ReadOptions,
     ahead: Vec<Step>,
+    /// Nanoseconds of the steps that were made ahead.
+    took: Vec<u64>,
     pub done: Done,
 }
 
 impl<'a> Worker<'a> {
-    #[expect(clippy::too_many_arguments, reason = "one call site, and a struct would only repeat the fields")]
     pub fn new(
         db: &'a DB,
         handles: &'a [&'a ColumnFamily],
         config: &EngineConfig,
-        workload: &'a dyn Workload,
         role: &'a Role,
         index: u32,
         progress: &'a Progress,
@@ -73,7 +75,6 @@ impl<'a> Worker<'a> {
         Self {
             db,
             handles,
-            pool: workload.pool(),
             role,
             index,
             progress,
@@ -81,6 +82,7 @@ impl<'a> Worker<'a> {
             write_options,
             read_options: ReadOptions::default(),
             ahead: (0..ahead).map(|_| Step::default()).collect(),
+            took: vec![0; ahead as usize],
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
@@ -123,16 +125,20 @@ impl<'a> Worker<'a> {
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = Instant::now();
         while next < count && !self.progress.stopped() {
-            let chunk = (count - next).div_ceil(threads).min(ahead.len() as u64);
-            for (slot, offset) in ahead.iter_mut().zip(0..chunk) {
-                source.fill(first + next + offset * threads, slot);
-                touch(slot, self.pool);
+            let most = (count - next).div_ceil(threads).min(ahead.len() as u64);
+            let (mut chunk, mut bytes) = (0, 0);
+            for slot in &mut ahead[..most as usize] {
+                source.fill(first + next + chunk * threads, slot);
+                chunk += 1;
+                bytes += slot.bytes();
+                if bytes >= BYTES_AHEAD {
+                    break;
+                }
             }
             let generated = Instant::now();
             let mut generator = generated - now;
             now = generated;
             let (mut busy, mut idle) = (Duration::ZERO, Duration::ZERO);
-            let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
             for (slot, offset) in ahead.iter().zip(0..chunk) {
                 if self.progress.stopped() {
                     return Ok(());
@@ -152,20 +158,23 @@ impl<'a> Worker<'a> {
                 self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
                 let finished = Instant::now();
                 busy += finished - now;
-                if measured {
-                    let nanos = (finished - intended).as_nanos() as u64;
-                    self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
-                    self.done.latency.saturating_record(nanos.max(1));
-                    let power = nanos.max(1).ilog2().saturating_sub(FIRST_BUCKET) as usize;
-                    by_latency[power.min(LATENCY_BUCKETS - 1)] += 1;
-                    latency_ns += nanos;
-                }
+                self.took[offset as usize] = (finished - intended).as_nanos() as u64;
                 now = finished;
             }
             self.done.counts.steps += chunk;
             let shared = &self.progress.roles[self.number];
             shared.done.fetch_add(chunk, Ordering::Relaxed);
             if measured {
+                // Together, because a histogram is large: between two steps the database would have thrown it out of
+                // the CPU's cache.
+                let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
+                for &nanos in &self.took[..chunk as usize] {
+                    self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
+                    self.done.latency.saturating_record(nanos.max(1));
+                    let power = nanos.max(1).ilog2().saturating_sub(FIRST_BUCKET) as usize;
+                    by_latency[power.min(LATENCY_BUCKETS - 1)] += 1;
+                    latency_ns += nanos;
+                }
                 shared.latency_ns.fetch_add(latency_ns, Ordering::Relaxed);
                 for (sum, count) in shared.by_latency.iter().zip(by_latency).filter(|(_, count)| *count > 0) {
                     sum.fetch_add(count, Ordering::Relaxed);
@@ -177,7 +186,7 @@ impl<'a> Worker<'a> {
             next += chunk * threads;
             if measured {
                 let summed = Instant::now();
-                // Adding up hashes is the generator's work too: it isn't the database's.
+                // Adding up is the generator's work too: it isn't the database's.
                 generator += summed - now;
                 now = summed;
                 self.done.time.generator_seconds += generator.as_secs_f64();
@@ -195,13 +204,13 @@ impl<'a> Worker<'a> {
         let single = step.operations.len() == 1;
         for (operation, index) in step.operations.iter().zip(0..) {
             let handle = self.handles[operation.family as usize];
-            let key = step.resolve(operation.key, self.pool);
+            let key = step.resolve(operation.key);
             let counts = &mut self.done.counts;
             match operation.action {
                 Action::Put { value } => {
                     counts.puts += 1;
                     counts.bytes_written += operation.key.len() + value.len();
-                    let value = step.resolve(value, self.pool);
+                    let value = step.resolve(value);
                     if single {
                         self.db.put_cf_opt(handle, key, value, &self.write_options)?;
                     } else {
@@ -217,15 +226,17 @@ impl<'a> Worker<'a> {
                         batch.get_or_insert_with(|| batch_for(step)).delete_cf(handle, key);
                     }
                 }
-                Action::Get { expected } => {
+                Action::Get { length, begins } => {
                     counts.gets += 1;
                     let found = self.db.get_pinned_cf_opt(handle, key, &self.read_options)?;
-                    let place = mix(&[self.number as u64, number, index, u64::from(found.is_some())]);
-                    self.done.answers.add(xxh3_64_with_seed(key, place));
+                    // The key follows from the place.
+                    let place = (self.number as u64) << 32 | index << 1 | u64::from(found.is_some());
+                    self.done.answers.add(mix(&[number, place]));
                     if let Some(value) = found {
                         counts.gets_found += 1;
                         counts.bytes_read += key.len() as u64 + value.len() as u64;
-                        self.done.wrong_answers += u64::from(*value != *step.resolve(expected, self.pool));
+                        let right = value.len() == length as usize && value.starts_with(step.resolve(begins));
+                        self.done.wrong_answers += u64::from(!right);
                     }
                 }
                 Action::Scan { entries } => {
@@ -249,16 +260,6 @@ impl<'a> Worker<'a> {
             self.db.write_opt(batch, &self.write_options)?;
         }
         Ok(())
-    }
-}
-
-/// Brings values into the cache, where a program has them that has just made them.
-fn touch(step: &Step, pool: &[u8]) {
-    const LINE: usize = 64;
-    for operation in &step.operations {
-        if let Action::Put { value } = operation.action {
-            std::hint::black_box(step.resolve(value, pool).iter().step_by(LINE).fold(0_u8, |sum, byte| sum ^ byte));
-        }
     }
 }
 

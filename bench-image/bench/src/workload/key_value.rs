@@ -7,21 +7,23 @@ use assay_record::{Digest, KeyOrder, KeyValue, Mix, Preload, Role};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
-    Action, Operation, Step, StepSource, Workload, below,
+    Action, Bytes, Operation, Step, StepSource, Workload, below,
     keys::{KeyChooser, MAX_KEY, Permutation, write_key, write_missing_key},
     mix,
-    values::ValuePool,
+    values::Values,
 };
 use crate::engine::Family;
 
 /// Keys that one loading step writes.
 const LOAD_BATCH: u64 = 1000;
+/// Bytes of a value that a read compares.
+const CHECKED: usize = 64;
 
 pub struct KeyValueWorkload {
     spec: KeyValue,
     seed: u64,
     dataset_seed: u64,
-    values: ValuePool,
+    values: Values,
     choosers: Vec<KeyChooser>,
 }
 
@@ -43,7 +45,7 @@ impl KeyValueWorkload {
                 chooser(role, spec.keys, dataset_seed)
             })
             .collect::<Result<_, _>>()?;
-        let values = ValuePool::new(spec.value_bytes, spec.compressed_percent, dataset_seed);
+        let values = Values::new(spec.value_bytes, spec.compressed_percent, dataset_seed);
         Ok(Self { spec, seed, dataset_seed, values, choosers })
     }
 
@@ -51,15 +53,25 @@ impl KeyValueWorkload {
         (key % self.spec.families.len() as u64) as u16
     }
 
+    fn put(&self, step: &mut Step, place: u64, key: u64) {
+        let value = step.put(|out| self.values.write(key, out));
+        self.push(step, place, key, Action::Put { value });
+    }
+
+    fn get(&self, step: &mut Step, place: u64, key: u64) {
+        let begins = step.put(|out| self.values.begin(key, CHECKED, out));
+        self.push(step, place, key, Action::Get { length: self.values.length(key), begins });
+    }
+
+    fn get_missing(&self, step: &mut Step, place: u64, key: u64) {
+        let mut buffer = [0; MAX_KEY];
+        let bytes = write_missing_key(key, self.spec.keys, self.spec.key_bytes as usize, &mut buffer);
+        self.push_bytes(step, place, key, bytes, Action::Get { length: 0, begins: Bytes::default() });
+    }
+
     fn push(&self, step: &mut Step, place: u64, key: u64, action: Action) {
         let mut buffer = [0; MAX_KEY];
         self.push_bytes(step, place, key, write_key(key, self.spec.key_bytes as usize, &mut buffer), action);
-    }
-
-    fn push_missing(&self, step: &mut Step, place: u64, key: u64) {
-        let mut buffer = [0; MAX_KEY];
-        let bytes = write_missing_key(key, self.spec.keys, self.spec.key_bytes as usize, &mut buffer);
-        self.push_bytes(step, place, key, bytes, Action::Get { expected: self.values.value(key) });
     }
 
     fn push_bytes(&self, step: &mut Step, place: u64, key: u64, bytes: &[u8], action: Action) {
@@ -70,8 +82,9 @@ impl KeyValueWorkload {
             Action::Scan { entries } => (4, u64::from(entries)),
         };
         let family = self.family(key);
-        step.parity.add(xxh3_64_with_seed(bytes, mix(&[place, kind, size, u64::from(family)])));
-        let key = step.bytes(bytes);
+        // A size has 32 bits, a family 16.
+        step.parity.add(xxh3_64_with_seed(bytes, mix(&[place, kind << 48 | size << 16 | u64::from(family)])));
+        let key = step.put(|out| out.extend_from_slice(bytes));
         step.operations.push(Operation { family, key, action });
     }
 }
@@ -106,14 +119,14 @@ impl Workload for KeyValueWorkload {
         for index in step * LOAD_BATCH..((step + 1) * LOAD_BATCH).min(self.spec.keys) {
             let key = if self.spec.preload == Preload::Shuffled { permutation.apply(index) } else { index };
             // The place is the key: the content of a dataset does not depend on the order it was loaded in.
-            self.push(out, key, key, Action::Put { value: self.values.value(key) });
+            self.put(out, key, key);
         }
     }
 
     fn content(&self) -> Digest {
         let KeyValue { keys, key_bytes, value_bytes, compressed_percent, families, preload, roles: _ } = &self.spec;
         let text = format!(
-            "keyValue 1 {keys} {key_bytes} {value_bytes:?} {compressed_percent} {families:?} {preload:?} {}",
+            "keyValue 2 {keys} {key_bytes} {value_bytes:?} {compressed_percent} {families:?} {preload:?} {}",
             self.dataset_seed
         );
         Digest::of(text.as_bytes())
@@ -129,10 +142,6 @@ impl Workload for KeyValueWorkload {
             scan_length: spec.scan_length,
             seed: mix(&[self.seed, role as u64]),
         })
-    }
-
-    fn pool(&self) -> &[u8] {
-        self.values.bytes()
     }
 
     fn answers_are_deterministic(&self) -> bool {
@@ -157,21 +166,21 @@ impl StepSource for Source<'_> {
         out.clear();
         for index in 0..u64::from(self.batch) {
             let place = step * u64::from(self.batch) + index;
-            let key = self.chooser.choose(self.seed, place);
-            let mut ticket = below(mix(&[self.seed, place, 3]), u64::from(self.mix.total())) as u32;
+            let tag = mix(&[self.seed, place]);
+            let key = self.chooser.choose(tag, place);
+            let mut ticket = below(mix(&[tag, 3]), u64::from(self.mix.total())) as u32;
             let mut drawn = |weight: u32| {
                 let hit = ticket < weight;
                 ticket = ticket.wrapping_sub(weight);
                 hit
             };
             let workload = self.workload;
-            let tag = mix(&[self.seed, place]);
             if drawn(self.mix.put) {
-                workload.push(out, tag, key, Action::Put { value: workload.values.value(key) });
+                workload.put(out, tag, key);
             } else if drawn(self.mix.get) {
-                workload.push(out, tag, key, Action::Get { expected: workload.values.value(key) });
+                workload.get(out, tag, key);
             } else if drawn(self.mix.get_missing) {
-                workload.push_missing(out, tag, key);
+                workload.get_missing(out, tag, key);
             } else if drawn(self.mix.delete) {
                 workload.push(out, tag, key, Action::Delete);
             } else {

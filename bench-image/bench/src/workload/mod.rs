@@ -31,9 +31,6 @@ pub trait Workload: Sync {
     /// that delays writes; it is asked for its thread's steps in ascending order.
     fn source(&self, role: usize) -> Box<dyn StepSource + '_>;
 
-    /// Bytes that operations refer to as [`Bytes::Pool`].
-    fn pool(&self) -> &[u8];
-
     /// Whether what reads return follows from the steps alone, however threads interleave.
     fn answers_are_deterministic(&self) -> bool;
 }
@@ -47,45 +44,45 @@ pub trait StepSource: Send {
 #[derive(Debug, Default)]
 pub struct Step {
     pub operations: Vec<Operation>,
-    pub arena: Vec<u8>,
+    arena: Vec<u8>,
     /// Sum over the operations of what they are, for the workload hash.
     pub parity: ParityHash,
 }
 
 impl Step {
+    /// Bytes of keys and values.
+    pub fn bytes(&self) -> usize {
+        self.arena.len()
+    }
+
     pub fn clear(&mut self) {
         self.operations.clear();
         self.arena.clear();
         self.parity = ParityHash::default();
     }
 
-    /// Puts bytes into the arena.
-    pub fn bytes(&mut self, bytes: &[u8]) -> Bytes {
+    /// Puts what `write` appends into the arena.
+    pub fn put(&mut self, write: impl FnOnce(&mut Vec<u8>)) -> Bytes {
         let start = self.arena.len() as u32;
-        self.arena.extend_from_slice(bytes);
-        Bytes::Arena { start, length: bytes.len() as u32 }
+        write(&mut self.arena);
+        Bytes { start, length: self.arena.len() as u32 - start }
     }
 
-    pub fn resolve<'a>(&'a self, bytes: Bytes, pool: &'a [u8]) -> &'a [u8] {
-        match bytes {
-            Bytes::Arena { start, length } => &self.arena[start as usize..(start + length) as usize],
-            Bytes::Pool { start, length } => &pool[start as usize..(start + length) as usize],
-        }
+    pub fn resolve(&self, bytes: Bytes) -> &[u8] {
+        &self.arena[bytes.start as usize..(bytes.start + bytes.length) as usize]
     }
 }
 
-/// Where the bytes of a key or value lie.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Bytes {
-    Arena { start: u32, length: u32 },
-    Pool { start: u32, length: u32 },
+/// Where in a step's arena the bytes of a key or value lie.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Bytes {
+    start: u32,
+    length: u32,
 }
 
 impl Bytes {
     pub fn len(self) -> u64 {
-        match self {
-            Self::Arena { length, .. } | Self::Pool { length, .. } => u64::from(length),
-        }
+        u64::from(self.length)
     }
 }
 
@@ -103,9 +100,11 @@ pub enum Action {
         value: Bytes,
     },
     Delete,
-    /// Reads a key; a value that is found must be this one.
+    /// Reads a key. A value that is found must have this length and begin like this: enough to tell the values of two keys
+    /// apart, while the workload need not make all of what the database then reads. Checksums of RocksDB's own guard the rest.
     Get {
-        expected: Bytes,
+        length: u32,
+        begins: Bytes,
     },
     /// Seeks to the key and reads this many entries.
     Scan {

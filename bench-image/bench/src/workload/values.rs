@@ -2,27 +2,27 @@
 
 use assay_record::ValueBytes;
 
-use super::{Bytes, below, mix};
+use super::{below, mix};
 
-/// Content of values: cells of random bytes followed by zeros, in the proportion that gives blocks the wanted
-/// compressed size. Values are slices of it, so making one costs nothing. No cell of it repeats.
+/// Makes values: cells of random bytes followed by zeros, in the proportion that gives blocks the wanted compressed size.
+/// Every value is made from its key alone and no random byte is used twice, so neither a long window nor a dictionary
+/// finds more in them than is meant. Made rather than looked up: a table of them would fight for the CPU's cache with the
+/// database that is measured.
 #[derive(Debug)]
-pub struct ValuePool {
-    bytes: Vec<u8>,
+pub struct Values {
     cell: usize,
+    /// Random bytes at the beginning of each cell.
+    random: usize,
     lengths: ValueBytes,
     seed: u64,
 }
 
-/// Small enough for a CPU's cache: fetching values must not become what is measured. Large enough that the values of
-/// one block seldom share cells: about 1 % of a block of 64 KiB.
-const POOL_BYTES: usize = 2 << 20;
 const CELL: usize = 128;
 const MIN_CELL: usize = 16;
 /// A codec spends about this much on telling that a run of zeros follows.
 const RUN_OVERHEAD: f64 = 4.0;
 
-impl ValuePool {
+impl Values {
     pub fn new(lengths: ValueBytes, compressed_percent: u32, seed: u64) -> Self {
         // Cells are short, so that every part of a long value compresses alike; a whole number of them fits a fixed
         // length, or the last, cut cell would be random only.
@@ -32,17 +32,26 @@ impl ValuePool {
         };
         let wanted = cell as f64 * f64::from(compressed_percent) / 100.0;
         let random = if compressed_percent >= 100 { cell } else { (wanted - RUN_OVERHEAD).max(1.0) as usize };
-        let length = POOL_BYTES.max(4 * lengths.max() as usize) / cell * cell + lengths.max() as usize + cell;
-        let bytes = (0..length).map(|at| if at % cell < random { mix(&[seed, at as u64]) as u8 } else { 0 }).collect();
-        Self { bytes, cell, lengths, seed }
+        Self { cell, random, lengths, seed }
     }
 
-    /// The value of a key: always the same, so that any read can be checked.
-    pub fn value(&self, key: u64) -> Bytes {
-        let length = self.length(key);
-        let cells = (self.bytes.len() - length as usize) / self.cell;
-        let start = below(mix(&[self.seed, key, 1]), cells as u64) as usize * self.cell;
-        Bytes::Pool { start: start as u32, length }
+    /// Appends the value of a key: always the same, so that any read can be checked.
+    pub fn write(&self, key: u64, out: &mut Vec<u8>) {
+        self.begin(key, usize::MAX, out);
+    }
+
+    /// Appends the beginning of a value, `most` bytes of it.
+    pub fn begin(&self, key: u64, most: usize, out: &mut Vec<u8>) {
+        let start = out.len();
+        out.resize(start + most.min(self.length(key) as usize), 0);
+        let mut state = mix(&[self.seed, key, 1]);
+        for cell in out[start..].chunks_mut(self.cell) {
+            let random = self.random.min(cell.len());
+            for word in cell[..random].chunks_mut(8) {
+                state = state.wrapping_add(1);
+                word.copy_from_slice(&mix(&[state]).to_le_bytes()[..word.len()]);
+            }
+        }
     }
 
     pub fn length(&self, key: u64) -> u32 {
@@ -53,10 +62,6 @@ impl ValuePool {
             }
         }
     }
-
-    pub fn bytes(&self) -> &[u8] {
-        &self.bytes
-    }
 }
 
 #[cfg(test)]
@@ -65,20 +70,31 @@ mod tests {
 
     #[test]
     fn lengths_follow_the_distribution() {
-        let pool = ValuePool::new(ValueBytes::Uniform { min: 10, max: 20 }, 50, 1);
-        let lengths: Vec<u32> = (0..10_000).map(|key| pool.length(key)).collect();
+        let values = Values::new(ValueBytes::Uniform { min: 10, max: 20 }, 50, 1);
+        let lengths: Vec<u32> = (0..10_000).map(|key| values.length(key)).collect();
         assert_eq!(lengths.iter().min(), Some(&10));
         assert_eq!(lengths.iter().max(), Some(&20));
         let mean = lengths.iter().map(|length| f64::from(*length)).sum::<f64>() / 10_000.0;
         assert!((mean - 15.0).abs() < 0.2, "{mean}");
     }
 
+    fn value(values: &Values, key: u64) -> Vec<u8> {
+        let mut out = b"before".to_vec();
+        values.write(key, &mut out);
+        out.split_off(6)
+    }
+
     #[test]
     fn a_key_keeps_its_value() {
-        let pool = ValuePool::new(ValueBytes::Fixed(400), 50, 1);
-        assert_eq!(pool.value(7), pool.value(7));
-        assert_ne!(pool.value(7), pool.value(8));
-        let empty = ValuePool::new(ValueBytes::Fixed(0), 50, 1);
-        assert_eq!(empty.value(7).len(), 0);
+        let values = Values::new(ValueBytes::Fixed(400), 50, 1);
+        assert_eq!(value(&values, 7), value(&values, 7));
+        assert_ne!(value(&values, 7), value(&values, 8));
+        assert_eq!(value(&values, 7).len(), 400);
+        let mut beginning = Vec::new();
+        values.begin(7, 13, &mut beginning);
+        assert_eq!(beginning, value(&values, 7)[..13]);
+        let zeros = value(&values, 7).iter().filter(|byte| **byte == 0).count();
+        assert!((200..230).contains(&zeros), "{zeros}");
+        assert!(value(&Values::new(ValueBytes::Fixed(0), 50, 1), 7).is_empty());
     }
 }
