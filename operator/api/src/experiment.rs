@@ -59,9 +59,22 @@ pub struct TuningExperimentSpec {
     /// The workloads that every config runs on.
     #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scenarios: Vec<Scenario>,
-    /// Number of blocks of every scenario. In each block every config runs once, next to the baseline.
+    /// Number of blocks of every scenario, at most. In each block every config runs once, next to the baseline. From 12 on
+    /// there are looks in between, such as 12, 20 and 30: a config that is decided there is not run any more.
     #[schemars(range(min = 1, max = 1000))]
     pub repetitions: u32,
+    /// What ends the trials of a config at a look. Overall is its verdict over all scenarios, Cells that and its verdict in
+    /// every scenario. Never runs all repetitions and judges once.
+    #[serde(default)]
+    pub stop_on: StopOn,
+    /// Stop ends the trials of a config, too, when a gain of the margin is ruled out. Continue goes on until it is known
+    /// whether it does harm or makes no difference.
+    #[serde(default)]
+    pub futility: Futility,
+    /// What bounds the verdicts per scenario. Holm is the chance of any false claim. BenjaminiHochberg is the expected share
+    /// of false ones among the claims: it finds more, for exploring only.
+    #[serde(default)]
+    pub cells_adjust: CellsAdjust,
     /// The metrics that have to improve. One is enough for a Win, where none gets worse.
     #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub objectives: Vec<JudgedMetric>,
@@ -84,6 +97,31 @@ pub struct TuningExperimentSpec {
 
 fn default_block_duration() -> u32 {
     4 * 3600
+}
+
+/// What must be decided before a config needs no more trials.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum StopOn {
+    #[default]
+    Overall,
+    Cells,
+    Never,
+}
+
+/// What happens to a config without the gain that is looked for.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Futility {
+    #[default]
+    Stop,
+    Continue,
+}
+
+/// How the claims about single scenarios share their error.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum CellsAdjust {
+    #[default]
+    Holm,
+    BenjaminiHochberg,
 }
 
 /// Whether the default guardrails apply.
@@ -225,6 +263,10 @@ pub struct Scenario {
     /// Name in plans, records and verdicts.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
+    /// Share in the overall verdict, relative to the other scenarios.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
     /// What RocksDB is made to do. Exactly one workload is set.
     pub workload: Workload,
     /// What the page cache of the operating system holds before the warm-up.
@@ -273,7 +315,7 @@ pub struct JudgedMetric {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
     /// Number of CPUs that every trial is pinned to.
-    #[serde(default = "one_cpu")]
+    #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1024))]
     pub cpus: u32,
     /// Trials are valid only on a local NVMe device.
@@ -287,11 +329,11 @@ pub struct Placement {
 
 impl Default for Placement {
     fn default() -> Self {
-        Self { cpus: one_cpu(), require_nvme: false, require_exclusive_cpus: Requirement::Prefer }
+        Self { cpus: one(), require_nvme: false, require_exclusive_cpus: Requirement::Prefer }
     }
 }
 
-fn one_cpu() -> u32 {
+fn one() -> u32 {
     1
 }
 

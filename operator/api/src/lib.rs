@@ -5,6 +5,7 @@ mod experiment;
 
 pub use crd::{crds, schema};
 pub use experiment::{
-    BlockCacheSpec, CacheSharing, Config, DatasetSource, DefaultGuardrails, FamilyOptionsSpec, JudgedMetric,
-    OptionValue, Placement, Requirement, Scenario, TuningExperiment, TuningExperimentSpec, WriteOptionsSpec,
+    BlockCacheSpec, CacheSharing, CellsAdjust, Config, DatasetSource, DefaultGuardrails, FamilyOptionsSpec, Futility,
+    JudgedMetric, OptionValue, Placement, Requirement, Scenario, StopOn, TuningExperiment, TuningExperimentSpec,
+    WriteOptionsSpec,
 };

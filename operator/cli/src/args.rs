@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use clap::{Args, Parser, Subcommand, ValueEnum};
 
+use crate::aa::AaArgs;
 use crate::bench::BenchArg;
 use crate::run::RunArgs;
 
@@ -23,6 +24,8 @@ pub enum Command {
     Plan(PlanArgs),
     /// Run an experiment on this machine
     Run(RunArgs),
+    /// Run an experiment's baseline against itself: tells how noisy this machine is and what it can resolve
+    Aa(AaArgs),
     /// Print the custom resource definitions
     Crd,
 }
@@ -46,6 +49,9 @@ pub struct CheckArgs {
 pub struct PlanArgs {
     #[command(flatten)]
     pub check: CheckArgs,
+    /// The noise of one run in percent, as `assay aa` has measured it: tells which effects the experiment finds
+    #[arg(long, value_name = "PERCENT", value_parser = noise)]
+    pub noise: Option<f64>,
     /// How to print the plan
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     pub output: Output,
@@ -57,4 +63,12 @@ pub enum Output {
     Text,
     /// The whole plan, for machines
     Json,
+}
+
+/// A standard deviation in percent of the mean.
+fn noise(text: &str) -> Result<f64, String> {
+    match text.trim_end_matches('%').trim().parse() {
+        Ok(percent) if percent > 0.0 && percent < 1000.0 => Ok(percent),
+        _ => Err("must be a positive number, such as 4 or 4%".to_owned()),
+    }
 }

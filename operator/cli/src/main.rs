@@ -1,5 +1,6 @@
 //! `assay`: one experiment file in, honest verdicts out.
 
+mod aa;
 mod args;
 mod bench;
 mod check;
@@ -20,6 +21,7 @@ fn main() -> ExitCode {
         Command::Validate(args) => Ok(validate::command(&args)),
         Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(args),
+        Command::Aa(args) => aa::command(args),
         Command::Crd => crd::command(),
     };
     result.unwrap_or_else(|error| {

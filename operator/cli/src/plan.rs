@@ -4,10 +4,10 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use assay_core::experiment::Experiment;
-use assay_core::plan::{Block, Plan, assumed, assumed_seconds};
+use assay_core::plan::{Block, Plan, assumed, assumed_seconds, power};
 use assay_core::stats::{ALPHA, n_min};
 use assay_core::validate::{disk, display_percent, quantity};
-use assay_core::verdict::Role;
+use assay_core::verdict::{LookPlan, Role, StopOn};
 
 use crate::args::{Output, PlanArgs};
 use crate::check::check;
@@ -28,12 +28,12 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let plan = Plan::new(experiment)?;
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
-        Output::Text => print!("{}", text(&plan)),
+        Output::Text => print!("{}", text(&plan, args.noise.map(|percent| percent / 100.0))),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(plan: &Plan) -> String {
+fn text(plan: &Plan, noise: Option<f64>) -> String {
     let experiment = &plan.experiment;
     let mut out = String::new();
     // Writing to a string can't fail.
@@ -52,6 +52,8 @@ fn text(plan: &Plan) -> String {
     metrics(experiment, &mut out);
     scenarios(experiment, &mut out);
     decides(experiment, &mut out);
+    looks(experiment, &mut out);
+    finds(experiment, noise, &mut out);
     let _ =
         writeln!(out, "time       about {} (assumed; measured once trials run)", duration(assumed_seconds(experiment)));
     blocks(plan, &mut out);
@@ -132,6 +134,52 @@ fn decides(experiment: &Experiment, out: &mut String) {
             plural(needed, "block"),
         );
     }
+}
+
+/// When a config can stop before the end.
+fn looks(experiment: &Experiment, out: &mut String) {
+    let Some(LookPlan { blocks, stop_on, futility }) = &experiment.looks else {
+        let _ = writeln!(out, "looks      one, at the end");
+        return;
+    };
+    let all: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+    let waits = match stop_on {
+        StopOn::Overall => "its overall verdict is decided",
+        StopOn::Cells => "its overall verdict and those of all scenarios are decided",
+    };
+    let futile = if *futility { ", or a gain of the margin is ruled out" } else { "" };
+    let first = blocks.first().copied().unwrap_or_default() as u64 * slots(experiment) as u64;
+    let _ = writeln!(
+        out,
+        "looks      after {} blocks: a config stops when {waits}{futile}\n             so {} to {} trials",
+        all.join(", "),
+        first * experiment.scenarios.len() as u64,
+        experiment.trials(),
+    );
+}
+
+/// Noise of a run, as standard deviation over mean, that is shown where none is known: a quiet node, a usual one, a cloud VM.
+const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
+
+/// The effect that the whole design finds with 80 % probability.
+fn finds(experiment: &Experiment, known: Option<f64>, out: &mut String) {
+    let assumed = known.map_or(ASSUMED_NOISE.to_vec(), |noise| vec![noise]);
+    for noise in assumed {
+        let Some(effects) = power::detectable(experiment, &vec![noise; experiment.scenarios.len()]) else { return };
+        let source = if known.is_some() { "given" } else { "assumed" };
+        let _ = writeln!(
+            out,
+            "finds      with {} noise per run ({source}): overall from {}, in one scenario from {}",
+            percent(noise),
+            percent(effects.overall),
+            percent(effects.cell),
+        );
+    }
+    let _ = writeln!(out, "             noise is measured by `assay aa FILE`; give it with --noise PERCENT");
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
 }
 
 fn blocks(plan: &Plan, out: &mut String) {

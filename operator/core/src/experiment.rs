@@ -4,7 +4,8 @@ use assay_record::{Digest, EngineConfig, PageCache, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::verdict::MetricRule;
+use crate::stats::Adjust;
+use crate::verdict::{LookPlan, MetricRule};
 
 /// An experiment whose spec has passed every check. Only `validate` makes one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -23,6 +24,11 @@ pub struct Experiment {
     pub repetitions: u32,
     /// Runs of the baseline in every block.
     pub baseline_replicates: u32,
+    /// Judgements before the end. `None` judges once, when all blocks are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub looks: Option<LookPlan>,
+    /// How the claims about single scenarios share their error.
+    pub cells_adjust: Adjust,
     /// Objectives first, then guardrails.
     pub metrics: Vec<MetricRule>,
     pub cpus: u32,
@@ -46,6 +52,8 @@ pub struct ConfigUnderTest {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     pub name: String,
+    /// Share in the overall verdict, relative to the other scenarios.
+    pub weight: u32,
     pub workload: Workload,
     pub page_cache: PageCache,
     /// Config whose format all trials find.

@@ -1,14 +1,14 @@
 //! From attempts to a report: gates, then samples, then verdicts.
 //!
-//! A verdict is only given when the plan is done. Whoever could look at a verdict after every trial, and stop when it
-//! pleases, would find an effect in any noise; so before the end there are estimates, and every verdict is
-//! `Inconclusive` for being `Incomplete`.
+//! A verdict is only given when the plan is done, or at a look that was planned before the first trial. Whoever could look
+//! at a verdict after every trial, and stop when it pleases, would find an effect in any noise; so before that there are
+//! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
 mod samples;
 
 use std::collections::BTreeMap;
 
-use crate::decide::{Attempt, Fate, Places, Unplanned};
+use crate::decide::{Attempt, Fate, Place, Places, Unplanned};
 use crate::experiment::{ConfigUnderTest, Experiment};
 use crate::gates::{Finding, Label};
 use crate::plan::Plan;
@@ -16,9 +16,8 @@ use crate::report::{
     CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, Progress, Report, Ruling, TrialFate,
     TrialReport, VERSION, sentence,
 };
-use crate::stats::Adjust;
-use crate::verdict::{self, Design, Effect, Intervals, Outcome, Recommendation, Scenario, Verdict};
-use samples::Samples;
+use crate::verdict::{self, Design, Effect, Intervals, Judgement, Outcome, Recommendation, Scenario, Verdict};
+pub(crate) use samples::Samples;
 
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
@@ -38,13 +37,13 @@ pub fn design(experiment: &Experiment) -> Design {
         scenarios: experiment
             .scenarios
             .iter()
-            .map(|scenario| Scenario { name: scenario.name.clone(), weight: 1.0 })
+            .map(|scenario| Scenario { name: scenario.name.clone(), weight: f64::from(scenario.weight) })
             .collect(),
         configs: candidates(experiment).map(|config| config.name.clone()).collect(),
         m0: experiment.baseline_replicates as usize,
         max_blocks: experiment.repetitions as usize,
-        looks: None,
-        cells_adjust: Adjust::Holm,
+        looks: experiment.looks.clone(),
+        cells_adjust: experiment.cells_adjust,
     }
 }
 
@@ -65,47 +64,46 @@ pub fn judge(plan: &Plan, attempts: &[Attempt]) -> Result<Report, JudgeError> {
 /// As [`judge`], without intervals where they would take too long.
 pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Report, JudgeError> {
     let experiment = &places.plan().experiment;
-    let complete = places.is_complete();
-    let samples = Samples::of(places, design, complete);
-    let judgement = verdict::judge(design, &samples.evidence, intervals)?;
-    let ruling =
-        |config: &str, outcome: &Outcome, recommendation: Recommendation, metrics: &[Effect], findings: &[Finding]| {
-            let (verdict, reason, recommendation) = announced(complete, outcome, recommendation);
-            let estimates: Vec<Estimate> =
-                metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, complete)).collect();
-            let sentence = sentence(config, verdict, &reason, &estimates, findings);
-            Ruling { verdict, reason, sentence, recommendation, estimates }
-        };
+    let standing = Standing::of(places, design, intervals)?;
+    let ruling = |unit: &Unit<'_>, causes: &[Finding]| {
+        let Unit { config, decided, finding } = unit;
+        let (verdict, reason, recommendation) = announced(*decided, &finding.outcome, finding.recommendation);
+        let estimates: Vec<Estimate> =
+            finding.metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, *decided)).collect();
+        let sentence = sentence(config, verdict, &reason, &estimates, causes);
+        Ruling { verdict, reason, sentence, recommendation, estimates }
+    };
+    let samples = &standing.samples;
     let gated = places.gated();
     let experiment_findings: Vec<Finding> =
         gated.experiment.iter().chain(samples.baseline_findings.iter()).cloned().collect();
-    let configs = judgement.overall.iter().zip(candidates(experiment)).map(|(found, config)| {
+    let configs = candidates(experiment).enumerate().map(|(position, config)| {
         let mut findings: Vec<Finding> = gated.configs.get(&config.name).into_iter().flatten().cloned().collect();
         findings.extend(samples.findings_of(&config.name).cloned());
         let mut causes = experiment_findings.clone();
         causes.extend(findings.iter().cloned());
-        let finding = &found.finding;
         ConfigReport {
             config: config.name.clone(),
             changes: config.changes.clone(),
-            ruling: ruling(&config.name, &finding.outcome, finding.recommendation, &finding.metrics, &causes),
+            ruling: ruling(&standing.overall(position), &causes),
             findings,
         }
     });
     let configs: Vec<ConfigReport> = configs.collect();
-    let cells = judgement.cells.iter().enumerate().map(|(unit, found)| {
+    let cells = (0..design.scenarios.len() * design.configs.len()).map(|unit| {
         let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
         let mut causes = experiment_findings.clone();
         causes.extend(configs[config].findings.iter().cloned());
-        let finding = &found.finding;
-        let mut ruling = ruling(&found.config, &finding.outcome, finding.recommendation, &finding.metrics, &causes);
+        let mut ruling = ruling(&standing.cell(unit), &causes);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
             (estimate.baseline_median, estimate.config_median) = samples.medians(scenario, metric, config);
         }
         let (runs, failed) = samples.runs(scenario, config);
-        CellReport { scenario: found.scenario.clone(), config: found.config.clone(), ruling, runs, failed }
+        let (scenario, config) = (design.scenarios[scenario].name.clone(), design.configs[config].clone());
+        CellReport { scenario, config, ruling, runs, failed }
     });
     let cells = cells.collect();
+    let families = design.families();
     Ok(Report {
         version: VERSION,
         engine: concat!("assay ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -119,10 +117,10 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
             metrics: design.metrics.clone(),
             blocks: experiment.repetitions,
             baseline_replicates: experiment.baseline_replicates,
-            fewest_blocks: judgement.families.overall.n_min,
-            fewest_blocks_per_scenario: judgement.families.cells.n_min,
+            fewest_blocks: families.overall.n_min,
+            fewest_blocks_per_scenario: families.cells.n_min,
         },
-        progress: progress(places, complete),
+        progress: progress(places),
         configs,
         cells,
         invalid: experiment_findings,
@@ -134,41 +132,97 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     })
 }
 
-/// What may be said of an outcome: nothing that results decided before the plan is done.
-fn announced(complete: bool, outcome: &Outcome, recommendation: Recommendation) -> (Verdict, String, String) {
-    if complete || outcome.verdict == Verdict::Invalid {
+/// What every verdict is based on.
+struct Standing {
+    /// Everything that there is.
+    samples: Samples,
+    /// Estimates from all of it; the verdicts, too, if no more will come.
+    latest: Judgement,
+    /// While more will come: the verdicts of the last look.
+    look: Option<Judgement>,
+    complete: bool,
+}
+
+/// What was found about a config, overall or in a scenario.
+struct Unit<'a> {
+    config: &'a str,
+    decided: bool,
+    finding: &'a verdict::Finding,
+}
+
+impl Standing {
+    fn of(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Self, verdict::JudgeError> {
+        let complete = places.is_complete();
+        let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
+        let samples = Samples::of(places, design, rounds, true);
+        let latest = verdict::judge(design, &samples.evidence, intervals)?;
+        let look = if complete || design.looks.is_none() {
+            None
+        } else {
+            let closed = Samples::of(places, design, places.rounds_closed(), false);
+            Some(verdict::judge(design, &closed.evidence, intervals)?)
+        };
+        Ok(Self { samples, latest, look, complete })
+    }
+
+    fn overall(&self, config: usize) -> Unit<'_> {
+        let decided = self.decided(config);
+        let found = &decided.unwrap_or(&self.latest).overall[config];
+        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding }
+    }
+
+    fn cell(&self, unit: usize) -> Unit<'_> {
+        let decided = self.decided(unit % self.latest.overall.len());
+        let found = &decided.unwrap_or(&self.latest).cells[unit];
+        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding }
+    }
+
+    /// Where a config was decided, if it is.
+    fn decided(&self, config: usize) -> Option<&Judgement> {
+        match &self.look {
+            None if self.complete => Some(&self.latest),
+            None => None,
+            Some(look) => look.overall[config].stopped_at.map(|_| look),
+        }
+    }
+}
+
+/// What may be said of an outcome: nothing that results decided before the plan is done or a look was due.
+fn announced(decided: bool, outcome: &Outcome, recommendation: Recommendation) -> (Verdict, String, String) {
+    if decided || outcome.verdict == Verdict::Invalid {
         return (outcome.verdict, outcome.reason.to_string(), recommendation.to_string());
     }
     (Verdict::Inconclusive, INCOMPLETE.to_owned(), "finish the planned runs".to_owned())
 }
 
 impl Estimate {
-    fn of(effect: &Effect, rule: &verdict::MetricRule, complete: bool) -> Self {
+    fn of(effect: &Effect, rule: &verdict::MetricRule, decided: bool) -> Self {
         Self {
             metric: effect.metric.clone(),
             role: effect.role,
             scale: rule.scale,
             margin: rule.margin,
-            status: complete.then_some(effect.status),
+            status: decided.then_some(effect.status),
             blocks: effect.n,
             estimate: effect.estimate,
             interval95: effect.ci95,
             estimate_percent: effect.estimate_percent,
             detectable_percent: effect.detectable_percent,
-            p: complete.then_some(effect.p),
+            p: decided.then_some(effect.p),
             baseline_median: None,
             config_median: None,
         }
     }
 }
 
-fn progress(places: &Places<'_>, complete: bool) -> Progress {
+fn progress(places: &Places<'_>) -> Progress {
     let mut progress = Progress {
-        complete,
+        complete: places.is_complete(),
         blocks_planned: places.blocks().len(),
         blocks_done: places.blocks().iter().filter(|block| block.is_closed()).count(),
         trials_planned: places.plan().blocks.iter().map(|block| block.slots.len()).sum(),
         attempts: places.attempts().len(),
+        freed: places.blocks().iter().flat_map(|b| &b.places).filter(|place| **place == Place::Freed).count(),
         ..Progress::default()
     };
     for attempt in 0..places.attempts().len() {

@@ -1,3 +1,4 @@
+pub mod aa;
 pub mod decide;
 pub mod experiment;
 pub mod gates;

@@ -23,6 +23,7 @@
 
 mod estimate;
 mod order;
+pub mod power;
 mod spec;
 
 use assay_record::{Digest, TrialId, TrialSpec};

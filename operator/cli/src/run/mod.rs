@@ -17,17 +17,20 @@ use std::sync::atomic::AtomicBool;
 use anyhow::{Context, bail};
 use assay_core::experiment::Experiment;
 use assay_core::plan::Plan;
-use assay_core::report::terminal;
+use assay_core::report::{Report, terminal};
 
 use crate::args::CheckArgs;
 use crate::bench::{BenchArg, Benches};
 use crate::check::check;
 use machine::Cpus;
-use session::Session;
+pub use session::Session;
 use store::Store;
 
 /// Exit code after Ctrl-C, as shells have it.
 const INTERRUPTED: u8 = 130;
+
+/// Where results go if nobody says otherwise, a folder for each experiment.
+const RESULTS: &str = "results";
 
 /// Arguments of `assay run`.
 #[derive(Clone, Debug, clap::Args)]
@@ -73,12 +76,24 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
+    let checked = sound(&args)?;
+    let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
+    execute(checked.experiment, &source, &checked.benches, args.out, |_, report| Ok(report.exit_code()))
+}
+
+/// What a run needs of its file.
+pub struct Sound {
+    pub experiment: Experiment,
+    pub benches: Benches,
+}
+
+/// Checks the file, and says everything that there is to say about it.
+pub fn sound(args: &RunArgs) -> anyhow::Result<Sound> {
     if args.file.as_os_str() == "-" {
         bail!("run needs a file: a copy of it is kept with the records");
     }
-    let results = args.out.clone().unwrap_or_else(|| PathBuf::from("results"));
-    let dir = existing(&results);
-    let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench, dir: Some(dir) });
+    let dir = existing(&args.out.clone().unwrap_or_else(|| PathBuf::from(RESULTS)));
+    let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench.clone(), dir: Some(dir) });
     eprint!("{checked}");
     let (Some(experiment), Some(benches)) = (checked.experiment.take(), checked.benches.take()) else {
         bail!(
@@ -87,21 +102,36 @@ pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
             crate::validate::plural(checked.errors(), "error")
         );
     };
-    images(&experiment, &benches)?;
+    Ok(Sound { experiment, benches })
+}
+
+/// Runs an experiment to its end, or to where something stops it. `after` says what its outcome means.
+pub fn execute(
+    experiment: Experiment,
+    source: &[u8],
+    benches: &Benches,
+    out: Option<PathBuf>,
+    after: impl FnOnce(&Session<'_>, &Report) -> anyhow::Result<u8>,
+) -> anyhow::Result<ExitCode> {
+    images(&experiment, benches)?;
     let cpus = Cpus::divide(experiment.cpus)?;
-    let out = args.out.unwrap_or_else(|| results.join(&experiment.name));
+    let out = out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
     let plan = Plan::new(experiment)?;
-    let store = Store::open(&out, &plan, &args.file, &benches)?;
+    let store = Store::open(&out, &plan, source, benches)?;
 
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals can't be received")?;
     }
     cpus.stand_aside().context("this process can't be moved to other CPUs")?;
-    finish(Session::new(&plan, store, &benches, cpus, stop)?, &out)
+    finish(Session::new(&plan, store, benches, cpus, stop)?, &out, after)
 }
 
-fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<ExitCode> {
+fn finish(
+    mut session: Session<'_>,
+    out: &Path,
+    after: impl FnOnce(&Session<'_>, &Report) -> anyhow::Result<u8>,
+) -> anyhow::Result<ExitCode> {
     let ran = session.run();
     let interrupted = ran.as_ref().err().is_some_and(anyhow::Error::is::<Interrupted>);
     let report = session.report();
@@ -110,7 +140,7 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<ExitCode> {
             print!("{}", terminal(&report));
             println!("\nReport: {}", session.dir().join("report.md").display());
             session.clean()?;
-            Ok(ExitCode::from(report.exit_code()))
+            Ok(ExitCode::from(after(&session, &report)?))
         }
         (Ok(()), Err(error)) => Err(error),
         (Err(stopped), report) => {

@@ -1,6 +1,6 @@
 //! The loop: ask what is next, do it, write down what came of it.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 use std::path::Path;
 use std::sync::Arc;
@@ -8,10 +8,11 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
+use assay_core::aa::{Noise, noise};
 use assay_core::decide::{Action, Attempt, Fate, Lost, LostReason, Moment, Place, Places};
 use assay_core::judge::{design, judge, judge_with};
 use assay_core::plan::Plan;
-use assay_core::report::Report;
+use assay_core::report::{INCOMPLETE, Report};
 use assay_core::verdict::{Design, Intervals};
 use assay_record::{Exit, TrialId, TrialSpec};
 
@@ -21,6 +22,7 @@ use super::screen::{Screen, so_far};
 use super::store::Store;
 use super::{Full, Interrupted};
 use crate::bench::Benches;
+use crate::validate::plural;
 
 /// Refusals in a row after which the environment is left alone.
 const REFUSALS: u32 = 3;
@@ -37,6 +39,8 @@ pub struct Session<'a> {
     screen: Screen,
     attempts: Vec<Attempt>,
     refusals: u32,
+    /// Configs whose decision was told.
+    decided: BTreeSet<String>,
 }
 
 /// What came of starting one trial.
@@ -66,7 +70,7 @@ impl<'a> Session<'a> {
             screen.say(&format!("assay: {} attempts are there already, going on", loaded.attempts.len()));
         }
         let (design, attempts) = (design(&plan.experiment), loaded.attempts);
-        Ok(Self { plan, design, store, benches, cpus, stop, screen, attempts, refusals: 0 })
+        Ok(Self { plan, design, store, benches, cpus, stop, screen, attempts, refusals: 0, decided: BTreeSet::new() })
     }
 
     /// Runs trials until nothing is left to do, or something stops it. Finished records are kept either way.
@@ -81,6 +85,13 @@ impl<'a> Session<'a> {
         let report = judge(self.plan, &self.attempts)?;
         self.store.keep_report(&report)?;
         Ok(report)
+    }
+
+    /// How much its runs scatter, where all configs are the same.
+    pub fn noise(&self) -> anyhow::Result<Vec<Noise>> {
+        let noise = noise(&Places::new(self.plan, &self.attempts)?);
+        self.store.keep_noise(&noise)?;
+        Ok(noise)
     }
 
     /// Removes the databases of a finished experiment.
@@ -238,7 +249,25 @@ impl<'a> Session<'a> {
         };
         let report = judge_with(&places, &self.design, Intervals::None)?;
         self.screen.end(trial, seconds, done(&places), (&state, loud), &so_far(&report));
+        self.tell_decisions(&report);
         Ok(())
+    }
+
+    /// Says which configs a look has just decided.
+    fn tell_decisions(&mut self, report: &Report) {
+        if report.progress.complete {
+            return;
+        }
+        for config in report.configs.iter().filter(|config| config.ruling.reason != INCOMPLETE) {
+            if self.decided.insert(config.config.clone()) {
+                let blocks = config.ruling.estimates.first().map_or(0, |estimate| estimate.blocks);
+                let (name, verdict, reason) = (&config.config, config.ruling.verdict, &config.ruling.reason);
+                self.screen.say(&format!(
+                    "assay: {name} is decided after {}: {verdict:?} ({reason}); it is not run any more",
+                    plural(blocks, "block")
+                ));
+            }
+        }
     }
 }
 

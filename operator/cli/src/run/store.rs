@@ -13,6 +13,7 @@
 //! DIR/trials/TRIAL.corrupt     a record that can't be read, set aside
 //! DIR/work                     databases; removed at the end
 //! DIR/report.json, report.md   the outcome, written anew each time
+//! DIR/noise.json               of an A/A only: how much runs scatter
 //! ```
 
 mod lock;
@@ -23,6 +24,7 @@ use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context, bail};
+use assay_core::aa::Noise;
 use assay_core::decide::{Attempt, Lost};
 use assay_core::plan::Plan;
 use assay_core::report::{Report, markdown};
@@ -67,8 +69,8 @@ enum Unfit {
 }
 
 impl Store {
-    /// Opens or makes the folder of a plan. A folder that holds another plan is left alone.
-    pub fn open(dir: &Path, plan: &Plan, experiment: &Path, benches: &Benches) -> anyhow::Result<Self> {
+    /// Opens or makes the folder of a plan, whose experiment file is `source`. A folder that holds another plan is left alone.
+    pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
         let trials = dir.join("trials");
         fs::create_dir_all(&trials)
             .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
@@ -80,8 +82,7 @@ impl Store {
         store.keep_benches(benches)?;
         let copy = dir.join("experiment.yaml");
         if !copy.exists() {
-            let text = fs::read(experiment).with_context(|| format!("{} can't be read", experiment.display()))?;
-            write(&copy, &text)?;
+            write(&copy, source)?;
         }
         Ok(store)
     }
@@ -233,6 +234,10 @@ impl Store {
     pub fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
         write(&self.dir.join("report.json"), report.json()?.as_bytes())?;
         write(&self.dir.join("report.md"), markdown(report).as_bytes())
+    }
+
+    pub fn keep_noise(&self, noise: &[Noise]) -> anyhow::Result<()> {
+        write(&self.dir.join("noise.json"), &serde_json::to_vec_pretty(noise)?)
     }
 
     /// Removes the databases of trials that did not end by themselves; datasets stay.

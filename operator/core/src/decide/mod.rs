@@ -14,8 +14,10 @@
 //! - Runs of a config that a gate has found invalid for good are skipped, and when nothing is left to compare, or the first
 //!   [`HOPELESS`] attempts gave nothing valid, the experiment is over.
 //!
-//! None of this looks at results, so nobody's luck is repeated until it turns.
+//! None of this looks at results, so nobody's luck is repeated until it turns. Only the looks that were planned before the
+//! first trial do ([`looks`]): they end a config's runs early, at the price that its claims pay for each look.
 
+mod looks;
 mod places;
 #[cfg(test)]
 mod simulation;
@@ -131,7 +133,7 @@ impl Places<'_> {
         let block = &self.blocks()[index];
         let last_pass = block.pass == REDOS;
         if block.is_lost() {
-            return if last_pass { None } else { self.redo(index) };
+            return if block.is_closed() { None } else { self.redo(index) };
         }
         // First tries in the planned order, then repetitions: a disturbance may be gone by the end of the block.
         let open = |tried: bool| {
@@ -159,7 +161,7 @@ impl Places<'_> {
     /// Starts the next pass over a block with its first place that is still wanted.
     fn redo(&self, index: usize) -> Option<Action> {
         let block = &self.blocks()[index];
-        let slot = block.places.iter().position(|place| !matches!(place, Place::Skipped))?;
+        let slot = block.places.iter().position(|place| !matches!(place, Place::Skipped | Place::Freed))?;
         let trial = self.plan().blocks[index].trial(slot, (block.pass + 1) * TRIES)?;
         Some(Action::Run { block: index, slot, trial })
     }

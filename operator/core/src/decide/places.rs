@@ -2,7 +2,7 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use assay_record::{Summary, TrialId};
 
-use super::{Attempt, FAILURES, HOPELESS, Lost, LostReason, Moment, TRIES, pass};
+use super::{Attempt, FAILURES, HOPELESS, Lost, LostReason, Moment, REDOS, TRIES, looks, pass};
 use crate::gates::{self, Code, Finding, Gated, TrialState};
 use crate::plan::Plan;
 
@@ -26,6 +26,8 @@ pub enum Place {
     Empty,
     /// Nothing to gain from running it.
     Skipped,
+    /// Not needed: a look has decided its config.
+    Freed,
 }
 
 /// A block in its current pass.
@@ -45,9 +47,14 @@ impl BlockState<'_> {
         self.places.iter().zip(&self.baseline).any(|(place, baseline)| *baseline && *place == Place::Empty)
     }
 
-    /// Nothing is left to run in this pass.
+    /// Nothing is left to run, in this pass or a later one.
     pub fn is_closed(&self) -> bool {
-        self.is_lost() || !self.places.iter().any(|place| matches!(place, Place::Open { .. }))
+        if self.is_lost() { self.pass == REDOS } else { !self.is_open() }
+    }
+
+    /// Something is left to run in this pass.
+    pub fn is_open(&self) -> bool {
+        self.places.iter().any(|place| matches!(place, Place::Open { .. }))
     }
 }
 
@@ -82,6 +89,17 @@ pub struct Places<'a> {
 impl<'a> Places<'a> {
     /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
     pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
+        let mut places = Self::unlooked(plan, attempts)?;
+        if let Some(planned) = &plan.experiment.looks {
+            for (config, rounds) in looks::decided(&places, planned)? {
+                places.free(&config, rounds);
+            }
+        }
+        Ok(places)
+    }
+
+    /// As if nobody had looked at a result before the end.
+    pub(super) fn unlooked(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
         let mut states = Vec::with_capacity(attempts.len());
         let mut summaries: Vec<&Summary> = Vec::new();
         for attempt in attempts {
@@ -214,6 +232,39 @@ impl<'a> Places<'a> {
         if given_up || tries >= TRIES { Place::Empty } else { Place::Open { tries } }
     }
 
+    /// Frees the places of a config from this round on, and those of the baseline where nobody needs them any more.
+    pub(super) fn free(&mut self, config: &str, rounds: u32) {
+        for (planned, state) in self.plan.blocks.iter().zip(&mut self.blocks) {
+            if planned.number < rounds {
+                continue;
+            }
+            let unwanted = |place: &Place| matches!(place, Place::Open { .. } | Place::Empty | Place::Skipped);
+            for (slot, place) in planned.slots.iter().zip(&mut state.places) {
+                if slot.config == config && unwanted(place) {
+                    *place = Place::Freed;
+                }
+            }
+            let mut others = state.places.iter().zip(&state.baseline).filter(|(_, baseline)| !**baseline);
+            if others.all(|(place, _)| *place == Place::Freed) {
+                let baseline = state.places.iter_mut().zip(&state.baseline).filter(|(_, baseline)| **baseline);
+                baseline.filter(|(place, _)| unwanted(place)).for_each(|(place, _)| *place = Place::Freed);
+            }
+        }
+    }
+
+    /// Rounds from the first on of which every block of every scenario is closed.
+    pub fn rounds_closed(&self) -> usize {
+        let open = self.plan.blocks.iter().zip(&self.blocks).filter(|(_, state)| !state.is_closed());
+        open.map(|(planned, _)| planned.number as usize).min().unwrap_or(self.plan.experiment.repetitions as usize)
+    }
+
+    /// Rounds up to the last one in which something was to be run.
+    pub fn rounds_wanted(&self) -> usize {
+        let freed = |state: &BlockState<'_>| state.places.iter().all(|place| *place == Place::Freed);
+        let wanted = self.plan.blocks.iter().zip(&self.blocks).filter(|(_, state)| !freed(state));
+        wanted.map(|(planned, _)| planned.number as usize + 1).max().unwrap_or(0)
+    }
+
     /// Closes open places that are not worth running.
     fn skip(&mut self) {
         let mut hopeless: BTreeSet<(&str, &str)> = BTreeSet::new();
@@ -224,7 +275,7 @@ impl<'a> Places<'a> {
                 match place {
                     Place::Failed(_) => *failed += 1,
                     Place::Valid(_) | Place::Held(_) => *ok += 1,
-                    Place::Open { .. } | Place::Empty | Place::Skipped => {}
+                    Place::Open { .. } | Place::Empty | Place::Skipped | Place::Freed => {}
                 }
             }
         }
@@ -254,7 +305,7 @@ fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> O
         .iter()
         .position(|slot| slot.config == id.config && slot.replicate == id.replicate)
         .filter(|&slot| slot as u32 == id.order)?;
-    (pass(id.attempt) <= super::REDOS).then_some((block, slot))
+    (pass(id.attempt) <= REDOS).then_some((block, slot))
 }
 
 /// Ends an experiment that has only given invalid runs so far: the cause is not going away.

@@ -8,7 +8,7 @@ use serde_json::json;
 use super::{Code, Gated, TrialState, check};
 use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
 use crate::plan::{Block, Plan, Slot};
-use crate::stats::{Direction, Scale};
+use crate::stats::{Adjust, Direction, Scale};
 use crate::verdict::{MetricRule, Role};
 
 pub const BLOCKS: u32 = 8;
@@ -35,6 +35,8 @@ pub fn experiment() -> Experiment {
         ],
         scenarios: vec![scenario("fill")],
         repetitions: BLOCKS,
+        looks: None,
+        cells_adjust: Adjust::Holm,
         baseline_replicates: 1,
         metrics: vec![rule("throughput", Direction::Higher, Role::Primary)],
         cpus: 2,
@@ -52,6 +54,7 @@ pub fn scenario(name: &str) -> Scenario {
     let workload: Workload = serde_json::from_value(workload).unwrap_or_else(|error| unreachable!("{error}"));
     Scenario {
         name: name.to_owned(),
+        weight: 1,
         workload,
         page_cache: PageCache::Evict,
         dataset_from: None,

@@ -11,7 +11,7 @@ use crate::verdict::{Attempts, Design, Evidence, Invalid, MetricSamples, Scenari
 const ATTRITION: usize = 5;
 
 /// What the verdict engine needs, and what it does not say itself.
-pub(super) struct Samples {
+pub(crate) struct Samples {
     pub evidence: Evidence,
     pub notes: BTreeSet<Note>,
     /// What makes the baseline, and so everything, invalid.
@@ -29,18 +29,19 @@ struct Tally {
 }
 
 impl Samples {
-    pub fn of(places: &Places<'_>, design: &Design, complete: bool) -> Self {
+    /// The samples of the first `rounds` rounds. No more will come if they have `ended`.
+    pub fn of(places: &Places<'_>, design: &Design, rounds: usize, ended: bool) -> Self {
         let mut samples = Self {
-            evidence: Evidence { ended: true, ..Evidence::default() },
+            evidence: Evidence { ended, ..Evidence::default() },
             notes: BTreeSet::new(),
             baseline_findings: Vec::new(),
             findings: BTreeMap::new(),
         };
-        samples.values(places, design);
+        samples.values(places, design, rounds);
         samples.attempts(places, design);
         samples.invalid(places, design);
         // Before the end everything is still missing something.
-        if complete {
+        if places.is_complete() {
             samples.attrition(places, design);
         }
         samples
@@ -64,8 +65,7 @@ impl Samples {
         (failed + ok, failed)
     }
 
-    fn values(&mut self, places: &Places<'_>, design: &Design) {
-        let blocks = design.max_blocks;
+    fn values(&mut self, places: &Places<'_>, design: &Design, blocks: usize) {
         let empty = MetricSamples {
             baseline: vec![vec![None; design.m0]; blocks],
             configs: vec![vec![None; blocks]; design.configs.len()],
@@ -152,6 +152,9 @@ impl Samples {
         for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
             let Some(scenario) = design.scenarios.iter().position(|s| s.name == planned.scenario) else { continue };
             for (slot, place) in planned.slots.iter().zip(&state.places) {
+                if *place == Place::Freed {
+                    continue;
+                }
                 let is_baseline = !design.configs.contains(&slot.config);
                 let tally = tallies.entry((scenario, slot.config.as_str())).or_default();
                 tally.planned += 1;

@@ -88,6 +88,14 @@ pub struct Progress {
     pub invalid: usize,
     pub failed: usize,
     pub lost: usize,
+    /// Planned trials that are not needed, because a look has decided their config.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub freed: usize,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &usize) -> bool {
+    *count == 0
 }
 
 /// A verdict with what it rests on.

@@ -1,6 +1,6 @@
 //! Objectives and guardrails: what is judged, and whether the design can decide it.
 
-use assay_api::{DefaultGuardrails, JudgedMetric, TuningExperimentSpec};
+use assay_api::{DefaultGuardrails, Futility, JudgedMetric, StopOn, TuningExperimentSpec};
 use assay_record::{METRICS, MetricInfo, metric};
 
 use super::problem::{FieldPath, Problem};
@@ -8,8 +8,8 @@ use super::scenarios::{paced, primary_steps, scenario_path};
 use super::schema::join;
 use super::suggest::did_you_mean;
 use super::{counted, percent};
-use crate::stats::{ALPHA, Direction, Scale, n_min, operations_for_quantile, supports_quantile};
-use crate::verdict::{MetricRule, Role};
+use crate::stats::{ALPHA, Direction, Scale, n_min, operations_for_quantile, plan_looks, supports_quantile};
+use crate::verdict::{self, LookPlan, MetricRule, Role};
 
 /// Observations that must lie beyond a quantile for it to mean anything.
 const TAIL: u64 = 100;
@@ -51,6 +51,18 @@ fn rule(info: &MetricInfo, role: Role, margin: f64) -> MetricRule {
     }
 }
 
+/// The judgements before the end, where there are any.
+pub fn looks(spec: &TuningExperimentSpec) -> Option<LookPlan> {
+    let stop_on = match spec.stop_on {
+        StopOn::Overall => verdict::StopOn::Overall,
+        StopOn::Cells => verdict::StopOn::Cells,
+        StopOn::Never => return None,
+    };
+    let claims = spec.configs.len().saturating_sub(1) * spec.objectives.len();
+    let blocks = plan_looks(spec.repetitions as usize, claims);
+    (blocks.len() > 1).then(|| LookPlan { blocks, stop_on, futility: spec.futility == Futility::Stop })
+}
+
 /// Everything that can be said about objectives, guardrails and the number of repetitions.
 pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -61,6 +73,16 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
         judged(declared, list == "objectives", spec, &path, &mut problems);
     }
     enough_blocks(spec, &mut problems);
+    if looks(spec).is_none() {
+        for (field, is_set) in
+            [("stopOn", spec.stop_on == StopOn::Cells), ("futility", spec.futility == Futility::Continue)]
+        {
+            if is_set {
+                let message = "has no effect: an experiment as short as this is judged once, at its end";
+                problems.push(Problem::note(FieldPath::root().key("spec").key(field), message).at_key());
+            }
+        }
+    }
     problems
 }
 

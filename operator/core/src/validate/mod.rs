@@ -16,7 +16,7 @@ mod suggest;
 
 use std::collections::BTreeSet;
 
-use assay_api::{Requirement, TuningExperiment, TuningExperimentSpec};
+use assay_api::{CellsAdjust, Requirement, TuningExperiment, TuningExperimentSpec};
 use assay_record::{Digest, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
@@ -27,7 +27,7 @@ pub use suggest::{did_you_mean, nearest};
 
 use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
 use crate::plan::Plan;
-use crate::stats::default_m0;
+use crate::stats::{Adjust, default_m0};
 
 /// The group and version that this build reads.
 pub const API_VERSION: &str = "assay.rocks/v1alpha1";
@@ -237,6 +237,7 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
     });
     let scenarios = spec.scenarios.iter().map(|scenario| Scenario {
         name: scenario.name.clone(),
+        weight: scenario.weight,
         workload: scenario.workload.clone(),
         page_cache: scenario.page_cache,
         dataset_from: scenario.dataset.from.clone(),
@@ -251,6 +252,11 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
         configs: configs.collect(),
         scenarios: scenarios.collect(),
         repetitions: spec.repetitions,
+        looks: metrics::looks(spec),
+        cells_adjust: match spec.cells_adjust {
+            CellsAdjust::Holm => Adjust::Holm,
+            CellsAdjust::BenjaminiHochberg => Adjust::Bh,
+        },
         baseline_replicates: default_m0(spec.configs.len() - 1) as u32,
         metrics: metrics::rules(spec),
         cpus: spec.placement.cpus,

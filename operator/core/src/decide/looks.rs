@@ -1,0 +1,190 @@
+//! Looks: planned judgements during an experiment that free the trials of configs that are decided.
+//!
+//! A look sees the rounds before it and nothing else, gates included. So it says the same whenever it is taken again, from
+//! whatever was recorded since, and a config that it has decided stays decided.
+
+use std::collections::BTreeMap;
+
+use super::places::{Places, Unplanned};
+use crate::judge::{self, Samples};
+use crate::verdict::{self, Intervals, LookPlan};
+
+/// The configs that looks have decided so far, and the rounds after which they did.
+pub(super) fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u32>, Unplanned> {
+    let mut decided: BTreeMap<String, u32> = BTreeMap::new();
+    let plan = places.plan();
+    let design = judge::design(&plan.experiment);
+    // The last look is the end.
+    let Some((_, early)) = planned.blocks.split_last() else { return Ok(decided) };
+    for &rounds in early {
+        let before: Vec<_> =
+            places.attempts().iter().filter(|attempt| (attempt.trial().block as usize) < rounds).cloned().collect();
+        let mut seen = Places::unlooked(plan, &before)?;
+        for (config, since) in &decided {
+            seen.free(config, *since);
+        }
+        if seen.rounds_closed() < rounds {
+            break;
+        }
+        let samples = Samples::of(&seen, &design, rounds, false);
+        // What can't be judged at all ends without a look.
+        let Ok(judgement) = verdict::judge(&design, &samples.evidence, Intervals::None) else { break };
+        for found in judgement.overall.iter().filter(|found| found.stopped_at.is_some()) {
+            decided.entry(found.config.clone()).or_insert(rounds as u32);
+        }
+        if decided.len() == design.configs.len() {
+            break;
+        }
+    }
+    Ok(decided)
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_record::{Digest, TrialId};
+
+    use super::*;
+    use crate::decide::{Action, Attempt, Moment, decide};
+    use crate::experiment::Experiment;
+    use crate::gates::testing::{experiment, plan, scenario, summary};
+    use crate::report::{INCOMPLETE, Report};
+    use crate::verdict::{StopOn, Verdict};
+
+    /// Three configs and two scenarios, with looks after 12, 20 and 30 rounds.
+    fn adaptive() -> Experiment {
+        let mut experiment = experiment();
+        experiment.scenarios.push(scenario("read"));
+        let mut open = experiment.configs[1].clone();
+        open.name = "open".to_owned();
+        experiment.configs.push(open);
+        experiment.baseline_replicates = 2;
+        experiment.repetitions = 30;
+        experiment.looks = Some(LookPlan { blocks: vec![12, 20, 30], stop_on: StopOn::Overall, futility: true });
+        experiment
+    }
+
+    /// A clear gain of `candidate`, and `open` all over the place.
+    fn value(trial: &TrialId) -> f64 {
+        let noise = 1000.0 + f64::from(trial.block % 3) + f64::from(trial.replicate);
+        match trial.config.as_str() {
+            "candidate" => 1.2 * noise,
+            "open" if trial.block.is_multiple_of(2) => 1.4 * noise,
+            "open" => 0.7 * noise,
+            _ => noise,
+        }
+    }
+
+    fn run(experiment: &Experiment, value: impl Fn(&TrialId) -> f64) -> Vec<Attempt> {
+        let plan = plan(experiment);
+        let boot = Digest::of(b"boot");
+        let now = Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) };
+        let mut attempts = Vec::new();
+        while let Ok(Action::Run { trial, .. }) = decide(&plan, &attempts, now) {
+            let mut summary = summary(&trial);
+            summary.metrics.insert("throughput".to_owned(), value(&trial));
+            attempts.push(Attempt::Finished(summary.into()));
+        }
+        attempts
+    }
+
+    /// Rounds in which a config was run in every scenario.
+    fn rounds(experiment: &Experiment, attempts: &[Attempt], config: &str) -> usize {
+        let replicates = if config == "base" { experiment.baseline_replicates as usize } else { 1 };
+        let runs = attempts.iter().filter(|attempt| attempt.trial().config == config).count();
+        runs / replicates / experiment.scenarios.len()
+    }
+
+    fn judged(experiment: &Experiment, attempts: &[Attempt]) -> Report {
+        judge::judge(&plan(experiment), attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn verdict(report: &Report, config: usize) -> String {
+        let ruling = &report.configs[config].ruling;
+        format!("{:?} {}", ruling.verdict, ruling.reason)
+    }
+
+    #[test]
+    fn a_decided_config_is_not_run_any_more() {
+        let experiment = adaptive();
+        let attempts = run(&experiment, value);
+        let all = |config| rounds(&experiment, &attempts, config);
+        assert_eq!((all("candidate"), all("open"), all("base")), (12, 30, 30));
+        let report = judged(&experiment, &attempts);
+        assert!(report.progress.complete);
+        assert_eq!(report.progress.freed, 2 * 18);
+        assert_eq!(verdict(&report, 0), "Win Better:throughput");
+        assert_eq!(report.configs[0].ruling.estimates[0].blocks, 12);
+        assert_eq!(verdict(&report, 1), "Inconclusive Underpowered");
+    }
+
+    #[test]
+    fn without_looks_everything_is_run() {
+        let mut experiment = adaptive();
+        experiment.looks = None;
+        let attempts = run(&experiment, value);
+        assert_eq!(attempts.len() as u64, experiment.trials());
+    }
+
+    #[test]
+    fn when_all_are_decided_nobody_needs_the_baseline() {
+        let experiment = adaptive();
+        let slower = |trial: &TrialId| if trial.config == "open" { 700.0 } else { value(trial) };
+        let attempts = run(&experiment, slower);
+        assert_eq!(rounds(&experiment, &attempts, "base"), 12);
+        let report = judged(&experiment, &attempts);
+        assert!(report.progress.complete);
+        assert_eq!(
+            (verdict(&report, 0), verdict(&report, 1)),
+            ("Win Better:throughput".into(), "Reject Harm:throughput".into())
+        );
+    }
+
+    #[test]
+    fn a_decision_never_changes() {
+        let experiment = adaptive();
+        let attempts = run(&experiment, value);
+        let plan = plan(&experiment);
+        let planned = experiment.looks.clone().unwrap_or_else(|| unreachable!());
+        let decided_by = |count: usize| {
+            let mut some = attempts[..count].to_vec();
+            some.reverse();
+            let places = Places::unlooked(&plan, &some).unwrap_or_else(|error| unreachable!("{error}"));
+            decided(&places, &planned).unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        let first_look = 12 * 2 * 4;
+        assert!(decided_by(first_look - 1).is_empty());
+        for count in [first_look, first_look + 1, attempts.len() / 2, attempts.len()] {
+            assert_eq!(decided_by(count), BTreeMap::from([("candidate".to_owned(), 12)]), "{count} attempts");
+        }
+    }
+
+    #[test]
+    fn a_verdict_is_announced_at_its_look_and_no_other_before() {
+        let experiment = adaptive();
+        let attempts = run(&experiment, value);
+        let first_look = 12 * 2 * 4;
+        let before = judged(&experiment, &attempts[..first_look - 1]);
+        assert!(before.configs.iter().all(|config| config.ruling.reason == INCOMPLETE));
+        let after = judged(&experiment, &attempts[..first_look]);
+        assert_eq!(verdict(&after, 0), "Win Better:throughput");
+        assert!(after.configs[0].ruling.estimates[0].p.is_some());
+        assert_eq!(after.configs[1].ruling.reason, INCOMPLETE);
+        assert!(after.configs[1].ruling.estimates[0].p.is_none());
+        assert!(after.cells.iter().all(|cell| (cell.ruling.verdict == Verdict::Win) == (cell.config == "candidate")));
+    }
+
+    #[test]
+    fn cells_keep_a_config_running() {
+        let mut experiment = adaptive();
+        experiment.looks = Some(LookPlan { blocks: vec![12, 20, 30], stop_on: StopOn::Cells, futility: false });
+        // Clear over both scenarios, open in one of them.
+        let mixed = |trial: &TrialId| {
+            let own = trial.config == "candidate" && trial.scenario == "read";
+            if own { if trial.block.is_multiple_of(2) { 1.3e3 } else { 0.99e3 } } else { value(trial) }
+        };
+        let attempts = run(&experiment, mixed);
+        assert!(rounds(&experiment, &attempts, "candidate") > 12);
+        experiment.looks = Some(LookPlan { blocks: vec![12, 20, 30], stop_on: StopOn::Overall, futility: false });
+        assert_eq!(rounds(&experiment, &run(&experiment, mixed), "candidate"), 12);
+    }
+}
