@@ -8,6 +8,7 @@ use proptest::prelude::*;
 use super::*;
 use crate::experiment::Experiment;
 use crate::gates::testing::{experiment, fail, plan, scenario, summary};
+use crate::verdict::{LookPlan, StopOn};
 
 /// How likely each misfortune is per attempt, in percent.
 #[derive(Clone, Copy, Debug, Default)]
@@ -272,11 +273,16 @@ proptest! {
     #[test]
     fn any_weather_ends(
         seed: u64,
+        looked: bool,
         (crash, refuse, disturb, implausible) in (0..40_u64, 0..20_u64, 0..40_u64, 0..20_u64),
         (fail, reboot, pause, other_work) in (0..30_u64, 0..10_u64, 0..10_u64, 0..10_u64),
     ) {
         let weather = Weather { crash, refuse, disturb, implausible, fail, reboot, pause, other_work };
-        simulate(&larger(), weather, seed);
+        let mut experiment = larger();
+        if looked {
+            experiment.looks = Some(LookPlan { blocks: vec![4, 6, 8], stop_on: StopOn::Overall, futility: true });
+        }
+        simulate(&experiment, weather, seed);
     }
 
     #[test]
