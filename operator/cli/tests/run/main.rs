@@ -4,4 +4,5 @@
 
 mod folders;
 mod lab;
+mod looks;
 mod trials;
