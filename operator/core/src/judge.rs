@@ -5,19 +5,23 @@
 //! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
 mod samples;
+mod standing;
+mod trials;
 
 use std::collections::BTreeMap;
 
-use crate::decide::{Attempt, Fate, Place, Places, Unplanned};
+use crate::decide::{Attempt, Places, Unplanned};
 use crate::experiment::{ConfigUnderTest, Experiment};
 use crate::gates::{Finding, Label};
 use crate::plan::Plan;
 use crate::report::{
-    CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, Progress, Report, Ruling, TrialFate,
-    TrialReport, VERSION, sentence,
+    About, CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, LookConfig, LookReport, Report,
+    Ruling, VERSION, sentence,
 };
-use crate::verdict::{self, Design, Effect, Intervals, Judgement, Outcome, Recommendation, Scenario, Verdict};
+use crate::verdict::{self, Design, Effect, Intervals, LookTaken, Outcome, Recommendation, Scenario, Verdict};
 pub(crate) use samples::Samples;
+use standing::{Standing, Unit};
+use trials::{progress, trials};
 
 #[derive(Debug, thiserror::Error)]
 pub enum JudgeError {
@@ -65,12 +69,15 @@ pub fn judge(plan: &Plan, attempts: &[Attempt]) -> Result<Report, JudgeError> {
 pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Report, JudgeError> {
     let experiment = &places.plan().experiment;
     let standing = Standing::of(places, design, intervals)?;
-    let ruling = |unit: &Unit<'_>, causes: &[Finding]| {
-        let Unit { config, decided, finding } = unit;
+    let families = design.families();
+    let baseline = experiment.baseline_config().map(|config| config.name.as_str()).unwrap_or_default();
+    let ruling = |unit: &Unit<'_>, fewest_blocks: usize, causes: &[Finding]| {
+        let Unit { config, decided, finding, .. } = unit;
         let (verdict, reason, recommendation) = announced(*decided, &finding.outcome, finding.recommendation);
         let estimates: Vec<Estimate> =
             finding.metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, *decided)).collect();
-        let sentence = sentence(config, verdict, &reason, &estimates, causes);
+        let about = About { config, baseline, fewest_blocks };
+        let sentence = sentence(about, verdict, &reason, &estimates, causes);
         Ruling { verdict, reason, sentence, recommendation, estimates }
     };
     let samples = &standing.samples;
@@ -82,11 +89,15 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         findings.extend(samples.findings_of(&config.name).cloned());
         let mut causes = experiment_findings.clone();
         causes.extend(findings.iter().cloned());
+        let unit = standing.overall(position);
         ConfigReport {
             config: config.name.clone(),
             changes: config.changes.clone(),
-            ruling: ruling(&standing.overall(position), &causes),
+            ruling: ruling(&unit, families.overall.n_min, &causes),
             findings,
+            stopped_after: unit.stopped_after.map(|blocks| blocks as u32),
+            fragile: Vec::new(),
+            by_node: Vec::new(),
         }
     });
     let configs: Vec<ConfigReport> = configs.collect();
@@ -94,7 +105,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
         let mut causes = experiment_findings.clone();
         causes.extend(configs[config].findings.iter().cloned());
-        let mut ruling = ruling(&standing.cell(unit), &causes);
+        let mut ruling = ruling(&standing.cell(unit), families.cells.n_min, &causes);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
             (estimate.baseline_median, estimate.config_median) = samples.medians(scenario, metric, config);
         }
@@ -103,7 +114,6 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         CellReport { scenario, config, ruling, runs, failed }
     });
     let cells = cells.collect();
-    let families = design.families();
     Ok(Report {
         version: VERSION,
         engine: concat!("assay ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -111,10 +121,12 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         plan: places.plan().digest.clone(),
         spec: experiment.spec.clone(),
         seed: experiment.seed,
-        baseline: experiment.baseline_config().map(|config| config.name.clone()).unwrap_or_default(),
+        baseline: baseline.to_owned(),
         design: DesignFacts {
             scenarios: design.scenarios.iter().map(|scenario| scenario.name.clone()).collect(),
+            weights: design.scenarios.iter().map(|scenario| scenario.weight).collect(),
             metrics: design.metrics.clone(),
+            looks: design.looks.iter().flat_map(|looks| &looks.blocks).map(|&blocks| blocks as u32).collect(),
             blocks: experiment.repetitions,
             baseline_replicates: experiment.baseline_replicates,
             fewest_blocks: families.overall.n_min,
@@ -126,65 +138,12 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         invalid: experiment_findings,
         labels: labels(places, experiment),
         notes: gated.notes.iter().cloned().chain(samples.notes.iter().cloned()).collect(),
+        looks: standing.looks().map(|look| look_report(look, design)).collect(),
+        baseline_check: Vec::new(),
         trials: trials(places, design),
         guarantees: verdict::guarantees(design),
         reproduce: reproduce(places.plan()),
     })
-}
-
-/// What every verdict is based on.
-struct Standing {
-    /// Everything that there is.
-    samples: Samples,
-    /// Estimates from all of it; the verdicts, too, if no more will come.
-    latest: Judgement,
-    /// While more will come: the verdicts of the last look.
-    look: Option<Judgement>,
-    complete: bool,
-}
-
-/// What was found about a config, overall or in a scenario.
-struct Unit<'a> {
-    config: &'a str,
-    decided: bool,
-    finding: &'a verdict::Finding,
-}
-
-impl Standing {
-    fn of(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Self, verdict::JudgeError> {
-        let complete = places.is_complete();
-        let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
-        let samples = Samples::of(places, design, rounds, true);
-        let latest = verdict::judge(design, &samples.evidence, intervals)?;
-        let look = if complete || design.looks.is_none() {
-            None
-        } else {
-            let closed = Samples::of(places, design, places.rounds_closed(), false);
-            Some(verdict::judge(design, &closed.evidence, intervals)?)
-        };
-        Ok(Self { samples, latest, look, complete })
-    }
-
-    fn overall(&self, config: usize) -> Unit<'_> {
-        let decided = self.decided(config);
-        let found = &decided.unwrap_or(&self.latest).overall[config];
-        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding }
-    }
-
-    fn cell(&self, unit: usize) -> Unit<'_> {
-        let decided = self.decided(unit % self.latest.overall.len());
-        let found = &decided.unwrap_or(&self.latest).cells[unit];
-        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding }
-    }
-
-    /// Where a config was decided, if it is.
-    fn decided(&self, config: usize) -> Option<&Judgement> {
-        match &self.look {
-            None if self.complete => Some(&self.latest),
-            None => None,
-            Some(look) => look.overall[config].stopped_at.map(|_| look),
-        }
-    }
 }
 
 /// What may be said of an outcome: nothing that results decided before the plan is done or a look was due.
@@ -208,6 +167,7 @@ impl Estimate {
             interval95: effect.ci95,
             estimate_percent: effect.estimate_percent,
             detectable_percent: effect.detectable_percent,
+            blocks_for_margin: blocks_for_margin(effect, rule),
             p: decided.then_some(effect.p),
             baseline_median: None,
             config_median: None,
@@ -215,26 +175,22 @@ impl Estimate {
     }
 }
 
-fn progress(places: &Places<'_>) -> Progress {
-    let mut progress = Progress {
-        complete: places.is_complete(),
-        blocks_planned: places.blocks().len(),
-        blocks_done: places.blocks().iter().filter(|block| block.is_closed()).count(),
-        trials_planned: places.plan().blocks.iter().map(|block| block.slots.len()).sum(),
-        attempts: places.attempts().len(),
-        freed: places.blocks().iter().flat_map(|b| &b.places).filter(|place| **place == Place::Freed).count(),
-        ..Progress::default()
-    };
-    for attempt in 0..places.attempts().len() {
-        match places.fate(attempt) {
-            Fate::Used => progress.trials_valid += 1,
-            Fate::Invalid(_) => progress.invalid += 1,
-            Fate::Failed => progress.failed += 1,
-            Fate::Lost(_) => progress.lost += 1,
-            Fate::Held(_) | Fate::BlockInterrupted | Fate::Superseded => {}
-        }
-    }
-    progress
+fn look_report(look: &LookTaken, design: &Design) -> LookReport {
+    let configs = design.configs.iter().zip(&look.overall).map(|(config, outcome)| LookConfig {
+        config: config.clone(),
+        verdict: outcome.verdict,
+        reason: outcome.reason.to_string(),
+        stopped: look.stopped.contains(config),
+    });
+    LookReport { blocks: look.blocks as u32, configs: configs.collect() }
+}
+
+/// Blocks that would bring the detectable effect down to the margin: it shrinks with the root of their number ("Precision").
+fn blocks_for_margin(effect: &Effect, rule: &verdict::MetricRule) -> Option<u32> {
+    let shrink = effect.detectable? / rule.scale.margin(rule.margin);
+    let blocks = (effect.n as f64 * shrink * shrink).ceil();
+    // With fewer than two blocks nothing is known about noise.
+    (blocks.is_finite() && blocks <= f64::from(u32::MAX)).then_some((blocks as u32).max(2))
 }
 
 fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
@@ -255,64 +211,6 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
     labels.into_iter().map(|(label, text)| Labelled { label, text }).collect()
 }
 
-/// Every attempt in the order of the plan.
-fn trials(places: &Places<'_>, design: &Design) -> Vec<TrialReport> {
-    let position: BTreeMap<(&str, u32), usize> = places
-        .plan()
-        .blocks
-        .iter()
-        .enumerate()
-        .map(|(position, block)| ((block.scenario.as_str(), block.number), position))
-        .collect();
-    let mut order: Vec<usize> = (0..places.attempts().len()).collect();
-    order.sort_by_key(|&attempt| {
-        let id = places.attempts()[attempt].trial();
-        (position.get(&(id.scenario.as_str(), id.block)), id.attempt, id.order)
-    });
-    order.into_iter().map(|attempt| trial(places, design, attempt)).collect()
-}
-
-fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
-    let attempt = &places.attempts()[index];
-    let fate = places.fate(index);
-    let (state, findings) = match &fate {
-        Fate::Used => (TrialFate::Valid, Vec::new()),
-        Fate::Held(finding) => (TrialFate::Held, vec![(*finding).clone()]),
-        Fate::Failed => (TrialFate::Failed, Vec::new()),
-        Fate::Invalid(findings) => (TrialFate::Invalid, findings.to_vec()),
-        Fate::Lost(_) => (TrialFate::Lost, Vec::new()),
-        Fate::BlockInterrupted => (TrialFate::BlockInterrupted, Vec::new()),
-        Fate::Superseded => (TrialFate::Superseded, Vec::new()),
-    };
-    match attempt {
-        Attempt::Finished(summary) => TrialReport {
-            trial: summary.trial.clone(),
-            state,
-            findings,
-            message: match fate {
-                Fate::BlockInterrupted => Some("the block was interrupted and run again as a whole".to_owned()),
-                _ => summary.failure.as_ref().map(|failure| format!("{:?}: {}", failure.kind, failure.message)),
-            },
-            started_unix_ms: summary.started_unix_ms,
-            record: Some(summary.record.clone()),
-            metrics: design
-                .metrics
-                .iter()
-                .filter_map(|rule| summary.metrics.get(&rule.name).map(|value| (rule.name.clone(), *value)))
-                .collect(),
-        },
-        Attempt::Lost(lost) => TrialReport {
-            trial: lost.trial.clone(),
-            state,
-            findings,
-            message: Some(format!("{:?}: {}", lost.reason, lost.message)),
-            started_unix_ms: lost.started_unix_ms,
-            record: None,
-            metrics: BTreeMap::new(),
-        },
-    }
-}
-
 fn reproduce(plan: &Plan) -> Vec<String> {
     vec![
         format!(
@@ -325,4 +223,4 @@ fn reproduce(plan: &Plan) -> Vec<String> {
 }
 
 #[cfg(test)]
-mod tests;
+pub(crate) mod tests;

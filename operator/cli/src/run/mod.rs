@@ -138,7 +138,7 @@ fn finish(
     match (ran, report) {
         (Ok(()), Ok(report)) => {
             print!("{}", terminal(&report));
-            println!("\nReport: {}", session.dir().join("report.md").display());
+            println!("\nReport: {}; for a pull request: report.md", session.dir().join("report.html").display());
             session.clean()?;
             Ok(ExitCode::from(after(&session, &report)?))
         }

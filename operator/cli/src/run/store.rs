@@ -12,11 +12,12 @@
 //! DIR/trials/TRIAL/stderr.log  what the bench said
 //! DIR/trials/TRIAL.corrupt     a record that can't be read, set aside
 //! DIR/work                     databases; removed at the end
-//! DIR/report.json, report.md   the outcome, written anew each time
+//! DIR/report.json, report.md, report.html   the outcome, written anew each time
 //! DIR/noise.json               of an A/A only: how much runs scatter
 //! ```
 
 mod lock;
+mod reports;
 
 use std::collections::{BTreeMap, HashMap};
 use std::fs;
@@ -27,7 +28,6 @@ use anyhow::{Context, bail};
 use assay_core::aa::Noise;
 use assay_core::decide::{Attempt, Lost};
 use assay_core::plan::Plan;
-use assay_core::report::{Report, markdown};
 use assay_record::{Digest, Summary, TrialId, TrialRecord, TrialSpec, VersionError};
 use serde::{Deserialize, Serialize};
 
@@ -229,11 +229,6 @@ impl Store {
                 .with_context(|| format!("{} can't be renamed", record.display()))?;
         }
         write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
-    }
-
-    pub fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
-        write(&self.dir.join("report.json"), report.json()?.as_bytes())?;
-        write(&self.dir.join("report.md"), markdown(report).as_bytes())
     }
 
     pub fn keep_noise(&self, noise: &[Noise]) -> anyhow::Result<()> {

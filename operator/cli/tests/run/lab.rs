@@ -99,9 +99,8 @@ impl Lab {
         serde_json::from_slice(&fs::read(self.out().join("report.json")).unwrap()).unwrap()
     }
 
-    pub fn report_bytes(&self) -> (String, String) {
-        let read = |name: &str| fs::read_to_string(self.out().join(name)).unwrap();
-        (read("report.json"), read("report.md"))
+    pub fn report_bytes(&self) -> [String; 3] {
+        ["report.json", "report.md", "report.html"].map(|name| fs::read_to_string(self.out().join(name)).unwrap())
     }
 
     pub fn records(&self) -> usize {

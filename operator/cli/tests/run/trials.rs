@@ -16,10 +16,13 @@ fn an_experiment_runs_to_its_verdict() {
     assert_eq!(report["configs"][0]["verdict"], "Win");
     assert_eq!(report["progress"]["trialsValid"], 2 * BLOCKS);
     assert_eq!(report["labels"][0]["label"], "NotIsolated");
-    for file in ["experiment.yaml", "plan.json", "report.md", "bench.json"] {
+    for file in ["experiment.yaml", "plan.json", "report.md", "report.html", "bench.json"] {
         assert!(lab.out().join(file).exists(), "{file}");
     }
     assert!(!lab.out().join("work").exists(), "databases are removed");
+    let [.., page] = lab.report_bytes();
+    assert!(page.contains("<title>Steps in fill, steps/s</title>"), "the page has what the records hold");
+    assert!(page.contains("No data: the distribution of latency"), "and says what they don't hold");
     let lines = ran.stderr().lines().filter(|line| line.starts_with("trial ")).count();
     assert_eq!(lines, 2 * BLOCKS, "a line per trial where there is no terminal");
     // Once more: nothing is run again, and the report is the same.

@@ -143,7 +143,10 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
         latency: BTreeMap::new(),
         families: BTreeMap::new(),
         tickers: BTreeMap::new(),
-        series: Series::default(),
+        series: Series {
+            seconds: vec![1.0, 2.0],
+            columns: BTreeMap::from([("steps_per_second".to_owned(), vec![1000.0, 1100.0])]),
+        },
         spec,
     }
 }

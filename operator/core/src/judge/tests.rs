@@ -23,7 +23,7 @@ fn faster(factor: f64) -> impl Fn(&mut Summary) {
     }
 }
 
-fn judged(experiment: &Experiment, attempts: &[Attempt]) -> Report {
+pub(crate) fn judged(experiment: &Experiment, attempts: &[Attempt]) -> Report {
     judge(&plan(experiment), attempts).unwrap_or_else(|error| unreachable!("{error}"))
 }
 
@@ -33,7 +33,7 @@ fn verdict(experiment: &Experiment, attempts: &[Attempt]) -> String {
 }
 
 /// Two scenarios, a guardrail and a config that is like the baseline.
-fn larger() -> Experiment {
+pub(crate) fn larger() -> Experiment {
     let mut experiment = experiment();
     experiment.scenarios.push(scenario("read"));
     experiment.metrics.push(rule("step_latency_mean", Direction::Lower, Role::Guardrail));
@@ -220,7 +220,7 @@ fn migrations_are_labelled() {
 }
 
 /// A report with something of everything, for the texts.
-fn full_report(complete: bool) -> Report {
+pub(crate) fn full_report(complete: bool) -> Report {
     let experiment = larger();
     let mut all = attempts(&experiment, |s| {
         faster(1.2)(s);
@@ -251,7 +251,7 @@ fn full_report(complete: bool) -> Report {
 }
 
 /// Compares with a file that `ASSAY_UPDATE_GOLDEN=1` writes anew.
-fn golden(name: &str, text: &str) {
+pub(crate) fn golden(name: &str, text: &str) {
     let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
     if std::env::var_os("ASSAY_UPDATE_GOLDEN").is_some() {
         std::fs::create_dir_all(path.parent().unwrap_or(&path)).unwrap_or_else(|error| unreachable!("{error}"));

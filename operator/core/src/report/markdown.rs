@@ -2,7 +2,7 @@ use std::fmt::Write as _;
 
 use super::{Report, Ruling, TrialFate, TrialReport, number};
 
-/// The report as Markdown: what matters first, the rest folded away.
+/// The report as Markdown for a pull request: what matters first, the rest folded away.
 pub fn markdown(report: &Report) -> String {
     let mut out = String::new();
     let _ = writeln!(out, "# {}\n", escape(&report.experiment));
@@ -10,6 +10,10 @@ pub fn markdown(report: &Report) -> String {
     let _ = writeln!(out);
     for config in &report.configs {
         let _ = writeln!(out, "- {}", escape(&config.ruling.sentence));
+        if !config.fragile.is_empty() {
+            let on = escape(&config.fragile.join(", "));
+            let _ = writeln!(out, "  - **Fragile**: without {on} it would not be a Win.");
+        }
     }
     for finding in &report.invalid {
         let text = format!("**Invalid ({})**: {}. {}", finding.code, escape(&finding.message), finding.what_to_do);
@@ -19,37 +23,87 @@ pub fn markdown(report: &Report) -> String {
         let _ = writeln!(out, "- **{:?}**: {}", labelled.label, escape(&labelled.text));
     }
     let _ = writeln!(out);
+    folded(&mut out, "Effects in full", &overall(report));
     if report.design.scenarios.len() > 1 {
         folded(&mut out, "By scenario", &by_scenario(report));
     }
     folded(&mut out, "What the configs change", &changes(report));
+    if report.looks.len() > 1 {
+        folded(&mut out, "Looks", &looks(report));
+    }
+    if !report.baseline_check.is_empty() {
+        folded(&mut out, "The baseline against itself", &baseline_check(report));
+    }
     if !report.notes.is_empty() {
         folded(&mut out, "Notes", &notes(report));
     }
-    folded(&mut out, "Trials", &trials(report));
+    folded(&mut out, &trials_title(report), &trials(report));
     folded(&mut out, "What these verdicts promise", &bullets(&report.guarantees));
     folded(&mut out, "How to reproduce", &bullets(&report.reproduce));
     out
 }
 
+/// One line per config: a reader of a pull request wants to know which to take.
 fn summary(out: &mut String, report: &Report) {
+    let metrics: Vec<String> = report.design.metrics.iter().map(|rule| code(&rule.name)).collect();
+    let _ = writeln!(out, "| | config | {} |", metrics.join(" | "));
+    let _ = writeln!(out, "|---|---|{}", "---|".repeat(metrics.len()));
+    for config in &report.configs {
+        let cells: Vec<String> = config
+            .ruling
+            .estimates
+            .iter()
+            .map(|e| format!("{} ({})", number::estimate(e), number::interval(e)))
+            .collect();
+        let _ = writeln!(out, "| **{:?}** | {} | {} |", config.ruling.verdict, code(&config.config), cells.join(" | "));
+    }
     let progress = &report.progress;
     let _ = writeln!(
         out,
-        "{} of {} trials valid, {} of {} blocks done, baseline `{}`.{}\n",
-        progress.trials_valid,
-        progress.trials_planned,
-        progress.blocks_done,
-        progress.blocks_planned,
-        report.baseline,
-        if progress.complete { "" } else { " **Incomplete: no verdicts yet.**" }
+        "\nChange against {} with its 95 % interval; positive is better, for latencies too. {}.{}",
+        code(&report.baseline),
+        progress.text(),
+        if progress.complete { "" } else { " **Incomplete: no verdict where none was due.**" }
     );
+}
+
+fn overall(report: &Report) -> String {
+    let mut out = String::new();
     let _ = writeln!(out, "| config | verdict | reason | metric | estimate | 95 % interval | proven |");
     let _ = writeln!(out, "|---|---|---|---|---|---|---|");
     for config in &report.configs {
-        rows(out, &[&code(&config.config)], &config.ruling);
+        rows(&mut out, &[&code(&config.config)], &config.ruling);
     }
-    let _ = writeln!(out, "\nPositive estimates are better, for latencies too.");
+    out
+}
+
+fn looks(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "| blocks | config | verdict | reason | |\n|---|---|---|---|---|");
+    for look in &report.looks {
+        for own in &look.configs {
+            let stopped = if own.stopped { "decided" } else { "" };
+            let (config, reason) = (code(&own.config), escape(&own.reason));
+            let _ = writeln!(out, "| {} | {config} | {:?} | {reason} | {stopped} |", look.blocks, own.verdict);
+        }
+    }
+    out
+}
+
+fn baseline_check(report: &Report) -> String {
+    let mut out = String::new();
+    let _ = writeln!(out, "| scenario | metric | p | state |\n|---|---|---|---|");
+    for check in &report.baseline_check {
+        let p = check.p.map_or("unknown".to_owned(), |p| format!("{p:.4}"));
+        let _ = writeln!(out, "| {} | {} | {p} | {:?} |", code(&check.scenario), code(&check.metric), check.state);
+    }
+    out
+}
+
+/// With the number of those that do not count, so that nobody has to unfold it to know.
+fn trials_title(report: &Report) -> String {
+    let unused = report.trials.iter().filter(|trial| trial.state != TrialFate::Valid).count();
+    if unused == 0 { "Trials: all count".to_owned() } else { format!("Trials: {unused} do not count") }
 }
 
 fn rows(out: &mut String, first: &[&str], ruling: &Ruling) {

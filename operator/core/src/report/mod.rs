@@ -1,21 +1,30 @@
 //! What an experiment has found out, as data and as text. Everything here follows from records alone: the same records give
 //! the same bytes.
 
+mod attachments;
+mod checks;
+mod html;
+mod latency;
 mod markdown;
 mod number;
+mod svg;
 mod table;
 mod terminal;
 mod words;
 
 use std::collections::BTreeMap;
+use std::fmt::Write as _;
 
 use assay_record::{Digest, TrialId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+pub use attachments::{Attachment, Attachments};
+pub use checks::{BaselineCheck, CheckState, LookConfig, LookReport, NodeEstimate};
+pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;
-pub(crate) use words::sentence;
+pub(crate) use words::{About, sentence};
 
 use crate::gates::{Finding, Label, Note};
 use crate::stats::{Interval, Scale};
@@ -51,6 +60,12 @@ pub struct Report {
     /// Conditions that every verdict here carries.
     pub labels: Vec<Labelled>,
     pub notes: Vec<Note>,
+    /// The overall verdicts as they stood after each look.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<LookReport>,
+    /// Whether the baseline's own runs agree with each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub baseline_check: Vec<BaselineCheck>,
     /// Every attempt, whether it counts or not, in the order of the plan.
     pub trials: Vec<TrialReport>,
     /// What the verdicts promise.
@@ -63,7 +78,13 @@ pub struct Report {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DesignFacts {
     pub scenarios: Vec<String>,
+    /// Shares of the scenarios in the overall verdict, relative to each other.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub weights: Vec<f64>,
     pub metrics: Vec<MetricRule>,
+    /// Blocks after which the experiment is judged; nothing where that is once, at the end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub looks: Vec<u32>,
     /// Blocks of every scenario.
     pub blocks: u32,
     /// Runs of the baseline in every block.
@@ -91,6 +112,23 @@ pub struct Progress {
     /// Planned trials that are not needed, because a look has decided their config.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub freed: usize,
+}
+
+impl Progress {
+    /// Trials and blocks in words.
+    fn text(&self) -> String {
+        let mut text = format!(
+            "{} of {} trials valid, {} of {} blocks done",
+            self.trials_valid,
+            self.trials_planned - self.freed,
+            self.blocks_done,
+            self.blocks_planned
+        );
+        if self.freed > 0 {
+            let _ = write!(text, ", {} trials not needed since looks decided early", self.freed);
+        }
+        text
+    }
 }
 
 #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
@@ -121,6 +159,15 @@ pub struct ConfigReport {
     pub ruling: Ruling,
     /// What makes the config invalid as a whole.
     pub findings: Vec<Finding>,
+    /// Blocks after which it needed no more runs, where that was before the end of the plan.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_after: Option<u32>,
+    /// The single blocks and nodes without which it would not be a Win.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub fragile: Vec<String>,
+    /// What each node alone says.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub by_node: Vec<NodeEstimate>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -158,6 +205,9 @@ pub struct Estimate {
     /// The effect that an experiment like this one finds with 80 % probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable_percent: Option<f64>,
+    /// Blocks with which an effect of the margin would be found with 80 % probability at this noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_for_margin: Option<u32>,
     /// Absent while the experiment is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<PValues>,
@@ -186,6 +236,9 @@ pub struct TrialReport {
     pub findings: Vec<Finding>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub message: Option<String>,
+    /// Where it ran, if there is more than one place.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub node: Option<String>,
     pub started_unix_ms: u64,
     /// Digest of its full record; a lost attempt has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -208,6 +261,11 @@ pub enum TrialFate {
     Lost,
     BlockInterrupted,
     Superseded,
+}
+
+/// The JSON Schema of reports.
+pub fn schema() -> schemars::Schema {
+    schemars::schema_for!(Report)
 }
 
 impl Report {

@@ -17,6 +17,22 @@ pub(super) fn effect(scale: Scale, value: f64) -> String {
     }
 }
 
+/// An effect as a number that people read: percent on a log scale.
+pub(super) fn shown(scale: Scale, effect: f64) -> f64 {
+    match scale {
+        Scale::Log => 100.0 * effect.exp_m1(),
+        Scale::Linear => effect,
+    }
+}
+
+/// The effect that is shown as this.
+pub(super) fn hidden(scale: Scale, shown: f64) -> f64 {
+    match scale {
+        Scale::Log => (shown / 100.0).ln_1p(),
+        Scale::Linear => shown,
+    }
+}
+
 pub(super) fn estimate(estimate: &Estimate) -> String {
     estimate.estimate.map_or("unknown".to_owned(), |value| effect(estimate.scale, value))
 }

@@ -12,17 +12,9 @@ const LISTED: usize = 20;
 pub fn terminal(report: &Report) -> String {
     let mut out = String::new();
     let progress = &report.progress;
-    let mut head = format!(
-        "{}: {} of {} trials valid, {} of {} blocks done, baseline {}",
-        report.experiment,
-        progress.trials_valid,
-        progress.trials_planned,
-        progress.blocks_done,
-        progress.blocks_planned,
-        report.baseline
-    );
+    let mut head = format!("{}: {}, baseline {}", report.experiment, progress.text(), report.baseline);
     if !progress.complete {
-        head.push_str(" (incomplete: no verdicts yet)");
+        head.push_str(" (incomplete: no verdict where none was due)");
     }
     paragraph(&mut out, &head);
     out.push('\n');

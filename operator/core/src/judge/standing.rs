@@ -1,0 +1,78 @@
+//! Where every config stands: decided, at the end or at a look, or not yet.
+
+use super::Samples;
+use crate::decide::Places;
+use crate::verdict::{self, Design, Intervals, Judgement, LookTaken};
+
+/// What every verdict is based on.
+pub(super) struct Standing {
+    /// Everything that there is.
+    pub samples: Samples,
+    /// Estimates from all of it; the verdicts, too, if no more will come.
+    latest: Judgement,
+    /// While more will come: the verdicts of the last look.
+    look: Option<Judgement>,
+    complete: bool,
+    /// Planned looks before the last.
+    early: Vec<usize>,
+}
+
+/// What was found about a config, overall or in a scenario.
+pub(super) struct Unit<'a> {
+    pub config: &'a str,
+    pub decided: bool,
+    pub finding: &'a verdict::Finding,
+    /// The look after which it needed no more runs, where that was before the end of the plan.
+    pub stopped_after: Option<usize>,
+}
+
+impl Standing {
+    pub fn of(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Self, verdict::JudgeError> {
+        let complete = places.is_complete();
+        let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
+        let samples = Samples::of(places, design, rounds, true);
+        let latest = verdict::judge(design, &samples.evidence, intervals)?;
+        let look = if complete || design.looks.is_none() {
+            None
+        } else {
+            let closed = Samples::of(places, design, places.rounds_closed(), false);
+            Some(verdict::judge(design, &closed.evidence, intervals)?)
+        };
+        let looks = design.looks.as_ref().map_or(&[][..], |looks| &looks.blocks);
+        let early = looks.iter().copied().filter(|&blocks| blocks < design.max_blocks).collect();
+        Ok(Self { samples, latest, look, complete, early })
+    }
+
+    pub fn overall(&self, config: usize) -> Unit<'_> {
+        let decided = self.decided(config);
+        let found = &decided.unwrap_or(&self.latest).overall[config];
+        let stopped_after = found.stopped_at.filter(|&blocks| self.is_early(blocks));
+        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after }
+    }
+
+    pub fn cell(&self, unit: usize) -> Unit<'_> {
+        let decided = self.decided(unit % self.latest.overall.len());
+        let found = &decided.unwrap_or(&self.latest).cells[unit];
+        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after: None }
+    }
+
+    /// The looks that were taken. One that was not planned only is where the runs ended.
+    pub fn looks(&self) -> impl Iterator<Item = &LookTaken> {
+        let taken = if self.complete { Some(&self.latest) } else { self.look.as_ref() };
+        let looks = taken.into_iter().flat_map(|judgement| &judgement.looks);
+        looks.filter(|look| self.complete || self.is_early(look.blocks))
+    }
+
+    fn is_early(&self, blocks: usize) -> bool {
+        self.early.contains(&blocks)
+    }
+
+    /// Where a config was decided, if it is.
+    fn decided(&self, config: usize) -> Option<&Judgement> {
+        match &self.look {
+            None if self.complete => Some(&self.latest),
+            None => None,
+            Some(look) => look.overall[config].stopped_at.map(|_| look),
+        }
+    }
+}

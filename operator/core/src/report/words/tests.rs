@@ -1,0 +1,188 @@
+use super::*;
+use crate::gates::Code;
+use crate::verdict::Reason;
+
+const ABOUT: About<'_> = About { config: "per-level", baseline: "default", fewest_blocks: 8 };
+
+fn estimate(metric: &str, role: Role, status: Status, percent: [f64; 2]) -> Estimate {
+    let [low, high] = percent.map(|percent| (percent / 100.0).ln_1p());
+    Estimate {
+        metric: metric.to_owned(),
+        role,
+        scale: Scale::Log,
+        margin: 0.02,
+        status: Some(status),
+        blocks: 12,
+        estimate: Some(f64::midpoint(low, high)),
+        interval95: Some(Interval { low: Some(low), high: Some(high) }),
+        estimate_percent: None,
+        detectable_percent: Some(3.0),
+        blocks_for_margin: Some(27),
+        p: None,
+        baseline_median: None,
+        config_median: None,
+    }
+}
+
+fn said(verdict: Verdict, reason: &Reason, estimates: &[Estimate]) -> String {
+    let findings = [Finding::new(Code::Throttled, "throttled in 7 scheduler periods")];
+    let findings = if verdict == Verdict::Invalid { &findings[..] } else { &[] };
+    sentence(ABOUT, verdict, &reason.to_string(), estimates, findings)
+}
+
+fn names(names: &[&str]) -> Vec<String> {
+    names.iter().map(ToString::to_string).collect()
+}
+
+#[test]
+fn every_verdict_has_its_words() {
+    let throughput = |status, percent| estimate("throughput", Role::Primary, status, percent);
+    let p99 = |status, percent| estimate("p99", Role::Guardrail, status, percent);
+    let both = |primary, percent, guard, guarded| vec![throughput(primary, percent), p99(guard, guarded)];
+    let invalid = Reason::Invalid { codes: names(&["Throttled"]), scenarios: vec![] };
+    let cases = [
+        (
+            Verdict::Win,
+            Reason::Better(names(&["throughput"])),
+            both(Status::Better, [18.0, 21.0], Status::NonInferior, [-1.0, 1.0]),
+            "per-level is better than default: throughput is 18.0 to 21.0 % better. It is proven that p99 does not get 2 % worse.",
+        ),
+        (
+            Verdict::Neutral,
+            Reason::Equivalent,
+            vec![throughput(Status::Equivalent, [-1.2, 0.8])],
+            "default is kept: with per-level throughput is between 1.2 % worse and 0.8 % better, inside the margin of 2 %.",
+        ),
+        (
+            Verdict::Neutral,
+            Reason::Equivalent,
+            vec![throughput(Status::Equivalent, [-1.2, 2.1])],
+            "default is kept: with per-level throughput is between 1.2 % worse and 2.1 % better, but proven to be within the \
+             margin of 2 %.",
+        ),
+        (
+            Verdict::Reject,
+            Reason::Unstable,
+            vec![],
+            "per-level fails more often than default: its runs ended in errors, out of memory or past their deadline.",
+        ),
+        (
+            Verdict::Reject,
+            Reason::Harm(names(&["p99"])),
+            both(Status::Equivalent, [-1.0, 1.0], Status::Worse, [-9.0, -6.5]),
+            "per-level is worse than default: p99 is 6.5 to 9.0 % worse.",
+        ),
+        (
+            Verdict::Reject,
+            Reason::WorseIn(names(&["read"])),
+            vec![throughput(Status::Unresolved, [-3.0, 1.0])],
+            "per-level is worse in read, and over all scenarios it does not win, so default is kept: throughput is between 3.0 % \
+             worse and 1.0 % better.",
+        ),
+        (
+            Verdict::Tradeoff,
+            Reason::WorseIn(names(&["read"])),
+            vec![throughput(Status::Better, [3.0, 4.0])],
+            "per-level is better over all scenarios together, but worse in read: decide which of them matters.",
+        ),
+        (
+            Verdict::Tradeoff,
+            Reason::Mixed { better: names(&["throughput"]), worse: names(&["p99"]) },
+            both(Status::Better, [3.0, 4.0], Status::Worse, [-9.0, -6.5]),
+            "per-level is better in one way and worse in another: throughput is 3.0 to 4.0 % better, but p99 is 6.5 to 9.0 % \
+             worse. Decide which matters.",
+        ),
+        (
+            Verdict::Inconclusive,
+            Reason::TooFewBlocks,
+            vec![Estimate { blocks: 5, interval95: None, ..throughput(Status::Unresolved, [4.0, 4.0]) }],
+            "Too few blocks to prove anything about per-level: 5 count, and 8 is the least. So far: throughput is about 4.0 % \
+             better (not bounded yet). To decide, plan 27 repetitions.",
+        ),
+        (
+            Verdict::Inconclusive,
+            Reason::NoGain,
+            vec![throughput(Status::Unresolved, [-3.0, 1.0])],
+            "per-level is not worth it, but not proven harmless: that it is 2 % better is excluded, and throughput is between \
+             3.0 % worse and 1.0 % better. default is kept; to know whether it does harm, run about 27 repetitions (now 12, which \
+             find effects from 3.0 % on), or longer runs on a quieter machine: that finds 2 % of throughput four times out of five.",
+        ),
+        (
+            Verdict::Inconclusive,
+            Reason::GuardrailUnresolved(names(&["p99"])),
+            both(Status::Better, [3.0, 4.0], Status::Unresolved, [-3.0, 1.0]),
+            "per-level may be worth it (throughput is 3.0 to 4.0 % better), but that nothing else gets worse is not proven: p99 is \
+             between 3.0 % worse and 1.0 % better, and 2 % worse is not excluded. To decide, run about 27 repetitions (now 12, which find effects from \
+             3.0 % on), or longer runs on a quieter machine: that finds 2 % of p99 four times out of five.",
+        ),
+        (
+            Verdict::Inconclusive,
+            Reason::GuardrailUnresolved(names(&["p99"])),
+            both(Status::Equivalent, [-1.0, 1.0], Status::Unresolved, [-2.5, 1.0]),
+            "per-level makes no difference where it should (throughput is between 1.0 % worse and 1.0 % better), but that nothing \
+             else gets worse is not proven: p99 is between 2.5 % worse and 1.0 % better, and 2 % worse is not excluded. To decide, \
+             run about 27 repetitions (now 12, which find effects from 3.0 % on), or longer runs on a quieter machine: that finds \
+             2 % of p99 four times out of five.",
+        ),
+        (
+            Verdict::Inconclusive,
+            Reason::Underpowered,
+            vec![Estimate { blocks_for_margin: Some(400), ..throughput(Status::Unresolved, [-9.0, 9.0]) }],
+            "The runs do not tell whether per-level helps: throughput is between 9.0 % worse and 9.0 % better. To decide, make the \
+             runs longer or use a quieter machine: at this noise of throughput an effect of 2 % needs about 400 repetitions (now 12, \
+             which find effects from 3.0 % on).",
+        ),
+        (
+            Verdict::Invalid,
+            invalid,
+            vec![],
+            "per-level can't be judged (Throttled): throttled in 7 scheduler periods. Remove the CPU quota, or raise it to at \
+             least placement.cpus.",
+        ),
+    ];
+    for (verdict, reason, estimates, expected) in cases {
+        assert_eq!(said(verdict, &reason, &estimates), expected, "{verdict:?} {reason}");
+    }
+}
+
+#[test]
+fn an_effect_at_the_margin_is_told_from_noise() {
+    let near = Estimate {
+        blocks_for_margin: Some(6),
+        ..estimate("throughput", Role::Primary, Status::Unresolved, [0.5, 2.5])
+    };
+    let said = said(Verdict::Inconclusive, &Reason::Underpowered, &[near]);
+    assert!(said.contains("run 24 repetitions: noise is low") && said.contains("close to the margin of 2 %"), "{said}");
+}
+
+#[test]
+fn what_was_not_measured_is_no_matter_of_more_runs() {
+    let missing = Estimate {
+        estimate: None,
+        interval95: None,
+        blocks_for_margin: None,
+        ..estimate("p99", Role::Guardrail, Status::Unresolved, [0.0, 0.0])
+    };
+    let throughput = estimate("throughput", Role::Primary, Status::Better, [3.0, 4.0]);
+    let reason = Reason::GuardrailUnresolved(names(&["p99"]));
+    let said = said(Verdict::Inconclusive, &reason, &[throughput, missing]);
+    assert!(said.contains("p99 is unknown") && said.contains("find out why nothing was measured"), "{said}");
+    assert!(!said.contains("repetitions"), "{said}");
+}
+
+#[test]
+fn ends_that_are_open_stay_open() {
+    let half = |low: Option<f64>, high: Option<f64>| {
+        let interval95 = Some(Interval { low, high });
+        ranged(&Estimate { interval95, ..estimate("x", Role::Primary, Status::Unresolved, [1.0, 1.0]) })
+    };
+    assert_eq!(half(Some(-0.02_f64.ln_1p()), None), "x is at worst 2.0 % worse");
+    assert_eq!(half(None, Some(0.02_f64.ln_1p())), "x is at best 2.0 % better");
+    assert_eq!(half(Some(0.0), Some(0.0)), "x is the same");
+    let linear = Estimate {
+        scale: Scale::Linear,
+        interval95: Some(Interval { low: Some(-0.01), high: Some(0.02) }),
+        ..estimate("stall_fraction", Role::Guardrail, Status::Unresolved, [0.0, 0.0])
+    };
+    assert_eq!(ranged(&linear), "stall_fraction is between 0.0100 worse and 0.0200 better");
+}
