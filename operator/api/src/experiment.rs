@@ -71,7 +71,7 @@ pub struct TuningExperimentSpec {
     /// whether it does harm or makes no difference.
     #[serde(default)]
     pub futility: Futility,
-    /// What bounds the verdicts per scenario. Holm is the chance of any false claim. BenjaminiHochberg is the expected share
+    /// What bounds the verdicts per scenario. Holm is the chance of any false claim. `BenjaminiHochberg` is the expected share
     /// of false ones among the claims: it finds more, for exploring only.
     #[serde(default)]
     pub cells_adjust: CellsAdjust,

@@ -6,6 +6,7 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::aa::AaArgs;
 use crate::bench::BenchArg;
+use crate::judge::JudgeArgs;
 use crate::run::RunArgs;
 
 /// Finds out whether a RocksDB change really helps.
@@ -26,6 +27,8 @@ pub enum Command {
     Run(RunArgs),
     /// Run an experiment's baseline against itself: tells how noisy this machine is and what it can resolve
     Aa(AaArgs),
+    /// Judge results that any benchmark has written
+    Judge(JudgeArgs),
     /// Print the custom resource definitions
     Crd,
 }

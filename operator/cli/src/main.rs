@@ -6,6 +6,7 @@ mod bench;
 mod check;
 mod crd;
 mod file;
+mod judge;
 mod plan;
 mod run;
 mod validate;
@@ -22,6 +23,7 @@ fn main() -> ExitCode {
         Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(args),
         Command::Aa(args) => aa::command(args),
+        Command::Judge(args) => judge::command(&args),
         Command::Crd => crd::command(),
     };
     result.unwrap_or_else(|error| {

@@ -155,7 +155,7 @@ fn announced(decided: bool, outcome: &Outcome, recommendation: Recommendation) -
 }
 
 impl Estimate {
-    fn of(effect: &Effect, rule: &verdict::MetricRule, decided: bool) -> Self {
+    pub(crate) fn of(effect: &Effect, rule: &verdict::MetricRule, decided: bool) -> Self {
         Self {
             metric: effect.metric.clone(),
             role: effect.role,

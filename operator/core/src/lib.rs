@@ -2,6 +2,7 @@ pub mod aa;
 pub mod decide;
 pub mod experiment;
 pub mod gates;
+pub mod import;
 pub mod judge;
 pub mod plan;
 pub mod report;

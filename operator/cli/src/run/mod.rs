@@ -6,7 +6,7 @@ mod child;
 mod machine;
 mod screen;
 mod session;
-mod store;
+pub mod store;
 
 use std::fmt;
 use std::path::{Path, PathBuf};

@@ -17,9 +17,9 @@
 //! ```
 
 mod lock;
-mod reports;
+pub mod reports;
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::BTreeMap;
 use std::fs;
 use std::io::{self, Write as _};
 use std::path::{Path, PathBuf};
@@ -152,23 +152,9 @@ impl Store {
 
     /// Reads what earlier calls have left. Broken records are set aside, those of other experiments are an error.
     pub fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
-        let index: HashMap<(&str, u32), usize> =
-            plan.blocks.iter().enumerate().map(|(i, block)| ((block.scenario.as_str(), block.number), i)).collect();
-        let mut dirs: Vec<PathBuf> = fs::read_dir(self.dir.join("trials"))
-            .and_then(Iterator::collect::<io::Result<Vec<_>>>)
-            .with_context(|| format!("{} can't be read", self.dir.join("trials").display()))?
-            .into_iter()
-            .map(|entry| entry.path())
-            .filter(|path| {
-                // Of the trial's own name: a folder of experiments may be called anything.
-                let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-                path.is_dir() && !name.contains(".corrupt")
-            })
-            .collect();
-        dirs.sort();
         let mut loaded = Loaded::default();
-        for dir in dirs {
-            match read_attempt(&dir, plan, &index) {
+        for dir in trial_dirs(&self.dir)? {
+            match read_attempt(&dir, plan).and_then(|found| self.check_summary(&dir, found)) {
                 Ok(None) => {}
                 Ok(Some((attempt, seconds))) => {
                     if let Some(seconds) = seconds {
@@ -186,6 +172,23 @@ impl Store {
             }
         }
         Ok(loaded)
+    }
+
+    /// Trials are not run again for what they said already, so what they said must not have changed.
+    fn check_summary(&self, dir: &Path, found: Option<Found>) -> Result<Option<Found>, Unfit> {
+        let Some((Attempt::Finished(summary), _)) = &found else { return Ok(found) };
+        let path = dir.join("summary.json");
+        let kept = read_if_there(&path).map_err(|error| Unfit::Foreign(format!("{error:#}")))?;
+        match kept.map(|bytes| Summary::from_json(&bytes)) {
+            Some(Ok(kept)) if kept == **summary => {}
+            Some(_) => {
+                let record = dir.join("record.json");
+                return Err(Unfit::Corrupt(format!("{} is not what its summary was made of", record.display())));
+            }
+            // We were killed between the two.
+            None => self.keep_summary(summary).map_err(|error| Unfit::Foreign(format!("{error:#}")))?,
+        }
+        Ok(found)
     }
 
     /// Makes the folder of a trial with its spec; what an interrupted try left there goes.
@@ -246,12 +249,51 @@ impl Store {
     }
 }
 
-/// The attempt in a trial's folder with the seconds that it took; `None` where it was interrupted.
-fn read_attempt(
-    dir: &Path,
-    plan: &Plan,
-    index: &HashMap<(&str, u32), usize>,
-) -> Result<Option<(Attempt, Option<f64>)>, Unfit> {
+/// An attempt with the seconds that it took, if it has a record.
+type Found = (Attempt, Option<f64>);
+
+/// The plan that is kept in a folder.
+pub fn kept_plan(dir: &Path) -> anyhow::Result<Plan> {
+    let path = dir.join("plan.json");
+    let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
+    let plan: Plan =
+        serde_json::from_slice(&bytes).with_context(|| format!("{} is broken: restore it", path.display()))?;
+    plan.check().with_context(|| format!("{} can't be used", path.display()))?;
+    Ok(plan)
+}
+
+/// All attempts of a folder from their records alone, whatever was derived from them. Nothing is written.
+pub fn kept_attempts(dir: &Path, plan: &Plan) -> anyhow::Result<Vec<Attempt>> {
+    let mut attempts = Vec::new();
+    for dir in trial_dirs(dir)? {
+        match read_attempt(&dir, plan) {
+            Ok(found) => attempts.extend(found.map(|(attempt, _)| attempt)),
+            Err(Unfit::Foreign(message)) => bail!(message),
+            Err(Unfit::Corrupt(message)) => {
+                bail!("{message}: restore it, or remove its folder and run the trial again")
+            }
+        }
+    }
+    Ok(attempts)
+}
+
+/// The folders of all trials, in the order of their names.
+fn trial_dirs(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let trials = dir.join("trials");
+    let entries = fs::read_dir(&trials).and_then(Iterator::collect::<io::Result<Vec<_>>>);
+    let entries = entries.with_context(|| format!("{} can't be read", trials.display()))?;
+    let mut dirs: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
+    dirs.retain(|path| {
+        // Of the trial's own name: a folder of experiments may be called anything.
+        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
+        path.is_dir() && !name.contains(".corrupt")
+    });
+    dirs.sort();
+    Ok(dirs)
+}
+
+/// The attempt in a trial's folder; `None` where it was interrupted.
+fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
     let read = |name: &str| {
         let path = dir.join(name);
         read_if_there(&path).map_err(|error| Unfit::Foreign(format!("{error:#}")))
@@ -275,26 +317,13 @@ fn read_attempt(
         })?;
         let trial = &record.spec.trial;
         check(&path, &record.spec.plan, trial)?;
-        let planned = index
-            .get(&(trial.scenario.as_str(), trial.block))
-            .and_then(|&block| plan.trial_spec(&plan.blocks[block], trial.order as usize, trial.attempt).ok());
+        let planned = plan.block(&trial.scenario, trial.block);
+        let planned = planned.and_then(|block| plan.trial_spec(block, trial.order as usize, trial.attempt).ok());
         if planned.as_ref() != Some(&record.spec) {
             return Err(Unfit::Corrupt(format!("{} answers a spec that is not planned", path.display())));
         }
         let summary = Summary::of(&record, &bytes)
             .map_err(|error| Unfit::Corrupt(format!("{} has no summary ({error})", path.display())))?;
-        let kept = read("summary.json")?;
-        match kept.map(|bytes| Summary::from_json(&bytes)) {
-            Some(Ok(kept)) if kept == summary => {}
-            Some(_) => {
-                return Err(Unfit::Corrupt(format!("{} is not what its summary was made of", path.display())));
-            }
-            // We were killed between the two.
-            None => {
-                let json = serde_json::to_vec_pretty(&summary).map_err(|error| Unfit::Foreign(error.to_string()))?;
-                write(&dir.join("summary.json"), &json).map_err(|error| Unfit::Foreign(format!("{error:#}")))?;
-            }
-        }
         return Ok(Some((Attempt::Finished(summary.into()), Some(seconds(&record)))));
     }
     let Some(bytes) = read("lost.json")? else { return Ok(None) };

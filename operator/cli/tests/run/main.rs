@@ -3,6 +3,7 @@
 #![allow(clippy::unwrap_used)]
 
 mod folders;
+mod judged;
 mod lab;
 mod looks;
 mod trials;

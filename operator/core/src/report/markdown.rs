@@ -204,23 +204,23 @@ fn trials(report: &Report) -> String {
     out
 }
 
-fn bullets(lines: &[String]) -> String {
+pub(crate) fn bullets(lines: &[String]) -> String {
     lines.iter().fold(String::new(), |mut out, line| {
         let _ = writeln!(out, "- {line}");
         out
     })
 }
 
-fn folded(out: &mut String, title: &str, body: &str) {
+pub(crate) fn folded(out: &mut String, title: &str, body: &str) {
     // GitHub needs the empty lines to read Markdown inside.
     let _ = writeln!(out, "<details>\n<summary>{title}</summary>\n\n{}\n\n</details>\n", body.trim_end());
 }
 
 /// Text from outside must not become markup: names and messages can hold anything.
-fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     text.replace('&', "&amp;").replace('<', "&lt;").replace('|', "\\|").replace(['\n', '\r'], " ")
 }
 
-fn code(text: &str) -> String {
+pub(crate) fn code(text: &str) -> String {
     format!("`{}`", text.replace('`', "'").replace('|', "\\|").replace(['\n', '\r'], " "))
 }

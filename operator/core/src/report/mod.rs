@@ -5,10 +5,10 @@ mod attachments;
 mod checks;
 mod html;
 mod latency;
-mod markdown;
-mod number;
+pub(crate) mod markdown;
+pub(crate) mod number;
 mod svg;
-mod table;
+pub(crate) mod table;
 mod terminal;
 mod words;
 

@@ -2,7 +2,7 @@ use super::Estimate;
 use crate::stats::{Interval, Scale};
 
 /// An effect as people read it: signed percent on a log scale, signed difference on a linear one.
-pub(super) fn effect(scale: Scale, value: f64) -> String {
+pub(crate) fn effect(scale: Scale, value: f64) -> String {
     match scale {
         Scale::Log => {
             let percent = 100.0 * value.exp_m1();
@@ -33,11 +33,11 @@ pub(super) fn hidden(scale: Scale, shown: f64) -> f64 {
     }
 }
 
-pub(super) fn estimate(estimate: &Estimate) -> String {
+pub(crate) fn estimate(estimate: &Estimate) -> String {
     estimate.estimate.map_or("unknown".to_owned(), |value| effect(estimate.scale, value))
 }
 
-pub(super) fn interval(estimate: &Estimate) -> String {
+pub(crate) fn interval(estimate: &Estimate) -> String {
     match estimate.interval95 {
         Some(Interval { low: None, high: None }) | None => "not bounded yet".to_owned(),
         Some(Interval { low, high }) => {
@@ -47,7 +47,7 @@ pub(super) fn interval(estimate: &Estimate) -> String {
     }
 }
 
-pub(super) fn margin(scale: Scale, margin: f64) -> String {
+pub(crate) fn margin(scale: Scale, margin: f64) -> String {
     match scale {
         // Percent strings come with few digits; binary fractions would show more than was written.
         Scale::Log => format!("{} %", (margin * 100.0 * 1e6).round() / 1e6),
@@ -56,7 +56,7 @@ pub(super) fn margin(scale: Scale, margin: f64) -> String {
 }
 
 /// A measured value with about four digits.
-pub(super) fn measured(value: f64) -> String {
+pub(crate) fn measured(value: f64) -> String {
     let size = value.abs();
     if size >= 1e9 {
         format!("{:.3} G", value / 1e9)

@@ -1,6 +1,6 @@
 /// A plain table: columns as wide as needed, up to a limit at which cells go on in the next line. The last column has what
 /// the others leave of the line.
-pub(super) struct Table {
+pub(crate) struct Table {
     limits: Vec<usize>,
     line: usize,
     rows: Vec<Vec<String>>,
@@ -52,7 +52,7 @@ impl Table {
 }
 
 /// Breaks text into lines of at most `limit` characters, at spaces or after punctuation where there is any.
-pub(super) fn wrap(text: &str, limit: usize) -> Vec<String> {
+pub(crate) fn wrap(text: &str, limit: usize) -> Vec<String> {
     let mut lines = Vec::new();
     let mut rest: Vec<char> = text.chars().collect();
     while rest.len() > limit {

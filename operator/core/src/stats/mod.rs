@@ -11,6 +11,7 @@ mod plan;
 mod rank;
 mod scale;
 mod screen;
+mod unblocked;
 
 pub use adjust::{Adjust, benjamini_hochberg, holm};
 pub use interval::Interval;
@@ -20,6 +21,7 @@ pub use plan::{Look, blocks_to_plan, default_m0, detectable, look_weights, n_min
 pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{Plausibility, fisher_greater, implausible, operations_for_quantile, robust_z, supports_quantile};
+pub use unblocked::{TwoSample, mann_whitney, shift};
 
 /// One-sided error of every claim, after the correction for its family where it has one.
 pub const ALPHA: f64 = 0.05;

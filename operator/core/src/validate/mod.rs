@@ -21,7 +21,7 @@ use assay_record::{Digest, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
 pub use options::answer_problems;
-pub use percent::display as display_percent;
+pub use percent::{display as display_percent, fraction};
 pub use problem::{FieldPath, Problem, Segment, Severity};
 pub use suggest::{did_you_mean, nearest};
 

@@ -1,5 +1,9 @@
-use std::fs;
+//! The outcome as files.
 
+use std::fs;
+use std::path::Path;
+
+use anyhow::Context;
 use assay_core::report::{Attachment, Attachments, Report, TrialFate, html, markdown};
 use assay_record::TrialRecord;
 
@@ -7,20 +11,26 @@ use super::{Store, write};
 
 impl Store {
     pub fn keep_report(&self, report: &Report) -> anyhow::Result<()> {
-        write(&self.dir.join("report.json"), report.json()?.as_bytes())?;
-        write(&self.dir.join("report.md"), markdown(report).as_bytes())?;
-        write(&self.dir.join("report.html"), html(report, &self.attachments(report)).as_bytes())
+        keep_report(report, &self.dir, &self.dir)
     }
+}
 
-    /// What plots need of the trials that count. A record that can't be read any more is a gap in a picture, not in a verdict.
-    fn attachments(&self, report: &Report) -> Vec<Attachment> {
-        let mut attachments = Attachments::default();
-        for trial in report.trials.iter().filter(|trial| trial.state == TrialFate::Valid) {
-            let path = self.trial_dir(&trial.trial).join("record.json");
-            if let Some(record) = fs::read(path).ok().and_then(|bytes| TrialRecord::from_json(&bytes).ok()) {
-                attachments.add(&record);
-            }
+/// Writes a report in all its forms, with plots from the records of the folder `from`.
+pub fn keep_report(report: &Report, from: &Path, to: &Path) -> anyhow::Result<()> {
+    fs::create_dir_all(to).with_context(|| format!("{} can't be made: choose another --out", to.display()))?;
+    write(&to.join("report.json"), report.json()?.as_bytes())?;
+    write(&to.join("report.md"), markdown(report).as_bytes())?;
+    write(&to.join("report.html"), html(report, &attachments(report, from)).as_bytes())
+}
+
+/// What plots need of the trials that count. A record that can't be read any more is a gap in a picture, not in a verdict.
+fn attachments(report: &Report, dir: &Path) -> Vec<Attachment> {
+    let mut attachments = Attachments::default();
+    for trial in report.trials.iter().filter(|trial| trial.state == TrialFate::Valid) {
+        let path = dir.join("trials").join(trial.trial.file_stem()).join("record.json");
+        if let Some(record) = fs::read(path).ok().and_then(|bytes| TrialRecord::from_json(&bytes).ok()) {
+            attachments.add(&record);
         }
-        attachments.finish()
     }
+    attachments.finish()
 }

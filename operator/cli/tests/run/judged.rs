@@ -1,0 +1,63 @@
+//! Records are enough: `assay judge` on a folder of a run.
+
+use std::fs;
+use std::process::Command;
+
+use crate::lab::{Lab, Ran};
+
+fn judge(lab: &Lab, args: &[&str]) -> Ran {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+    Ran(command.current_dir(lab.dir.path()).args(["judge", "out"]).args(args).output().unwrap())
+}
+
+fn reports(lab: &Lab, dir: &str) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(lab.dir.path().join(dir).join(name)).unwrap();
+    ["report.json", "report.md", "report.html"].map(read).into()
+}
+
+#[test]
+fn records_give_the_verdict_of_the_run() {
+    let lab = Lab::new();
+    let ran = lab.run("fail=fill-b001-candidate-r0-a0,crash=fill-b002-base-r0-a0");
+    let reported = reports(&lab, "out");
+    // Whatever was derived from the records does not matter.
+    fs::write(lab.out().join("report.json"), "{}").unwrap();
+    fs::remove_file(lab.out().join("report.md")).unwrap();
+    fs::write(lab.trial("fill-b000-base-r0-a0").join("summary.json"), "{}").unwrap();
+    let judged = judge(&lab, &["--out", "again"]);
+    assert_eq!(judged.code(), ran.code(), "{}", judged.stderr());
+    assert_eq!(reports(&lab, "again"), reported);
+    let table = |text: String| text.split("\nReport: ").next().unwrap_or_default().to_owned();
+    assert_eq!(table(judged.stdout()), table(ran.stdout()));
+}
+
+#[test]
+fn one_changed_sample_changes_the_result() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let path = lab.trial("fill-b003-candidate-r0-a0").join("record.json");
+    let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    record["metrics"]["throughput"] = serde_json::json!(1100.0);
+    fs::write(&path, record.to_string()).unwrap();
+    let before = lab.report()["configs"][0]["estimates"][0].clone();
+    judge(&lab, &["--out", "again"]);
+    let after: serde_json::Value =
+        serde_json::from_slice(&fs::read(lab.dir.path().join("again/report.json")).unwrap()).unwrap();
+    assert_ne!(after["configs"][0]["estimates"][0], before);
+    // A run that goes on does not take it over.
+    lab.run("");
+    assert_eq!(lab.report()["configs"][0]["estimates"][0], before);
+}
+
+#[test]
+fn what_is_no_sound_folder_is_refused() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    judge(&lab, &["--baseline", "candidate"]).refused("--baseline is not for records of Assay");
+    fs::write(lab.trial("fill-b003-candidate-r0-a0").join("record.json"), "{").unwrap();
+    judge(&lab, &[]).refused("is corrupted");
+    let plan = lab.out().join("plan.json");
+    let text = fs::read_to_string(&plan).unwrap();
+    fs::write(&plan, text.replace("\"margin\": 0.05", "\"margin\": 0.01")).unwrap();
+    judge(&lab, &[]).refused("the plan was changed after it was made");
+}

@@ -1,0 +1,114 @@
+//! What the columns of a table mean.
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// The names of the columns. `scenario`, `config`, `metric` and `value` must be there; the others may be.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Columns {
+    /// Runs of different sessions are never compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config: Option<String>,
+    /// Runs of one block were made close together, in random order. Without it the data is unblocked.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    /// Tells runs of one config apart.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub value: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub unit: Option<String>,
+    /// How much the run did: it must be equal within a scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub work: Option<String>,
+    /// What was run: it must be equal for all configs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub build: Option<String>,
+}
+
+/// What a column means.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
+pub(super) enum Meaning {
+    Session,
+    Scenario,
+    Config,
+    Block,
+    Replicate,
+    Metric,
+    Value,
+    Unit,
+    Work,
+    Build,
+}
+
+impl Meaning {
+    pub const ALL: [Self; 10] = [
+        Self::Session,
+        Self::Scenario,
+        Self::Config,
+        Self::Block,
+        Self::Replicate,
+        Self::Metric,
+        Self::Value,
+        Self::Unit,
+        Self::Work,
+        Self::Build,
+    ];
+    /// Without these a row says nothing.
+    pub const NEEDED: [Self; 4] = [Self::Scenario, Self::Config, Self::Metric, Self::Value];
+
+    /// Its field in `columns`, and the column's name unless another is given.
+    pub fn name(self) -> &'static str {
+        match self {
+            Self::Session => "session",
+            Self::Scenario => "scenario",
+            Self::Config => "config",
+            Self::Block => "block",
+            Self::Replicate => "replicate",
+            Self::Metric => "metric",
+            Self::Value => "value",
+            Self::Unit => "unit",
+            Self::Work => "work",
+            Self::Build => "build",
+        }
+    }
+}
+
+impl Columns {
+    fn given(&self, meaning: Meaning) -> Option<&str> {
+        match meaning {
+            Meaning::Session => &self.session,
+            Meaning::Scenario => &self.scenario,
+            Meaning::Config => &self.config,
+            Meaning::Block => &self.block,
+            Meaning::Replicate => &self.replicate,
+            Meaning::Metric => &self.metric,
+            Meaning::Value => &self.value,
+            Meaning::Unit => &self.unit,
+            Meaning::Work => &self.work,
+            Meaning::Build => &self.build,
+        }
+        .as_deref()
+    }
+
+    pub(super) fn named(&self) -> impl Iterator<Item = (Meaning, &str)> {
+        Meaning::ALL.into_iter().filter_map(|meaning| Some((meaning, self.given(meaning)?)))
+    }
+
+    /// The column that has a meaning.
+    pub(super) fn column(&self, meaning: Meaning) -> &str {
+        self.given(meaning).unwrap_or_else(|| meaning.name())
+    }
+
+    pub(super) fn meaning(&self, column: &str) -> Option<Meaning> {
+        Meaning::ALL.into_iter().find(|&meaning| self.column(meaning) == column)
+    }
+}

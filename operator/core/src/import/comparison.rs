@@ -1,0 +1,170 @@
+//! The runs of one session that are held against one baseline.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::data::{Data, DataProblem, Name, Replicate, Run, RunKey};
+use super::policy::Policy;
+use crate::verdict::MetricRule;
+
+/// More blocks take longer than anybody waits, and prove nothing that fewer do not.
+const MOST_BLOCKS: usize = 256;
+/// More runs of one config in one scenario are requests or iterations.
+const MOST_RUNS: usize = 1000;
+const MOST_CONFIGS: usize = 256;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Kind {
+    Blocked,
+    Unblocked,
+}
+
+#[derive(Debug)]
+pub(super) struct Comparison<'a> {
+    pub data: &'a Data,
+    pub policy: &'a Policy,
+    pub rules: &'a [MetricRule],
+    pub session: Name,
+    pub baseline: Name,
+    pub kind: Kind,
+    /// Without the baseline; those that the policy declares first.
+    pub configs: Vec<Name>,
+    pub scenarios: Vec<Name>,
+    /// In their numerical order, if they are numbers.
+    pub blocks: Vec<Name>,
+    /// Baseline runs of a block; one that has fewer counts for no config.
+    pub m0: usize,
+}
+
+impl<'a> Comparison<'a> {
+    pub fn new(
+        data: &'a Data,
+        policy: &'a Policy,
+        rules: &'a [MetricRule],
+        session: Name,
+        baseline: &str,
+    ) -> Result<Self, DataProblem> {
+        let keys: Vec<&RunKey> = data.runs.keys().filter(|key| key.session == session).collect();
+        let all: BTreeSet<Name> = keys.iter().map(|key| key.config).collect();
+        let place = in_session(data, session);
+        let Some(baseline) = data.names.find(baseline).filter(|name| all.contains(name)) else {
+            let known: Vec<&str> = all.iter().map(|&name| data.names.text(name)).collect();
+            let known = shown(&known);
+            return Err(DataProblem::new(format!("no run of the baseline {baseline}{place}; configs are {known}")));
+        };
+        let declared = |name: Name| {
+            let text = data.names.text(name);
+            policy.configs.iter().position(|rule| rule.name == text).unwrap_or(usize::MAX)
+        };
+        let mut configs: Vec<Name> = all.into_iter().filter(|&name| name != baseline).collect();
+        configs.sort_by_key(|&name| (declared(name), name));
+        if configs.is_empty() {
+            let text = data.names.text(baseline);
+            return Err(DataProblem::new(format!(
+                "there are only runs of the baseline {text}{place}: nothing to compare"
+            )));
+        }
+        let scenarios: BTreeSet<Name> = keys.iter().map(|key| key.scenario).collect();
+        let mut blocks: Vec<Name> =
+            keys.iter().filter_map(|key| key.block).collect::<BTreeSet<_>>().into_iter().collect();
+        blocks.sort_by_key(|&block| {
+            let text = data.names.text(block);
+            (text.parse::<u64>().unwrap_or(u64::MAX), text.to_owned())
+        });
+        let kind = if blocks.is_empty() { Kind::Unblocked } else { Kind::Blocked };
+        let scenarios = scenarios.into_iter().collect();
+        let mut replicates: BTreeMap<(Name, Name), usize> = BTreeMap::new();
+        for (block, scenario) in
+            keys.iter().filter(|key| key.config == baseline).filter_map(|key| Some((key.block?, key.scenario)))
+        {
+            *replicates.entry((scenario, block)).or_default() += 1;
+        }
+        let m0 = replicates.into_values().max().unwrap_or(1);
+        let comparison = Self { data, policy, rules, session, baseline, kind, configs, scenarios, blocks, m0 };
+        comparison.shape(&keys, &place)?;
+        Ok(comparison)
+    }
+
+    /// Whether the runs are laid out so that they can be compared.
+    fn shape(&self, keys: &[&RunKey], place: &str) -> Result<(), DataProblem> {
+        let text = |name: Name| self.data.names.text(name);
+        let at = |key: &RunKey| self.data.runs.get(key).map_or(String::new(), |run| self.data.at(run.place));
+        if self.kind == Kind::Blocked
+            && let Some(outside) = keys.iter().find(|key| key.block.is_none())
+        {
+            return Err(DataProblem::new(format!(
+                "the run of {} at {} has no block, but others{place} have: give it one, or ignore the column with blocks",
+                text(outside.config),
+                at(outside)
+            )));
+        }
+        let too_many = |count: usize, most: usize, what: &str, why: &str| {
+            (count > most).then(|| DataProblem::new(format!("{count} {what}{place}, {most} at most: {why}")))
+        };
+        let mut runs: BTreeMap<(Name, Name), usize> = BTreeMap::new();
+        for key in keys {
+            *runs.entry((key.scenario, key.config)).or_default() += 1;
+        }
+        let most = runs.values().copied().max().unwrap_or(0);
+        let limits = [
+            too_many(self.blocks.len(), MOST_BLOCKS, "blocks", "is the right column mapped to block?"),
+            too_many(self.configs.len(), MOST_CONFIGS, "configs", "is the right column mapped to config?"),
+            too_many(
+                most,
+                MOST_RUNS,
+                "runs of one config in one scenario",
+                "a row must be a whole run, not one request or iteration; reduce each run to one number per metric",
+            ),
+        ];
+        if let Some(problem) = limits.into_iter().flatten().next() {
+            return Err(problem);
+        }
+        let mut seen: BTreeMap<(Name, Option<Name>, Name), &RunKey> = BTreeMap::new();
+        for key in keys.iter().filter(|key| self.kind == Kind::Blocked && key.config != self.baseline) {
+            if let Some(first) = seen.insert((key.scenario, key.block, key.config), key) {
+                return Err(DataProblem::new(format!(
+                    "block {} of {} has two runs of {} ({} and {}): a block holds every config once, only the baseline \
+                     may run more often; make blocks of them",
+                    key.block.map(text).unwrap_or_default(),
+                    text(key.scenario),
+                    text(key.config),
+                    at(first),
+                    at(key)
+                )));
+            }
+        }
+        Ok(())
+    }
+
+    /// The runs of one config in one scenario.
+    pub fn runs(&self, scenario: Name, config: Name) -> impl Iterator<Item = (&'a RunKey, &'a Run)> {
+        let first = RunKey { session: self.session, scenario, config, block: None, replicate: Replicate::Only };
+        let mine = move |key: &RunKey| (key.session, key.scenario, key.config) == (first.session, scenario, config);
+        self.data.runs.range(first..).take_while(move |(key, _)| mine(key))
+    }
+
+    /// The baseline and all others.
+    pub fn arms(&self) -> impl Iterator<Item = Name> {
+        std::iter::once(self.baseline).chain(self.configs.iter().copied())
+    }
+
+    pub fn text(&self, name: Name) -> &'a str {
+        self.data.names.text(name)
+    }
+
+    pub fn session_name(&self) -> Option<String> {
+        let text = self.text(self.session);
+        (!text.is_empty()).then(|| text.to_owned())
+    }
+}
+
+pub(super) fn in_session(data: &Data, session: Name) -> String {
+    let text = data.names.text(session);
+    if text.is_empty() { String::new() } else { format!(" in session {text}") }
+}
+
+/// A list, as far as anybody wants to read it.
+pub(super) fn shown(names: &[&str]) -> String {
+    const MOST: usize = 12;
+    let more = if names.len() > MOST { format!(" and {} more", names.len() - MOST) } else { String::new() };
+    format!("{}{more}", names[..names.len().min(MOST)].join(", "))
+}

@@ -1,0 +1,29 @@
+//! Results of any benchmark, held against the same rules as Assay's own.
+//!
+//! Rows become runs ([`Collector`]), runs are gated and judged ([`judge`]). Runs that come in blocks get the verdicts of any
+//! experiment. Runs that do not can't have one: what they show is printed, and labelled as advisory.
+
+mod advisory;
+mod blocked;
+mod collect;
+mod columns;
+mod comparison;
+mod data;
+pub mod db_bench;
+mod gates;
+pub mod hyperfine;
+mod judge;
+mod markdown;
+mod policy;
+mod report;
+mod terminal;
+mod words;
+
+pub use collect::Collector;
+pub use columns::Columns;
+pub use data::{Data, DataProblem, Place, Sample};
+pub use judge::judge;
+pub use markdown::markdown;
+pub use policy::{Claim, Claimed, ConfigRule, Format, JudgedMetric, Policy, RunFile, ScenarioRule, SessionRule};
+pub use report::{CellRuling, ClaimReport, ComparisonReport, ConfigRuling, ImportReport, Layout, Numbers};
+pub use terminal::terminal;

@@ -1,0 +1,283 @@
+//! The policy file: what the numbers mean and what was asked of them.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use schemars::JsonSchema;
+use schemars::generate::SchemaSettings;
+use serde::{Deserialize, Serialize};
+use serde_json::Value;
+
+use super::columns::Columns;
+use crate::stats::{Direction, Scale};
+use crate::validate::{FieldPath, Problem, fraction, schema};
+use crate::verdict::{MetricRule, Role};
+
+/// What the rows of a benchmark mean and how they are judged.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Policy {
+    /// The name of the whole in reports.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 200))]
+    pub title: Option<String>,
+    /// How the data is written; by default its content says.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub format: Option<Format>,
+    /// The files beside the policy that hold the data; by default all that look like it.
+    #[serde(default)]
+    #[schemars(length(max = 1000), inner(length(min = 1, max = 255)))]
+    pub data: Vec<String>,
+    /// Which column has which meaning, where its name is another.
+    #[serde(default)]
+    pub columns: Columns,
+    /// Columns without a meaning here.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub ignore_columns: Vec<String>,
+    /// The config that all others are compared with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128))]
+    pub baseline: Option<String>,
+    /// Sessions whose baseline has another name.
+    #[serde(default)]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub sessions: Vec<SessionRule>,
+    /// What is known of configs beyond their name.
+    #[serde(default)]
+    #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub configs: Vec<ConfigRule>,
+    /// Scenarios that count for more than one.
+    #[serde(default)]
+    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub scenarios: Vec<ScenarioRule>,
+    /// Metrics that should improve.
+    #[serde(default)]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    pub objectives: Vec<JudgedMetric>,
+    /// Metrics that must be proven not to get worse.
+    #[serde(default)]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    pub guardrails: Vec<JudgedMetric>,
+    /// How far the work of two runs may differ; 0.5% unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
+    pub work_tolerance: Option<String>,
+    /// Which run a file of `db_bench` output is, where its name does not say.
+    #[serde(default)]
+    #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["file"]))]
+    pub runs: Vec<RunFile>,
+    /// What somebody concluded from the data.
+    #[serde(default)]
+    #[schemars(length(max = 256))]
+    pub claims: Vec<Claim>,
+}
+
+/// How a file of results is written.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "snake_case")]
+pub enum Format {
+    Csv,
+    Jsonl,
+    DbBench,
+    Hyperfine,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SessionRule {
+    /// The session as the data names it.
+    pub name: String,
+    /// The config that the session's others are compared with.
+    pub baseline: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ConfigRule {
+    /// The config as the data names it.
+    pub name: String,
+    /// What must be equal to the baseline's, such as the build.
+    #[serde(default)]
+    pub attributes: BTreeMap<String, String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ScenarioRule {
+    /// The scenario as the data names it.
+    pub name: String,
+    /// Its share in the overall verdict, relative to the others; 1 unless set.
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct JudgedMetric {
+    /// The metric as the data names it.
+    #[schemars(length(min = 1, max = 128))]
+    pub metric: String,
+    /// Which way is good.
+    pub direction: Direction,
+    /// The smallest change that matters: a percentage such as 5%, or a difference such as 0.01 on a linear scale.
+    #[schemars(length(max = 16))]
+    pub margin: String,
+    /// Ratios, or differences where zero is a legal value.
+    #[serde(default)]
+    pub scale: Scale,
+}
+
+/// The run that a file of `db_bench` output holds.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct RunFile {
+    /// The file's name.
+    pub file: String,
+    /// The config that ran.
+    pub config: String,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block: Option<String>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub replicate: Option<String>,
+}
+
+/// A conclusion that the data shall be held against.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Claim {
+    /// The claim in its author's words.
+    #[schemars(length(min = 1, max = 400))]
+    pub text: String,
+    /// The config that it is about.
+    pub config: String,
+    /// What was concluded.
+    pub claimed: Claimed,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub session: Option<String>,
+    /// The session's own unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline: Option<String>,
+    /// The metric whose numbers are shown; the first objective unless set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub metric: Option<String>,
+    /// No runs of it were published: there is nothing to judge.
+    #[serde(default)]
+    pub unpublished: bool,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Claimed {
+    Win,
+    Neutral,
+    Reject,
+    Tradeoff,
+}
+
+/// As strict as the counts of real engines allow.
+const WORK_TOLERANCE: f64 = 0.005;
+
+impl Policy {
+    /// The schema of a policy file, all in one piece.
+    pub fn schema() -> Value {
+        let settings = SchemaSettings::openapi3().with(|settings| settings.inline_subschemas = true);
+        settings.into_generator().into_root_schema_for::<Self>().to_value()
+    }
+
+    /// Reads a document; every problem at once, with its path.
+    pub fn read(document: &Value) -> Result<Self, Vec<Problem>> {
+        let root = FieldPath::root();
+        let problems = schema::check(&Self::schema(), document, &root);
+        if !problems.is_empty() {
+            return Err(problems);
+        }
+        let policy: Self = serde_json::from_value(document.clone())
+            .map_err(|error| vec![Problem::error(root, format!("is no policy: {error}"))])?;
+        let problems = policy.problems();
+        if problems.is_empty() { Ok(policy) } else { Err(problems) }
+    }
+
+    /// What a schema can't see.
+    fn problems(&self) -> Vec<Problem> {
+        let root = FieldPath::root();
+        let mut problems = Vec::new();
+        let mut names = BTreeSet::new();
+        for (list, index, judged, _) in self.judged() {
+            let path = root.key(list).index(index);
+            if judged.margin().is_none() {
+                let wanted = match judged.scale {
+                    Scale::Log => "a percentage such as 5%, and not 0%",
+                    Scale::Linear => "a difference such as \"0.01\" or a percentage, and not zero",
+                };
+                let message = format!("must be {wanted}, not {:?}", judged.margin);
+                problems.push(Problem::error(path.key("margin"), message));
+            }
+            if !names.insert(judged.metric.as_str()) {
+                let message = format!("{:?} is an objective already: a guardrail is another metric", judged.metric);
+                problems.push(Problem::error(path.key("metric"), message));
+            }
+        }
+        for (role, column) in self.columns.named() {
+            if self.ignore_columns.iter().any(|ignored| ignored == column) {
+                let message = format!("{column:?} is ignored by ignoreColumns: remove it there, or here");
+                problems.push(Problem::error(root.key("columns").key(role.name()), message));
+            }
+            if let Some((other, _)) = self.columns.named().find(|(other, name)| *name == column && *other < role) {
+                let message = format!("{column:?} is columns.{} already: a column has one meaning", other.name());
+                problems.push(Problem::error(root.key("columns").key(role.name()), message));
+            }
+        }
+        for (index, claim) in self.claims.iter().enumerate() {
+            let path = root.key("claims").index(index);
+            if let Some(metric) = &claim.metric
+                && !names.contains(metric.as_str())
+            {
+                let message = format!("{metric:?} is no objective or guardrail: declare it, or name one that is");
+                problems.push(Problem::error(path.key("metric"), message));
+            }
+            if claim.baseline.as_ref() == Some(&claim.config) {
+                problems.push(Problem::error(path.key("baseline"), "is the config itself: name another"));
+            }
+        }
+        problems
+    }
+
+    fn judged(&self) -> impl Iterator<Item = (&'static str, usize, &JudgedMetric, Role)> {
+        let objectives = self.objectives.iter().enumerate().map(|(i, m)| ("objectives", i, m, Role::Primary));
+        objectives.chain(self.guardrails.iter().enumerate().map(|(i, m)| ("guardrails", i, m, Role::Guardrail)))
+    }
+
+    /// Objectives first, then guardrails.
+    pub fn rules(&self) -> Vec<MetricRule> {
+        let rule = |(_, _, judged, role): (_, _, &JudgedMetric, Role)| {
+            let JudgedMetric { metric, direction, scale, .. } = judged;
+            let (name, margin) = (metric.clone(), judged.margin()?);
+            Some(MetricRule { name, direction: *direction, role, margin, scale: *scale })
+        };
+        self.judged().filter_map(rule).collect()
+    }
+
+    pub fn work_tolerance(&self) -> f64 {
+        self.work_tolerance.as_deref().and_then(fraction).unwrap_or(WORK_TOLERANCE)
+    }
+
+    /// The baseline of a session.
+    pub fn baseline_of(&self, session: Option<&str>) -> Option<&str> {
+        let own = self.sessions.iter().find(|rule| Some(rule.name.as_str()) == session);
+        own.map(|rule| rule.baseline.as_str()).or(self.baseline.as_deref())
+    }
+
+    pub fn attributes(&self, config: &str) -> Option<&BTreeMap<String, String>> {
+        self.configs.iter().find(|rule| rule.name == config).map(|rule| &rule.attributes)
+    }
+
+    pub fn weight(&self, scenario: &str) -> f64 {
+        self.scenarios.iter().find(|rule| rule.name == scenario).map_or(1.0, |rule| f64::from(rule.weight))
+    }
+}
+
+impl JudgedMetric {
+    fn margin(&self) -> Option<f64> {
+        let plain = || if self.scale == Scale::Linear { self.margin.parse().ok() } else { None };
+        fraction(&self.margin).or_else(plain).filter(|margin: &f64| margin.is_finite() && *margin > 0.0)
+    }
+}

@@ -1,0 +1,48 @@
+//! Numbers and phrases that all outputs share.
+
+use crate::verdict::Verdict;
+
+/// Two digits where that says something.
+pub(super) fn probability(p: f64) -> String {
+    if p >= 0.095 {
+        format!("{p:.2}")
+    } else if p >= 0.0001 {
+        format!("{p:.4}")
+    } else {
+        "<0.0001".to_owned()
+    }
+}
+
+pub(super) fn percent(percent: f64) -> String {
+    if percent.abs() < 0.05 {
+        "0.0 %".to_owned()
+    } else if percent.abs() < 1000.0 {
+        format!("{percent:+.1} %")
+    } else {
+        format!("{percent:+.0} %")
+    }
+}
+
+pub(super) fn runs(count: usize) -> String {
+    if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
+}
+
+pub(super) fn supported(verdict: Option<Verdict>, reason: &str) -> String {
+    verdict.map_or_else(|| reason.to_owned(), |verdict| format!("{verdict:?} {reason}"))
+}
+
+pub(super) fn direction_note() -> &'static str {
+    "Positive estimates and shifts are better, for latencies too. Means are compared as they are. \"Best p\" is the smallest \
+     two-sided p that so few runs can have; runs are the config's and the baseline's."
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_short_and_keep_their_sign() {
+        assert_eq!([1.0, 0.1, 0.0476, 1e-9].map(probability), ["1.00", "0.10", "0.0476", "<0.0001"]);
+        assert_eq!([13.24, -0.01, -19.6, 1540.4].map(percent), ["+13.2 %", "0.0 %", "-19.6 %", "+1540 %"]);
+    }
+}
