@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    process::{Command, Output, Stdio},
+    process::{Child, Command, Output, Stdio},
     sync::{Mutex, MutexGuard, Once, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -14,6 +14,7 @@ use std::{
 
 use assay_record::{Summary, TrialRecord};
 use nix::{
+    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
@@ -43,6 +44,27 @@ spec:
         keys: 5000
         valueBytes: {fixed: 400}
         roles: [{name: reader, steps: 5000, mix: {get: 1}}]
+  repetitions: 5
+  objectives: [{metric: throughput, margin: 5%}]
+";
+
+/// Windows long enough for the kernel's clock ticks to tell a percent.
+const WRITES: &str = "
+apiVersion: assay.rocks/v1alpha1
+kind: TuningExperiment
+metadata: {name: writes}
+spec:
+  baseline: roomy
+  configs:
+  - {name: roomy, columnFamilies: [{match: ['*'], options: {write_buffer_size: 64M}}]}
+  - {name: cramped, columnFamilies: [{match: ['*'], options: {write_buffer_size: 256K}}]}
+  scenarios:
+  - name: writes
+    workload:
+      keyValue:
+        keys: 5000
+        valueBytes: {fixed: 400}
+        roles: [{name: writer, steps: 60000, warmupSteps: 100, mix: {put: 1}}]
   repetitions: 5
   objectives: [{metric: throughput, margin: 5%}]
 ";
@@ -133,6 +155,8 @@ fn an_experiment_reaches_a_verdict_from_real_records() {
         assert_eq!(summary.options.undeclared.count, 0);
         assert_eq!(record.evidence.placement.affinity_cpus, Some(1));
     }
+    // Beside a program on the same CPU none would be: see below.
+    assert!(lab.report()["progress"]["trialsValid"].as_u64().unwrap() > 0, "{text}");
     // Within a block all configs did the same work; no two blocks did.
     assert!(work.values().all(|hashes| hashes.len() == 1), "{work:?}");
     assert_eq!(work.values().flatten().collect::<BTreeSet<_>>().len(), 10);
@@ -174,6 +198,48 @@ fn ctrl_c_keeps_what_is_finished_and_a_rerun_goes_on() {
     let records = lab.records();
     assert!(kept.iter().all(|(name, record)| records.get(name) == Some(record)));
     assert!(!lab.report().to_string().contains("Incomplete"));
+}
+
+/// A program that computes for ever on one CPU.
+struct Spinner(Child);
+
+impl Spinner {
+    fn on(cpu: usize) -> Self {
+        let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
+        let mut set = CpuSet::new();
+        set.set(cpu).unwrap();
+        let spinner = Self(child);
+        sched_setaffinity(Pid::from_raw(spinner.0.id().cast_signed()), &set).unwrap();
+        spinner
+    }
+
+    /// One on every CPU that a trial could get.
+    fn everywhere() -> Vec<Self> {
+        let ours = sched_getaffinity(Pid::from_raw(0)).unwrap();
+        (0..CpuSet::count()).filter(|&cpu| ours.is_set(cpu).unwrap_or(false)).map(Self::on).collect()
+    }
+}
+
+impl Drop for Spinner {
+    fn drop(&mut self) {
+        let _ = self.0.kill();
+        let _ = self.0.wait();
+    }
+}
+
+#[test]
+fn a_neighbour_on_the_same_cpu_invalidates_a_trial() {
+    let busy = Lab::new(WRITES);
+    let spinners = Spinner::everywhere();
+    let output = busy.run();
+    drop(spinners);
+    assert_eq!(output.status.code(), Some(11), "{}", String::from_utf8_lossy(&output.stderr));
+    let report = busy.report();
+    let trials = report["trials"].as_array().unwrap();
+    assert!(!trials.is_empty());
+    for trial in trials {
+        assert!(trial["state"] == "Invalid" && trial["findings"].to_string().contains("ForeignCpu"), "{trial}");
+    }
 }
 
 #[test]

@@ -4,6 +4,8 @@
 //! at a verdict after every trial, and stop when it pleases, would find an effect in any noise; so before that there are
 //! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
+mod causal;
+mod engagement;
 mod samples;
 mod standing;
 mod trials;
@@ -87,6 +89,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     let configs = candidates(experiment).enumerate().map(|(position, config)| {
         let mut findings: Vec<Finding> = gated.configs.get(&config.name).into_iter().flatten().cloned().collect();
         findings.extend(samples.findings_of(&config.name).cloned());
+        findings.extend(standing.voided(&config.name).cloned());
         let mut causes = experiment_findings.clone();
         causes.extend(findings.iter().cloned());
         let unit = standing.overall(position);

@@ -177,11 +177,15 @@ fn end(child: &mut Child) -> std::io::Result<()> {
     Ok(())
 }
 
+/// Whether a process was ended by force, as only somebody else can do it.
+pub fn is_killed(status: ExitStatus) -> bool {
+    status.signal() == Some(Signal::SIGKILL as i32)
+}
+
 /// How a process ended, in words.
 pub fn ending(status: ExitStatus) -> String {
     match (status.code(), status.signal()) {
         (Some(code), _) => format!("it ended with exit code {code}"),
-        (None, Some(9)) => "it was killed by signal 9, as the kernel does when memory runs out".to_owned(),
         (None, Some(signal)) => format!("it was killed by signal {signal}"),
         (None, None) => "it ended in an unknown way".to_owned(),
     }

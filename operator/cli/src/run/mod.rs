@@ -4,6 +4,7 @@
 
 mod child;
 mod machine;
+mod oom;
 mod screen;
 mod session;
 pub mod store;
@@ -23,6 +24,7 @@ use crate::args::CheckArgs;
 use crate::bench::{BenchArg, Benches};
 use crate::check::check;
 use machine::Cpus;
+use oom::OomKills;
 pub use session::Session;
 use store::Store;
 
@@ -124,7 +126,8 @@ pub fn execute(
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals can't be received")?;
     }
     cpus.stand_aside().context("this process can't be moved to other CPUs")?;
-    finish(Session::new(&plan, store, benches, cpus, stop)?, &out, after)
+    let kills = OomKills::of_this_machine();
+    finish(Session::new(&plan, store, benches, cpus, kills, stop)?, &out, after)
 }
 
 fn finish(

@@ -18,6 +18,7 @@ use assay_record::{Exit, TrialId, TrialSpec};
 
 use super::child::{self, Ended, Trial};
 use super::machine::{self, Cpus};
+use super::oom::{self, OomKills};
 use super::screen::{Screen, so_far};
 use super::store::Store;
 use super::{Full, Interrupted};
@@ -35,6 +36,7 @@ pub struct Session<'a> {
     store: Store,
     benches: &'a Benches,
     cpus: Cpus,
+    kills: OomKills,
     stop: Arc<AtomicBool>,
     screen: Screen,
     attempts: Vec<Attempt>,
@@ -56,6 +58,7 @@ impl<'a> Session<'a> {
         store: Store,
         benches: &'a Benches,
         cpus: Cpus,
+        kills: OomKills,
         stop: Arc<AtomicBool>,
     ) -> anyhow::Result<Self> {
         // Those of a call that was killed.
@@ -70,7 +73,19 @@ impl<'a> Session<'a> {
             screen.say(&format!("assay: {} attempts are there already, going on", loaded.attempts.len()));
         }
         let (design, attempts) = (design(&plan.experiment), loaded.attempts);
-        Ok(Self { plan, design, store, benches, cpus, stop, screen, attempts, refusals: 0, decided: BTreeSet::new() })
+        Ok(Self {
+            plan,
+            design,
+            store,
+            benches,
+            cpus,
+            kills,
+            stop,
+            screen,
+            attempts,
+            refusals: 0,
+            decided: BTreeSet::new(),
+        })
     }
 
     /// Runs trials until nothing is left to do, or something stops it. Finished records are kept either way.
@@ -145,6 +160,7 @@ impl<'a> Session<'a> {
         let bench = self.benches.of(&spec.trial.config);
         let trial = Trial { bench, dir: &dir, work: &work, cpus: &self.cpus };
         let (started, since) = (machine::unix_ms(), Instant::now());
+        let kills = self.kills.count();
         let child = child::start(&trial).with_context(|| format!("{} can't be started", bench.display()))?;
         self.store.note_child(Some(child.id()));
         let stop = Arc::clone(&self.stop);
@@ -160,10 +176,19 @@ impl<'a> Session<'a> {
         let ended = ended.context("the trial can't be watched")?;
         let seconds = since.elapsed().as_secs_f64();
         self.store.remove_leftovers()?;
-        self.outcome(spec, ended, started, seconds)
+        let starved = oom::has_grown(&kills, &self.kills.count());
+        self.outcome(spec, ended, started, seconds, starved)
     }
 
-    fn outcome(&self, spec: &TrialSpec, ended: Ended, started: u64, seconds: f64) -> anyhow::Result<Tried> {
+    /// `starved`: the kernel killed something for want of memory meanwhile.
+    fn outcome(
+        &self,
+        spec: &TrialSpec,
+        ended: Ended,
+        started: u64,
+        seconds: f64,
+        starved: bool,
+    ) -> anyhow::Result<Tried> {
         let dir = self.store.trial_dir(&spec.trial);
         let lost = |reason, message: String| -> anyhow::Result<Tried> {
             let lost = self.lost(spec.trial.clone(), started, reason, message);
@@ -184,6 +209,10 @@ impl<'a> Session<'a> {
             Ended::Overdue => return lost(LostReason::Crashed, "it took longer than maxBlockDuration".to_owned()),
             Ended::Exited { status, printed } => (status, printed),
         };
+        if starved && child::is_killed(status) {
+            let message = "the kernel killed it, as memory had run out".to_owned();
+            return lost(LostReason::OutOfMemory, message);
+        }
         let words = child::last_words(&dir);
         match status.code().and_then(Exit::from_code) {
             Some(Exit::SpecRefused) => anyhow::bail!(
@@ -236,8 +265,11 @@ impl<'a> Session<'a> {
             Fate::Used => ("valid".to_owned(), false),
             Fate::Held(finding) => (format!("held: {}", finding.message), true),
             Fate::Failed => {
-                let failure = places.summary(last).and_then(|summary| summary.failure.as_ref());
-                (format!("failed: {}", failure.map_or("", |failure| failure.message.as_str())), true)
+                let message = match &self.attempts[last] {
+                    Attempt::Finished(summary) => summary.failure.as_ref().map_or("", |failure| &failure.message),
+                    Attempt::Lost(lost) => &lost.message,
+                };
+                (format!("failed: {message}"), true)
             }
             Fate::Invalid(findings) => {
                 let all: Vec<String> =
@@ -301,3 +333,6 @@ fn open<'a>(places: &Places<'a>) -> BTreeMap<&'a str, usize> {
     }
     open
 }
+
+#[cfg(test)]
+mod tests;

@@ -70,7 +70,7 @@ fn a_corrupted_record_is_set_aside_and_run_again() {
     fs::write(torn.join("record.json"), &record[..record.len() / 2]).unwrap();
     // Valid JSON, but no longer what its summary was made of.
     let edited = lab.trial("fill-b002-candidate-r0-a0").join("record.json");
-    let text = fs::read_to_string(&edited).unwrap().replace("\"windowSeconds\":1.0", "\"windowSeconds\":2.0");
+    let text = fs::read_to_string(&edited).unwrap().replace("\"windowSeconds\":0.", "\"windowSeconds\":9.");
     fs::write(&edited, text).unwrap();
     let ran = lab.run("");
     ran.succeeded();

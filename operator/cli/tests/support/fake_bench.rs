@@ -113,6 +113,9 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
     for metric in &spec.metrics {
         metrics.entry(metric.clone()).or_insert(1.0 + noise);
     }
+    // A closed loop that is in its steps all the time.
+    let steps = spec.workload.primary_role().map_or(0, |role| role.steps);
+    let seconds = steps as f64 / throughput;
     let options = |config| Digest::of_json(config).ok();
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok().map(|id| id.trim().to_owned());
     TrialRecord {
@@ -122,7 +125,7 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
         started_unix_ms: epoch,
         finished_unix_ms: epoch + 1000,
         window_started_unix_ms: epoch,
-        window_seconds: 1.0,
+        window_seconds: seconds,
         metrics,
         work: Work {
             hash: Digest::of(&spec.seed.to_le_bytes()),
@@ -139,7 +142,7 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
             sst_bytes: 1000,
             files_by_level: vec![1],
         },
-        evidence: evidence(&spec, boot_id, options(&spec.baseline), options(&spec.config)),
+        evidence: evidence(&spec, seconds, boot_id, options(&spec.baseline), options(&spec.config)),
         latency: BTreeMap::new(),
         families: BTreeMap::new(),
         tickers: BTreeMap::new(),
@@ -151,7 +154,13 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
     }
 }
 
-fn evidence(spec: &TrialSpec, boot_id: Option<String>, baseline: Option<Digest>, config: Option<Digest>) -> Evidence {
+fn evidence(
+    spec: &TrialSpec,
+    seconds: f64,
+    boot_id: Option<String>,
+    baseline: Option<Digest>,
+    config: Option<Digest>,
+) -> Evidence {
     // What the kernel says, so that tests see whether the runner has pinned us.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let allowed =
@@ -216,8 +225,11 @@ fn evidence(spec: &TrialSpec, boot_id: Option<String>, baseline: Option<Digest>,
         },
         lsm_before: LsmState::default(),
         lsm_after: LsmState::default(),
-        engagement: Engagement::default(),
-        role_time: BTreeMap::from([("writer".to_owned(), RoleTime { wall_seconds: 1.0, ..RoleTime::default() })]),
+        engagement: Engagement { flushes: Some(1), compactions: Some(1), ..Engagement::default() },
+        role_time: BTreeMap::from([(
+            "writer".to_owned(),
+            RoleTime { threads: 1, wall_seconds: seconds, db_seconds: seconds, ..RoleTime::default() },
+        )]),
         drift_percent: Some(0.0),
     }
 }

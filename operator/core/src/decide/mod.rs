@@ -63,6 +63,14 @@ impl Attempt {
         }
     }
 
+    /// Whether the workload failed under its config.
+    pub fn has_failed(&self) -> bool {
+        match self {
+            Self::Finished(summary) => summary.failure.is_some(),
+            Self::Lost(lost) => lost.reason == LostReason::OutOfMemory,
+        }
+    }
+
     fn moment(&self) -> Moment<'_> {
         match self {
             Self::Finished(summary) => Moment { unix_ms: summary.started_unix_ms, boot: summary.parity.boot.as_ref() },
@@ -71,7 +79,7 @@ impl Attempt {
     }
 }
 
-/// An attempt that left no record.
+/// An attempt that left no record: nobody's fault, except where the reason says so.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Lost {
@@ -87,6 +95,8 @@ pub struct Lost {
 pub enum LostReason {
     /// The program ended without a record, or with an unknown exit code.
     Crashed,
+    /// The kernel killed it for want of memory. There is no record, but it is a failure under the config all the same.
+    OutOfMemory,
     /// What it left is not a record of this trial.
     UnreadableRecord,
     /// The environment refused before the workload started.

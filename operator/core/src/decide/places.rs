@@ -175,7 +175,7 @@ impl<'a> Places<'a> {
         let own = &self.attempts[attempt];
         let block = &self.blocks[self.block_of[attempt]];
         if let Attempt::Lost(lost) = own {
-            return Fate::Lost(lost);
+            return if own.has_failed() { Fate::Failed } else { Fate::Lost(lost) };
         }
         let state = self.states[attempt].and_then(|state| self.gated.trials.get(state));
         match state {
@@ -220,6 +220,7 @@ impl<'a> Places<'a> {
             // The number of the attempt counts, not how many are there: a missing one must not be made up for.
             tries = self.attempts[i].trial().attempt % TRIES + 1;
             match &self.attempts[i] {
+                attempt @ Attempt::Lost(_) if attempt.has_failed() => return Place::Failed(i),
                 Attempt::Lost(lost) => given_up |= lost.reason == LostReason::GivenUp,
                 Attempt::Finished(_) => match self.states[i].and_then(|state| self.gated.trials.get(state)) {
                     Some(TrialState::Valid) => return Place::Valid(i),
@@ -310,7 +311,8 @@ fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> O
 
 /// Ends an experiment that has only given invalid runs so far: the cause is not going away.
 fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
-    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)));
+    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)))
+        || attempts.iter().any(Attempt::has_failed);
     if useful || attempts.len() < HOPELESS {
         return;
     }

@@ -11,6 +11,11 @@ pub enum Gate {
     ConfigAttested,
     Inert,
     Isolated,
+    Engaged,
+    CausalPath,
+    Steady,
+    GeneratorHeadroom,
+    SameUnits,
     Plausible,
     /// Not about one trial: too many of them gave no measurement.
     Attrition,
@@ -47,6 +52,14 @@ pub enum Code {
     NotNvme,
     ReplacedSysfs,
     EvidenceUnknown,
+    NotEngaged,
+    CausalPathExceeded,
+    DatasetFilesMismatch,
+    NotSettled,
+    HdrSaturated,
+    GeneratorBound,
+    RateMismatch,
+    TimeMismatch,
     Implausible,
     Attrition,
     NothingValid,
@@ -81,6 +94,11 @@ impl Code {
             | Self::NotNvme
             | Self::ReplacedSysfs
             | Self::EvidenceUnknown => Gate::Isolated,
+            Self::NotEngaged => Gate::Engaged,
+            Self::CausalPathExceeded => Gate::CausalPath,
+            Self::DatasetFilesMismatch | Self::NotSettled | Self::HdrSaturated => Gate::Steady,
+            Self::GeneratorBound => Gate::GeneratorHeadroom,
+            Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
             Self::Implausible => Gate::Plausible,
             Self::Attrition | Self::NothingValid => Gate::Attrition,
         }
@@ -145,13 +163,40 @@ impl Code {
                 "What the experiment requires could not be observed: run where /proc, /sys and the cgroup are readable, \
                  or do not require it."
             }
+            Self::NotEngaged => {
+                "These runs can't tell what the config does: make the scenario larger or longer until its options act, or \
+                 leave the scenario out."
+            }
+            Self::CausalPathExceeded => {
+                "Something else than RocksDB became faster: look for what the config changes beside its options, and for \
+                 what else ran on the machine, before believing the gain."
+            }
+            Self::DatasetFilesMismatch => {
+                "The run started from other files than the rest: remove the experiment's work directory so that the \
+                 dataset is made again."
+            }
+            Self::NotSettled => {
+                "RocksDB did not finish what was due before the run: nothing to do if it stays alone, else look at the \
+                 config's limits on background work."
+            }
+            Self::HdrSaturated => {
+                "Steps took longer than the histogram reaches, so the metric is missing: make steps smaller, or look for \
+                 what stops the database."
+            }
+            Self::GeneratorBound => {
+                "The bench's own work hides a part of every effect: use larger values or batches, or more reads that miss \
+                 the cache."
+            }
+            Self::RateMismatch | Self::TimeMismatch => {
+                "The run's own numbers contradict each other: report a bug with its record."
+            }
             Self::Implausible => {
                 "The run is more than three times off its config's other runs. It counts once three blocks repeat it; \
                  until then look at its record for what else happened."
             }
             Self::Attrition => {
-                "More than a fifth of the runs gave no measurement, so the rest may not be typical: see the reasons of \
-                 those runs."
+                "Too many runs gave no measurement, or more than the baseline's, so the rest may not be typical: see the \
+                 reasons of those runs."
             }
             Self::NothingValid => {
                 "Fix the named cause, then start again in a new folder: going on would only have used up time."

@@ -1,16 +1,22 @@
 //! Gates: rules over what trials recorded about themselves that decide which of them count.
 //!
 //! A gate sees evidence, not results: no gate knows which way a metric went, except [`plausible`], which holds back
-//! runs that can't be true in either direction. One gate, one file; a new gate is one more `check` in [`check`].
-//! One file holds one rule; the README lists the traps that they close.
+//! runs that can't be true in either direction, and [`causal_path`], which can only take a Win away and so works on
+//! verdicts. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
+//! which traps that closes.
 
+pub mod causal_path;
 mod code;
 mod config_attested;
+mod engaged;
+mod generator_headroom;
 mod inert;
 mod isolated;
 mod plausible;
 mod same_build;
+mod same_units;
 mod same_work;
+mod steady;
 #[cfg(test)]
 pub(crate) mod testing;
 mod view;
@@ -22,6 +28,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::{Code, Gate};
+pub use steady::saturated;
 use view::View;
 
 use crate::experiment::Experiment;
@@ -62,6 +69,8 @@ pub enum Label {
     NotIsolated,
     /// A scenario opens data that was written in the format of another config.
     Migration,
+    /// A config changes several things at once.
+    Bundled,
 }
 
 /// Something worth knowing that does not make anything invalid.
@@ -83,6 +92,10 @@ pub struct Gated {
     pub configs: BTreeMap<String, BTreeSet<Finding>>,
     /// Why nothing can be judged at all.
     pub experiment: BTreeSet<Finding>,
+    /// Scenarios in which nothing can be judged, and why. More runs may change it, so it counts at the end only.
+    pub scenarios: BTreeMap<String, BTreeSet<Finding>>,
+    /// The same for single configs, by scenario and config.
+    pub cells: BTreeMap<(String, String), BTreeSet<Finding>>,
     pub labels: BTreeMap<Label, String>,
     pub notes: BTreeSet<Note>,
 }
@@ -96,8 +109,12 @@ pub fn check(experiment: &Experiment, summaries: &[&Summary]) -> Gated {
     config_attested::check(&view, &mut findings);
     inert::check(&view, &mut findings);
     isolated::check(&view, &mut findings);
+    same_units::check(&view, &mut findings);
+    steady::check(&view, &mut findings);
     // Last of those over single trials: what is invalid for another reason says nothing about what is plausible.
     plausible::check(&view, &mut findings);
+    engaged::check(&view, &mut findings);
+    generator_headroom::check(&view, &mut findings);
     findings.into_gated(&view)
 }
 
@@ -107,6 +124,8 @@ struct Findings {
     held: BTreeMap<usize, Finding>,
     configs: BTreeMap<String, BTreeSet<Finding>>,
     experiment: BTreeSet<Finding>,
+    scenarios: BTreeMap<String, BTreeSet<Finding>>,
+    cells: BTreeMap<(String, String), BTreeSet<Finding>>,
     labels: BTreeMap<Label, String>,
     notes: BTreeSet<Note>,
 }
@@ -118,6 +137,8 @@ impl Findings {
             held: BTreeMap::new(),
             configs: BTreeMap::new(),
             experiment: BTreeSet::new(),
+            scenarios: BTreeMap::new(),
+            cells: BTreeMap::new(),
             labels: BTreeMap::new(),
             notes: BTreeSet::new(),
         }
@@ -141,6 +162,15 @@ impl Findings {
         }
     }
 
+    fn scenario(&mut self, scenario: &str, code: Code, message: impl Into<String>) {
+        self.scenarios.entry(scenario.to_owned()).or_default().insert(Finding::new(code, message));
+    }
+
+    fn cell(&mut self, scenario: &str, config: &str, code: Code, message: impl Into<String>) {
+        let cell = (scenario.to_owned(), config.to_owned());
+        self.cells.entry(cell).or_default().insert(Finding::new(code, message));
+    }
+
     fn note(&mut self, config: Option<&str>, text: impl Into<String>) {
         self.notes.insert(Note { config: config.map(ToOwned::to_owned), text: text.into() });
     }
@@ -162,7 +192,15 @@ impl Findings {
                 }
             })
             .collect();
-        Gated { trials, configs: self.configs, experiment: self.experiment, labels: self.labels, notes: self.notes }
+        Gated {
+            trials,
+            configs: self.configs,
+            experiment: self.experiment,
+            scenarios: self.scenarios,
+            cells: self.cells,
+            labels: self.labels,
+            notes: self.notes,
+        }
     }
 }
 
@@ -177,6 +215,7 @@ mod tests {
         let gated = check(&experiment, &summaries.iter().collect::<Vec<_>>());
         assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
         assert!(gated.configs.is_empty() && gated.experiment.is_empty() && gated.notes.is_empty(), "{gated:?}");
+        assert!(gated.scenarios.is_empty() && gated.cells.is_empty(), "{gated:?}");
     }
 
     #[test]

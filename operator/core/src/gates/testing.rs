@@ -47,9 +47,14 @@ pub fn experiment() -> Experiment {
 }
 
 pub fn scenario(name: &str) -> Scenario {
+    // Paced, with few steps and beside another role: tests change a rate or a latency alone, which could not happen to a
+    // closed loop.
     let workload = json!({"keyValue": {
         "keys": 1000, "valueBytes": {"fixed": 100},
-        "roles": [{"name": "writer", "steps": 1000, "mix": {"put": 1}}],
+        "roles": [
+            {"name": "writer", "steps": 10, "stepsPerSecond": 1, "mix": {"put": 1}},
+            {"name": "reader", "steps": 10, "mix": {"get": 1}},
+        ],
     }});
     let workload: Workload = serde_json::from_value(workload).unwrap_or_else(|error| unreachable!("{error}"));
     Scenario {
@@ -119,7 +124,18 @@ pub fn summary(trial: &TrialId) -> Summary {
             "majorFaults": 0,
             "clockStepSeconds": 0.0,
         },
-        "engagement": {},
+        "engagement": {
+            "flushes": 5,
+            "compactions": 2,
+            "l0FilesPeak": 4,
+            "stalls": 0,
+            "userBytesWritten": 120_000,
+            "walBytes": 130_000,
+            "blockCacheHits": 10,
+            "blockCacheMisses": 10,
+            "bytesCompressedByLevel": [100_000],
+            "bytesDecompressed": 50_000,
+        },
         "primary": {"dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "runQueuePercent": 1.0},
         "steady": {
             "settledBefore": true,

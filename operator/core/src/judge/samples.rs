@@ -1,14 +1,13 @@
 //! From places to the samples that the verdict engine reads.
 
+mod attrition;
+
 use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decide::{Attempt, Place, Places};
-use crate::gates::{Code, Finding, Note};
-use crate::stats::{ALPHA, fisher_greater, median};
+use crate::gates::{self, Code, Finding, Note};
+use crate::stats::median;
 use crate::verdict::{Attempts, Design, Evidence, Invalid, MetricSamples, ScenarioAttempts, Scope};
-
-/// Runs of a config that may be missing, as one in so many, before the rest stops being typical.
-const ATTRITION: usize = 5;
 
 /// What the verdict engine needs, and what it does not say itself.
 pub(crate) struct Samples {
@@ -18,14 +17,6 @@ pub(crate) struct Samples {
     pub baseline_findings: Vec<Finding>,
     /// By config: what is invalid in single scenarios.
     findings: BTreeMap<String, Vec<Finding>>,
-}
-
-/// How the places of an arm in one scenario ended.
-#[derive(Clone, Copy, Default)]
-struct Tally {
-    planned: usize,
-    measured: usize,
-    failed: usize,
 }
 
 impl Samples {
@@ -42,6 +33,7 @@ impl Samples {
         samples.invalid(places, design);
         // Before the end everything is still missing something.
         if places.is_complete() {
+            samples.unfit(places, design);
             samples.attrition(places, design);
         }
         samples
@@ -79,14 +71,24 @@ impl Samples {
                 let Some(summary) = places.summary(*attempt) else { continue };
                 for (metric, rule) in design.metrics.iter().enumerate() {
                     let measured = summary.metrics.get(&rule.name).copied();
+                    let saturated = gates::saturated(summary, &rule.name);
                     // A value that can't be transformed is missing, for this metric only: the run itself is sound.
-                    let value = measured.filter(|&value| rule.scale.transform(rule.direction, value).is_ok());
+                    let value = measured
+                        .filter(|&value| saturated.is_none() && rule.scale.transform(rule.direction, value).is_ok());
                     if value.is_none() {
-                        let what = measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
-                        let text = format!(
-                            "{} {what} in some runs of {}; they don't count for it.",
-                            rule.name, planned.scenario
-                        );
+                        let text = match (&saturated, measured) {
+                            (Some(Finding { code, message, .. }), _) => {
+                                format!("{code} in some runs of {}: {message}.", planned.scenario)
+                            }
+                            (None, measured) => {
+                                let what =
+                                    measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
+                                format!(
+                                    "{} {what} in some runs of {}; they don't count for it.",
+                                    rule.name, planned.scenario
+                                )
+                            }
+                        };
                         self.notes.insert(Note { config: Some(slot.config.clone()), text });
                     }
                     let samples = &mut self.evidence.samples[scenario][metric];
@@ -110,19 +112,19 @@ impl Samples {
         };
         self.evidence.attempts = vec![none; design.scenarios.len()];
         for attempt in places.attempts() {
-            let Attempt::Finished(summary) = attempt else { continue };
-            let Some(scenario) = design.scenarios.iter().position(|s| s.name == summary.trial.scenario) else {
+            let trial = attempt.trial();
+            let Some(scenario) = design.scenarios.iter().position(|s| s.name == trial.scenario) else {
                 continue;
             };
             let counts = &mut self.evidence.attempts[scenario];
-            let own = match design.configs.iter().position(|config| *config == summary.trial.config) {
+            let own = match design.configs.iter().position(|config| *config == trial.config) {
                 Some(config) => &mut counts.configs[config],
                 None => &mut counts.baseline,
             };
-            if summary.failure.is_some() {
-                own.failed += 1;
-            } else {
-                own.ok += 1;
+            match attempt {
+                failed if failed.has_failed() => own.failed += 1,
+                Attempt::Finished(_) => own.ok += 1,
+                Attempt::Lost(_) => {}
             }
         }
     }
@@ -144,56 +146,17 @@ impl Samples {
         }
     }
 
-    fn attrition(&mut self, places: &Places<'_>, design: &Design) {
-        if !self.evidence.invalid.is_empty() && places.is_over() {
-            return;
-        }
-        let mut tallies: BTreeMap<(usize, &str), Tally> = BTreeMap::new();
-        for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
-            let Some(scenario) = design.scenarios.iter().position(|s| s.name == planned.scenario) else { continue };
-            for (slot, place) in planned.slots.iter().zip(&state.places) {
-                if *place == Place::Freed {
-                    continue;
-                }
-                let is_baseline = !design.configs.contains(&slot.config);
-                let tally = tallies.entry((scenario, slot.config.as_str())).or_default();
-                tally.planned += 1;
-                tally.failed += usize::from(matches!(place, Place::Failed(_)));
-                // That a block's baseline is lost says nothing about the other configs: they were not run to their end.
-                let excused = state.is_lost() && !is_baseline;
-                tally.measured += usize::from(matches!(place, Place::Valid(_)) || excused);
+    /// Scenarios that the runs can't say anything about.
+    fn unfit(&mut self, places: &Places<'_>, design: &Design) {
+        let gated = places.gated();
+        let position = |name: &str| design.scenarios.iter().position(|scenario| scenario.name == name);
+        for (name, findings) in &gated.scenarios {
+            let Some(scenario) = position(name) else { continue };
+            for finding in findings {
+                self.mark(Scope::Scenario(scenario), finding.code);
+                self.baseline_findings.push(finding.clone());
             }
         }
-        for ((scenario, arm), tally) in tallies {
-            let missing = tally.planned - tally.measured;
-            if missing * ATTRITION <= tally.planned || places.gated().configs.contains_key(arm) {
-                continue;
-            }
-            let config = design.configs.iter().position(|name| name == arm);
-            if config.is_some_and(|config| self.is_unstable(scenario, config)) {
-                continue;
-            }
-            let name = &design.scenarios[scenario].name;
-            let message = format!(
-                "{missing} of {} runs of {arm} in {name} gave no measurement, {} of them failed under the config",
-                tally.planned, tally.failed
-            );
-            let finding = Finding::new(Code::Attrition, message);
-            if let Some(config) = config {
-                self.mark(Scope::Cell { scenario, config }, Code::Attrition);
-                self.findings.entry(arm.to_owned()).or_default().push(finding);
-            } else {
-                self.mark(Scope::Scenario(scenario), Code::Attrition);
-                self.baseline_findings.push(finding);
-            }
-        }
-    }
-
-    /// Whether failures are enough for a verdict of their own, which says more than that runs are missing.
-    fn is_unstable(&self, scenario: usize, config: usize) -> bool {
-        let counts = &self.evidence.attempts[scenario];
-        let (own, baseline) = (counts.configs[config], counts.baseline);
-        own.failed >= 2 && fisher_greater((own.failed, own.ok), (baseline.failed, baseline.ok)) <= ALPHA
     }
 
     fn mark(&mut self, scope: Scope, code: Code) {

@@ -1,7 +1,10 @@
 //! Where every config stands: decided, at the end or at a look, or not yet.
 
-use super::Samples;
+use std::collections::BTreeMap;
+
+use super::{Samples, causal, engagement};
 use crate::decide::Places;
+use crate::gates::Finding;
 use crate::verdict::{self, Design, Intervals, Judgement, LookTaken};
 
 /// What every verdict is based on.
@@ -12,6 +15,8 @@ pub(super) struct Standing {
     latest: Judgement,
     /// While more will come: the verdicts of the last look.
     look: Option<Judgement>,
+    /// Why claims were taken away, by config.
+    voided: BTreeMap<String, Vec<Finding>>,
     complete: bool,
     /// Planned looks before the last.
     early: Vec<usize>,
@@ -31,16 +36,24 @@ impl Standing {
         let complete = places.is_complete();
         let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
         let samples = Samples::of(places, design, rounds, true);
-        let latest = verdict::judge(design, &samples.evidence, intervals)?;
-        let look = if complete || design.looks.is_none() {
+        let mut latest = verdict::judge(design, &samples.evidence, intervals)?;
+        let mut look = if complete || design.looks.is_none() {
             None
         } else {
             let closed = Samples::of(places, design, places.rounds_closed(), false);
             Some(verdict::judge(design, &closed.evidence, intervals)?)
         };
+        let mut voided: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+        // Of what is not announced nothing can be void.
+        if let Some(announced) = look.as_mut().or(complete.then_some(&mut latest)) {
+            voided = engagement::void_claims(announced, places, design);
+            for (config, findings) in causal::void_wins(announced, places, design) {
+                voided.entry(config).or_default().extend(findings);
+            }
+        }
         let looks = design.looks.as_ref().map_or(&[][..], |looks| &looks.blocks);
         let early = looks.iter().copied().filter(|&blocks| blocks < design.max_blocks).collect();
-        Ok(Self { samples, latest, look, complete, early })
+        Ok(Self { samples, latest, look, voided, complete, early })
     }
 
     pub fn overall(&self, config: usize) -> Unit<'_> {
@@ -54,6 +67,11 @@ impl Standing {
         let decided = self.decided(unit % self.latest.overall.len());
         let found = &decided.unwrap_or(&self.latest).cells[unit];
         Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after: None }
+    }
+
+    /// Why claims about a config were taken away.
+    pub fn voided(&self, config: &str) -> impl Iterator<Item = &Finding> {
+        self.voided.get(config).into_iter().flatten()
     }
 
     /// The looks that were taken. One that was not planned only is where the runs ended.

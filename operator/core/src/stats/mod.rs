@@ -20,7 +20,9 @@ pub use paired::{Claims, Paired, ShapeError};
 pub use plan::{Look, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};
 pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
-pub use screen::{Plausibility, fisher_greater, implausible, operations_for_quantile, robust_z, supports_quantile};
+pub use screen::{
+    Plausibility, fisher_greater, fisher_two_sided, implausible, operations_for_quantile, robust_z, supports_quantile,
+};
 pub use unblocked::{TwoSample, mann_whitney, shift};
 
 /// One-sided error of every claim, after the correction for its family where it has one.

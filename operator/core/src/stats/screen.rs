@@ -3,9 +3,22 @@ use super::rank::median;
 /// P(a config fails at least as often as it did), given the failures of both arms (Fisher's exact test, one-sided; "Failures").
 /// Arguments are failed and successful runs.
 pub fn fisher_greater(config: (u32, u32), baseline: (u32, u32)) -> f64 {
-    let (failed, ok) = (u64::from(config.0), u64::from(config.1));
-    let failures = failed + u64::from(baseline.0);
-    let runs = failed + ok;
+    splits(config, baseline).filter(|(failed, _)| *failed >= config.0).map(|(_, p)| p).sum::<f64>().min(1.0)
+}
+
+/// P(a split of the failures between both arms that is no likelier than this one), given how many there are (Fisher's exact test,
+/// two-sided; "Attrition"). Arguments are failed and successful runs.
+pub fn fisher_two_sided(config: (u32, u32), baseline: (u32, u32)) -> f64 {
+    // Equally likely splits come out a little different.
+    const ROUNDING: f64 = 1e-7;
+    let own: f64 = splits(config, baseline).filter(|(failed, _)| *failed == config.0).map(|(_, p)| p).sum();
+    splits(config, baseline).map(|(_, p)| p).filter(|p| *p <= own * (1.0 + ROUNDING)).sum::<f64>().min(1.0)
+}
+
+/// How the failures of both arms could have been split between them, by the config's, each with its probability.
+fn splits(config: (u32, u32), baseline: (u32, u32)) -> impl Iterator<Item = (u32, f64)> {
+    let failures = u64::from(config.0) + u64::from(baseline.0);
+    let runs = u64::from(config.0) + u64::from(config.1);
     let total = runs + u64::from(baseline.0) + u64::from(baseline.1);
     // Logarithms, because the counts themselves would overflow.
     let mut ln_factorial = vec![0.0];
@@ -15,14 +28,11 @@ pub fn fisher_greater(config: (u32, u32), baseline: (u32, u32)) -> f64 {
         ln_factorial.push(sum);
     }
     let ln_choose =
-        |n: u64, k: u64| ln_factorial[n as usize] - ln_factorial[k as usize] - ln_factorial[(n - k) as usize];
+        move |n: u64, k: u64| ln_factorial[n as usize] - ln_factorial[k as usize] - ln_factorial[(n - k) as usize];
     let ways = ln_choose(total, failures);
-    let most = failures.min(runs);
-    (failed..=most)
-        .filter(|&x| failures - x <= total - runs)
-        .map(|x| (ln_choose(runs, x) + ln_choose(total - runs, failures - x) - ways).exp())
-        .sum::<f64>()
-        .min(1.0)
+    let fewest = failures.saturating_sub(total - runs);
+    (fewest..=failures.min(runs))
+        .map(move |x| (x as u32, (ln_choose(runs, x) + ln_choose(total - runs, failures - x) - ways).exp()))
 }
 
 /// Median absolute deviation of normal noise of standard deviation 1: its upper quartile.
@@ -90,6 +100,18 @@ mod tests {
         assert!((fisher_greater((0, 5), (3, 2)) - 1.0).abs() < 1e-12);
         assert_eq!(fisher_greater((0, 0), (0, 0)), 1.0);
         assert!((fisher_greater((3, 0), (5, 0)) - 1.0).abs() < 1e-12);
+    }
+
+    #[test]
+    fn fisher_in_both_directions() {
+        // All of two against none of two: one way of six, and one more that is the mirror image.
+        assert!((fisher_two_sided((2, 0), (0, 2)) - 1.0 / 3.0).abs() < 1e-12);
+        assert_eq!(fisher_two_sided((2, 0), (0, 2)), fisher_two_sided((0, 2), (2, 0)));
+        // The lady tasting tea: 3 of 4 right.
+        assert!((fisher_two_sided((3, 1), (1, 3)) - 34.0 / 70.0).abs() < 1e-12);
+        assert!((fisher_two_sided((1, 1), (1, 1)) - 1.0).abs() < 1e-12);
+        assert_eq!(fisher_two_sided((0, 0), (0, 9)), 1.0);
+        assert!((fisher_two_sided((5, 3), (0, 8)) - 2.0 * 56.0 / 4368.0).abs() < 1e-12);
     }
 
     #[test]

@@ -15,6 +15,11 @@ pub(super) const GATES: &[(Gate, &str)] = &[
     (Gate::ConfigAttested, "Did RocksDB really run with the declared options, and no others?"),
     (Gate::Inert, "Did the declared options reach anything?"),
     (Gate::Isolated, "Did the run have its CPUs, memory and disk for itself?"),
+    (Gate::Engaged, "Did the changed options have anything to do?"),
+    (Gate::Steady, "Did every run start settled, and stay level?"),
+    (Gate::SameUnits, "Do times, counts and rates agree with each other?"),
+    (Gate::GeneratorHeadroom, "Was the database measured, and not the load generator?"),
+    (Gate::CausalPath, "Can the database be the cause of so large an effect?"),
     (Gate::Plausible, "Can the measured values be true?"),
     (Gate::Attrition, "Did enough runs give a measurement?"),
 ];

@@ -1,0 +1,177 @@
+//! The causal gate at work: Wins that RocksDB can't have brought about are taken away.
+
+use std::collections::BTreeMap;
+
+use crate::decide::{Fate, Places};
+use crate::gates::Finding;
+use crate::gates::causal_path::{self, Shares};
+use crate::stats::Interval;
+use crate::verdict::{self, Design, Judgement, Outcome, Reason, Recommendation, Role, Status, Verdict};
+
+/// Voids Wins, and says why, by config. An overall Win falls with one of its scenarios, since the gain has another cause there.
+pub(super) fn void_wins(
+    judgement: &mut Judgement,
+    places: &Places<'_>,
+    design: &Design,
+) -> BTreeMap<String, Vec<Finding>> {
+    let baseline = places.plan().experiment.baseline_config().map_or("", |config| config.name.as_str());
+    let runs = (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used);
+    let runs = runs.filter_map(|attempt| places.summary(attempt)).filter(|summary| summary.trial.config == baseline);
+    let shares = causal_path::shares(runs);
+    let share = |scenario: &str, metric: &str| shares.get(scenario).and_then(|shares: &Shares| shares.of(metric));
+
+    let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cell in &mut judgement.cells {
+        let found = exceeded(&cell.finding, |metric| share(&cell.scenario, metric));
+        if !found.is_empty() {
+            void(&mut cell.finding, &found, Vec::new());
+            fallen.entry(cell.config.clone()).or_default().push(cell.scenario.clone());
+            causes.entry(cell.config.clone()).or_default().extend(
+                found
+                    .into_iter()
+                    .map(|finding| Finding { message: format!("in {} {}", cell.scenario, finding.message), ..finding }),
+            );
+        }
+    }
+    for config in judgement.overall.iter_mut().filter(|config| config.finding.outcome.verdict == Verdict::Win) {
+        let together = |metric: &str| {
+            let scenarios = design.scenarios.iter();
+            causal_path::combined(scenarios.map(|scenario| (scenario.weight, share(&scenario.name, metric))))
+        };
+        let found = exceeded(&config.finding, together);
+        if !found.is_empty() {
+            void(&mut config.finding, &found, Vec::new());
+            causes.entry(config.config.clone()).or_default().extend(found);
+        } else if let Some(scenarios) = fallen.remove(&config.config)
+            && let Some(found) = causes.get(&config.config)
+        {
+            void(&mut config.finding, found, scenarios);
+        }
+    }
+    causes
+}
+
+/// What speaks against a Win.
+fn exceeded(finding: &verdict::Finding, share: impl Fn(&str) -> Option<f64>) -> Vec<Finding> {
+    if finding.outcome.verdict != Verdict::Win {
+        return Vec::new();
+    }
+    let gains = finding.metrics.iter().filter(|effect| effect.role == Role::Primary && effect.status == Status::Better);
+    gains
+        .filter_map(|effect| {
+            // Of the fewest blocks the wider interval has no end yet.
+            let low = |interval: Option<Interval>| interval.and_then(|interval| interval.low);
+            let low = low(effect.ci95).or_else(|| low(effect.ci90))?;
+            causal_path::void(&effect.metric, share(&effect.metric)?, low)
+        })
+        .collect()
+}
+
+pub(super) fn void(finding: &mut verdict::Finding, causes: &[Finding], scenarios: Vec<String>) {
+    let mut codes: Vec<String> = causes.iter().map(|cause| cause.code.to_string()).collect();
+    codes.dedup();
+    finding.outcome = Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios } };
+    finding.recommendation = Recommendation::FixSetup;
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_record::Summary;
+
+    use crate::experiment::Experiment;
+    use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
+    use crate::report::Report;
+    use crate::stats::Direction;
+    use crate::verdict::{Role, Verdict};
+
+    fn judged(experiment: &Experiment, change: impl Fn(&mut Summary)) -> Report {
+        let mut all = summaries(experiment);
+        all.iter_mut().for_each(change);
+        let attempts: Vec<_> = all.into_iter().map(|s| crate::decide::Attempt::Finished(s.into())).collect();
+        super::super::judge(&plan(experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    /// A candidate so many times as fast, in trials that spend this much of their time in RocksDB.
+    fn faster(factor: f64, db_percent: f64) -> impl Fn(&mut Summary) {
+        move |s| {
+            (s.primary.db_percent, s.primary.run_queue_percent) = (db_percent, Some(0.0));
+            if s.trial.config == "candidate" {
+                s.metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);
+            }
+        }
+    }
+
+    fn verdict(report: &Report) -> String {
+        let ruling = &report.configs[0].ruling;
+        format!("{:?} {}", ruling.verdict, ruling.reason)
+    }
+
+    #[test]
+    fn a_win_that_the_database_can_not_explain_is_void() {
+        let experiment = experiment();
+        // A tenth of the time: at most 11.1 % faster.
+        assert_eq!(verdict(&judged(&experiment, faster(1.1, 10.0))), "Win Better:throughput");
+        let void = judged(&experiment, faster(1.2, 10.0));
+        assert_eq!(verdict(&void), "Invalid CausalPathExceeded");
+        assert_eq!(void.cells[0].ruling.verdict, Verdict::Invalid);
+        assert_eq!(void.configs[0].ruling.recommendation, "fix setup");
+        assert!(void.configs[0].ruling.sentence.contains("without any of it"), "{}", void.configs[0].ruling.sentence);
+        assert_eq!(verdict(&judged(&experiment, faster(1.2, 20.0))), "Win Better:throughput");
+    }
+
+    #[test]
+    fn the_fewest_blocks_are_no_way_around() {
+        let mut few = experiment();
+        few.repetitions = 5;
+        assert_eq!(verdict(&judged(&few, faster(1.1, 10.0))), "Win Better:throughput");
+        assert_eq!(verdict(&judged(&few, faster(1.2, 10.0))), "Invalid CausalPathExceeded");
+    }
+
+    #[test]
+    fn only_a_win_is_taken_away() {
+        assert_eq!(verdict(&judged(&experiment(), faster(0.5, 10.0))), "Reject Harm:throughput");
+        assert_eq!(verdict(&judged(&experiment(), faster(1.0, 0.0))), "Neutral Equivalent");
+        // A gain that something else pays for is a Tradeoff, and stays one.
+        let mut paid = experiment();
+        paid.metrics.push(rule("step_latency_mean", Direction::Lower, Role::Guardrail));
+        let slower = |s: &mut Summary| {
+            faster(1.5, 10.0)(s);
+            if s.trial.config == "candidate" {
+                s.metrics.entry("step_latency_mean".to_owned()).and_modify(|value| *value *= 2.0);
+            }
+        };
+        assert!(verdict(&judged(&paid, slower)).starts_with("Tradeoff"));
+    }
+
+    #[test]
+    fn what_is_unknown_or_no_time_is_left_alone() {
+        let unknown = |s: &mut Summary| {
+            faster(1.5, 10.0)(s);
+            s.primary.run_queue_percent = None;
+        };
+        assert_eq!(verdict(&judged(&experiment(), unknown)), "Win Better:throughput");
+        let mut other = experiment();
+        other.metrics = vec![rule("write_amplification", Direction::Lower, Role::Primary)];
+        let halved = |s: &mut Summary| {
+            s.primary.db_percent = 1.0;
+            let value = if s.trial.config == "candidate" { 2.0 } else { 4.0 };
+            s.metrics.insert("write_amplification".to_owned(), value + f64::from(s.trial.block) / 1e3);
+        };
+        assert_eq!(verdict(&judged(&other, halved)), "Win Better:write_amplification");
+    }
+
+    #[test]
+    fn an_overall_win_falls_with_one_of_its_scenarios() {
+        let mut two = experiment();
+        two.scenarios.push(scenario("read"));
+        let in_one = |s: &mut Summary| {
+            let db = if s.trial.scenario == "read" { 10.0 } else { 90.0 };
+            faster(1.2, db)(s);
+        };
+        let report = judged(&two, in_one);
+        assert_eq!(verdict(&report), "Invalid CausalPathExceeded in read");
+        assert_eq!(report.cells[0].ruling.verdict, Verdict::Win);
+        assert_eq!(report.cells[1].ruling.verdict, Verdict::Invalid);
+    }
+}

@@ -1,0 +1,97 @@
+//! The engagement gate at work: what nothing could have brought about is no claim.
+
+use std::collections::BTreeMap;
+
+use super::causal::void;
+use crate::decide::Places;
+use crate::gates::Finding;
+use crate::verdict::{Design, Judgement, Outcome, Reason, Verdict};
+
+/// Voids claims about configs none of whose options had a way to act, and says why, by config. A config that was idle in one
+/// scenario only is judged by the others, unless it is the idle one that speaks against it.
+pub(super) fn void_claims(
+    judgement: &mut Judgement,
+    places: &Places<'_>,
+    design: &Design,
+) -> BTreeMap<String, Vec<Finding>> {
+    let idle = &places.gated().cells;
+    let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for cell in judgement.cells.iter_mut().filter(|cell| is_claim(&cell.finding.outcome)) {
+        let Some(found) = idle.get(&(cell.scenario.clone(), cell.config.clone())) else { continue };
+        let found: Vec<Finding> = found.iter().cloned().collect();
+        void(&mut cell.finding, &found, Vec::new());
+        fallen.entry(cell.config.clone()).or_default().push(cell.scenario.clone());
+        causes.entry(cell.config.clone()).or_default().extend(found);
+    }
+    for config in judgement.overall.iter_mut().filter(|config| is_claim(&config.finding.outcome)) {
+        let own = |scenario: &str| idle.get(&(scenario.to_owned(), config.config.clone()));
+        let everywhere = design.scenarios.iter().all(|scenario| own(&scenario.name).is_some());
+        if everywhere {
+            let found: Vec<Finding> = design.scenarios.iter().filter_map(|s| own(&s.name)).flatten().cloned().collect();
+            void(&mut config.finding, &found, Vec::new());
+            causes.insert(config.config.clone(), found);
+        } else if let Some(scenarios) = fallen.remove(&config.config)
+            && let Some(found) = causes.get(&config.config)
+        {
+            void(&mut config.finding, found, scenarios);
+        }
+    }
+    causes
+}
+
+/// Whether an outcome says that the config made a difference. That it fails is seen in its runs, whatever it changes.
+fn is_claim(outcome: &Outcome) -> bool {
+    matches!(outcome.verdict, Verdict::Win | Verdict::Reject | Verdict::Tradeoff) && outcome.reason != Reason::Unstable
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_record::Summary;
+
+    use crate::decide::Attempt;
+    use crate::experiment::Experiment;
+    use crate::gates::testing::{experiment, plan, scenario, summaries};
+    use crate::report::Report;
+
+    /// Two scenarios; a candidate that changes a memtable's size and is so many times as fast in the first.
+    fn judged(factor: f64, idle: &[&str]) -> Report {
+        let mut experiment: Experiment = experiment();
+        experiment.scenarios.push(scenario("read"));
+        let mut all = summaries(&experiment);
+        for summary in &mut all {
+            change(summary, factor, idle);
+        }
+        let attempts: Vec<_> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+        crate::judge::judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn change(summary: &mut Summary, factor: f64, idle: &[&str]) {
+        if idle.contains(&summary.trial.scenario.as_str()) {
+            summary.engagement.flushes = Some(0);
+        }
+        if summary.trial.config == "candidate" && summary.trial.scenario == "fill" {
+            summary.metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);
+        }
+    }
+
+    fn verdicts(report: &Report) -> String {
+        let overall = &report.configs[0].ruling;
+        let cells: Vec<String> = report.cells.iter().map(|cell| format!("{:?}", cell.ruling.verdict)).collect();
+        format!("{:?} {}: {}", overall.verdict, overall.reason, cells.join(" "))
+    }
+
+    #[test]
+    fn a_claim_needs_an_option_that_could_act() {
+        assert_eq!(verdicts(&judged(1.3, &[])), "Win Better:throughput: Win Neutral");
+        assert_eq!(verdicts(&judged(1.3, &["fill", "read"])), "Invalid NotEngaged: Invalid Neutral");
+        assert_eq!(verdicts(&judged(0.7, &["fill", "read"])), "Invalid NotEngaged: Invalid Neutral");
+        assert_eq!(verdicts(&judged(1.0, &["fill", "read"])), "Neutral Equivalent: Neutral Neutral");
+    }
+
+    #[test]
+    fn an_idle_scenario_is_no_stain_on_the_others() {
+        assert_eq!(verdicts(&judged(1.3, &["read"])), "Win Better:throughput: Win Neutral");
+        assert_eq!(verdicts(&judged(0.7, &["fill"])), "Invalid NotEngaged in fill: Invalid Neutral");
+    }
+}

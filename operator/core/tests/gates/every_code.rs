@@ -1,0 +1,166 @@
+use assay_core::decide::{Fate, Places};
+use assay_core::gates::Code;
+use assay_core::verdict::Verdict;
+use assay_record::{Digest, Summary};
+
+use super::lab::{Lab, codes};
+
+fn other() -> Digest {
+    Digest::of(b"other")
+}
+
+/// A run of the same steps at so many times the rate, all of its numbers in agreement.
+fn faster(summary: &mut Summary, factor: f64) {
+    summary.window_seconds /= factor;
+    for (name, value) in &mut summary.metrics {
+        if name.ends_with("throughput") {
+            *value *= factor;
+        } else if name.starts_with("step_latency") {
+            *value /= factor;
+        }
+    }
+}
+
+/// A run that spends these percentages of its time in RocksDB and in its generator.
+fn spending(summary: &mut Summary, db: f64, generator: f64) {
+    let rate = summary.metrics["throughput"];
+    summary.metrics.insert("step_latency_mean".to_owned(), db * 1e4 / rate);
+    let time = &mut summary.primary;
+    (time.db_percent, time.generator_percent, time.run_queue_percent) = (db, generator, Some(0.0));
+}
+
+/// An experiment that requires exclusive CPUs, on a machine that has them and can prove it.
+fn exclusive(lab: &mut Lab) {
+    lab.plan.experiment.require_exclusive_cpus = true;
+    lab.all(None, |s| {
+        s.placement.whole_cores = Some(true);
+        s.disturbance.steal_percent = Some(0.0);
+        s.disturbance.foreign_cpu_percent = Some(0.0);
+        s.disturbance.kernel_cpu_percent = Some(0.0);
+        s.disturbance.foreign_cpu_resolution_percent = Some(0.1);
+        s.disturbance.memory_pressure_full_percent = Some(0.0);
+    });
+}
+
+/// Breaks the one thing that a code is about. A new code does not compile before it has its case here.
+fn break_for(code: Code, lab: &mut Lab) {
+    match code {
+        Code::WorkMismatch => lab.one(|s| s.parity.work = other()),
+        Code::CountsMismatch => lab.one(|s| s.parity.counts = other()),
+        Code::UserBytesMismatch => lab.one(|s| s.parity.user_bytes -= 1),
+        Code::AnswersMismatch => lab.one(|s| s.parity.answers = Some(other())),
+        Code::WrongAnswers => lab.one(|s| s.parity.wrong_answers = 1),
+        Code::DatasetMismatch => lab.one(|s| s.parity.dataset = other()),
+        Code::FeatureMismatch => lab.one(|s| s.parity.build = other()),
+        Code::MachineMismatch => lab.one(|s| s.parity.machine = other()),
+        Code::Rebooted => lab.one(|s| s.parity.boot = Some(other())),
+        Code::BaselineOptionsMismatch => lab.one(|s| s.options.baseline = Some(other())),
+        Code::OptionsMismatch => lab.one(|s| s.options.effective = Some(other())),
+        Code::OptionsUnstable => lab.one(|s| {
+            s.options.config = Some(other());
+            s.options.effective = Some(other());
+        }),
+        Code::UndeclaredOptions => lab.one(|s| s.options.undeclared.count = 1),
+        Code::OptionsUnknown => lab.one(|s| s.options.effective = None),
+        Code::NoEffectPossible => lab.all(Some("cramped"), |s| {
+            s.options.inert.count = s.options.declared;
+            s.options.config = s.options.baseline.clone();
+            s.options.effective = s.options.baseline.clone();
+        }),
+        Code::AffinityMismatch => lab.one(|s| s.placement.affinity_cpus = Some(2)),
+        Code::AffinityUnstable => lab.one(|s| s.placement.stable = Some(false)),
+        Code::SharedCores => {
+            exclusive(lab);
+            lab.one(|s| s.placement.whole_cores = Some(false));
+        }
+        Code::EvidenceUnknown => {
+            exclusive(lab);
+            lab.one(|s| s.disturbance.steal_percent = None);
+        }
+        Code::Throttled => lab.one(|s| s.disturbance.throttled_periods = Some(1)),
+        Code::Steal => lab.one(|s| s.disturbance.steal_percent = Some(1.5)),
+        Code::ForeignCpu => lab.one(|s| s.disturbance.foreign_cpu_percent = Some(50.0)),
+        Code::MemoryPressure => lab.one(|s| s.disturbance.memory_pressure_full_percent = Some(1.5)),
+        Code::ClockStep => lab.one(|s| s.disturbance.clock_step_seconds = Some(60.0)),
+        Code::DiskNearlyFull => lab.all(None, |s| {
+            if s.trial.block == 2 {
+                s.storage.free_percent = Some(19.9);
+            }
+        }),
+        Code::DiskFillChanged => lab.one(|s| s.storage.free_percent = s.storage.free_percent.map(|free| free + 6.0)),
+        Code::NotNvme => {
+            lab.plan.experiment.require_nvme = true;
+            lab.all(None, |s| s.storage.nvme = Some(s.trial.block != 2));
+        }
+        Code::ReplacedSysfs => lab.one(|s| s.storage.replaced_sysfs = true),
+        Code::NotEngaged => lab.all(None, |s| s.engagement.flushes = Some(0)),
+        Code::CausalPathExceeded => {
+            // The baseline spends a tenth of its time in RocksDB, and the config is twice as fast.
+            lab.all(Some("roomy"), |s| spending(s, 10.0, 0.0));
+            let Some(base) = lab.plan.trials().find(|trial| trial.config == "roomy") else { panic!("no baseline") };
+            let metrics = lab.attempts.iter().find_map(|attempt| match attempt {
+                assay_core::decide::Attempt::Finished(s) if s.trial == base => {
+                    Some((s.metrics.clone(), s.primary.clone(), s.window_seconds))
+                }
+                _ => None,
+            });
+            let (metrics, primary, window) = metrics.unwrap();
+            lab.all(Some("cramped"), |s| {
+                (s.metrics, s.primary, s.window_seconds) = (metrics.clone(), primary.clone(), window);
+                faster(s, 2.0);
+            });
+        }
+        Code::DatasetFilesMismatch => lab.one(|s| s.parity.dataset_files = other()),
+        Code::NotSettled => lab.one(|s| s.steady.settled_before = Some(false)),
+        Code::HdrSaturated => lab.one(|s| s.steady.saturated_steps = 1),
+        Code::GeneratorBound => lab.all(Some("roomy"), |s| spending(s, 88.0, 12.0)),
+        Code::RateMismatch => lab.one(|s| {
+            s.metrics.entry("throughput".to_owned()).and_modify(|rate| *rate /= 1.1);
+        }),
+        Code::TimeMismatch => lab.one(|s| {
+            s.metrics.entry("step_latency_mean".to_owned()).and_modify(|mean| *mean *= 1.1);
+        }),
+        Code::Implausible => lab.one(|s| faster(s, 4.0)),
+        Code::Attrition => lab.lose(Some("cramped"), 2),
+        Code::NothingValid => lab.lose(None, u32::MAX),
+    }
+}
+
+#[test]
+fn real_records_pass() {
+    let lab = Lab::new();
+    assert_eq!(lab.found().into_iter().collect::<Vec<_>>(), []);
+    let places = Places::new(&lab.plan, &lab.attempts).unwrap();
+    assert!((0..lab.attempts.len()).all(|attempt| places.fate(attempt) == Fate::Used));
+    let report = lab.report();
+    assert!(report.progress.complete);
+    assert!(
+        !matches!(report.configs[0].ruling.verdict, Verdict::Invalid | Verdict::Inconclusive),
+        "{}",
+        report.configs[0].ruling.sentence
+    );
+}
+
+#[test]
+fn one_broken_thing_is_found_and_nothing_else() {
+    assert!(codes().len() > 30);
+    for code in codes() {
+        let mut lab = Lab::new();
+        break_for(code, &mut lab);
+        assert_eq!(lab.found().into_iter().collect::<Vec<_>>(), [code]);
+    }
+}
+
+#[test]
+fn what_is_found_costs_something() {
+    // What it costs is in the docs; here it is enough that nobody wins with it.
+    for code in codes() {
+        let mut lab = Lab::new();
+        break_for(code, &mut lab);
+        let report = lab.report();
+        let all_count = report.progress.trials_valid == report.progress.trials_planned;
+        let invalid = report.configs[0].ruling.verdict == Verdict::Invalid;
+        let open = report.configs[0].ruling.verdict == Verdict::Inconclusive;
+        assert!(!all_count || invalid || open || code == Code::HdrSaturated, "{code} is found and nothing follows");
+    }
+}
