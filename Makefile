@@ -18,7 +18,7 @@ SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh)
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate deny clean
+.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test deny clean
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
@@ -83,7 +83,10 @@ generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens
 	$(run) cargo run --locked --quiet -p assay-cli -- crd >crds/assay.rocks_tuningexperiments.yaml.new
 	mv crds/assay.rocks_tuningexperiments.yaml.new crds/assay.rocks_tuningexperiments.yaml
 	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
-	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test cli
+	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
+
+calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
+	$(run) cargo run --locked --release -p assay-core --example calibrate
 
 deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
 	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

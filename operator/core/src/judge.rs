@@ -5,6 +5,7 @@
 //! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
 mod causal;
+mod context;
 mod engagement;
 mod samples;
 mod standing;
@@ -21,6 +22,7 @@ use crate::report::{
     Ruling, VERSION, sentence,
 };
 use crate::verdict::{self, Design, Effect, Intervals, LookTaken, Outcome, Recommendation, Scenario, Verdict};
+use context::Context;
 pub(crate) use samples::Samples;
 use standing::{Standing, Unit};
 use trials::{progress, trials};
@@ -32,9 +34,6 @@ pub enum JudgeError {
     #[error(transparent)]
     Verdict(#[from] verdict::JudgeError),
 }
-
-/// Effects up to which every interval is computed; beyond, only those over all scenarios.
-const ALL_INTERVALS: usize = 256;
 
 /// The design whose verdicts an experiment promises.
 pub fn design(experiment: &Experiment) -> Design {
@@ -62,15 +61,14 @@ fn candidates(experiment: &Experiment) -> impl Iterator<Item = &ConfigUnderTest>
 /// Judges everything that was observed so far. The order of the attempts does not matter.
 pub fn judge(plan: &Plan, attempts: &[Attempt]) -> Result<Report, JudgeError> {
     let design = design(&plan.experiment);
-    let effects = design.configs.len() * design.scenarios.len() * design.metrics.len();
-    let intervals = if effects <= ALL_INTERVALS { Intervals::All } else { Intervals::Overall };
-    judge_with(&Places::new(plan, attempts)?, &design, intervals)
+    judge_with(&Places::new(plan, attempts)?, &design, Intervals::All)
 }
 
 /// As [`judge`], without intervals where they would take too long.
 pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Report, JudgeError> {
     let experiment = &places.plan().experiment;
     let standing = Standing::of(places, design, intervals)?;
+    let context = Context::of(places, design, &standing)?;
     let families = design.families();
     let baseline = experiment.baseline_config().map(|config| config.name.as_str()).unwrap_or_default();
     let ruling = |unit: &Unit<'_>, fewest_blocks: usize, causes: &[Finding]| {
@@ -99,8 +97,8 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
             ruling: ruling(&unit, families.overall.n_min, &causes),
             findings,
             stopped_after: unit.stopped_after.map(|blocks| blocks as u32),
-            fragile: Vec::new(),
-            by_node: Vec::new(),
+            fragile: context.iter().flat_map(|context| context.fragile(position)).collect(),
+            by_node: context.iter().flat_map(|context| context.by_node(position)).collect(),
         }
     });
     let configs: Vec<ConfigReport> = configs.collect();
@@ -117,6 +115,10 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         CellReport { scenario, config, ruling, runs, failed }
     });
     let cells = cells.collect();
+    let mut notes = gated.notes.clone();
+    notes.extend(samples.notes.iter().cloned());
+    notes.extend(context::doubts(&standing.checks));
+    notes.extend(context::carry_over(places, design, samples)?);
     Ok(Report {
         version: VERSION,
         engine: concat!("assay ", env!("CARGO_PKG_VERSION")).to_owned(),
@@ -140,9 +142,9 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         cells,
         invalid: experiment_findings,
         labels: labels(places, experiment),
-        notes: gated.notes.iter().cloned().chain(samples.notes.iter().cloned()).collect(),
+        notes: notes.into_iter().collect(),
         looks: standing.looks().map(|look| look_report(look, design)).collect(),
-        baseline_check: Vec::new(),
+        baseline_check: standing.checks.clone(),
         trials: trials(places, design),
         guarantees: verdict::guarantees(design),
         reproduce: reproduce(places.plan()),

@@ -5,16 +5,16 @@
 //! Randomness is the key stream of `ChaCha20` (96-bit nonce and counter zero, 20 rounds), read as little-endian 32-bit
 //! words. Its key is the SHA-256 of a JSON array without white space:
 //!
-//! - of block `b` of a scenario: `["assay plan 1","block","SPEC","SEED","SCENARIO",b]`,
-//! - of round `b`: `["assay plan 1","round","SPEC","SEED",b]`,
+//! - of block `b` of a scenario: `["assay plan 2","block","SPEC","SEED","SCENARIO",b]`,
+//! - of round `b`: `["assay plan 2","round","SPEC","SEED",b]`,
 //!
 //! where SPEC is `experiment.spec` and SEED is `spec.seed` in decimal. A number below `n` is drawn by taking words until
 //! one is below the largest multiple of `n` that is not above 2^32; the number is that word modulo `n`. A list is
 //! shuffled by exchanging, for `i` from its last index down to 1, element `i` with the element at a number below `i + 1`.
 //!
 //! A block of `k` configs and `m` baseline runs has `k + m` slots, in segments: segment `j` begins at slot
-//! `floor(j (k + m) / m)`. For each segment in turn a number below its length says where its baseline run is. Then the
-//! configs, in the order of the file, are shuffled and fill the other slots in order. The seed of the block's operations
+//! `floor(j (k + m) / m)`. For each segment in turn a number below its length says where its baseline run is. If the
+//! next number below 2 is 1, each of these slots is counted from the end of the block instead. Then the configs, in the order of the file, are shuffled and fill the other slots in order. The seed of the block's operations
 //! is the next two words, low word first, without the upper 11 bits, so that every reader of JSON holds it exactly.
 //!
 //! Round `b` is block `b` of every scenario: the scenarios, in the order of the file, shuffled by the round's stream. So

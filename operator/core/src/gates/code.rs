@@ -19,6 +19,8 @@ pub enum Gate {
     Plausible,
     /// Not about one trial: too many of them gave no measurement.
     Attrition,
+    /// Not about one trial: the baseline's own runs in a block differ.
+    BaselineCheck,
 }
 
 /// Why something does not count. A closed list, so that reports, metrics and conditions can name them.
@@ -63,6 +65,7 @@ pub enum Code {
     Implausible,
     Attrition,
     NothingValid,
+    BaselineDisagrees,
 }
 
 impl Code {
@@ -101,6 +104,7 @@ impl Code {
             Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
             Self::Implausible => Gate::Plausible,
             Self::Attrition | Self::NothingValid => Gate::Attrition,
+            Self::BaselineDisagrees => Gate::BaselineCheck,
         }
     }
 
@@ -197,6 +201,10 @@ impl Code {
             Self::Attrition => {
                 "Too many runs gave no measurement, or more than the baseline's, so the rest may not be typical: see the \
                  reasons of those runs."
+            }
+            Self::BaselineDisagrees => {
+                "Runs of one and the same config differ by their place in the block: look for a warm-up that is too short, \
+                 heat, or something that a run leaves to the next, then start again in a new folder."
             }
             Self::NothingValid => {
                 "Fix the named cause, then start again in a new folder: going on would only have used up time."

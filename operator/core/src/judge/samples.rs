@@ -159,6 +159,12 @@ impl Samples {
         }
     }
 
+    /// Takes back everything.
+    pub fn distrust(&mut self, finding: Finding) {
+        self.mark(Scope::Design, finding.code);
+        self.baseline_findings.push(finding);
+    }
+
     fn mark(&mut self, scope: Scope, code: Code) {
         self.evidence.invalid.push(Invalid { scope, code: code.to_string() });
     }

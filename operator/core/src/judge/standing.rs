@@ -2,22 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use super::{Samples, causal, engagement};
+use super::{Samples, causal, context, engagement};
 use crate::decide::Places;
 use crate::gates::Finding;
-use crate::verdict::{self, Design, Intervals, Judgement, LookTaken};
+use crate::verdict::{self, BaselineCheck, Design, Intervals, Judgement, LookTaken};
 
 /// What every verdict is based on.
 pub(super) struct Standing {
     /// Everything that there is.
     pub samples: Samples,
+    /// The baseline against itself.
+    pub checks: Vec<BaselineCheck>,
     /// Estimates from all of it; the verdicts, too, if no more will come.
     latest: Judgement,
     /// While more will come: the verdicts of the last look.
     look: Option<Judgement>,
     /// Why claims were taken away, by config.
     voided: BTreeMap<String, Vec<Finding>>,
-    complete: bool,
+    pub complete: bool,
     /// Planned looks before the last.
     early: Vec<usize>,
 }
@@ -35,7 +37,13 @@ impl Standing {
     pub fn of(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Self, verdict::JudgeError> {
         let complete = places.is_complete();
         let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
-        let samples = Samples::of(places, design, rounds, true);
+        let mut samples = Samples::of(places, design, rounds, true);
+        let checks = verdict::baseline_check(design, &samples.evidence)?;
+        if complete {
+            for finding in context::disagreements(&checks) {
+                samples.distrust(finding);
+            }
+        }
         let mut latest = verdict::judge(design, &samples.evidence, intervals)?;
         let mut look = if complete || design.looks.is_none() {
             None
@@ -53,7 +61,7 @@ impl Standing {
         }
         let looks = design.looks.as_ref().map_or(&[][..], |looks| &looks.blocks);
         let early = looks.iter().copied().filter(|&blocks| blocks < design.max_blocks).collect();
-        Ok(Self { samples, latest, look, voided, complete, early })
+        Ok(Self { samples, checks, latest, look, voided, complete, early })
     }
 
     pub fn overall(&self, config: usize) -> Unit<'_> {
@@ -69,6 +77,11 @@ impl Standing {
         Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after: None }
     }
 
+    /// The judgement whose verdicts may be told, of those configs that are decided.
+    pub fn announced(&self) -> Option<&Judgement> {
+        if self.complete { Some(&self.latest) } else { self.look.as_ref() }
+    }
+
     /// Why claims about a config were taken away.
     pub fn voided(&self, config: &str) -> impl Iterator<Item = &Finding> {
         self.voided.get(config).into_iter().flatten()
@@ -76,8 +89,7 @@ impl Standing {
 
     /// The looks that were taken. One that was not planned only is where the runs ended.
     pub fn looks(&self) -> impl Iterator<Item = &LookTaken> {
-        let taken = if self.complete { Some(&self.latest) } else { self.look.as_ref() };
-        let looks = taken.into_iter().flat_map(|judgement| &judgement.looks);
+        let looks = self.announced().into_iter().flat_map(|judgement| &judgement.looks);
         looks.filter(|look| self.complete || self.is_early(look.blocks))
     }
 

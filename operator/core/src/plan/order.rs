@@ -7,7 +7,7 @@ use super::{Block, PlanError, Slot};
 use crate::experiment::{Experiment, Scenario};
 
 /// Names the algorithm, so that another one gives other streams.
-const ALGORITHM: &str = "assay plan 1";
+const ALGORITHM: &str = "assay plan 2";
 
 /// All blocks in the order in which they run.
 pub fn blocks(experiment: &Experiment) -> Result<Vec<Block>, PlanError> {
@@ -41,13 +41,17 @@ pub fn dataset_seed(experiment: &Experiment, scenario: &str) -> u64 {
     Stream::new(&json!([ALGORITHM, "dataset", experiment.seed.to_string(), scenario])).seed()
 }
 
-/// One block: a baseline run at a random place of each segment, the configs in random order between.
+/// One block: a baseline run at a random place of each segment, the configs in random order between. Segments can't always be
+/// equally long; seen from either end at random, the baseline is no earlier than the configs on average.
 fn slots(stream: &mut Stream, baseline: &str, configs: &[&str], replicates: usize) -> Vec<Slot> {
     let length = configs.len() + replicates;
     let start = |segment: usize| segment * length / replicates.max(1);
-    let places: Vec<usize> = (0..replicates)
+    let mut places: Vec<usize> = (0..replicates)
         .map(|segment| start(segment) + stream.below((start(segment + 1) - start(segment)) as u32) as usize)
         .collect();
+    if stream.below(2) == 1 {
+        places = places.iter().rev().map(|place| length - 1 - place).collect();
+    }
     let mut configs = configs.to_vec();
     stream.shuffle(&mut configs);
     let mut configs = configs.into_iter();

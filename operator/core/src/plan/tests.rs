@@ -59,13 +59,13 @@ fn the_order_is_fixed_for_all_time() {
 
 const GOLDEN_NUMBERS: [u32; 8] = [0, 4, 8, 0, 1, 2, 3_762_025_434, 912_772];
 const GOLDEN_ORDERS: [&str; 4] = [
-    "s1 0 c3.0 c2.0 c0.0 c0.1 c4.0 c1.0",
-    "s0 0 c2.0 c3.0 c0.0 c0.1 c1.0 c4.0",
-    "s1 1 c3.0 c0.0 c4.0 c0.1 c2.0 c1.0",
-    "s0 1 c0.0 c3.0 c4.0 c2.0 c1.0 c0.1",
+    "s0 0 c1.0 c0.0 c2.0 c0.1 c4.0 c3.0",
+    "s1 0 c4.0 c1.0 c0.0 c3.0 c2.0 c0.1",
+    "s0 1 c0.0 c2.0 c3.0 c4.0 c0.1 c1.0",
+    "s1 1 c0.0 c4.0 c2.0 c3.0 c1.0 c0.1",
 ];
-const GOLDEN_SEED: u64 = 1_765_322_067_384_388;
-const GOLDEN_DATASET_SEED: u64 = 2_268_002_683_064_601;
+const GOLDEN_SEED: u64 = 8_817_957_266_882_547;
+const GOLDEN_DATASET_SEED: u64 = 102_529_730_707_733;
 
 #[test]
 fn rounds_are_complete_before_the_next_begins() {
@@ -205,6 +205,18 @@ fn time_is_guessed_from_the_work() {
     assert!((assumed_seconds(&experiment) - (2.01 * 16.0 + 0.005)).abs() < 1e-9);
 }
 
+#[test]
+fn the_baseline_is_no_earlier_than_the_others() {
+    // Segments of two and three slots: seen from the front only, a drift within blocks would look like a loss.
+    let plan = plan(4, 1, 1000, 5);
+    let mean = |wanted: bool| {
+        let slots = plan.blocks.iter().flat_map(|block| block.slots.iter().enumerate());
+        let of: Vec<f64> = slots.filter(|(_, s)| (s.config == "c0") == wanted).map(|(slot, _)| slot as f64).collect();
+        of.iter().sum::<f64>() / of.len() as f64
+    };
+    assert!((mean(true) - mean(false)).abs() < 0.1, "{} and {}", mean(true), mean(false));
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(48))]
 
@@ -220,11 +232,16 @@ proptest! {
             expected.sort_unstable();
             prop_assert_eq!(others, expected);
             let length = block.slots.len();
-            for segment in 0..m0 {
-                let range = segment * length / m0..(segment + 1) * length / m0;
-                let runs: Vec<u32> = block.slots[range].iter().filter(|slot| slot.config == "c0").map(|slot| slot.replicate).collect();
-                prop_assert_eq!(runs, [segment as u32]);
-            }
+            let runs: Vec<(usize, u32)> = (0..length).zip(&block.slots).filter(|(_, s)| s.config == "c0").map(|(i, s)| (i, s.replicate)).collect();
+            prop_assert_eq!(runs.iter().map(|run| run.1).collect::<Vec<_>>(), (0..m0 as u32).collect::<Vec<_>>());
+            // One in each segment, seen from one of the two ends.
+            let fits = |end: bool| {
+                (0..m0).all(|segment| {
+                    let range = segment * length / m0..(segment + 1) * length / m0;
+                    runs.iter().filter(|(slot, _)| range.contains(&if end { length - 1 - slot } else { *slot })).count() == 1
+                })
+            };
+            prop_assert!(fits(false) || fits(true));
         }
     }
 

@@ -4,6 +4,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Verdict;
+pub use crate::verdict::{BaselineCheck, CheckState};
 
 /// The effect of a config on one metric as seen by the blocks of one node. Positive is better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -38,25 +39,4 @@ pub struct LookConfig {
     pub reason: String,
     /// It needs no more runs.
     pub stopped: bool,
-}
-
-/// The baseline against itself: a difference between its own runs can't be anybody's merit.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct BaselineCheck {
-    pub scenario: String,
-    pub metric: String,
-    /// Two-sided.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p: Option<f64>,
-    pub state: CheckState,
-}
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum CheckState {
-    Passed,
-    Warning,
-    Failed,
-    /// The baseline ran once per block, so it has nothing to be compared with.
-    Unknown,
 }

@@ -1,10 +1,13 @@
-//! The statistics of paired blocks: exact rank tests, the estimate and interval that belong to them, and the arithmetic of planning.
+//! The statistics of paired blocks: exact rank tests, the estimate and interval that belong to them, and the arithmetic of planning;
+//! besides, what can be said of runs without blocks and of a series of nights.
 //!
 //! Everything here is a pure function of numbers: no clock, no randomness, sums in a fixed order. The section names in the
 //! comments are those of `docs/statistics.md`.
 
 mod adjust;
+mod changepoint;
 mod interval;
+mod kruskal;
 mod null;
 mod paired;
 mod plan;
@@ -14,7 +17,9 @@ mod screen;
 mod unblocked;
 
 pub use adjust::{Adjust, benjamini_hochberg, holm};
+pub use changepoint::{ChangePoint, change_points};
 pub use interval::Interval;
+pub use kruskal::kruskal_wallis;
 pub use null::Tails;
 pub use paired::{Claims, Paired, ShapeError};
 pub use plan::{Look, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};
@@ -23,7 +28,7 @@ pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
     Plausibility, fisher_greater, fisher_two_sided, implausible, operations_for_quantile, robust_z, supports_quantile,
 };
-pub use unblocked::{TwoSample, mann_whitney, shift};
+pub use unblocked::{TwoSample, mann_whitney, shift, welch};
 
 /// One-sided error of every claim, after the correction for its family where it has one.
 pub const ALPHA: f64 = 0.05;

@@ -1,3 +1,5 @@
+use statrs::function::erf::erfc;
+
 /// The probabilities, under a null distribution, of a statistic at least as high and at least as low as the one observed.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Tails {
@@ -12,11 +14,76 @@ impl Tails {
     }
 }
 
-/// Exact tails of a sum with one term per block, each term uniform over that block's `per_block` choices ("Null distributions").
-///
-/// Both tests are of this form: a sign flip chooses between two scores, an exchange of labels between the ranks of a block's runs.
-/// `observed` is the sum of the choices that happened.
-pub(super) fn uniform_sum_tails(choices: &[usize], per_block: usize, observed: usize) -> Tails {
+/// A statistic under its null: a sum with one term per block, each term uniform over that block's `per_block` choices ("Null
+/// distributions"). Both tests are of this form: a sign flip chooses between two scores, an exchange of labels between the
+/// ranks of a block's runs.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) struct Null {
+    /// Block after block.
+    pub choices: Vec<usize>,
+    pub per_block: usize,
+    /// The sum of the choices that happened.
+    pub observed: usize,
+}
+
+/// Share of the squared variance up to which a sum is taken for nearly normal: that of ten equal blocks.
+const NEARLY_NORMAL: f64 = 0.1;
+
+impl Null {
+    /// That of a sum of scores whose signs are chance. A score of either sign is twice its positive part minus its size: it is
+    /// enough to sum positive parts.
+    pub fn of_signs(scores: &[isize]) -> Self {
+        Self {
+            choices: scores.iter().flat_map(|score| [0, score.unsigned_abs()]).collect(),
+            per_block: 2,
+            observed: scores.iter().map(|&score| score.max(0).unsigned_abs()).sum(),
+        }
+    }
+
+    /// Exact tails.
+    pub fn tails(&self) -> Tails {
+        uniform_sum_tails(&self.choices, self.per_block, self.observed)
+    }
+
+    /// The tails to within a factor of about 2, by an Edgeworth series: enough to see which effects need no exact test. `None` where
+    /// so few blocks carry the sum that the series says nothing.
+    pub fn rough_tails(&self) -> Option<Tails> {
+        let share = 1.0 / self.per_block as f64;
+        let (mut mean, mut variance, mut third, mut fourth, mut squares) = (0.0, 0.0, 0.0, 0.0, 0.0);
+        for block in self.choices.chunks_exact(self.per_block) {
+            let center = share * block.iter().sum::<usize>() as f64;
+            let mut moments = [0.0; 3];
+            for &choice in block {
+                let distance = choice as f64 - center;
+                let square = distance * distance;
+                moments[0] += square;
+                moments[1] += square * distance;
+                moments[2] += square * square;
+            }
+            let [second, cubed, fourth_power] = moments.map(|sum| share * sum);
+            mean += center;
+            variance += second;
+            third += cubed;
+            // The cumulant: what the fourth moment has beyond a normal one.
+            fourth += fourth_power - 3.0 * second * second;
+            squares += second * second;
+        }
+        if variance <= 0.0 || squares > NEARLY_NORMAL * variance * variance {
+            return None;
+        }
+        let z = (self.observed as f64 - mean) / variance.sqrt();
+        let (skew, kurtosis) = (third / variance.powf(1.5), fourth / (variance * variance));
+        let density = (-z * z / 2.0).exp() / std::f64::consts::TAU.sqrt();
+        let beyond_normal = skew / 6.0 * (z * z - 1.0)
+            + kurtosis / 24.0 * (z.powi(3) - 3.0 * z)
+            + skew * skew / 72.0 * (z.powi(5) - 10.0 * z.powi(3) + 15.0 * z);
+        let up = 0.5 * erfc(z / std::f64::consts::SQRT_2) + density * beyond_normal;
+        Some(Tails { up, down: 1.0 - up })
+    }
+}
+
+/// Exact tails of a sum with one term per block, each term uniform over that block's `per_block` choices.
+fn uniform_sum_tails(choices: &[usize], per_block: usize, observed: usize) -> Tails {
     let blocks: Vec<(usize, usize)> = choices.chunks_exact(per_block).map(extent).collect();
     let lowest: usize = blocks.iter().map(|&(min, _)| min).sum();
     let highest: usize = blocks.iter().map(|&(_, max)| max).sum();
@@ -47,31 +114,59 @@ fn extent(block: &[usize]) -> (usize, usize) {
     block.iter().fold((usize::MAX, 0), |(min, max), &c| (min.min(c), max.max(c)))
 }
 
+/// Ways are counted up to here, and then turned into shares, so that no number of blocks overflows.
+const MANY: f64 = 1e200;
+
 /// P(sum <= target) and P(sum < target) of steps that start at zero in every block: convolution cut off at the target.
 fn lower_tail(steps: &[usize], per_block: usize, target: usize) -> (f64, f64) {
-    let weight = 1.0 / per_block as f64;
+    // Short blocks first: as long as the sum can't have got far, the table is small.
+    let mut blocks: Vec<(usize, &[usize])> =
+        steps.chunks_exact(per_block).map(|block| (block.iter().copied().max().unwrap_or(0), block)).collect();
+    blocks.sort_unstable();
     let mut now = vec![0.0; target + 1];
     let mut next = vec![0.0; target + 1];
     now[0] = 1.0;
-    let mut reach = 0;
-    for block in steps.chunks_exact(per_block) {
-        let longest = block.iter().copied().max().unwrap_or(0);
-        let reached = (reach + longest).min(target);
-        next[..=reached].fill(0.0);
-        for &step in block.iter().filter(|&&step| step <= target) {
-            let end = (step + reach).min(target);
-            for (to, from) in next[step..=end].iter_mut().zip(&now) {
-                *to += from;
-            }
-        }
-        for p in &mut next[..=reached] {
-            *p *= weight;
+    let (mut reach, mut ways) = (0, 1.0);
+    let mut moves = Vec::with_capacity(per_block);
+    for (longest, block) in blocks {
+        reach = (reach + longest).min(target);
+        moves.clear();
+        moves.extend(block.iter().copied().filter(|&step| step > 0 && step <= reach));
+        moves.sort_unstable();
+        let stay = block.iter().filter(|&&step| step == 0).count() as f64;
+        extend(&now, &mut next[..=reach], stay, &moves);
+        ways *= per_block as f64;
+        if ways > MANY {
+            next[..=reach].iter_mut().for_each(|count| *count /= ways);
+            ways = 1.0;
         }
         std::mem::swap(&mut now, &mut next);
-        reach = reached;
     }
     let below: f64 = now[..target].iter().sum();
-    (below + now[target], below)
+    ((below + now[target]) / ways, below / ways)
+}
+
+/// One block more: `next` at a sum is what `now` has there, `stay` times, and what it has at each of the ascending `moves` before. `now`
+/// is zero beyond its reach. Two moves at a time, because reading and writing `next` is what takes the time.
+fn extend(now: &[f64], next: &mut [f64], stay: f64, moves: &[usize]) {
+    let (first, rest) = moves.split_first().map_or((next.len(), moves), |(&first, rest)| (first, rest));
+    let (head, tail) = next.split_at_mut(first);
+    for (to, from) in head.iter_mut().zip(now) {
+        *to = stay * from;
+    }
+    for ((to, from), moved) in tail.iter_mut().zip(&now[first.min(now.len())..]).zip(now) {
+        *to = stay * from + moved;
+    }
+    for pair in rest.chunks(2) {
+        let (near, far) = (pair[0], pair.get(1).copied().unwrap_or(next.len()));
+        let (head, tail) = next[near..].split_at_mut(far - near);
+        for (to, moved) in head.iter_mut().zip(now) {
+            *to += moved;
+        }
+        for ((to, near), far) in tail.iter_mut().zip(&now[far - near..]).zip(now) {
+            *to += near + far;
+        }
+    }
 }
 
 fn gcd(a: usize, b: usize) -> usize {
@@ -107,6 +202,40 @@ mod tests {
             let slow = enumerate(choices, per_block, observed);
             prop_assert!((fast.up - slow.up).abs() < 1e-12, "{fast:?} {slow:?}");
             prop_assert!((fast.down - slow.down).abs() < 1e-12, "{fast:?} {slow:?}");
+        }
+    }
+
+    #[test]
+    fn thousands_of_blocks_do_not_overflow() {
+        let choices: Vec<usize> = (0..1200).flat_map(|_| [0, 1]).collect();
+        let Tails { up, down } = uniform_sum_tails(&choices, 2, 600);
+        // P(at least half) and P(at most half) of coin tosses overlap in P(exactly half), which is about sqrt(2 / (pi n)).
+        assert!((up - down).abs() < 1e-12 && (up + down - 1.0 - 0.023_027).abs() < 1e-5, "{up} {down}");
+        assert_eq!(uniform_sum_tails(&choices, 2, 0).up, 1.0);
+        assert!(uniform_sum_tails(&choices, 2, 1200).up < 1e-300);
+    }
+
+    proptest! {
+        /// What the interval takes on trust: where the rough tails are far from a level, the exact ones are on the same side.
+        #[test]
+        fn rough_tails_are_within_their_factor(
+            per_block in 2_usize..6,
+            numbers in prop::collection::vec(prop_oneof![0_usize..300, 250_usize..260], 30..150),
+            picks in prop::collection::vec(any::<prop::sample::Index>(), 75),
+        ) {
+            let blocks = numbers.len() / per_block;
+            let choices = numbers[..blocks * per_block].to_vec();
+            let observed = choices.chunks_exact(per_block).zip(&picks).map(|(block, pick)| block[pick.index(per_block)]).sum();
+            let null = Null { choices, per_block, observed };
+            if let Some(rough) = null.rough_tails() {
+                let exact = null.tails();
+                for (rough, exact) in [(rough.up, exact.up), (rough.down, exact.down)] {
+                    for level in [0.025, 0.05] {
+                        prop_assert!(!(rough > 2.5 * level && exact <= level), "{rough} {exact}");
+                        prop_assert!(!(rough < level / 2.5 && exact > level), "{rough} {exact}");
+                    }
+                }
+            }
         }
     }
 

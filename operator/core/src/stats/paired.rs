@@ -1,5 +1,5 @@
 use super::{
-    null::{Tails, uniform_sum_tails},
+    null::{Null, Tails},
     rank::{double_midranks, hodges_lehmann, tie_round},
 };
 
@@ -112,17 +112,17 @@ impl Paired {
     /// Clustered signed-rank test: under the null each block's score is as likely to have the other sign. Exact for symmetric
     /// differences of any variances (Rosner, Glynn and Lee, "The Wilcoxon Signed Rank Test for Paired Comparisons of Clustered Data").
     pub fn signed_rank(&self, shift: f64) -> Tails {
-        // A score of either sign is twice its positive part minus its size: it is enough to sum positive parts.
-        let scores = self.signed_rank_scores(shift);
-        let choices: Vec<usize> = scores.iter().flat_map(|score| [0, score.unsigned_abs()]).collect();
-        let observed = scores.iter().map(|&score| score.max(0).unsigned_abs()).sum();
-        uniform_sum_tails(&choices, 2, observed)
+        Null::of_signs(&self.signed_rank_scores(shift)).tails()
     }
 
     /// Aligned rank test: under the null the label "config" is as likely on any run of a block. Exact for any noise if arms can be
     /// exchanged (Hodges and Lehmann, "Rank Methods for Combination of Independent Experiments in Analysis of Variance").
     /// `None` with one baseline run a block: aligning two values leaves them mirrored and says no more than their sign.
     pub fn aligned_rank(&self, shift: f64) -> Option<Tails> {
+        self.aligned_null(shift).map(|null| null.tails())
+    }
+
+    pub(super) fn aligned_null(&self, shift: f64) -> Option<Null> {
         if self.m0 < 2 {
             return None;
         }
@@ -138,7 +138,7 @@ impl Paired {
         }
         let ranks = double_midranks(&residuals);
         let observed = ranks.iter().step_by(runs).sum();
-        Some(uniform_sum_tails(&ranks, runs, observed))
+        Some(Null { choices: ranks, per_block: runs, observed })
     }
 
     /// The test that decides: the weaker of the two, so it holds if the assumptions of either do ("Doubly robust").

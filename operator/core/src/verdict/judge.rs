@@ -11,7 +11,7 @@ use super::{
 };
 use crate::stats::{Adjust, Look, ShapeError};
 
-/// Which effects carry their intervals. They cost a hundred times what the verdict does.
+/// Which effects carry their intervals. They cost about ten times what the verdict does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Intervals {
@@ -103,10 +103,10 @@ impl<'a> Bench<'a> {
 
     fn take(&mut self, config: usize, look: &Look) -> Result<(), ShapeError> {
         for metric in 0..self.design.metrics.len() {
-            self.overall.take(config, metric, self.values.overall(config, metric, look.blocks)?, look);
+            self.overall.take(config, metric, self.values.overall(config, metric, 0..look.blocks)?, look);
             for scenario in 0..self.design.scenarios.len() {
                 let unit = scenario * self.design.configs.len() + config;
-                self.cells.take(unit, metric, self.values.cell(scenario, config, metric, look.blocks)?, look);
+                self.cells.take(unit, metric, self.values.cell(scenario, config, metric, 0..look.blocks)?, look);
             }
         }
         Ok(())

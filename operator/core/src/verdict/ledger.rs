@@ -6,6 +6,7 @@ use super::{
 use crate::stats::{Adjust, Claims, Look, Paired, detectable};
 
 /// One family of claims: what is known of each unit (a config, or a config in a scenario) on each metric, and what that proves.
+#[derive(Clone)]
 pub(super) struct Ledger<'a> {
     metrics: &'a [MetricRule],
     family: Family,
@@ -15,6 +16,7 @@ pub(super) struct Ledger<'a> {
 }
 
 /// One unit on one metric, as of the last look it took part in.
+#[derive(Clone)]
 struct Entry {
     paired: Option<Paired>,
     now: Claims,
@@ -22,6 +24,7 @@ struct Entry {
     seq: Sequential,
 }
 
+#[derive(Clone)]
 struct Sequential {
     better: f64,
     worse: f64,
@@ -48,6 +51,31 @@ impl<'a> Ledger<'a> {
     pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, units: usize) -> Self {
         let entries = (0..units * metrics.len()).map(|_| Entry::blank()).collect();
         Self { metrics, family, adjust, entries }
+    }
+
+    /// A family as a judgement left it, unit by unit.
+    pub fn of_judged<'b>(
+        metrics: &'a [MetricRule],
+        family: Family,
+        adjust: Adjust,
+        units: impl Iterator<Item = &'b [Effect]>,
+    ) -> Self {
+        let entry = |Effect { p, .. }: &Effect| Entry {
+            paired: None,
+            now: Claims { better: p.better, worse: p.worse, non_inferior: p.non_inferior, no_gain: p.no_gain },
+            seq: Sequential {
+                better: p.better_seq,
+                worse: p.worse_seq,
+                non_inferior: p.non_inferior_seq,
+                equivalent: p.equivalent_seq,
+            },
+        };
+        Self { metrics, family, adjust, entries: units.flatten().map(entry).collect() }
+    }
+
+    /// Forgets what is known of a unit, on all metrics.
+    pub fn forget(&mut self, unit: usize) {
+        self.entries[unit * self.metrics.len()..(unit + 1) * self.metrics.len()].fill(Entry::blank());
     }
 
     /// A unit's data at a look, metric by metric in the design's order.

@@ -12,6 +12,8 @@ pub enum JudgeError {
     Misfit(String),
     #[error("metric {metric:?} of config {config:?} in scenario {scenario:?}, block {block}: {value} {problem}")]
     Value { metric: String, scenario: String, config: String, block: usize, value: f64, problem: Unmeasurable },
+    #[error("metric {metric:?} of config {config:?}, run {run}: {value} {problem}")]
+    Run { metric: String, config: String, run: usize, value: f64, problem: Unmeasurable },
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
@@ -65,15 +67,35 @@ impl Values {
         })
     }
 
-    /// A config in one scenario, on the first `blocks` blocks.
-    pub fn cell(&self, scenario: usize, config: usize, metric: usize, blocks: usize) -> Result<Paired, ShapeError> {
+    /// A config in one scenario, on these blocks.
+    pub fn cell(
+        &self,
+        scenario: usize,
+        config: usize,
+        metric: usize,
+        blocks: impl Iterator<Item = usize>,
+    ) -> Result<Paired, ShapeError> {
         let row = &self.rows[scenario][metric];
-        let pairs = (0..blocks).filter_map(|b| row.block(config, b)).map(|(c, baseline)| (c, baseline.to_vec()));
-        self.paired(pairs)
+        self.paired(blocks.filter_map(|b| row.block(config, b)).map(|(c, baseline)| (c, baseline.to_vec())))
+    }
+
+    /// Every block's baseline runs in one scenario; `None` where one is missing.
+    pub fn baseline(&self, scenario: usize, metric: usize) -> &[Option<Vec<f64>>] {
+        &self.rows[scenario][metric].baseline
+    }
+
+    /// A config's run in a block, whether or not the block counts.
+    pub fn run(&self, scenario: usize, config: usize, metric: usize, block: usize) -> Option<f64> {
+        *self.rows[scenario][metric].configs.get(config)?.get(block)?
     }
 
     /// A config over all scenarios ("Overall"): the weighted mean of what they say in the same round, where all of them do.
-    pub fn overall(&self, config: usize, metric: usize, blocks: usize) -> Result<Paired, ShapeError> {
+    pub fn overall(
+        &self,
+        config: usize,
+        metric: usize,
+        rounds: impl Iterator<Item = usize>,
+    ) -> Result<Paired, ShapeError> {
         let total: f64 = self.weights.iter().sum();
         let round = |block: usize| {
             let mut sum = (0.0, vec![0.0; self.m0]);
@@ -85,7 +107,7 @@ impl Values {
             }
             Some(sum)
         };
-        self.paired((0..blocks).filter_map(round))
+        self.paired(rounds.filter_map(round))
     }
 
     fn paired(&self, pairs: impl Iterator<Item = (f64, Vec<f64>)>) -> Result<Paired, ShapeError> {

@@ -1,4 +1,5 @@
 use assay_core::decide::{Fate, Places};
+use assay_core::experiment::Experiment;
 use assay_core::gates::Code;
 use assay_core::verdict::Verdict;
 use assay_record::{Digest, Summary};
@@ -123,6 +124,14 @@ fn break_for(code: Code, lab: &mut Lab) {
         Code::Implausible => lab.one(|s| faster(s, 4.0)),
         Code::Attrition => lab.lose(Some("cramped"), 2),
         Code::NothingValid => lab.lose(None, u32::MAX),
+        Code::BaselineDisagrees => {
+            *lab = Lab::of(Experiment { repetitions: 12, baseline_replicates: 2, ..lab.plan.experiment.clone() });
+            lab.all(Some("roomy"), |s| {
+                if s.trial.replicate == 0 {
+                    faster(s, 0.97);
+                }
+            });
+        }
     }
 }
 

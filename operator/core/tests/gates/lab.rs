@@ -4,6 +4,7 @@ use std::collections::BTreeSet;
 
 use assay_core::{
     decide::{Attempt, Fate, Lost, LostReason, Places},
+    experiment::Experiment,
     gates::Code,
     judge::judge,
     plan::Plan,
@@ -36,7 +37,12 @@ impl Lab {
     /// The records, once for each trial of the plan.
     pub fn new() -> Self {
         let document = serde_json::from_str(EXPERIMENT).unwrap();
-        let plan = Plan::new(validate_document(&document).experiment.unwrap()).unwrap();
+        Self::of(validate_document(&document).experiment.unwrap())
+    }
+
+    /// The same with changes of the experiment.
+    pub fn of(experiment: Experiment) -> Self {
+        let plan = Plan::new(experiment).unwrap();
         let (roomy, cramped) = (summary(ROOMY), summary(CRAMPED));
         let trials = plan.trials().map(|trial| {
             let mut summary = if trial.config == "roomy" { roomy.clone() } else { cramped.clone() };

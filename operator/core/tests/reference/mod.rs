@@ -1,12 +1,14 @@
 //! Reading and comparing reference cases.
 
 mod judged;
+mod legacy;
 
 use std::collections::BTreeMap;
 
 use serde_json::{Map, Value};
 
 pub use judged::{cell, experiment};
+pub use legacy::legacy;
 
 /// A word of the file as the type that has it.
 pub fn words<T: serde::de::DeserializeOwned>(value: &Value) -> T {
@@ -39,6 +41,13 @@ pub fn numbers(value: &Value) -> Vec<f64> {
 
 pub fn counts(value: &Value) -> Vec<usize> {
     list(value).iter().map(count).collect()
+}
+
+/// An input that is not read would make the expectation mean something else.
+pub fn known(at: &str, value: &Value, keys: &[&str]) {
+    for key in object(value).keys() {
+        assert!(keys.contains(&key.as_str()), "{at}: unknown input {key:?}");
+    }
 }
 
 /// `NON_INFERIOR` in the file is `NonInferior` in the API.

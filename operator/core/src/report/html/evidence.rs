@@ -21,6 +21,7 @@ pub(super) const GATES: &[(Gate, &str)] = &[
     (Gate::GeneratorHeadroom, "Was the database measured, and not the load generator?"),
     (Gate::CausalPath, "Can the database be the cause of so large an effect?"),
     (Gate::Plausible, "Can the measured values be true?"),
+    (Gate::BaselineCheck, "Do the baseline's runs agree with each other?"),
     (Gate::Attrition, "Did enough runs give a measurement?"),
 ];
 

@@ -251,7 +251,8 @@ fn parts_that_may_be_missing_are() {
     let report = full_report(true);
     let mut json: serde_json::Value = serde_json::to_value(&report).unwrap();
     let all: BTreeMap<String, serde_json::Value> = serde_json::from_value(json.clone()).unwrap();
-    assert!(!all.contains_key("baselineCheck"), "nothing fills it yet, so it is left out");
+    assert!(all.contains_key("baselineCheck"));
+    assert!(json["configs"][0].get("byNode").is_none(), "one machine says nothing by itself");
     json["unheardOf"] = true.into();
     assert!(serde_json::from_value::<Report>(json).is_err());
 }

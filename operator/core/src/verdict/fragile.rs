@@ -1,0 +1,276 @@
+use std::collections::BTreeSet;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::{
+    design::Design,
+    evidence::Evidence,
+    findings::{Judgement, Outcome, Verdict},
+    ledger::Ledger,
+    table,
+    values::{JudgeError, Values},
+};
+use crate::stats::{Adjust, Look, ShapeError};
+
+/// What a Win would not be one without ("Fragile").
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum HangsOn {
+    /// The blocks of one round: the block of this number in every scenario, or in the cell's.
+    Block(usize),
+    /// All blocks of a node.
+    Node(u32),
+}
+
+/// What each Win hangs on; empty for a Win that survives any loss, and for every other verdict.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Fragility {
+    /// One per config, in the design's order.
+    pub overall: Vec<Vec<HangsOn>>,
+    /// Scenario by scenario, one per config.
+    pub cells: Vec<Vec<HangsOn>>,
+}
+
+/// Judges every Win again without each single block, and without each single node where there are several ("Fragile"). `nodes`
+/// has the node of each block, scenario by scenario. What the other configs have proven stays as it is.
+pub fn fragile(
+    design: &Design,
+    evidence: &Evidence,
+    judgement: &Judgement,
+    nodes: &[Vec<u32>],
+) -> Result<Fragility, JudgeError> {
+    design.check()?;
+    let values = Values::new(design, evidence)?;
+    values.check_nodes(design, nodes)?;
+    let again = Again::new(design, evidence, judgement, &values);
+    let configs = design.configs.len();
+    let is_win = |outcome: &Outcome| outcome.verdict == Verdict::Win;
+    let mut fragility = Fragility { overall: Vec::new(), cells: Vec::new() };
+    for (config, found) in judgement.overall.iter().enumerate() {
+        let mut hangs_on = Vec::new();
+        if is_win(&found.finding.outcome) {
+            for (what, keeps) in losses(nodes, again.blocks(config)) {
+                if !is_win(&again.overall_without(config, &keeps)?) {
+                    hangs_on.push(what);
+                }
+            }
+        }
+        fragility.overall.push(hangs_on);
+    }
+    for (unit, found) in judgement.cells.iter().enumerate() {
+        let (scenario, config) = (unit / configs, unit % configs);
+        let mut hangs_on = Vec::new();
+        if is_win(&found.finding.outcome) {
+            for (what, keeps) in losses(&nodes[scenario..=scenario], again.blocks(config)) {
+                let mut cells = again.cells.clone();
+                again.retake_cell(&mut cells, scenario, config, |block| keeps(0, block))?;
+                if !is_win(&again.cell(&cells, scenario, config)) {
+                    hangs_on.push(what);
+                }
+            }
+        }
+        fragility.cells.push(hangs_on);
+    }
+    Ok(fragility)
+}
+
+/// Whether a block, given its scenario and number, is still there.
+type Keeps<'a> = Box<dyn Fn(usize, usize) -> bool + 'a>;
+
+/// Everything that could be lost of the first `blocks` blocks. A single node is not tried: without it nothing is left.
+fn losses(nodes: &[Vec<u32>], blocks: usize) -> Vec<(HangsOn, Keeps<'_>)> {
+    let mut losses: Vec<(HangsOn, Keeps<'_>)> = Vec::new();
+    for lost in 0..blocks {
+        losses.push((HangsOn::Block(lost), Box::new(move |_, block| block != lost)));
+    }
+    let all: BTreeSet<u32> = nodes.iter().flat_map(|nodes| nodes.iter().take(blocks).copied()).collect();
+    if all.len() > 1 {
+        for lost in all {
+            losses.push((HangsOn::Node(lost), Box::new(move |scenario, block| nodes[scenario][block] != lost)));
+        }
+    }
+    losses
+}
+
+/// Both families as they were judged, to judge one unit of them again.
+struct Again<'a> {
+    design: &'a Design,
+    judgement: &'a Judgement,
+    values: &'a Values,
+    looks: Vec<Look>,
+    overall: Ledger<'a>,
+    cells: Ledger<'a>,
+}
+
+impl<'a> Again<'a> {
+    fn new(design: &'a Design, evidence: &Evidence, judgement: &'a Judgement, values: &'a Values) -> Self {
+        let families = judgement.families;
+        let overall = judgement.overall.iter().map(|found| &found.finding.metrics[..]);
+        let cells = judgement.cells.iter().map(|found| &found.finding.metrics[..]);
+        Self {
+            design,
+            judgement,
+            values,
+            looks: design.looks_reached(values.complete, values.longest, evidence.ended),
+            overall: Ledger::of_judged(&design.metrics, families.overall, Adjust::Holm, overall),
+            cells: Ledger::of_judged(&design.metrics, families.cells, design.cells_adjust, cells),
+        }
+    }
+
+    /// The looks that a config took part in.
+    fn looks(&self, config: usize) -> impl Iterator<Item = &Look> {
+        let stopped = self.judgement.overall[config].stopped_at;
+        self.looks.iter().filter(move |look| stopped.is_none_or(|blocks| look.blocks <= blocks))
+    }
+
+    /// How many blocks a config was judged on.
+    fn blocks(&self, config: usize) -> usize {
+        self.looks(config).map(|look| look.blocks).max().unwrap_or(0)
+    }
+
+    /// A config's overall verdict without some blocks, vetoes included.
+    fn overall_without(&self, config: usize, keeps: &Keeps<'_>) -> Result<Outcome, ShapeError> {
+        let scenarios = 0..self.design.scenarios.len();
+        let (mut overall, mut cells) = (self.overall.clone(), self.cells.clone());
+        overall.forget(config);
+        for look in self.looks(config) {
+            for metric in 0..self.design.metrics.len() {
+                let rounds = (0..look.blocks).filter(|&block| scenarios.clone().all(|scenario| keeps(scenario, block)));
+                overall.take(config, metric, self.values.overall(config, metric, rounds)?, look);
+            }
+        }
+        for scenario in scenarios.clone() {
+            self.retake_cell(&mut cells, scenario, config, |block| keeps(scenario, block))?;
+        }
+        let judged = overall.judged(config, &overall.proofs());
+        let outcome = table::outcome(&judged, self.judgement.families.overall.n_min);
+        let own: Vec<Outcome> = scenarios.clone().map(|scenario| self.cell(&cells, scenario, config)).collect();
+        let names = self.design.scenarios.iter().map(|scenario| scenario.name.as_str());
+        Ok(table::veto(outcome, &names.zip(&own).collect::<Vec<_>>()))
+    }
+
+    fn retake_cell(
+        &self,
+        cells: &mut Ledger<'_>,
+        scenario: usize,
+        config: usize,
+        keeps: impl Fn(usize) -> bool,
+    ) -> Result<(), ShapeError> {
+        let unit = self.unit(scenario, config);
+        cells.forget(unit);
+        for look in self.looks(config) {
+            for metric in 0..self.design.metrics.len() {
+                let blocks = (0..look.blocks).filter(|&block| keeps(block));
+                cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, look);
+            }
+        }
+        Ok(())
+    }
+
+    fn cell(&self, cells: &Ledger<'_>, scenario: usize, config: usize) -> Outcome {
+        let judged = cells.judged(self.unit(scenario, config), &cells.proofs());
+        table::outcome(&judged, self.judgement.families.cells.n_min)
+    }
+
+    fn unit(&self, scenario: usize, config: usize) -> usize {
+        scenario * self.design.configs.len() + config
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::{
+        Intervals, judge,
+        testing::{design, evidence, noise},
+    };
+
+    fn fragility(design: &Design, evidence: &Evidence, nodes: &[Vec<u32>]) -> Fragility {
+        let judgement = judge(design, evidence, Intervals::None).unwrap();
+        fragile(design, evidence, &judgement, nodes).unwrap()
+    }
+
+    fn blocks(numbers: impl IntoIterator<Item = usize>) -> Vec<HangsOn> {
+        numbers.into_iter().map(HangsOn::Block).collect()
+    }
+
+    #[test]
+    fn a_clear_win_hangs_on_nothing() {
+        let design = design(2, &["read", "write"], 2, 15);
+        let evidence = evidence(&design, |scenario, block, config, run| {
+            let gain = if config == Some(0) { 0.3 } else { 0.0 };
+            (gain + noise(scenario * 1000 + block * 100 + run)).exp()
+        });
+        let nodes = vec![(0..15).map(|block| block % 3).collect::<Vec<u32>>(); 2];
+        let judged = judge(&design, &evidence, Intervals::None).unwrap();
+        assert_eq!(judged.overall[0].finding.outcome.verdict, Verdict::Win);
+        let none = Fragility { overall: vec![vec![]; 2], cells: vec![vec![]; 4] };
+        assert_eq!(fragility(&design, &evidence, &nodes), none);
+    }
+
+    #[test]
+    fn a_win_on_the_fewest_blocks_hangs_on_each() {
+        let design = design(1, &["read"], 1, 5);
+        let evidence =
+            evidence(&design, |_, block, config, _| (if config.is_some() { 0.2 } else { 0.0 } + noise(block)).exp());
+        let found = fragility(&design, &evidence, &[vec![7; 5]]);
+        assert_eq!(found, Fragility { overall: vec![blocks(0..5)], cells: vec![blocks(0..5)] });
+    }
+
+    /// All of the gain is on one of three nodes, and in most of the blocks.
+    #[test]
+    fn a_win_of_one_node_hangs_on_it() {
+        let design = design(1, &["read"], 2, 18);
+        let nodes: Vec<u32> = (0..18).map(|block| if block % 3 == 0 { block / 3 % 2 } else { 9 }).collect();
+        let of_blocks = nodes.clone();
+        let evidence = evidence(&design, |_, block, config, run| {
+            let gain = if config.is_some() && of_blocks[block] == 9 { 0.3 } else { 0.0 };
+            (gain + noise(block * 100 + run)).exp()
+        });
+        let found = fragility(&design, &evidence, &[nodes]);
+        assert_eq!(found.overall[0], [HangsOn::Node(9)]);
+    }
+
+    /// With one config, losing a block is the same as never having had its run.
+    #[test]
+    fn agrees_with_a_judgement_without_the_block() {
+        let (mut lost, mut kept) = (0, 0);
+        for seed in 0..60 {
+            let design = design(1, &["read", "write"], 2, 12);
+            let evidence = evidence(&design, |scenario, block, config, run| {
+                let gain = if config.is_some() { 0.025 } else { 0.0 };
+                (gain + 1.5 * noise(seed * 10_000 + scenario * 5000 + block * 10 + run)).exp()
+            });
+            let judgement = judge(&design, &evidence, Intervals::None).unwrap();
+            let found = fragile(&design, &evidence, &judgement, &[vec![0; 12], vec![0; 12]]).unwrap();
+            if judgement.overall[0].finding.outcome.verdict != Verdict::Win {
+                assert_eq!(found.overall[0], []);
+                continue;
+            }
+            let without = |block: usize| {
+                let mut evidence = evidence.clone();
+                evidence.samples.iter_mut().for_each(|rows| rows[0].configs[0][block] = None);
+                judge(&design, &evidence, Intervals::None).unwrap().overall[0].finding.outcome.verdict
+            };
+            let expected = blocks((0..12).filter(|&block| without(block) != Verdict::Win));
+            assert_eq!(found.overall[0], expected, "seed {seed}");
+            lost += expected.len();
+            kept += 12 - expected.len();
+        }
+        assert!(lost > 0 && kept > 0, "{lost} {kept}: the noise is too easy or too hard to show anything");
+    }
+
+    #[test]
+    fn nodes_must_be_known() {
+        let design = design(1, &["read"], 1, 5);
+        let evidence = evidence(&design, |_, _, _, _| 1.0);
+        let judgement = judge(&design, &evidence, Intervals::None).unwrap();
+        let refused = |nodes: &[Vec<u32>]| fragile(&design, &evidence, &judgement, nodes).unwrap_err().to_string();
+        assert_eq!(refused(&[]), "samples do not fit the design: nodes are given for 0 scenarios, 1 are declared");
+        assert_eq!(
+            refused(&[vec![0; 4]]),
+            "samples do not fit the design: scenario \"read\" has 5 blocks, nodes are given for 4"
+        );
+    }
+}
