@@ -52,6 +52,7 @@ test: lint ## Everything: lints, borders, all tests, at last those on the real R
 	$(run) cargo test --locked --workspace --no-run --quiet
 	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
 	$(run) cargo test --locked --workspace --doc --quiet
+	@$(MAKE) --no-print-directory browser-test
 	$(run) cargo test --locked --workspace $(SLOW_TESTS:%=--test %)
 
 test-fast: lint ## The same without the long runs on the real RocksDB
@@ -84,6 +85,10 @@ generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens
 	mv crds/assay.rocks_tuningexperiments.yaml.new crds/assay.rocks_tuningexperiments.yaml
 	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
 	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
+
+browser-test: ## Open report pages in a browser without a window; installs chromium if there is none
+	@$(run) scripts/setup.sh browser
+	$(run) scripts/browser-test.sh
 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate

@@ -2,7 +2,8 @@
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
 # Says what and why before it does, and does nothing where all is there.
 #
-# usage: setup.sh [tools]      tools: leave out RocksDB, which only the bench links
+# usage: setup.sh [tools|browser]   tools: leave out RocksDB, which only the bench links
+#                                   browser: a browser instead of it, for tests of report pages
 set -eu
 cd "$(dirname "$0")/.."
 PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
@@ -29,6 +30,7 @@ have_libclang() {
         { any /usr/lib/llvm*/lib*/libclang*.so* /usr/lib/*/libclang*.so* /usr/lib64/libclang*.so* /usr/lib/libclang*.so* &&
             any /usr/lib/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h; }
 }
+have_browser() { [ -n "${CHROMIUM:-}" ] || have chromium || have chromium-browser || have google-chrome; }
 # The cargo that would be used is new enough.
 have_rust() {
     found=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
@@ -49,7 +51,8 @@ install_packages() {
     have_compiler || need build-essential "compiles RocksDB and links every program"
     have flock || need util-linux "flock, so that RocksDB is built by one process at a time"
     have_rust || have rustup || have curl || need curl "to download Rust"
-    [ "$1" = tools ] || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
+    [ "$1" != all ] || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
+    [ "$1" != browser ] || have_browser || need chromium "opens report pages in tests"
     [ -n "$packages" ] || return 0
 
     if ! have apt-get; then
@@ -132,4 +135,4 @@ $config"
 have_rust || true
 install_packages "${1:-all}"
 install_rust
-[ "${1:-all}" = tools ] || install_rocksdb
+[ "${1:-all}" != all ] || install_rocksdb
