@@ -52,6 +52,11 @@ impl BlockState<'_> {
         if self.is_lost() { self.pass == REDOS } else { !self.is_open() }
     }
 
+    /// Nobody needs any of its runs.
+    pub fn is_freed(&self) -> bool {
+        self.places.iter().all(|place| *place == Place::Freed)
+    }
+
     /// Something is left to run in this pass.
     pub fn is_open(&self) -> bool {
         self.places.iter().any(|place| matches!(place, Place::Open { .. }))
@@ -261,8 +266,7 @@ impl<'a> Places<'a> {
 
     /// Rounds up to the last one in which something was to be run.
     pub fn rounds_wanted(&self) -> usize {
-        let freed = |state: &BlockState<'_>| state.places.iter().all(|place| *place == Place::Freed);
-        let wanted = self.plan.blocks.iter().zip(&self.blocks).filter(|(_, state)| !freed(state));
+        let wanted = self.plan.blocks.iter().zip(&self.blocks).filter(|(_, state)| !state.is_freed());
         wanted.map(|(planned, _)| planned.number as usize + 1).max().unwrap_or(0)
     }
 

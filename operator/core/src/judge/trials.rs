@@ -10,7 +10,7 @@ pub(super) fn progress(places: &Places<'_>) -> Progress {
     let mut progress = Progress {
         complete: places.is_complete(),
         blocks_planned: places.blocks().len(),
-        blocks_done: places.blocks().iter().filter(|block| block.is_closed()).count(),
+        blocks_done: places.blocks().iter().filter(|block| block.is_closed() && !block.is_freed()).count(),
         trials_planned: places.plan().blocks.iter().map(|block| block.slots.len()).sum(),
         attempts: places.attempts().len(),
         freed: places.blocks().iter().flat_map(|b| &b.places).filter(|place| **place == Place::Freed).count(),
