@@ -119,43 +119,6 @@ fn unblocked_runs_never_have_a_verdict() {
     assert_eq!(verdict_of(&policy(), &runs(&many[..3], &more[..3])), "Inconclusive TooFewBlocks");
 }
 
-/// The published runs that the reference cases hold.
-#[test]
-fn published_runs_have_their_reference_numbers() {
-    let cases: Value = serde_json::from_str(include_str!("data/reference-cases.json")).expect("cases are JSON");
-    let cases = cases["legacy"].as_array().expect("there are legacy cases").clone();
-    assert_eq!(cases.len(), 4);
-    let numbers =
-        |value: &Value| -> Vec<f64> { value.as_array().into_iter().flatten().filter_map(Value::as_f64).collect() };
-    for case in cases {
-        let (expect, rows) = (&case["expect"], runs(&numbers(&case["baseline"]), &numbers(&case["config"])));
-        let mut policy = policy();
-        if expect["reason"] == "FeatureMismatch" {
-            let configs = json!([
-                {"name": "a", "attributes": {"build": "none"}}, {"name": "b", "attributes": {"build": "edge"}}
-            ]);
-            policy = with(policy, "configs", configs);
-        }
-        let report = judged(&policy, &rows).expect("rows can be judged");
-        let words = verdict(&report).to_uppercase();
-        let expected = format!(
-            "{} {}",
-            expect["verdict"].as_str().unwrap_or_default(),
-            expect["reason"].as_str().unwrap_or_default()
-        );
-        assert_eq!(words, expected.to_uppercase(), "{case}");
-        let found = &report.comparisons[0].cells[0].numbers[0];
-        let close = |found: f64, name: &str| {
-            let expected = expect[name].as_f64().expect("a number");
-            assert!((found - expected).abs() < 1e-9, "{name}: {found} {expected} of {case}");
-        };
-        close(found.p, "mann_whitney_two_sided");
-        close(found.smallest_p, "min_attainable_two_sided");
-        close(found.means_percent.expect("means"), "mean_delta_pct");
-        close(100.0 * found.shift.expect("a shift").exp_m1(), "hl_shift_pct");
-    }
-}
-
 #[test]
 fn other_builds_are_no_comparison() {
     let rows = blocks(12, 1.2);

@@ -16,7 +16,6 @@ mod ledger;
 mod table;
 #[cfg(test)]
 mod testing;
-mod unblocked;
 mod values;
 
 pub use baseline_check::{BaselineCheck, CheckState, baseline_check};
@@ -31,7 +30,4 @@ pub use findings::{
 pub use fragile::{Fragility, HangsOn, fragile};
 pub use guarantees::guarantees;
 pub use judge::{Intervals, judge};
-pub use unblocked::{
-    Advisory, Layout, Unblocked, UnblockedFinding, UnblockedJudgement, UnblockedSamples, judge_unblocked,
-};
 pub use values::JudgeError;

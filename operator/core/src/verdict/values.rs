@@ -12,8 +12,6 @@ pub enum JudgeError {
     Misfit(String),
     #[error("metric {metric:?} of config {config:?} in scenario {scenario:?}, block {block}: {value} {problem}")]
     Value { metric: String, scenario: String, config: String, block: usize, value: f64, problem: Unmeasurable },
-    #[error("metric {metric:?} of config {config:?}, run {run}: {value} {problem}")]
-    Run { metric: String, config: String, run: usize, value: f64, problem: Unmeasurable },
     #[error(transparent)]
     Shape(#[from] ShapeError),
 }
