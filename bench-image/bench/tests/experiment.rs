@@ -145,7 +145,7 @@ fn an_experiment_reaches_a_verdict_from_real_records() {
     assert!(!lab.path("work").exists());
 
     let records = lab.records();
-    assert!(records.len() >= 20, "{:?}", records.keys());
+    assert!(records.len() >= 20, "{text}");
     let mut work = BTreeMap::<(String, u32), BTreeSet<String>>::new();
     for json in records.values() {
         let record = TrialRecord::from_json(json).unwrap();

@@ -62,8 +62,8 @@ impl Location {
         let bytes = |blocks: u64, size: u64| blocks.checked_mul(size);
         Level {
             total_bytes: space.as_ref().and_then(|space| bytes(space.blocks(), space.fragment_size())),
-            // What we may use, without the reserve for root.
-            free_bytes: space.as_ref().and_then(|space| bytes(space.blocks_available(), space.fragment_size())),
+            // With what is reserved for root or by a quota: a flash device slows down as it fills, whoever may fill it.
+            free_bytes: space.as_ref().and_then(|space| bytes(space.blocks_free(), space.fragment_size())),
             device_written: self.counters().map(|counters| counters.written_bytes),
             own_written: ProcessUsage::read(proc).write_bytes,
         }
