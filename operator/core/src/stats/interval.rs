@@ -14,27 +14,78 @@ pub struct Interval {
     pub high: Option<f64>,
 }
 
-/// Bisection may stop here: measurements do not have this many digits.
-const WIDTH: f64 = 1e-7;
-
-/// Halving can't go on for ever when the numbers are so large that `WIDTH` is below their resolution.
-const STEPS: usize = 60;
-
 /// Rough tails further than this factor from a level are on the side of it where the exact ones are.
 const TRUSTED: f64 = 2.5;
 
 impl Paired {
     /// The effects that the test does not reject at `1 - level`, half of it on each side ("Interval").
+    ///
+    /// The test sees ranks only, so its answer changes at effects where two ranks do. Each end is searched among those.
     pub fn interval(&self, level: f64) -> Interval {
         let each_side = (1.0 - level) / 2.0;
         let Some(center) = self.estimate() else {
             return Interval { low: None, high: None };
         };
         let sorted = Sorted::of(self);
+        let kinks = self.kinks();
         let (lowest, highest) = (sorted.values[0] - 1.0, sorted.values[sorted.values.len() - 1] + 1.0);
-        Interval {
-            low: Search::new(self, &sorted, each_side, |tails| tails.up).boundary(lowest, center),
-            high: Search::new(self, &sorted, each_side, |tails| tails.down).boundary(highest, center),
+        let end = |far, side| {
+            let mut test = Test {
+                paired: self,
+                sorted: &sorted,
+                each_side,
+                side,
+                signed: Tested::default(),
+                aligned: Tested::default(),
+            };
+            test.limit(far, center, &kinks)
+        };
+        Interval { low: end(lowest, |tails| tails.up), high: end(highest, |tails| tails.down) }
+    }
+
+    /// Effects at which something that is ranked turns, in ascending order; it is linear in the effect between any two. Sizes of differences
+    /// turn at the differences. Aligned runs turn where their block's center passes from one mean of two runs to another.
+    fn kinks(&self) -> Vec<f64> {
+        let mut kinks = self.differences();
+        if self.m0() > 1 {
+            for (config, baseline) in self.blocks() {
+                for (j, a) in baseline.iter().enumerate() {
+                    for b in &baseline[..j] {
+                        kinks.push(config - f64::midpoint(*a, *b));
+                        kinks.extend(baseline.iter().map(|c| config + c - a - b));
+                    }
+                    kinks.extend(baseline.iter().map(|c| config + c - 2.0 * a));
+                }
+            }
+        }
+        kinks.sort_unstable_by(f64::total_cmp);
+        kinks.dedup();
+        kinks
+    }
+
+    /// Effects between two neighbouring kinks at which two ranks change places, from the first to the second.
+    fn crossings(&self, from: f64, to: f64) -> Vec<f64> {
+        let sizes = |effect: f64| self.differences().iter().map(|x| (x - effect).abs()).collect::<Vec<_>>();
+        let mut crossings = Vec::new();
+        cross(&sizes(from), &sizes(to), |share| crossings.push(from + share * (to - from)));
+        if let (Some(before), Some(after)) = (self.aligned(from), self.aligned(to)) {
+            cross(&before, &after, |share| crossings.push(from + share * (to - from)));
+        }
+        let nearer = |a: &f64, b: &f64| (a - from).abs().total_cmp(&(b - from).abs());
+        crossings.sort_unstable_by(nearer);
+        crossings
+    }
+}
+
+/// Where lines cross: at which share of the way from their values `before` to those `after`.
+fn cross(before: &[f64], after: &[f64], mut at: impl FnMut(f64)) {
+    let mut order: Vec<usize> = (0..before.len()).collect();
+    order.sort_unstable_by(|&i, &j| before[i].total_cmp(&before[j]).then(after[i].total_cmp(&after[j])));
+    let sorted: Vec<(f64, f64)> = order.iter().map(|&i| (before[i], after[i])).collect();
+    for (i, low) in sorted.iter().enumerate() {
+        for high in sorted[i + 1..].iter().filter(|high| high.1 < low.1) {
+            let (gap, overtaken) = (high.0 - low.0, low.1 - high.1);
+            at(gap / (gap + overtaken));
         }
     }
 }
@@ -92,10 +143,9 @@ impl Sorted {
     }
 }
 
-/// The search for one end. An exact test costs many times what it takes to rank the runs, so it is made only where the rough
-/// tails are near the level, and only once for the same ranks: the last steps of a bisection, between two neighbouring points at
-/// which ranks change, meet no others.
-struct Search<'a> {
+/// The test at one end, which remembers what it was asked last. An exact test costs many times what it takes to rank the runs, so it is
+/// made only where the rough tails are near the level.
+struct Test<'a> {
     paired: &'a Paired,
     sorted: &'a Sorted,
     each_side: f64,
@@ -111,29 +161,25 @@ struct Tested {
     rejected: Option<Null>,
 }
 
-impl<'a> Search<'a> {
-    fn new(paired: &'a Paired, sorted: &'a Sorted, each_side: f64, side: fn(Tails) -> f64) -> Self {
-        Self { paired, sorted, each_side, side, signed: Tested::default(), aligned: Tested::default() }
-    }
-
-    /// Where the tests change between an end and the center; `None` if the end itself is kept.
-    fn boundary(mut self, end: f64, center: f64) -> Option<f64> {
-        if self.keeps(end) {
+impl Test<'_> {
+    /// The first effect on the way from a far one to the center that is kept; `None` if the far one is.
+    fn limit(&mut self, far: f64, center: f64, kinks: &[f64]) -> Option<f64> {
+        if self.keeps(far) {
             return None;
         }
-        let (mut outside, mut inside) = (end, center);
-        for _ in 0..STEPS {
-            let middle = f64::midpoint(outside, inside);
-            if self.keeps(middle) {
-                inside = middle;
-            } else {
-                outside = middle;
-            }
-            if (inside - outside).abs() < WIDTH {
-                break;
-            }
+        // Between two neighbouring kinks first, then between two neighbouring crossings there.
+        let between = |x: f64| (x - far) * (x - center) < 0.0;
+        let mut way: Vec<f64> = kinks.iter().copied().filter(|&x| between(x)).collect();
+        if center < far {
+            way.reverse();
         }
-        Some(f64::midpoint(outside, inside))
+        let kept = partition(way.len(), |i| self.keeps(way[i]));
+        let from = kept.checked_sub(1).map_or(far, |i| way[i]);
+        let to = way.get(kept).copied().unwrap_or(center);
+        let crossings = self.paired.crossings(from, to);
+        let point = |i: usize| i.checked_sub(1).map_or(from, |i| crossings.get(i).copied().unwrap_or(to));
+        let gap = partition(crossings.len() + 1, |i| self.keeps(f64::midpoint(point(i), point(i + 1))));
+        Some(point(gap))
     }
 
     /// Whether either test keeps an effect. The second is only worth its time where the first one rejects.
@@ -142,6 +188,20 @@ impl<'a> Search<'a> {
         self.signed.keeps(Null::of_signs(&self.sorted.signed_rank_scores(effect)), side, each_side)
             || self.paired.aligned_null(effect).is_some_and(|null| self.aligned.keeps(null, side, each_side))
     }
+}
+
+/// The first of `0..len` of which something holds that holds of all later ones.
+fn partition(len: usize, mut holds: impl FnMut(usize) -> bool) -> usize {
+    let (mut low, mut high) = (0, len);
+    while low < high {
+        let middle = usize::midpoint(low, high);
+        if holds(middle) {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    low
 }
 
 impl Tested {

@@ -65,7 +65,7 @@ impl Paired {
         self.m0
     }
 
-    fn blocks(&self) -> impl Iterator<Item = (f64, &[f64])> {
+    pub(super) fn blocks(&self) -> impl Iterator<Item = (f64, &[f64])> {
         self.config.iter().copied().zip(self.baseline.chunks_exact(self.m0))
     }
 
@@ -123,6 +123,15 @@ impl Paired {
     }
 
     pub(super) fn aligned_null(&self, shift: f64) -> Option<Null> {
+        let runs = self.m0 + 1;
+        let residuals: Vec<f64> = self.aligned(shift)?.into_iter().map(tie_round).collect();
+        let ranks = double_midranks(&residuals);
+        let observed = ranks.iter().step_by(runs).sum();
+        Some(Null { choices: ranks, per_block: runs, observed })
+    }
+
+    /// Per block the config's run, after taking `shift` off it, and the baseline's, as distances from their center.
+    pub(super) fn aligned(&self, shift: f64) -> Option<Vec<f64>> {
         if self.m0 < 2 {
             return None;
         }
@@ -134,11 +143,9 @@ impl Paired {
             block.push(c - shift);
             block.extend_from_slice(baseline);
             let center = hodges_lehmann(&block)?;
-            residuals.extend(block.iter().map(|x| tie_round(x - center)));
+            residuals.extend(block.iter().map(|x| x - center));
         }
-        let ranks = double_midranks(&residuals);
-        let observed = ranks.iter().step_by(runs).sum();
-        Some(Null { choices: ranks, per_block: runs, observed })
+        Some(residuals)
     }
 
     /// The test that decides: the weaker of the two, so it holds if the assumptions of either do ("Doubly robust").

@@ -141,6 +141,7 @@ pub struct Effect {
     /// `None` where intervals were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<Interval>,
+    /// Where `ci95` has no lower end, or both levels were asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci90: Option<Interval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

@@ -19,6 +19,8 @@ pub enum Intervals {
     #[default]
     Overall,
     All,
+    /// All, and at 90 % too, which no report prints.
+    BothLevels,
 }
 
 /// Judges an experiment: replays the looks that its blocks have reached, and says where every config stands now.
@@ -161,10 +163,10 @@ impl<'a> Bench<'a> {
 
     fn judgement(&self, stopped_at: Vec<Option<usize>>, looks: Vec<LookTaken>, intervals: Intervals) -> Judgement {
         let standing = self.standing(true);
-        let finding = |ledger: &Ledger<'_>, unit, proofs: &[_], outcome, intervals| Finding {
+        let finding = |ledger: &Ledger<'_>, unit, proofs: &[_], outcome, shown: bool| Finding {
             recommendation: table::recommendation(&outcome),
             outcome,
-            metrics: ledger.effects(unit, proofs, intervals),
+            metrics: ledger.effects(unit, proofs, if shown { intervals } else { Intervals::None }),
         };
         let proofs = self.overall.proofs();
         let overall = self.design.configs.iter().zip(stopped_at).zip(standing.overall).enumerate();
@@ -178,7 +180,7 @@ impl<'a> Bench<'a> {
         let cells = cells.map(|(unit, ((scenario, config), outcome))| CellFinding {
             scenario: self.design.scenarios[scenario].name.clone(),
             config: self.design.configs[config].clone(),
-            finding: finding(&self.cells, unit, &proofs, outcome, intervals == Intervals::All),
+            finding: finding(&self.cells, unit, &proofs, outcome, intervals != Intervals::Overall),
         });
         Judgement { overall: overall.collect(), cells: cells.collect(), looks, families: self.families }
     }

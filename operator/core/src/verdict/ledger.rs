@@ -1,6 +1,7 @@
 use super::{
     design::{Family, MetricRule, Role},
     findings::{Effect, PValues},
+    judge::Intervals,
     table::{Judged, Proofs},
 };
 use crate::stats::{Adjust, Claims, Look, Paired, detectable};
@@ -129,7 +130,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// What the report prints of a unit.
-    pub fn effects(&self, unit: usize, proofs: &[Proofs], intervals: bool) -> Vec<Effect> {
+    pub fn effects(&self, unit: usize, proofs: &[Proofs], intervals: Intervals) -> Vec<Effect> {
         self.unit(unit, proofs).map(|(rule, entry, proofs)| self.effect(rule, entry, proofs, intervals)).collect()
     }
 
@@ -139,7 +140,7 @@ impl<'a> Ledger<'a> {
         self.metrics.iter().zip(entries).map(|(rule, (entry, &proofs))| (rule, entry, proofs))
     }
 
-    fn effect(&self, rule: &MetricRule, entry: &Entry, proofs: Proofs, intervals: bool) -> Effect {
+    fn effect(&self, rule: &MetricRule, entry: &Entry, proofs: Proofs, intervals: Intervals) -> Effect {
         let paired = entry.paired.as_ref();
         let estimate = paired.and_then(Paired::estimate);
         let sd_block = paired.and_then(Paired::sd_block);
@@ -149,7 +150,11 @@ impl<'a> Ledger<'a> {
             Role::Info => 1,
         };
         let mde = sd_block.and_then(|sd| detectable(sd, entry.n(), claims));
-        let interval = |level| paired.filter(|_| intervals).map(|paired| paired.interval(level));
+        let shown = paired.filter(|_| intervals != Intervals::None);
+        let ci95 = shown.map(|paired| paired.interval(0.95));
+        // Of the fewest blocks the wider interval has no end yet, and a gate needs one.
+        let open = ci95.is_some_and(|interval| interval.low.is_none());
+        let ci90 = shown.filter(|_| open || intervals == Intervals::BothLevels).map(|paired| paired.interval(0.90));
         Effect {
             metric: rule.name.clone(),
             role: rule.role,
@@ -158,8 +163,8 @@ impl<'a> Ledger<'a> {
             m0: paired.map_or(0, Paired::m0),
             estimate,
             estimate_percent: estimate.and_then(|x| rule.scale.percent(x)),
-            ci95: interval(0.95),
-            ci90: interval(0.90),
+            ci95,
+            ci90,
             sd_block,
             detectable: mde,
             detectable_percent: mde.and_then(|x| rule.scale.percent(x)),

@@ -61,10 +61,10 @@ pub fn cell(check: &mut Check, case: &Value, all: &[Value]) {
                 row.configs[0][block] = None;
             }
         }
-        let judged = judge(&design, &evidence, Intervals::All).unwrap();
+        let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
         effect(check, name, &case["expect"]["after_drop"], &judged.cells[0].finding.metrics[0]);
     } else {
-        let judged = judge(&design, &evidence, Intervals::All).unwrap();
+        let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
         finding(check, name, &case["expect"], &judged.cells[0].finding);
     }
     check.ran("cells");
@@ -206,7 +206,7 @@ pub fn experiment(check: &mut Check, case: &Value, all: &[Value]) {
         cells_adjust: words(&case["cells_adjust"]),
     };
     let evidence = Evidence { samples: rows, ended: true, ..Evidence::default() };
-    let judged = judge(&design, &evidence, Intervals::All).unwrap();
+    let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
 
     for (key, expected) in object(&case["expect"]) {
         match key.as_str() {
