@@ -58,6 +58,13 @@ impl Lock {
     }
 }
 
+/// A process that is being started has copies of our files for a moment: closing ours would not release the lock.
+impl Drop for Lock {
+    fn drop(&mut self) {
+        let _ = self.file.unlock();
+    }
+}
+
 /// Ends the bench of a runner that was killed: two trials at once would measure each other.
 fn end_orphan(dir: &Path, said: &str) -> anyhow::Result<()> {
     let pid = said.lines().find_map(|line| line.strip_prefix("bench ")).and_then(|pid| pid.trim().parse::<i32>().ok());
