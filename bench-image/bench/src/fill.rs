@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use assay_record::{Attestation, Engagement, Latency, RoleCounts, TrialRecord, TrialSpec, Work};
+use assay_record::{Engagement, Latency, RoleCounts, SAVES, TrialRecord, TrialSpec, Work};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 
@@ -11,9 +11,13 @@ use crate::{
     engine::Engine,
     events,
     measure::{self, Sampler},
+    time_spent::time_spent,
     watch::Closed,
     workload::Workload,
 };
+
+const QUANTILES: &[(&str, f64)] =
+    &[("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
 
 pub fn fill(
     draft: &mut TrialRecord,
@@ -32,32 +36,23 @@ pub fn fill(
         user_bytes: results.user_bytes,
         answers: workload.answers_are_deterministic().then(|| results.answers.digest()),
         wrong_answers: results.wrong_answers,
-        policy_operations: 0,
+        policy_operations: results.policy_operations,
     };
     draft.latency = results.roles.iter().map(|(name, role)| (name.clone(), latency(spec, name, role))).collect();
-    draft.families = measure::family_facts(engine, &sampler.l0_peaks);
+    draft.families = measure::family_facts(engine, &sampler.peaks.l0_files);
     draft.tickers = closed.counters.moved();
+    draft.time_spent = time_spent(results, &closed);
 
     let primary = spec.workload.primary_role().and_then(|role| results.roles.get(&role.name));
-    draft.metrics = primary.map(|primary| metrics(results, primary, &closed)).unwrap_or_default();
+    draft.metrics = primary.map(|primary| metrics(spec, results, primary, &closed)).unwrap_or_default();
 
     let evidence = &mut draft.evidence;
     evidence.drift_percent = sampler.drift_percent();
     evidence.role_time = results.roles.iter().map(|(name, role)| (name.clone(), role.time.clone())).collect();
-    let ticker = |name: &str| Some(closed.counters.get(name));
-    let peak = sampler.tuned().iter().filter_map(|family| sampler.l0_peaks.get(family)).max().copied();
     evidence.engagement = Engagement {
-        l0_files_peak: peak,
-        immutable_memtables_peak: sampler.immutable_peak,
-        memtable_bytes_peak: sampler.memtable_peak,
-        wal_bytes: ticker("rocksdb.wal.bytes"),
         stalls: closed.stalls,
         user_bytes_written: Some(results.user_bytes),
-        block_cache_misses: ticker("rocksdb.block.cache.miss"),
-        block_cache_hits: ticker("rocksdb.block.cache.hit"),
-        bloom_useful: ticker("rocksdb.bloom.filter.useful"),
-        bytes_decompressed: ticker("rocksdb.bytes.decompressed.to"),
-        ..Engagement::default()
+        ..sampler.peaks.engagement(&draft.families, &closed.counters)
     };
     evidence.placement = closed.placement;
     evidence.storage = closed.storage;
@@ -69,29 +64,31 @@ pub fn fill(
 
 /// Adds what only the LOG of the closed database tells.
 pub fn fill_events(draft: &mut TrialRecord, trial_dir: &Path, tuned: &[String], from_unix_us: u64, to_unix_us: u64) {
-    let all: Vec<String> = draft.families.keys().cloned().collect();
-    if let Some(events) = events::read(trial_dir, &all, from_unix_us, to_unix_us) {
-        draft.metrics.insert("flush_count".to_owned(), events.flushes as f64);
-        draft.metrics.insert("compaction_count".to_owned(), events.compactions as f64);
-    }
-    if let Some(events) = events::read(trial_dir, tuned, from_unix_us, to_unix_us) {
-        let engagement = &mut draft.evidence.engagement;
-        engagement.flushes = Some(events.flushes);
-        engagement.compactions = Some(events.compactions);
-        engagement.l0_files_peak = engagement.l0_files_peak.max(Some(events.l0_files_peak));
-        engagement.bytes_compressed_by_level = Some(events.compressed_by_level);
+    let Some(log) = events::read_log(trial_dir) else {
+        draft.evidence.engagement.idle_families = None;
+        return;
+    };
+    let all = events::count(&log, None, from_unix_us, to_unix_us);
+    let tuned = events::count(&log, Some(tuned), from_unix_us, to_unix_us);
+    draft.metrics.insert("flush_count".to_owned(), all.flushes as f64);
+    draft.metrics.insert("compaction_count".to_owned(), all.compactions as f64);
+    let engagement = &mut draft.evidence.engagement;
+    engagement.buffer_manager_flushes = Some(all.buffer_manager_flushes);
+    engagement.largest_file_bytes = Some(all.largest_file_bytes);
+    engagement.flushes_due_peak = engagement.flushes_due_peak.max(Some(all.running_flushes_peak));
+    engagement.compactions_due_peak = engagement.compactions_due_peak.max(Some(all.running_compactions_peak));
+    engagement.flushes = Some(tuned.flushes);
+    engagement.compactions = Some(tuned.compactions);
+    engagement.filled_memtables = Some(tuned.filled_memtables);
+    engagement.immutable_memtables_peak = engagement.immutable_memtables_peak.max(Some(tuned.flushed_together_peak));
+    engagement.l0_files_peak = engagement.l0_files_peak.max(Some(tuned.l0_files_peak));
+    engagement.levels_compressed = Some(tuned.levels_compressed.into_iter().collect());
+    if let Some(idle) = &mut engagement.idle_families {
+        idle.retain(|family| !tuned.flushed_families.contains(family));
     }
 }
 
-/// The families whose options were declared, or all.
-pub fn tuned_families(attestation: &Attestation, families: &[String]) -> Vec<String> {
-    let declared =
-        |family: &&String| attestation.facts.iter().any(|fact| fact.declared.is_some() && fact.scope == **family);
-    let tuned: Vec<String> = families.iter().filter(declared).cloned().collect();
-    if tuned.is_empty() { families.to_vec() } else { tuned }
-}
-
-fn metrics(results: &Results, primary: &RoleResult, closed: &Closed) -> BTreeMap<String, f64> {
+fn metrics(spec: &TrialSpec, results: &Results, primary: &RoleResult, closed: &Closed) -> BTreeMap<String, f64> {
     let mut metrics = BTreeMap::new();
     // What is unknown, or no number, stays absent: it must not be taken for a measurement.
     let mut put = |name: &str, value: Option<f64>| {
@@ -107,10 +104,17 @@ fn metrics(results: &Results, primary: &RoleResult, closed: &Closed) -> BTreeMap
     put("throughput", Some(steps / primary.elapsed.as_secs_f64()));
     put("operation_throughput", Some(operations / window));
 
+    if let Some((name, per_step)) = spec.workload.unit() {
+        put(name, Some(per_step * steps / primary.elapsed.as_secs_f64()));
+    }
+
     let us = |nanos: f64| Some(nanos / 1e3);
-    put("step_latency_mean", us(primary.latency.mean()));
-    for (name, quantile) in [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)] {
-        put(&format!("step_latency_{name}"), us(primary.latency.value_at_quantile(quantile) as f64));
+    let saves = results.roles.get(SAVES).map(|saves| ("save_latency", saves));
+    for (metric, role) in [("step_latency", primary)].into_iter().chain(saves) {
+        put(&format!("{metric}_mean"), us(role.latency.mean()));
+        for (name, quantile) in QUANTILES {
+            put(&format!("{metric}_{name}"), us(role.latency.value_at_quantile(*quantile) as f64));
+        }
     }
 
     let ticker = |name: &str| closed.counters.get(name) as f64;
@@ -152,11 +156,7 @@ fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
     Latency {
         count: role.latency.len(),
         saturated: role.saturated,
-        from_intended_start: spec
-            .workload
-            .roles()
-            .iter()
-            .any(|role| role.name == name && role.steps_per_second.is_some()),
+        from_intended_start: spec.workload.roles().iter().any(|role| role.name == name && role.interval_ns.is_some()),
         histogram: if encoded { BASE64_STANDARD.encode(&bytes) } else { String::new() },
     }
 }

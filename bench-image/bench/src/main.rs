@@ -1,7 +1,9 @@
 //! `assay-bench` runs one trial: it reads a `TrialSpec`, makes RocksDB work, and leaves a `TrialRecord`.
 
+mod compression_clock;
 mod dataset;
 mod driver;
+mod engagement;
 mod engine;
 mod events;
 mod evidence;
@@ -10,6 +12,7 @@ mod guard;
 mod live;
 mod measure;
 mod metrics_server;
+mod time_spent;
 mod trial;
 mod watch;
 mod workload;

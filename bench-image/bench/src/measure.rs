@@ -2,34 +2,36 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use assay_record::{FamilyFacts, LsmState, Series};
+use assay_record::{COMPONENTS, FamilyFacts, LsmState, Series};
 use rocksdb::statistics::{Histogram, Ticker};
 
-use crate::{driver::Progress, engine::Engine};
+use crate::{driver::Progress, engagement::Peaks, engine::Engine};
 
-/// All tickers, and the sums of the histograms that no ticker has.
+/// All tickers, and the sums of the histograms that tell times.
 #[derive(Clone, Debug, Default)]
 pub struct Counters {
     tickers: BTreeMap<&'static str, u64>,
-    compaction_us: u64,
+    timers: BTreeMap<&'static str, u64>,
 }
+
+const COMPACTIONS: &str = "rocksdb.compaction.times.micros";
 
 impl Counters {
     pub fn read(engine: &Engine) -> Self {
         Self {
             tickers: Ticker::iter().map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker))).collect(),
-            compaction_us: engine.options.get_histogram_data(Histogram::CompactionTime).sum(),
+            timers: timers().map(|timer| (timer.name(), engine.options.get_histogram_data(timer).sum())).collect(),
         }
     }
 
     /// What was counted between two readings.
     pub fn since(&self, earlier: &Self) -> Self {
-        let tickers = self
-            .tickers
-            .iter()
-            .map(|(name, count)| (*name, count.saturating_sub(earlier.tickers.get(name).copied().unwrap_or_default())))
-            .collect();
-        Self { tickers, compaction_us: self.compaction_us.saturating_sub(earlier.compaction_us) }
+        let growth = |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
+            now.iter()
+                .map(|(name, count)| (*name, count.saturating_sub(before.get(name).copied().unwrap_or_default())))
+                .collect()
+        };
+        Self { tickers: growth(&self.tickers, &earlier.tickers), timers: growth(&self.timers, &earlier.timers) }
     }
 
     pub fn get(&self, name: &str) -> u64 {
@@ -37,13 +39,23 @@ impl Counters {
     }
 
     pub fn compaction_seconds(&self) -> f64 {
-        self.compaction_us as f64 / 1e6
+        self.seconds(COMPACTIONS).unwrap_or_default()
+    }
+
+    /// A time that RocksDB keeps. Its name tells the unit.
+    pub fn seconds(&self, name: &str) -> Option<f64> {
+        let count = self.timers.get(name).or_else(|| self.tickers.get(name))?;
+        Some(*count as f64 / if name.ends_with("nanos") { 1e9 } else { 1e6 })
     }
 
     /// Those that moved.
     pub fn moved(&self) -> BTreeMap<String, u64> {
         self.tickers.iter().filter(|(_, count)| **count > 0).map(|(name, count)| ((*name).to_owned(), *count)).collect()
     }
+}
+
+fn timers() -> impl Iterator<Item = Histogram> {
+    COMPONENTS.iter().map(|component| component.source).chain([COMPACTIONS]).filter_map(|name| name.parse().ok())
 }
 
 /// The shape of the tree now.
@@ -116,11 +128,7 @@ pub struct Sampler {
     previous_at: Duration,
     /// Steps of the primary role by time, fine enough to tell the halves of a short window apart.
     steps: Vec<(f64, u64)>,
-    /// The families whose options were declared, or all.
-    tuned: Vec<String>,
-    pub memtable_peak: Option<u64>,
-    pub immutable_peak: Option<u64>,
-    pub l0_peaks: BTreeMap<String, u64>,
+    pub peaks: Peaks,
 }
 
 const ROW: Duration = Duration::from_secs(1);
@@ -129,30 +137,26 @@ const PEAK: Duration = Duration::from_millis(200);
 const ENOUGH: usize = 6;
 
 impl Sampler {
-    pub fn new(tuned: Vec<String>) -> Self {
-        Self { tuned, ..Self::default() }
-    }
-
-    pub fn tuned(&self) -> &[String] {
-        &self.tuned
+    pub fn new(peaks: Peaks) -> Self {
+        Self { peaks, ..Self::default() }
     }
 
     pub fn open(&mut self, engine: &Engine, progress: &Progress) {
         *self = Self {
-            tuned: std::mem::take(&mut self.tuned),
+            peaks: std::mem::take(&mut self.peaks),
             previous: Counters::read(engine),
             previous_steps: primary_steps(progress),
             next: ROW,
             ..Self::default()
         };
-        self.look(engine);
+        self.peaks.open(engine);
     }
 
     /// Called often; samples when it is time.
     pub fn tick(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
         if window >= self.next_peak {
             self.next_peak = window + PEAK;
-            self.look(engine);
+            self.peaks.look(engine);
             // Beside a primary role that is done already, others may go on.
             let steps = primary_steps(progress);
             if self.steps.last().is_none_or(|(_, earlier)| *earlier < steps) {
@@ -162,19 +166,6 @@ impl Sampler {
         if window >= self.next {
             self.next = window + ROW;
             self.row(engine, progress, window);
-        }
-    }
-
-    fn look(&mut self, engine: &Engine) {
-        let sum = |property: &str| -> Option<u64> {
-            self.tuned.iter().map(|family| engine.family_property(family, property)).sum()
-        };
-        self.memtable_peak = self.memtable_peak.max(sum("rocksdb.cur-size-all-mem-tables"));
-        self.immutable_peak = self.immutable_peak.max(sum("rocksdb.num-immutable-mem-table"));
-        for family in engine.families() {
-            let Some(files) = engine.family_property(family, "rocksdb.num-files-at-level0") else { continue };
-            let peak = self.l0_peaks.entry(family.clone()).or_default();
-            *peak = files.max(*peak);
         }
     }
 

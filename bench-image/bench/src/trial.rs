@@ -17,10 +17,11 @@ use assay_record::{
 
 use crate::{
     dataset,
-    driver::{self, Progress},
+    driver::{self, Policy, Progress},
+    engagement::Peaks,
     engine::{Attestor, Engine, EngineError},
     evidence::{self, Probe, Roots},
-    fill::{fill, fill_events, tuned_families},
+    fill::{fill, fill_events},
     guard::Guard,
     live::Live,
     measure,
@@ -185,6 +186,7 @@ fn draft(spec: &TrialSpec, spec_digest: Digest, started: u64, probe: &Probe) -> 
         latency: BTreeMap::new(),
         families: BTreeMap::new(),
         tickers: BTreeMap::new(),
+        time_spent: BTreeMap::new(),
         series: Series::default(),
     }
 }
@@ -220,12 +222,14 @@ fn measure_trial(
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.roles();
-    let progress = Arc::new(Progress::new(roles));
+    let progress = Arc::new(Progress::new(&roles));
     live.watch(&engine, &progress);
-    let tuned = tuned_families(&draft.evidence.attestation, engine.families());
-    let mut watcher = Watcher::new(&engine, trial_dir, spec, probe, live, tuned.clone());
+    let peaks = Peaks::of(&spec.tuned_families, &families);
+    let tuned = peaks.tuned().to_vec();
+    let mut watcher = Watcher::new(&engine, trial_dir, spec, probe, live, peaks);
     let running = guard_deadline(draft, "finish its work", paths);
-    let outcome = driver::run(&engine, &spec.config, workload, roles, &progress, &mut watcher);
+    let policy = Policy::new(&spec.workload, &spec.config, &families);
+    let outcome = driver::run(&engine, &spec.config, &policy, workload, &roles, &progress, &mut watcher);
     drop(running);
     live.unwatch();
     if let Some(failure) = watcher.failure.take() {
@@ -246,9 +250,13 @@ fn measure_trial(
     let drain = draining.elapsed().as_secs_f64();
     draft.metrics.insert("drain_seconds".to_owned(), drain);
     if let Some(primary) = roles.first().and_then(|role| results.roles.get(&role.name)) {
-        let whole = primary.elapsed.as_secs_f64() + drain;
+        // What follows the primary role finishes its work.
+        let followers = roles.iter().filter(|role| role.follows.is_some_and(|follows| follows.leader == 0));
+        let finished = followers.filter_map(|role| results.roles.get(&role.name)).map(|role| role.elapsed);
+        let whole = finished.fold(primary.elapsed, Ord::max).as_secs_f64() + drain;
         draft.metrics.insert("drained_throughput".to_owned(), primary.counts.steps as f64 / whole);
     }
+    draft.metrics.extend(workload.leftovers(&engine).map_err(to_trial)?);
     drop(engine);
     drop(draining_ends);
     fill_events(draft, trial_dir, &tuned, from, to);

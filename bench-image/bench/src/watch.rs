@@ -8,10 +8,12 @@ use std::{
 use assay_record::{Disturbance, FailureKind, LsmState, Placement, Storage, TrialSpec};
 
 use crate::{
+    compression_clock::CompressionClock,
     dataset,
     driver::{Observer, Progress},
+    engagement::Peaks,
     engine::Engine,
-    evidence::{self, PeakRss, Probe, ProcessDelta, ProcessUsage},
+    evidence::{self, BackgroundTime, PeakRss, Probe, ProcessDelta, ProcessUsage},
     live::Live,
     measure::{self, Counters, Sampler},
     trial::TrialError,
@@ -23,8 +25,11 @@ pub struct Closed {
     pub storage: Storage,
     pub disturbance: Disturbance,
     pub usage: ProcessDelta,
+    pub background: Option<BackgroundTime>,
     pub peak_rss: Option<u64>,
     pub counters: Counters,
+    /// Blocks written while compression was timed.
+    pub timed_blocks: u64,
     pub stalls: Option<u64>,
     pub lsm_before: LsmState,
     pub lsm_after: LsmState,
@@ -51,8 +56,10 @@ pub struct Watcher<'a> {
 struct Opened {
     window: evidence::Window,
     usage: ProcessUsage,
+    background: Option<BackgroundTime>,
     peak: PeakRss,
     counters: Counters,
+    compression: CompressionClock,
     stalls: Option<u64>,
     lsm: LsmState,
     unix_us: u64,
@@ -65,7 +72,7 @@ impl<'a> Watcher<'a> {
         spec: &'a TrialSpec,
         probe: &'a Probe,
         live: &'a Live,
-        tuned: Vec<String>,
+        peaks: Peaks,
     ) -> Self {
         Self {
             engine,
@@ -75,7 +82,7 @@ impl<'a> Watcher<'a> {
             live,
             started: Instant::now(),
             next_size_check: Duration::ZERO,
-            sampler: Sampler::new(tuned),
+            sampler: Sampler::new(peaks),
             open: None,
             closed: None,
             failure: None,
@@ -101,7 +108,9 @@ impl Observer for Watcher<'_> {
             lsm: measure::lsm_state(self.engine),
             stalls: measure::stalls(self.engine),
             counters: Counters::read(self.engine),
+            compression: CompressionClock::open(self.engine),
             peak: PeakRss::begin(),
+            background: BackgroundTime::now(),
             usage: ProcessUsage::now(),
             unix_us: unix_us(),
             window: self.probe.begin(),
@@ -128,8 +137,9 @@ impl Observer for Watcher<'_> {
         }
         if let Some(window) = window {
             self.sampler.tick(self.engine, progress, window);
-            if let Some(open) = &self.open {
+            if let Some(open) = &mut self.open {
                 open.peak.sample();
+                open.compression.tick(self.engine, window);
             }
         }
         self.live.steps(progress, window);
@@ -137,6 +147,7 @@ impl Observer for Watcher<'_> {
 
     fn close(&mut self) {
         let Some(open) = self.open.take() else { return };
+        self.sampler.peaks.close(self.engine);
         let (placement, storage, disturbance) = open.window.end();
         let counters = Counters::read(self.engine).since(&open.counters);
         self.closed = Some(Closed {
@@ -144,8 +155,10 @@ impl Observer for Watcher<'_> {
             storage,
             disturbance,
             usage: ProcessUsage::now().since(&open.usage),
+            background: BackgroundTime::now().zip(open.background).map(|(now, earlier)| now.since(earlier)),
             peak_rss: open.peak.end().bytes,
             counters,
+            timed_blocks: open.compression.close(self.engine),
             stalls: measure::stalls(self.engine).zip(open.stalls).map(|(after, before)| after.saturating_sub(before)),
             lsm_before: open.lsm,
             lsm_after: measure::lsm_state(self.engine),

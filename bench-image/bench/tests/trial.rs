@@ -12,7 +12,8 @@ use std::{
 };
 
 use assay_record::{
-    FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary, ValueBytes,
+    COMPONENTS, FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary,
+    TrialRecord, ValueBytes,
 };
 use support::{Bench, entries, gets, options, puts, role, spec, workload};
 
@@ -28,8 +29,11 @@ fn a_trial_leaves_a_whole_record_and_nothing_else() {
 
     assert_eq!(record.outcome, Outcome::Completed);
     assert_eq!(record.spec, spec);
-    let missing: Vec<_> =
-        METRICS.iter().map(|metric| metric.name).filter(|name| !record.metrics.contains_key(*name)).collect();
+    let missing: Vec<_> = METRICS
+        .iter()
+        .map(|metric| metric.name)
+        .filter(|name| spec.workload.measured_role(name).is_some() && !record.metrics.contains_key(*name))
+        .collect();
     assert_eq!(missing, Vec::<&str>::new());
     let counts = record.work.counts["mixed"];
     assert_eq!(counts.steps, 20_000);
@@ -167,7 +171,7 @@ fn only_a_filter_can_tell_missing_keys() {
     misses.dataset.format = misses.config.clone();
     let record = bench.record(&misses);
     assert_eq!(record.work.counts["reader"].gets_found, 0);
-    assert!(record.evidence.engagement.bloom_useful.unwrap() > 1_800, "{:?}", record.evidence.engagement);
+    assert!(record.tickers["rocksdb.bloom.filter.useful"] > 1_800, "{:?}", record.tickers);
 }
 
 #[test]
@@ -186,15 +190,62 @@ fn racing_threads_still_do_the_same_work() {
 }
 
 #[test]
-fn compressed_bytes_are_those_of_compressed_blocks() {
+fn time_is_spent_where_something_happens_and_nowhere_else() {
     let bench = Bench::new();
-    let compressed = |codec| {
-        let mut writes = spec(workload(vec![role("writer", 20_000, puts())]));
-        writes.config = options(&[("compression", codec), ("write_buffer_size", "1M")]);
-        bench.record(&writes).evidence.engagement.bytes_compressed_by_level.unwrap()
+    let spent = |role: Role, codec| {
+        let mut spec = spec(workload(vec![role]));
+        spec.config = options(&[("compression", codec), ("write_buffer_size", "1M")]);
+        spec.dataset.format = options(&[("compression", codec)]);
+        let record = bench.record(&spec);
+        let all: Vec<&str> = COMPONENTS.iter().map(|component| component.name).collect();
+        let missing: Vec<_> = all.iter().filter(|name| !record.time_spent.contains_key(**name)).collect();
+        assert_eq!((missing, record.time_spent.len()), (Vec::new(), all.len()));
+        record.time_spent
     };
-    assert_eq!(compressed("kNoCompression").iter().sum::<u64>(), 0);
-    assert!(compressed("kLZ4Compression").iter().sum::<u64>() > 0);
+    let reads = ["get", "get_files", "get_file_read", "seek", "scan_file_read", "read_decompression"];
+    let writes = ["write", "write_wal", "write_memtable"];
+    let background = ["compaction_threads", "compaction", "flush_threads", "compaction_file_write", "flush_file_write"];
+
+    let batches = || Role { batch: 10, ..role("writer", 12_000, puts()) };
+    let writing = spent(batches(), "kLZ4Compression");
+    for name in writes.iter().chain(&background).chain(&["compression", "process", "workload_threads"]) {
+        assert!(writing[*name] > 0.0, "{name}: {writing:?}");
+    }
+    for name in reads.iter().chain(&["get_memtable", "wal_sync"]) {
+        assert_eq!(writing[*name], 0.0, "{name}: {writing:?}");
+    }
+    let threads: f64 = ["workload_threads", "compaction_threads", "flush_threads", "other_threads"]
+        .iter()
+        .map(|name| writing[*name])
+        .sum();
+    assert!((threads / writing["process"] - 1.0).abs() < 0.05, "{writing:?}");
+    assert!(writing["write_wal"] + writing["write_memtable"] < writing["write"], "{writing:?}");
+    let plain = spent(batches(), "kNoCompression");
+    assert!(plain["compaction"] > 0.0, "{plain:?}");
+    assert_eq!(plain["compression"], 0.0, "{plain:?}");
+
+    let reading = spent(role("reader", 5_000, Mix { get: 1, scan: 1, ..Mix::default() }), "kLZ4Compression");
+    for name in reads {
+        assert!(reading[name] > 0.0, "{name}: {reading:?}");
+    }
+    for name in writes.iter().chain(&["compaction", "write_stall", "compression", "flush_file_write"]) {
+        assert_eq!(reading[*name], 0.0, "{name}: {reading:?}");
+    }
+    for (name, seconds) in writing.iter().chain(&reading) {
+        assert!((0.0..300.0).contains(seconds), "{name} takes longer than the test: {seconds}");
+    }
+    assert!(reading["get_files"] < reading["get"] && reading["get_file_read"] < reading["get"], "{reading:?}");
+}
+
+#[test]
+fn records_from_before_times_were_told_can_be_read() {
+    let bench = Bench::new();
+    let ran = bench.run(&spec(workload(vec![role("reader", 100, gets())])));
+    let mut old: serde_json::Value = serde_json::from_slice(ran.record_json.as_ref().unwrap()).unwrap();
+    old.as_object_mut().unwrap().remove("timeSpent").unwrap();
+    let old = TrialRecord::from_json(&serde_json::to_vec(&old).unwrap()).unwrap();
+    assert!(old.time_spent.is_empty() && !ran.record().time_spent.is_empty());
+    assert_eq!(old.metrics, ran.record().metrics);
 }
 
 #[test]
@@ -235,7 +286,7 @@ fn page_cache_modes_do_what_they_say() {
         bench.record(&spec)
     };
     let (evicted, warm, direct) = (reads(PageCache::Evict), reads(PageCache::Warm), reads(PageCache::Direct));
-    let device = |record: &assay_record::TrialRecord| record.metrics["device_read_bytes"];
+    let device = |record: &TrialRecord| record.metrics["device_read_bytes"];
     assert!(device(&evicted) > 0.0, "{}", device(&evicted));
     assert_eq!(device(&warm), 0.0);
     assert!(device(&direct) > 0.0);

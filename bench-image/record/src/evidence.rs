@@ -21,7 +21,7 @@ pub struct Evidence {
     pub lsm_before: LsmState,
     /// The tree when the window closed: debt left behind.
     pub lsm_after: LsmState,
-    /// Of the column families whose options were declared, or of all where none were.
+    /// What options had to work on.
     pub engagement: Engagement,
     /// Where the threads of each role spent the window.
     pub role_time: BTreeMap<String, RoleTime>,
@@ -196,24 +196,56 @@ pub struct LsmState {
 }
 
 /// Counters that show whether an option had a way to act.
+///
+/// Those about files and memtables of a family are of the families that the experiment tunes. Peaks of one family are of
+/// the one among them that has most.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Engagement {
+    /// Of the tuned families.
     pub flushes: Option<u64>,
+    /// Of the tuned families.
     pub compactions: Option<u64>,
+    /// Most files in L0 of one tuned family.
     pub l0_files_peak: Option<u64>,
+    /// Flushes of tuned families whose reason was a full memtable.
+    pub filled_memtables: Option<u64>,
+    /// Most bytes in the memtable that takes the writes of one tuned family.
+    pub fullest_memtable_bytes: Option<u64>,
+    /// Most memtables of one tuned family that waited to be flushed.
     pub immutable_memtables_peak: Option<u64>,
+    /// Most bytes in the memtables of all families of the database together.
     pub memtable_bytes_peak: Option<u64>,
+    /// Flushes of any family that the limit on all memtables together asked for.
+    pub buffer_manager_flushes: Option<u64>,
+    /// The largest file of tables or blobs that flush or compaction wrote for any family.
+    pub largest_file_bytes: Option<u64>,
+    /// Files that FIFO compaction dropped for their size or age, in steps.
+    pub fifo_drops: Option<u64>,
+    /// Most flushes that ran or were due at once.
+    pub flushes_due_peak: Option<u64>,
+    /// Most compactions that ran or were due at once.
+    pub compactions_due_peak: Option<u64>,
+    /// Writes that another thread did along with its own, as they came in while it wrote.
+    pub grouped_writes: Option<u64>,
     pub wal_bytes: Option<u64>,
     pub stalls: Option<u64>,
     pub user_bytes_written: Option<u64>,
     pub block_cache_misses: Option<u64>,
     pub block_cache_hits: Option<u64>,
-    pub bloom_useful: Option<u64>,
-    /// Bytes that flush and compaction wrote in a compressed format, by output level; the last entry also
-    /// holds deeper levels.
-    pub bytes_compressed_by_level: Option<Vec<u64>>,
     pub bytes_decompressed: Option<u64>,
+    /// Levels to which flush and compaction wrote compressed data of tuned families. The last of seven also stands for deeper
+    /// ones.
+    pub levels_compressed: Option<Vec<u8>>,
+    /// Levels from whose files something of tuned families was read, counted in the same way.
+    pub levels_read: Option<Vec<u8>>,
+    /// The lowest and the highest base level of a tuned family: the level to which its L0 is compacted. It decides which
+    /// entry of `compression_per_level` a level has.
+    pub base_levels: Option<[u8; 2]>,
+    /// The deepest level of a tuned family that holds a file.
+    pub last_level: Option<u8>,
+    /// Tuned families into which nothing was written. A summary names the first ones and says how many more there are.
+    pub idle_families: Option<Vec<String>>,
 }
 
 /// Where the threads of one role spent their time. Seconds are summed over the role's threads.
@@ -222,12 +254,14 @@ pub struct Engagement {
 pub struct RoleTime {
     pub threads: u32,
     pub wall_seconds: f64,
-    /// Inside RocksDB calls, waits included.
+    /// Inside RocksDB calls, waits included, also for another thread that is inside them.
     pub db_seconds: f64,
     /// Making operations and values.
     pub generator_seconds: f64,
-    /// Waiting for the intended start of a paced step.
+    /// Waiting for the intended start of a paced step, or for another role to make what a step takes up.
     pub idle_seconds: f64,
+    /// Work of the steps that is not the database's, such as executing blocks.
+    pub compute_seconds: f64,
     /// Runnable, but waiting for a CPU.
     pub run_queue_seconds: Option<f64>,
     pub cpu_seconds: Option<f64>,

@@ -3,16 +3,19 @@
 //! Everything that a gate or the statistics consume is in the record's [`Summary`], which fits into a
 //! container's termination message by construction. Types only: no I/O, no clock.
 
+mod component;
 mod digest;
 mod evidence;
 mod exit;
 mod metric;
+pub mod option_value;
 mod options;
 mod record;
 mod spec;
 mod summary;
 mod workload;
 
+pub use component::{COMPONENTS, Clock, Component, component};
 pub use digest::{Digest, ParityHash};
 pub use evidence::{
     Attestation, Build, Disturbance, Engagement, Evidence, Host, LsmState, OptionFact, OptionStatus, Placement,
@@ -26,8 +29,11 @@ pub use spec::{
     BlockCache, DatasetSpec, EngineConfig, FamilyOptions, PageCache, TrialId, TrialSpec, VERSION, VersionError,
     WriteOptions, glob_matches,
 };
-pub use summary::{FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
-pub use workload::{KeyOrder, KeyValue, Mix, Preload, Role, ValueBytes, Workload};
+pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
+pub use workload::{
+    Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, LEAVES_PER_BRANCH, Mix, Preload, RethHistory, Role,
+    RolePlan, SAVES, ValueBytes, Volume, Workload,
+};
 
 /// The JSON Schemas of the documents that leave a process, by file name.
 pub fn schemas() -> [(&'static str, schemars::Schema); 3] {

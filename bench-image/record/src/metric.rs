@@ -59,14 +59,28 @@ const fn latency(name: &'static str, margin: f64, quantile: Option<f64>, help: &
     MetricInfo { quantile, is_time: true, ..judged(name, "us", margin, help) }
 }
 
+/// Of another thread than the primary role's, so that what the primary role does all day does not bound it.
+const fn save_latency(name: &'static str, margin: f64, quantile: Option<f64>, help: &'static str) -> MetricInfo {
+    MetricInfo { is_time: false, ..latency(name, margin, quantile, help) }
+}
+
 /// Every metric of a record, in the order of reports.
 pub const METRICS: &[MetricInfo] = &[
     rate("throughput", "Steps of the primary role per second of its window."),
     rate(
         "drained_throughput",
-        "Steps of the primary role per second of the window plus the wait for compaction after it.",
+        "Steps of the primary role per second of the window, until all that follows it is done, plus the wait for compaction \
+         after it.",
     ),
     rate("operation_throughput", "Operations of all roles per second of the window."),
+    MetricInfo {
+        unit: "Mgas/s",
+        ..rate("gas_throughput", "Gas of the blocks per second, in millions: throughput in a node's own unit.")
+    },
+    MetricInfo {
+        unit: "shreds/s",
+        ..rate("shred_throughput", "Shreds inserted per second: throughput in a validator's own unit.")
+    },
     latency("step_latency_mean", 0.05, None, "Mean latency of a step of the primary role."),
     latency("step_latency_p50", 0.05, Some(0.5), "Median latency of a step."),
     latency("step_latency_p90", 0.10, Some(0.9), "90th percentile of step latency."),
@@ -74,6 +88,13 @@ pub const METRICS: &[MetricInfo] = &[
     latency("step_latency_p99", 0.10, Some(0.99), "99th percentile of step latency."),
     latency("step_latency_p999", 0.10, Some(0.999), "99.9th percentile of step latency."),
     MetricInfo { default_margin: None, ..latency("step_latency_max", 0.0, Some(1.0), "Longest step.") },
+    save_latency("save_latency_mean", 0.05, None, "Mean latency of a save, by the thread that does nothing else."),
+    save_latency("save_latency_p50", 0.05, Some(0.5), "Median latency of a save."),
+    save_latency("save_latency_p90", 0.10, Some(0.9), "90th percentile of save latency."),
+    save_latency("save_latency_p95", 0.10, Some(0.95), "95th percentile of save latency."),
+    save_latency("save_latency_p99", 0.10, Some(0.99), "99th percentile of save latency."),
+    save_latency("save_latency_p999", 0.10, Some(0.999), "99.9th percentile of save latency."),
+    MetricInfo { default_margin: None, ..save_latency("save_latency_max", 0.0, Some(1.0), "Longest save.") },
     judged("write_amplification", "ratio", 0.10, "Bytes written by flush and compaction per byte the workload wrote."),
     judged("read_amplification", "ratio", 0.10, "Bytes read from files for reads per byte returned."),
     judged("space_amplification", "ratio", 0.10, "Bytes of live files per byte of live data, estimated by RocksDB."),
@@ -105,6 +126,12 @@ pub const METRICS: &[MetricInfo] = &[
     informing("debt_in_bytes", "bytes", "Estimated pending compaction when the window opened."),
     informing("debt_out_bytes", "bytes", "Estimated pending compaction when the window closed."),
     informing("drain_seconds", "s", "Wait for flush and compaction after the window."),
+    informing("dangling_rows", "count", "Rows of metadata whose shreds have vanished, after the drain."),
+    informing(
+        "overdue_percent",
+        "%",
+        "Of the slots that had to be removed, those of which shreds are left after the drain.",
+    ),
 ];
 
 /// Looks a metric up by its name.

@@ -34,6 +34,10 @@ pub struct TrialRecord {
     pub families: BTreeMap<String, FamilyFacts>,
     /// RocksDB's tickers that moved within the window.
     pub tickers: BTreeMap<String, u64>,
+    /// Seconds of the window by component; components overlap. What could not be measured is absent, and so is all of
+    /// it in records from before it was measured.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub time_spent: BTreeMap<String, f64>,
     /// One sample a second within the window.
     pub series: Series,
 }

@@ -49,6 +49,11 @@ pub struct TrialSpec {
     /// What this trial is compared with: the attestation tells declared differences from others by it.
     pub baseline: EngineConfig,
     pub workload: Workload,
+    /// Column families whose options the experiment changes between configs. What options had to work on is recorded of
+    /// these; of all where none is named.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32))]
+    pub tuned_families: Vec<String>,
     pub dataset: DatasetSpec,
     pub page_cache: PageCache,
     /// Number of CPUs that the trial was promised.
@@ -183,6 +188,11 @@ impl EngineConfig {
             .filter(|entry| entry.matches(family))
             .flat_map(|entry| entry.options.clone())
             .collect()
+    }
+
+    /// Whether RocksDB itself drops the oldest files of a column family.
+    pub fn is_fifo(&self, family: &str) -> bool {
+        self.family_options(family).get("compaction_style").is_some_and(|style| style.trim() == "kCompactionStyleFIFO")
     }
 }
 

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attestation, Build, Digest, Disturbance, Engagement, FailureKind, Host, METRICS, OptionStatus, Outcome, TrialId,
-    TrialRecord, TrialSpec, VersionError, spec::parse_versioned,
+    Attestation, Build, Digest, Engagement, FailureKind, Host, METRICS, OptionStatus, Outcome, TrialId, TrialRecord,
+    TrialSpec, VersionError, Workload, spec::parse_versioned,
 };
 
 /// What Kubernetes keeps of a container's termination message.
@@ -29,10 +29,14 @@ pub const FIXED_METRICS: [&str; 12] = [
 
 /// Option names kept per status; more are counted, and stand in the full record.
 const MAX_NAMED_OPTIONS: usize = 2;
-const MAX_OPTION_NAME: usize = 40;
+const MAX_OPTION_NAME: usize = 36;
+/// Idle families kept by name.
+const MAX_IDLE_FAMILIES: usize = 2;
 const MAX_MESSAGE: usize = 120;
 /// Digits kept of a number: far below any noise, and what keeps its length bounded.
-const SIGNIFICANT_DIGITS: usize = 9;
+const SIGNIFICANT_DIGITS: usize = 7;
+/// The largest whole number: more is as much, and JSON readers keep fifteen digits of any number.
+const MAX_COUNT: u64 = 999_999_999_999_999;
 
 /// A spec whose summaries could outgrow the limit.
 #[derive(Debug, thiserror::Error)]
@@ -63,7 +67,7 @@ pub struct Summary {
     pub options: Options,
     pub placement: PlacementSummary,
     pub storage: StorageSummary,
-    pub disturbance: Disturbance,
+    pub disturbance: DisturbanceSummary,
     pub engagement: Engagement,
     /// Of the primary role.
     pub primary: PrimaryTime,
@@ -143,6 +147,20 @@ pub struct StorageSummary {
     pub replaced_sysfs: bool,
 }
 
+/// Disturbance as gates need it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct DisturbanceSummary {
+    pub throttled_periods: Option<u64>,
+    pub steal_percent: Option<f64>,
+    pub foreign_cpu_percent: Option<f64>,
+    pub kernel_cpu_percent: Option<f64>,
+    pub foreign_cpu_resolution_percent: Option<f64>,
+    pub cpu_pressure_some_percent: Option<f64>,
+    pub memory_pressure_full_percent: Option<f64>,
+    pub clock_step_seconds: Option<f64>,
+}
+
 /// Where the primary role spent the window, in percent of its wall time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -151,6 +169,8 @@ pub struct PrimaryTime {
     pub db_percent: f64,
     pub generator_percent: f64,
     pub idle_percent: f64,
+    /// What a step does beside the database.
+    pub compute_percent: f64,
     pub run_queue_percent: Option<f64>,
 }
 
@@ -159,12 +179,13 @@ pub struct PrimaryTime {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Steady {
     pub settled_before: Option<bool>,
-    pub l0_files_before: Option<u64>,
     pub debt_in_bytes: Option<u64>,
     pub debt_out_bytes: Option<u64>,
-    pub base_level: Option<u64>,
     pub drift_percent: Option<f64>,
     pub saturated_steps: u64,
+    /// What is left of what had to be removed; absent where nothing had to be.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub overdue_percent: Option<f64>,
 }
 
 fn shorten(text: &str, max: usize) -> String {
@@ -185,6 +206,16 @@ fn named(attestation: &Attestation, status: OptionStatus) -> NamedOptions {
     }
 }
 
+/// The first few of them; as many as there are do not fit.
+fn idle_families(all: &[String]) -> Vec<String> {
+    let mut names: Vec<String> =
+        all.iter().take(MAX_IDLE_FAMILIES).map(|name| shorten(name, MAX_OPTION_NAME)).collect();
+    if all.len() > MAX_IDLE_FAMILIES {
+        names.push(format!("{} more", all.len() - MAX_IDLE_FAMILIES));
+    }
+    names
+}
+
 fn build_digest(build: &Build) -> Result<Digest, serde_json::Error> {
     Digest::of_json(build)
 }
@@ -193,7 +224,7 @@ fn machine_digest(host: &Host) -> Result<Digest, serde_json::Error> {
     Digest::of_json(&(&host.cpu_model, &host.cpu_flags, &host.kernel))
 }
 
-/// The same document with every fraction rounded to the digits that are kept.
+/// The same document with every number bounded in length: fractions are rounded to the digits that are kept.
 fn rounded<T: Serialize + serde::de::DeserializeOwned>(value: &T) -> Result<T, serde_json::Error> {
     fn round(value: &mut serde_json::Value) {
         match value {
@@ -205,6 +236,8 @@ fn rounded<T: Serialize + serde::de::DeserializeOwned>(value: &T) -> Result<T, s
                     .and_then(serde_json::Number::from_f64);
                 if let Some(short) = short {
                     *number = short;
+                } else if number.as_u64().is_some_and(|count| count > MAX_COUNT) {
+                    *number = MAX_COUNT.into();
                 }
             }
             serde_json::Value::Array(items) => items.iter_mut().for_each(round),
@@ -237,8 +270,8 @@ impl Summary {
             .filter(|fact| fact.declared.is_some())
             .map(|fact| fact.option.as_str())
             .collect();
-        let primary_name = record.spec.workload.primary_role().map_or("", |role| role.name.as_str());
-        let time = evidence.role_time.get(primary_name).cloned().unwrap_or_default();
+        let primary_name = record.spec.workload.primary_role().map_or(String::new(), |role| role.name);
+        let time = evidence.role_time.get(&primary_name).cloned().unwrap_or_default();
         // What reads find follows from timing where threads race for the same keys, as the answers do.
         let mut counts = record.work.counts.clone();
         if record.work.answers.is_none() {
@@ -261,9 +294,11 @@ impl Summary {
             },
             started_unix_ms: record.started_unix_ms,
             window_seconds: record.window_seconds,
+            // What a failed trial measured counts for nothing.
             metrics: record
                 .metrics
                 .iter()
+                .filter(|_| record.outcome == Outcome::Completed)
                 .filter(|(name, _)| FIXED_METRICS.contains(&name.as_str()) || record.spec.metrics.contains(name))
                 .map(|(name, value)| (name.clone(), *value))
                 .collect(),
@@ -321,22 +356,34 @@ impl Summary {
                     .map(|(foreign, own)| percent(foreign as f64, foreign as f64 + own)),
                 replaced_sysfs: storage.replaced_sysfs.is_some(),
             },
-            disturbance: evidence.disturbance.clone(),
-            engagement: evidence.engagement.clone(),
+            disturbance: DisturbanceSummary {
+                throttled_periods: evidence.disturbance.throttled_periods,
+                steal_percent: evidence.disturbance.steal_percent,
+                foreign_cpu_percent: evidence.disturbance.foreign_cpu_percent,
+                kernel_cpu_percent: evidence.disturbance.kernel_cpu_percent,
+                foreign_cpu_resolution_percent: evidence.disturbance.foreign_cpu_resolution_percent,
+                cpu_pressure_some_percent: evidence.disturbance.cpu_pressure_some_percent,
+                memory_pressure_full_percent: evidence.disturbance.memory_pressure_full_percent,
+                clock_step_seconds: evidence.disturbance.clock_step_seconds,
+            },
+            engagement: Engagement {
+                idle_families: evidence.engagement.idle_families.as_deref().map(idle_families),
+                ..evidence.engagement.clone()
+            },
             primary: PrimaryTime {
                 db_percent: percent(time.db_seconds, time.wall_seconds),
                 generator_percent: percent(time.generator_seconds, time.wall_seconds),
                 idle_percent: percent(time.idle_seconds, time.wall_seconds),
+                compute_percent: percent(time.compute_seconds, time.wall_seconds),
                 run_queue_percent: time.run_queue_seconds.map(|seconds| percent(seconds, time.wall_seconds)),
             },
             steady: Steady {
                 settled_before: evidence.lsm_before.settled,
-                l0_files_before: evidence.lsm_before.l0_files,
                 debt_in_bytes: evidence.lsm_before.pending_compaction_bytes,
                 debt_out_bytes: evidence.lsm_after.pending_compaction_bytes,
-                base_level: evidence.lsm_after.base_level,
                 drift_percent: evidence.drift_percent,
-                saturated_steps: record.latency.get(primary_name).map_or(0, |latency| latency.saturated),
+                saturated_steps: record.latency.get(&primary_name).map_or(0, |latency| latency.saturated),
+                overdue_percent: record.metrics.get("overdue_percent").copied(),
             },
         })
     }
@@ -344,15 +391,15 @@ impl Summary {
     /// The most bytes that a summary of this spec can have: every number at its longest, every list full.
     pub fn worst_case_bytes(spec: &TrialSpec) -> Result<usize, serde_json::Error> {
         let digest = Digest::of(b"");
-        // The longest numbers: of f64 with the digits that are kept, and of u64.
-        let float = -1.234_567_89e-300_f64;
-        let int = u64::MAX;
+        // The longest numbers: of f64 with the digits that are kept, and of whole ones.
+        let float = -1.234_567e-300_f64;
+        let int = MAX_COUNT;
         let full = NamedOptions { count: u32::MAX, names: vec!["x".repeat(MAX_OPTION_NAME); MAX_NAMED_OPTIONS] };
         let metrics = METRICS
             .iter()
             .map(|metric| metric.name)
             .filter(|name| FIXED_METRICS.contains(name) || spec.metrics.iter().any(|declared| declared == name));
-        let summary = Self {
+        let completed = Self {
             version: u32::MAX,
             plan: digest.clone(),
             trial: TrialId {
@@ -363,7 +410,7 @@ impl Summary {
                 ..spec.trial.clone()
             },
             record: digest.clone(),
-            failure: Some(Failure { kind: FailureKind::EngineError, message: "x".repeat(MAX_MESSAGE) }),
+            failure: None,
             started_unix_ms: int,
             window_seconds: float,
             metrics: metrics.map(|name| (name.to_owned(), float)).collect(),
@@ -404,52 +451,64 @@ impl Summary {
                 foreign_write_percent: Some(float),
                 replaced_sysfs: false,
             },
-            disturbance: Disturbance {
+            disturbance: DisturbanceSummary {
                 throttled_periods: Some(int),
-                throttled_seconds: Some(float),
                 steal_percent: Some(float),
                 foreign_cpu_percent: Some(float),
                 kernel_cpu_percent: Some(float),
                 foreign_cpu_resolution_percent: Some(float),
                 cpu_pressure_some_percent: Some(float),
                 memory_pressure_full_percent: Some(float),
-                io_pressure_full_percent: Some(float),
-                involuntary_switches: Some(int),
-                major_faults: Some(int),
                 clock_step_seconds: Some(float),
             },
             engagement: Engagement {
                 flushes: Some(int),
                 compactions: Some(int),
                 l0_files_peak: Some(int),
+                filled_memtables: Some(int),
+                fullest_memtable_bytes: Some(int),
                 immutable_memtables_peak: Some(int),
                 memtable_bytes_peak: Some(int),
+                buffer_manager_flushes: Some(int),
+                largest_file_bytes: Some(int),
+                fifo_drops: Some(int),
+                flushes_due_peak: Some(int),
+                compactions_due_peak: Some(int),
+                grouped_writes: Some(int),
                 wal_bytes: Some(int),
                 stalls: Some(int),
                 user_bytes_written: Some(int),
                 block_cache_misses: Some(int),
                 block_cache_hits: Some(int),
-                bloom_useful: Some(int),
-                bytes_compressed_by_level: Some(vec![int; 7]),
                 bytes_decompressed: Some(int),
+                levels_compressed: Some((0..7).collect()),
+                levels_read: Some((0..7).collect()),
+                base_levels: Some([u8::MAX; 2]),
+                last_level: Some(u8::MAX),
+                idle_families: Some(idle_families(&vec!["x".repeat(MAX_OPTION_NAME); 99])),
             },
             primary: PrimaryTime {
                 db_percent: float,
                 generator_percent: float,
                 idle_percent: float,
+                compute_percent: float,
                 run_queue_percent: Some(float),
             },
             steady: Steady {
                 settled_before: Some(false),
-                l0_files_before: Some(int),
                 debt_in_bytes: Some(int),
                 debt_out_bytes: Some(int),
-                base_level: Some(int),
                 drift_percent: Some(float),
                 saturated_steps: int,
+                overdue_percent: matches!(spec.workload, Workload::Blockstore(_)).then_some(float),
             },
         };
-        Ok(serde_json::to_vec(&summary)?.len())
+        let failed = Self {
+            failure: Some(Failure { kind: FailureKind::EngineError, message: "x".repeat(MAX_MESSAGE) }),
+            metrics: BTreeMap::new(),
+            ..completed.clone()
+        };
+        Ok(serde_json::to_vec(&completed)?.len().max(serde_json::to_vec(&failed)?.len()))
     }
 
     /// Refuses a spec whose summaries might not fit.

@@ -59,6 +59,7 @@ fn largest() -> TrialSpec {
                 zipfian_exponent: None,
             }],
         }),
+        tuned_families: Vec::new(),
         dataset: DatasetSpec { seed: 0, format: engine, from: None },
         page_cache: PageCache::Evict,
         cpus: 1,

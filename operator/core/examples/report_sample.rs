@@ -8,9 +8,10 @@ use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 use assay_core::decide::Attempt;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
-use assay_core::report::{Attachment, Report, html, markdown, terminal};
+use assay_core::report::{Attachment, Report, TimeCell, TimeRow, TimeTable, html, markdown, terminal};
+use assay_core::stats::Interval;
 use assay_core::validate::validate_document;
-use assay_record::{Digest, Summary, TrialId, VERSION};
+use assay_record::{Clock, Digest, Summary, TrialId, VERSION};
 use serde_json::{Value, json};
 
 /// What a config does to throughput and tail latency, by scenario.
@@ -48,14 +49,16 @@ fn main() -> Result<(), Box<dyn Error>> {
     let folder = Path::new(&folder);
     fs::create_dir_all(folder)?;
     let (plan, attempts) = experiment(1..EFFECTS.len() - 1, 1, 12)?;
-    let report = judge(&plan, &attempts)?;
+    let mut report = judge(&plan, &attempts)?;
+    report.time_spent = times(&report);
     fs::write(folder.join("small.html"), html(&report, &attachments(&report)))?;
     fs::write(folder.join("small.md"), markdown(&report))?;
     fs::write(folder.join("small.txt"), terminal(&report))?;
     let part = judge(&plan, &attempts[..attempts.len() / 3])?;
     fs::write(folder.join("partial.html"), html(&part, &[]))?;
     let (plan, attempts) = experiment(0..EFFECTS.len(), 3, 12)?;
-    let report = judge(&plan, &attempts)?;
+    let mut report = judge(&plan, &attempts)?;
+    report.time_spent = times(&report);
     fs::write(folder.join("large.html"), html(&report, &attachments(&report)))?;
     Ok(())
 }
@@ -143,14 +146,16 @@ fn summary(plan: &Plan, trial: &TrialId, number: u64) -> Value {
             "nvme": true, "rotational": false, "freePercent": 70.0, "foreignWritePercent": 0.0, "replacedSysfs": false,
         },
         "disturbance": {
-            "throttledPeriods": 0, "throttledSeconds": 0.0, "stealPercent": 0.0, "foreignCpuPercent": 0.2,
+            "throttledPeriods": 0, "stealPercent": 0.0, "foreignCpuPercent": 0.2,
             "foreignCpuResolutionPercent": 0.1, "cpuPressureSomePercent": 20.0, "memoryPressureFullPercent": 0.0,
-            "ioPressureFullPercent": 3.0, "involuntarySwitches": 10, "majorFaults": 0, "clockStepSeconds": 0.0,
+            "clockStepSeconds": 0.0,
         },
         "engagement": {},
-        "primary": {"dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "runQueuePercent": 1.0},
+        "primary": {
+            "dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0, "runQueuePercent": 1.0,
+        },
         "steady": {
-            "settledBefore": true, "l0FilesBefore": 0, "debtInBytes": 0, "debtOutBytes": 0, "baseLevel": 6,
+            "settledBefore": true, "debtInBytes": 0, "debtOutBytes": 0,
             "driftPercent": 0.0, "saturatedSteps": 0,
         },
     })
@@ -194,4 +199,36 @@ fn attachments(report: &Report) -> Vec<Attachment> {
         }
     }
     all
+}
+
+/// Times of which compression and compaction follow throughput.
+fn times(report: &Report) -> Vec<TimeTable> {
+    const PARTS: [(&str, Clock, u32, f64, f64); 6] = [
+        ("process", Clock::Cpu, 0, 15.2, 1.0),
+        ("workload_threads", Clock::Cpu, 1, 6.1, 0.0),
+        ("compaction_threads", Clock::Cpu, 1, 8.4, 1.0),
+        ("write", Clock::Wall, 0, 5.5, 0.0),
+        ("write_memtable", Clock::SampledWall, 1, 1.9, 0.0),
+        ("compression", Clock::Wall, 0, 3.3, 0.8),
+    ];
+    let row = |(component, clock, depth, baseline, follows): (&str, Clock, u32, f64, f64)| {
+        let cell = |config: &str| {
+            let effect = EFFECTS.iter().find(|effect| effect.name == config);
+            let more = effect.map_or(0.0, |effect| follows * baseline * (1.0 / effect.throughput[0] - 1.0));
+            TimeCell {
+                config: config.to_owned(),
+                mean: Some(baseline + more),
+                difference: Some(more),
+                interval95: Some(Interval { low: Some(more - 0.2), high: Some(more + 0.2) }),
+            }
+        };
+        let configs = report.configs.iter().map(|config| cell(&config.config)).collect();
+        TimeRow { component: component.to_owned(), clock, depth, baseline, configs }
+    };
+    let table = |scenario: &String| TimeTable {
+        scenario: scenario.clone(),
+        role: "writer".to_owned(),
+        rows: PARTS.into_iter().map(row).collect(),
+    };
+    report.design.scenarios.iter().map(table).collect()
 }

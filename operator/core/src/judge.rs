@@ -145,6 +145,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         notes: notes.into_iter().collect(),
         looks: standing.looks().map(|look| look_report(look, design)).collect(),
         baseline_check: standing.checks.clone(),
+        time_spent: Vec::new(),
         trials: trials(places, design),
         guarantees: verdict::guarantees(design),
         reproduce: reproduce(places.plan()),

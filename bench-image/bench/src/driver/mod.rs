@@ -1,5 +1,7 @@
 //! Runs the roles of a workload against an open database and times every step.
 
+mod call_timer;
+mod policy;
 mod worker;
 
 use std::{
@@ -12,10 +14,14 @@ use std::{
     time::{Duration, Instant},
 };
 
-use assay_record::{EngineConfig, ParityHash, Role, RoleCounts, RoleTime};
+use assay_record::{EngineConfig, Follows, ParityHash, RoleCounts, RolePlan, RoleTime};
 use hdrhistogram::Histogram;
 
-use self::worker::{Done, Worker};
+pub use self::{call_timer::CallParts, policy::Policy};
+use self::{
+    call_timer::CallTimer,
+    worker::{Done, Shared, Worker},
+};
 use crate::{
     engine::{Engine, EngineError},
     evidence::threads::ThreadClock,
@@ -28,6 +34,10 @@ pub struct Progress {
     pub roles: Vec<RoleProgress>,
     running: AtomicU32,
     stop: AtomicBool,
+    /// Which role follows which, by position.
+    follows: Vec<(usize, Follows)>,
+    /// Rung when a role that others wait for moves on.
+    moved: Bell,
 }
 
 #[derive(Debug)]
@@ -36,6 +46,8 @@ pub struct RoleProgress {
     pub warmup_steps: u64,
     pub steps: u64,
     done: AtomicU64,
+    /// The next step of each thread, warm-up included.
+    next: Vec<AtomicU64>,
     /// Measured steps by the power of two that their nanoseconds reach: coarse, but cheap enough to share.
     by_latency: [AtomicU64; LATENCY_BUCKETS],
     latency_ns: AtomicU64,
@@ -63,10 +75,15 @@ impl RoleProgress {
     pub fn done(&self) -> u64 {
         self.done.load(Ordering::Relaxed)
     }
+
+    /// Steps without a gap that are done, warm-up included: one thread may be ahead of another.
+    fn complete(&self) -> u64 {
+        self.next.iter().map(|next| next.load(Ordering::Acquire)).min().unwrap_or_default()
+    }
 }
 
 impl Progress {
-    pub fn new(roles: &[Role]) -> Self {
+    pub fn new(roles: &[RolePlan]) -> Self {
         Self {
             roles: roles
                 .iter()
@@ -75,12 +92,15 @@ impl Progress {
                     warmup_steps: role.warmup_steps,
                     steps: role.steps,
                     done: AtomicU64::new(0),
+                    next: (0..role.threads).map(|_| AtomicU64::new(0)).collect(),
                     by_latency: [const { AtomicU64::new(0) }; LATENCY_BUCKETS],
                     latency_ns: AtomicU64::new(0),
                 })
                 .collect(),
             running: AtomicU32::new(roles.iter().map(|role| role.threads).sum()),
             stop: AtomicBool::new(false),
+            follows: roles.iter().enumerate().filter_map(|(i, role)| Some((i, role.follows?))).collect(),
+            moved: Bell::default(),
         }
     }
 
@@ -91,6 +111,44 @@ impl Progress {
     /// Asks all threads to end after their current step.
     pub fn stop(&self) {
         self.stop.store(true, Ordering::Relaxed);
+        self.moved.ring();
+    }
+
+    /// Whether a role takes part in a chase, so that its steps have to be told one by one.
+    fn is_coupled(&self, role: usize) -> bool {
+        self.follows.iter().any(|(follower, follows)| role == *follower || role == follows.leader)
+    }
+
+    /// A thread has done some steps, and everything of its own before the `next` one.
+    fn advance(&self, role: usize, thread: u32, steps: u64, next: u64) {
+        self.roles[role].done.fetch_add(steps, Ordering::Release);
+        self.roles[role].next[thread as usize].store(next, Ordering::Release);
+        if self.is_coupled(role) {
+            self.moved.ring();
+        }
+    }
+
+    /// Whether what this step takes up is there.
+    fn is_fed(&self, role: usize, step: u64) -> bool {
+        self.follows
+            .iter()
+            .filter(|(follower, _)| *follower == role)
+            .all(|(_, follows)| self.roles[follows.leader].complete() >= (step + 1) * follows.steps)
+    }
+
+    /// Whether those who follow this role are near enough for it to go on.
+    fn has_room(&self, role: usize, step: u64) -> bool {
+        self.follows.iter().filter(|(_, follows)| follows.leader == role).all(|(follower, follows)| {
+            let due = (step / follows.steps).saturating_sub(follows.backlog);
+            self.roles[*follower].complete() >= due
+        })
+    }
+
+    /// Waits until something holds, or all shall end.
+    fn wait_until(&self, holds: impl Fn() -> bool) {
+        while !self.stopped() && !holds() {
+            self.moved.wait(|| self.stopped() || holds());
+        }
     }
 
     fn stopped(&self) -> bool {
@@ -105,6 +163,7 @@ pub struct RoleResult {
     pub latency: Histogram<u64>,
     pub saturated: u64,
     pub time: RoleTime,
+    pub calls: CallParts,
     /// From the opening of the window to the end of the role's last step.
     pub elapsed: Duration,
 }
@@ -118,6 +177,7 @@ pub struct Results {
     pub answers: ParityHash,
     pub wrong_answers: u64,
     pub user_bytes: u64,
+    pub policy_operations: u64,
     pub window: Duration,
 }
 
@@ -135,7 +195,7 @@ pub trait Observer {
 const TICK: Duration = Duration::from_millis(100);
 
 /// Wakes the observer's thread when there is something to see before its next look.
-#[derive(Default)]
+#[derive(Debug, Default)]
 struct Bell {
     lock: Mutex<()>,
     rung: Condvar,
@@ -159,13 +219,15 @@ impl Bell {
 pub fn run(
     engine: &Engine,
     config: &EngineConfig,
+    policy: &Policy,
     workload: &dyn Workload,
-    roles: &[Role],
+    roles: &[RolePlan],
     progress: &Progress,
     observer: &mut dyn Observer,
 ) -> Result<Results, EngineError> {
     let handles =
         workload.families().iter().map(|family| engine.handle(&family.name)).collect::<Result<Vec<_>, _>>()?;
+    let shared = Shared { db: &engine.db, handles: &handles, config, policy, progress };
     let threads: u32 = roles.iter().map(|role| role.threads).sum();
     // Warmed up, opened, done, closed: everybody meets the observer's thread at each.
     let gate = Barrier::new(threads as usize + 1);
@@ -176,7 +238,7 @@ pub fn run(
         let mut joins = Vec::new();
         for (number, role) in roles.iter().enumerate() {
             for index in 0..role.threads {
-                let mut worker = Worker::new(&engine.db, &handles, config, role, index, progress, number);
+                let mut worker = Worker::new(&shared, role, number, index);
                 let mut source = workload.source(number);
                 let (gate, warm, opened, bell) = (&gate, &warm, &opened, &bell);
                 joins.push((
@@ -188,6 +250,7 @@ pub fn run(
                         gate.wait();
                         // What the warm-up counted doesn't.
                         worker.done.counts = RoleCounts::default();
+                        worker.calls = CallTimer::default();
                         gate.wait();
                         let clock = ThreadClock::start();
                         let start = *opened.lock().unwrap_or_else(PoisonError::into_inner);
@@ -227,6 +290,7 @@ pub fn run(
             answers: ParityHash::default(),
             wrong_answers: 0,
             user_bytes: 0,
+            policy_operations: 0,
             window,
         };
         for (role, join) in joins {
@@ -240,11 +304,12 @@ pub fn run(
 }
 
 impl Results {
-    fn merge(&mut self, role: &Role, done: Done) {
+    fn merge(&mut self, role: &RolePlan, done: Done) {
         self.work.merge(done.work);
         self.answers.merge(done.answers);
         self.wrong_answers += done.wrong_answers;
         self.user_bytes += done.counts.bytes_written;
+        self.policy_operations += done.policy_operations;
         let Some(whole) = self.roles.get_mut(&role.name) else {
             self.roles.insert(
                 role.name.clone(),
@@ -253,6 +318,7 @@ impl Results {
                     latency: done.latency,
                     saturated: done.saturated,
                     time: done.time,
+                    calls: done.calls,
                     elapsed: done.elapsed,
                 },
             );
@@ -273,6 +339,7 @@ impl Results {
         // Equal bounds, so adding can't fail.
         let _ = whole.latency.add(&done.latency);
         whole.saturated += done.saturated;
+        whole.calls.add(&done.calls);
         whole.elapsed = whole.elapsed.max(done.elapsed);
         let time = &mut whole.time;
         time.threads += done.time.threads;
@@ -280,8 +347,12 @@ impl Results {
         time.db_seconds += done.time.db_seconds;
         time.generator_seconds += done.time.generator_seconds;
         time.idle_seconds += done.time.idle_seconds;
+        time.compute_seconds += done.time.compute_seconds;
         let sum = |a: Option<f64>, b: Option<f64>| a.zip(b).map(|(a, b)| a + b);
         time.run_queue_seconds = sum(time.run_queue_seconds, done.time.run_queue_seconds);
         time.cpu_seconds = sum(time.cpu_seconds, done.time.cpu_seconds);
     }
 }
+
+#[cfg(test)]
+mod tests;

@@ -6,12 +6,15 @@ use std::{
     time::{Duration, Instant},
 };
 
-use assay_record::{EngineConfig, ParityHash, Role, RoleCounts, RoleTime};
+use assay_record::{EngineConfig, ParityHash, RoleCounts, RolePlan, RoleTime};
 use hdrhistogram::Histogram;
 use rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{FIRST_BUCKET, LATENCY_BUCKETS, Progress};
+use super::{
+    CallParts, FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress,
+    call_timer::{Call, CallTimer},
+};
 use crate::{
     engine::EngineError,
     evidence::threads::ThreadClock,
@@ -21,12 +24,12 @@ use crate::{
 /// The longest step that a histogram tells apart from longer ones.
 const LONGEST_STEP_NS: u64 = 3_600_000_000_000;
 /// Operations that are generated ahead of the steps that execute them.
-const OPERATIONS_AHEAD: u32 = 64;
+const OPERATIONS_AHEAD: u64 = 64;
 /// Bytes of keys and values after which no further step is made ahead: they shall still be in the CPU's cache when they
 /// are used.
 const BYTES_AHEAD: usize = 64 << 10;
 /// How often a paced role reports its progress, where it is fast enough.
-const PROGRESS_PER_SECOND: u64 = 20;
+const PROGRESS_PER_SECOND: f64 = 20.0;
 
 /// What one thread brings home.
 pub struct Done {
@@ -34,55 +37,68 @@ pub struct Done {
     pub latency: Histogram<u64>,
     pub saturated: u64,
     pub time: RoleTime,
+    pub calls: CallParts,
     pub work: ParityHash,
     pub answers: ParityHash,
     pub wrong_answers: u64,
+    /// Removals that the config's policy made: no work that configs have in common.
+    pub policy_operations: u64,
     pub elapsed: Duration,
+}
+
+/// What all threads have in common.
+pub struct Shared<'a> {
+    pub db: &'a DB,
+    /// The families as operations number them.
+    pub handles: &'a [&'a ColumnFamily],
+    pub config: &'a EngineConfig,
+    pub policy: &'a Policy,
+    pub progress: &'a Progress,
 }
 
 /// One thread of one role.
 pub struct Worker<'a> {
     db: &'a DB,
     handles: &'a [&'a ColumnFamily],
-    role: &'a Role,
-    index: u32,
+    policy: &'a Policy,
     progress: &'a Progress,
+    role: &'a RolePlan,
+    /// The role's position.
     number: usize,
+    /// The thread's number within the role.
+    index: u32,
     write_options: WriteOptions,
     read_options: ReadOptions,
     ahead: Vec<Step>,
     /// Nanoseconds of the steps that were made ahead.
     took: Vec<u64>,
+    pub calls: CallTimer,
     pub done: Done,
 }
 
 impl<'a> Worker<'a> {
-    pub fn new(
-        db: &'a DB,
-        handles: &'a [&'a ColumnFamily],
-        config: &EngineConfig,
-        role: &'a Role,
-        index: u32,
-        progress: &'a Progress,
-        number: usize,
-    ) -> Self {
+    pub fn new(shared: &Shared<'a>, role: &'a RolePlan, number: usize, index: u32) -> Self {
+        let Shared { db, handles, config, policy, progress } = *shared;
         let mut write_options = WriteOptions::default();
         write_options.set_sync(config.write_options.sync);
         write_options.disable_wal(config.write_options.disable_wal);
         // Progress moves by what is made ahead, so of a slow, paced role that is less.
-        let paced = role.steps_per_second.map_or(u64::MAX, |rate| rate / PROGRESS_PER_SECOND);
-        let ahead = u64::from(OPERATIONS_AHEAD / role.batch).min(paced).max(1);
+        let paced = role.interval_ns.map_or(f64::MAX, |interval| 1e9 / interval / PROGRESS_PER_SECOND) as u64;
+        let several = if progress.is_coupled(number) { 1 } else { OPERATIONS_AHEAD / role.operations_per_step.max(1) };
+        let ahead = several.min(paced).max(1);
         Self {
             db,
             handles,
-            role,
-            index,
+            policy,
             progress,
+            role,
             number,
+            index,
             write_options,
             read_options: ReadOptions::default(),
             ahead: (0..ahead).map(|_| Step::default()).collect(),
             took: vec![0; ahead as usize],
+            calls: CallTimer::default(),
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
@@ -90,9 +106,11 @@ impl<'a> Worker<'a> {
                     .unwrap_or_else(|_| unreachable!("constant bounds")),
                 saturated: 0,
                 time: RoleTime { threads: 1, ..RoleTime::default() },
+                calls: CallParts::default(),
                 work: ParityHash::default(),
                 answers: ParityHash::default(),
                 wrong_answers: 0,
+                policy_operations: 0,
                 elapsed: Duration::ZERO,
             },
         }
@@ -101,6 +119,7 @@ impl<'a> Worker<'a> {
     pub fn end(&mut self, start: Instant, clock: ThreadClock) {
         self.done.elapsed = start.elapsed();
         self.done.time.wall_seconds = self.done.elapsed.as_secs_f64();
+        self.done.calls = self.calls.parts;
         let used = clock.stop();
         self.done.time.cpu_seconds = used.cpu_seconds;
         self.done.time.run_queue_seconds = used.run_queue_seconds;
@@ -116,12 +135,13 @@ impl<'a> Worker<'a> {
         measured: bool,
     ) -> Result<(), EngineError> {
         let threads = u64::from(self.role.threads);
-        let interval = self.role.steps_per_second.map(|rate| 1e9 / rate as f64);
+        let interval = self.role.interval_ns;
         let mut next = u64::from(self.index);
         if interval.is_some() {
             // By default the kernel may wake a sleeper 50 us late, which would count as latency.
             let _ = nix::sys::prctl::set_timerslack(1);
         }
+        self.progress.advance(self.number, self.index, 0, first + next.min(count));
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = Instant::now();
         while next < count && !self.progress.stopped() {
@@ -138,7 +158,7 @@ impl<'a> Worker<'a> {
             let generated = Instant::now();
             let mut generator = generated - now;
             now = generated;
-            let (mut busy, mut idle) = (Duration::ZERO, Duration::ZERO);
+            let [mut busy, mut idle, mut compute] = [Duration::ZERO; 3];
             for (slot, offset) in ahead.iter().zip(0..chunk) {
                 if self.progress.stopped() {
                     return Ok(());
@@ -154,16 +174,29 @@ impl<'a> Worker<'a> {
                         now = woken;
                     }
                 }
+                // What is not there yet can't be taken up: no latency. A leader that waits for its followers feels them.
+                if !self.progress.is_fed(self.number, first + number) {
+                    self.progress.wait_until(|| self.progress.is_fed(self.number, first + number));
+                    let fed = Instant::now();
+                    idle += fed - now;
+                    (now, intended) = (fed, fed);
+                }
+                self.progress.wait_until(|| self.progress.has_room(self.number, first + number));
+                if self.progress.stopped() {
+                    return Ok(());
+                }
                 // One thread's failure is the end of all: the trial has no result any more.
-                self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
+                let computed = self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
                 let finished = Instant::now();
-                busy += finished - now;
+                busy += (finished - now).saturating_sub(computed);
+                compute += computed;
                 self.took[offset as usize] = (finished - intended).as_nanos() as u64;
                 now = finished;
             }
             self.done.counts.steps += chunk;
+            next += chunk * threads;
             let shared = &self.progress.roles[self.number];
-            shared.done.fetch_add(chunk, Ordering::Relaxed);
+            self.progress.advance(self.number, self.index, chunk, first + next.min(count));
             if measured {
                 // Together, because a histogram is large: between two steps the database would have thrown it out of
                 // the CPU's cache.
@@ -183,7 +216,6 @@ impl<'a> Worker<'a> {
             for slot in ahead.iter().take(chunk as usize) {
                 self.done.work.merge(slot.parity);
             }
-            next += chunk * threads;
             if measured {
                 let summed = Instant::now();
                 // Adding up is the generator's work too: it isn't the database's.
@@ -192,15 +224,21 @@ impl<'a> Worker<'a> {
                 self.done.time.generator_seconds += generator.as_secs_f64();
                 self.done.time.db_seconds += busy.as_secs_f64();
                 self.done.time.idle_seconds += idle.as_secs_f64();
+                self.done.time.compute_seconds += compute.as_secs_f64();
             }
         }
         self.ahead = ahead;
         Ok(())
     }
 
-    /// One step: reads happen at once, writes together at its end.
-    fn execute(&mut self, step: &Step, number: u64) -> Result<(), EngineError> {
+    /// One step: reads happen at once, writes together at its end, or where the step says so. Returns the time that it took beside the
+    /// database.
+    fn execute(&mut self, step: &Step, number: u64) -> Result<Duration, EngineError> {
         let mut batch: Option<WriteBatch> = None;
+        let mut computed = Duration::ZERO;
+        let mut purges = Vec::new();
+        // The wait for a turn is what the policy costs, so it counts as time in the database.
+        let turn = self.policy.turn(self.number);
         let single = step.operations.len() == 1;
         for (operation, index) in step.operations.iter().zip(0..) {
             let handle = self.handles[operation.family as usize];
@@ -212,7 +250,9 @@ impl<'a> Worker<'a> {
                     counts.bytes_written += operation.key.len() + value.len();
                     let value = step.resolve(value);
                     if single {
+                        let running = self.calls.begin(Call::Write(1));
                         self.db.put_cf_opt(handle, key, value, &self.write_options)?;
+                        self.calls.end(running);
                     } else {
                         batch.get_or_insert_with(|| batch_for(step)).put_cf(handle, key, value);
                     }
@@ -221,14 +261,34 @@ impl<'a> Worker<'a> {
                     counts.deletes += 1;
                     counts.bytes_written += operation.key.len();
                     if single {
+                        let running = self.calls.begin(Call::Write(1));
                         self.db.delete_cf_opt(handle, key, &self.write_options)?;
+                        self.calls.end(running);
                     } else {
                         batch.get_or_insert_with(|| batch_for(step)).delete_cf(handle, key);
                     }
                 }
+                Action::Merge { operand } => {
+                    counts.puts += 1;
+                    counts.bytes_written += operation.key.len() + operand.len();
+                    batch.get_or_insert_with(|| batch_for(step)).merge_cf(handle, key, step.resolve(operand));
+                }
+                Action::Commit => {
+                    if let Some(batch) = batch.take() {
+                        self.write(batch)?;
+                    }
+                }
+                Action::Purge => purges.push((operation.family, key)),
+                Action::Compute { hashes } => {
+                    let started = Instant::now();
+                    compute(hashes);
+                    computed += started.elapsed();
+                }
                 Action::Get { length, begins } => {
                     counts.gets += 1;
+                    let running = self.calls.begin(Call::Get);
                     let found = self.db.get_pinned_cf_opt(handle, key, &self.read_options)?;
+                    self.calls.end(running);
                     // The key follows from the place.
                     let place = (self.number as u64) << 32 | index << 1 | u64::from(found.is_some());
                     self.done.answers.add(mix(&[number, place]));
@@ -241,6 +301,7 @@ impl<'a> Worker<'a> {
                 }
                 Action::Scan { entries } => {
                     counts.scans += 1;
+                    let running = self.calls.begin(Call::Scan);
                     let mut iterator = self.db.raw_iterator_cf_opt(handle, ReadOptions::default());
                     iterator.seek(key);
                     let place = mix(&[self.number as u64, number, index]);
@@ -253,14 +314,36 @@ impl<'a> Worker<'a> {
                         iterator.next();
                     }
                     iterator.status()?;
+                    self.calls.end(running);
                 }
             }
         }
         if let Some(batch) = batch {
-            self.db.write_opt(batch, &self.write_options)?;
+            self.write(batch)?;
         }
+        drop(turn);
+        if !purges.is_empty() {
+            self.done.policy_operations += self.policy.purge(self.db, self.handles, &purges, &self.write_options)?;
+        }
+        Ok(computed)
+    }
+
+    fn write(&mut self, batch: WriteBatch) -> Result<(), EngineError> {
+        let running = self.calls.begin(Call::Write(batch.len() as u64));
+        self.db.write_opt(batch, &self.write_options)?;
+        self.calls.end(running);
         Ok(())
     }
+}
+
+/// The same work on every machine, which no compiler can leave out.
+fn compute(hashes: u64) {
+    let mut block = [0_u8; 64];
+    for _ in 0..hashes {
+        let hash = xxh3_64_with_seed(&block, 0);
+        block[..8].copy_from_slice(&hash.to_le_bytes());
+    }
+    std::hint::black_box(block);
 }
 
 fn batch_for(step: &Step) -> WriteBatch {
@@ -269,7 +352,11 @@ fn batch_for(step: &Step) -> WriteBatch {
         .operations
         .iter()
         .map(|operation| {
-            let value = if let Action::Put { value } = operation.action { value.len() } else { 0 };
+            let value = match operation.action {
+                Action::Put { value } => value.len(),
+                Action::Merge { operand } => operand.len(),
+                _ => 0,
+            };
             operation.key.len() + value + RECORD_OVERHEAD
         })
         .sum();

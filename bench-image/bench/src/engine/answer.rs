@@ -18,7 +18,7 @@ use super::{
 
 /// Answers which declared options do not exist and which reach nothing, before anything runs.
 pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<OptionsAnswer, EngineError> {
-    let families: Vec<Family> = question.families.iter().map(|name| Family { name: name.clone() }).collect();
+    let families: Vec<Family> = question.families.iter().map(|name| Family::new(name)).collect();
     let known = known_options(scratch, &families)?;
     let mut answer = OptionsAnswer::default();
     for (name, config) in &question.configs {
@@ -96,6 +96,9 @@ fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
 }
 
 fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
+    if let Some(reason) = options.ignored(&fact.scope, &fact.option) {
+        return reason.to_owned();
+    }
     let in_db = options.get(DB_SCOPE, &fact.option).is_some();
     let in_family = options.scopes.iter().any(|(scope, map)| scope != DB_SCOPE && map.contains_key(&fact.option));
     match (&fact.effective, &fact.declared) {

@@ -6,11 +6,12 @@
 
 use std::{fs, path::Path};
 
-use assay_record::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache};
+use assay_record::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache, option_value::nested};
 
 use super::{
     Engine, EngineError, Family,
-    options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, nested, same_value},
+    needs::is_on,
+    options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, same_value},
 };
 
 /// Options that RocksDB keeps to itself: they never reach an OPTIONS file, so its LOG has to show them.
@@ -53,7 +54,7 @@ impl Reference {
     }
 
     fn digest(&self) -> Option<Digest> {
-        Digest::of_json(&self.options.scopes).ok()
+        Digest::of_json(&self.options.looked_at()).ok()
     }
 }
 
@@ -86,7 +87,7 @@ impl Attestor {
 
     /// The engine is the same under config and baseline, as far as OPTIONS files tell.
     pub fn changes_nothing(&self) -> bool {
-        self.config.options == self.baseline.options
+        self.config.options.looked_at() == self.baseline.options.looked_at()
     }
 
     /// The facts of every declared option and of all that differs from the baseline.
@@ -185,6 +186,9 @@ impl Attestor {
                 }
                 _ => OptionStatus::Inert,
             };
+        // To switch off what needs another option may well change something.
+        let in_vain = self.config.options.ignored(scope, option).is_some() && is_on(requested);
+        let status = if in_vain { OptionStatus::Inert } else { status };
         OptionFact {
             scope: scope.to_owned(),
             option: option.to_owned(),
@@ -243,7 +247,7 @@ impl Attestor {
         Ok(Attestation {
             baseline_options: self.baseline.digest(),
             config_options: self.config.digest(),
-            effective_options: Digest::of_json(&effective.scopes).ok(),
+            effective_options: Digest::of_json(&effective.looked_at()).ok(),
             facts,
             options: effective.scopes,
         })

@@ -2,10 +2,15 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use assay_record::{EngineConfig, PageCache};
+use assay_record::{Blockstore, EngineConfig, PageCache};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, Options, WaitForCompactOptions,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, MergeOperands, Options,
+    WaitForCompactOptions,
+    statistics::{StatsLevel, Ticker},
 };
+
+use super::floor::Floor;
+use crate::compression_clock::blocks_written;
 
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
@@ -30,6 +35,25 @@ impl EngineError {
 #[derive(Clone, Debug)]
 pub struct Family {
     pub name: String,
+    pub merge: Option<Merge>,
+    /// Below it, compactions drop what they find, where the config's policy wants that.
+    pub floor: Option<Floor>,
+}
+
+/// From the key, its value if it has one, and operands to its new value.
+type MergeFn = fn(&[u8], Option<&[u8]>, &MergeOperands) -> Option<Vec<u8>>;
+
+/// A merge operator: its name in the OPTIONS file, and how a value becomes another by an operand.
+#[derive(Clone, Debug)]
+pub struct Merge {
+    pub name: &'static str,
+    pub apply: MergeFn,
+}
+
+impl Family {
+    pub fn new(name: &str) -> Self {
+        Self { name: name.to_owned(), merge: None, floor: None }
+    }
 }
 
 /// An open database. Statistics are read from the options, so both live together.
@@ -81,8 +105,17 @@ pub fn db_options(config: &EngineConfig, page_cache: PageCache) -> Result<Option
     Ok(options)
 }
 
-fn family_options(config: &EngineConfig, family: &str, cache: Option<&Cache>) -> Result<Options, EngineError> {
+fn family_options(config: &EngineConfig, family: &Family, cache: Option<&Cache>) -> Result<Options, EngineError> {
     let mut base = Options::default();
+    if let Some(merge) = &family.merge {
+        base.set_merge_operator_associative(merge.name, merge.apply);
+    }
+    let filters = config.policy.get(Blockstore::RETENTION).is_some_and(|retention| retention == "compactionFilter");
+    if let Some(floor) = family.floor.clone().filter(|_| filters) {
+        // A factory is shared with the options that the parser copies; a filter would be freed with the original.
+        base.set_compaction_filter_factory(floor);
+    }
+    let family = family.name.as_str();
     if let Some(cache) = cache {
         // RocksDB's parser starts from the table options it finds, so the cache survives declared ones.
         let mut table = BlockBasedOptions::default();
@@ -109,22 +142,22 @@ impl Engine {
     ) -> Result<Self, EngineError> {
         let options = db_options(config, page_cache)?;
         // RocksDB has a default family whether the workload uses it or not.
-        let mut names: Vec<String> = families.iter().map(|family| family.name.clone()).collect();
-        if !names.iter().any(|name| name == "default") {
-            names.push("default".to_owned());
+        let mut families = families.to_vec();
+        if !families.iter().any(|family| family.name == "default") {
+            families.push(Family::new("default"));
         }
         let shared = config.block_cache.filter(|cache| cache.shared).map(|cache| lru(cache.bytes));
-        let descriptors = names
+        let descriptors = families
             .iter()
-            .map(|name| {
+            .map(|family| {
                 let private = config.block_cache.filter(|cache| !cache.shared).map(|cache| lru(cache.bytes));
-                let options = family_options(config, name, shared.as_ref().or(private.as_ref()))?;
-                Ok(ColumnFamilyDescriptor::new(name, options))
+                let options = family_options(config, family, shared.as_ref().or(private.as_ref()))?;
+                Ok(ColumnFamilyDescriptor::new(&family.name, options))
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors)
             .map_err(|error| EngineError::Open { path: path.display().to_string(), message: error.into_string() })?;
-        Ok(Self { db, options, families: names })
+        Ok(Self { db, options, families: families.into_iter().map(|family| family.name).collect() })
     }
 
     /// Every column family, the default one included.
@@ -161,6 +194,18 @@ impl Engine {
     pub fn family_text(&self, family: &str, property: &str) -> Option<String> {
         let handle = self.db.cf_handle(family)?;
         self.db.property_value_cf(handle, property).ok().flatten()
+    }
+
+    /// Whether RocksDB times compression.
+    pub fn time_compression(&self, on: bool) {
+        // RocksDB's levels `kExceptTimeForMutex` and, its default, `kExceptDetailedTimers`. The binding has both under their
+        // neighbours' names: it gives a number of its own to a level that RocksDB has twice.
+        self.options.set_statistics_level(if on { StatsLevel::ExceptDetailedTimers } else { StatsLevel::ExceptTimers });
+    }
+
+    /// Since the database was opened.
+    pub fn blocks_written(&self) -> u64 {
+        blocks_written(|name| name.parse().map_or(0, |ticker: Ticker| self.options.get_ticker_count(ticker)))
     }
 
     /// Flushes every family, where one has anything to flush.

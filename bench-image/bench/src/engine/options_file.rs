@@ -2,6 +2,10 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
+use assay_record::option_value::{nested, number};
+
+use super::needs::ignored;
+
 /// Scope of options of the whole database.
 pub const DB_SCOPE: &str = "db";
 /// Prefix of options that RocksDB keeps in a section of their own.
@@ -51,6 +55,22 @@ impl OptionMap {
 
     pub fn get(&self, scope: &str, option: &str) -> Option<&str> {
         self.scopes.get(scope)?.get(option).map(String::as_str)
+    }
+
+    /// Why an option that stands here does nothing beside the others of its scope.
+    pub fn ignored(&self, scope: &str, option: &str) -> Option<&'static str> {
+        self.scopes.get(scope).and_then(|options| ignored(options, option))
+    }
+
+    /// The options that RocksDB looks at.
+    pub fn looked_at(&self) -> BTreeMap<&str, BTreeMap<&str, &str>> {
+        self.scopes
+            .iter()
+            .map(|(scope, options)| {
+                let kept = options.iter().filter(|(name, _)| ignored(options, name).is_none());
+                (scope.as_str(), kept.map(|(name, value)| (name.as_str(), value.as_str())).collect())
+            })
+            .collect()
     }
 
     /// Every (scope, option) where the two differ, with both values.
@@ -105,21 +125,6 @@ pub fn same_value(requested: &str, written: &str) -> bool {
     }
 }
 
-/// A number as RocksDB's parser reads it: with an optional binary suffix.
-fn number(text: &str) -> Option<f64> {
-    let (digits, factor) = match text.char_indices().last()? {
-        (end, 'k' | 'K') => (&text[..end], 1u64 << 10),
-        (end, 'm' | 'M') => (&text[..end], 1 << 20),
-        (end, 'g' | 'G') => (&text[..end], 1 << 30),
-        (end, 't' | 'T') => (&text[..end], 1 << 40),
-        _ => (text, 1),
-    };
-    if !digits.starts_with(|c: char| c.is_ascii_digit() || c == '-' || c == '.') {
-        return None;
-    }
-    digits.parse::<f64>().ok().map(|value| value * factor as f64)
-}
-
 fn truth(text: &str) -> Option<bool> {
     match text {
         "true" | "1" => Some(true),
@@ -128,36 +133,8 @@ fn truth(text: &str) -> Option<bool> {
     }
 }
 
-/// The keys of `{a=1;b={c=2}}`.
-pub fn nested(text: &str) -> Option<BTreeMap<String, String>> {
-    let inner = match text.strip_prefix('{') {
-        Some(rest) => rest.strip_suffix('}')?,
-        None if text.contains('=') => text,
-        None => return None,
-    };
-    let mut map = BTreeMap::new();
-    let (mut depth, mut start) = (0_i32, 0);
-    for (at, c) in inner.char_indices().chain([(inner.len(), ';')]) {
-        match c {
-            '{' => depth += 1,
-            '}' => depth -= 1,
-            ';' if depth == 0 => {
-                let part = inner[start..at].trim();
-                start = at + 1;
-                if let Some((key, value)) = part.split_once('=') {
-                    map.insert(key.trim().to_owned(), value.trim().to_owned());
-                }
-            }
-            _ => {}
-        }
-    }
-    Some(map)
-}
-
 #[cfg(test)]
 mod tests {
-    #![allow(clippy::unwrap_used)]
-
     use super::*;
 
     const TEXT: &str = "[Version]\n  rocksdb_version=11.8.1\n\n[DBOptions]\n  max_background_jobs=2\n\
@@ -200,13 +177,5 @@ mod tests {
         ] {
             assert_eq!(same_value(requested, written), same, "{requested} and {written}");
         }
-    }
-
-    #[test]
-    fn nested_values_keep_inner_braces() {
-        let map = nested("{a=1;b={c=2;d=3};e=4}").unwrap();
-        assert_eq!(map["b"], "{c=2;d=3}");
-        assert_eq!(map["e"], "4");
-        assert_eq!(nested("plain"), None);
     }
 }

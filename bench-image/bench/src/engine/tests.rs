@@ -27,7 +27,7 @@ fn family(glob: &str, pairs: &[(&str, &str)]) -> EngineConfig {
 }
 
 fn families() -> Vec<Family> {
-    ["default", "hot", "cold"].map(|name| Family { name: name.to_owned() }).to_vec()
+    ["default", "hot", "cold"].map(Family::new).to_vec()
 }
 
 fn facts(baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
@@ -213,4 +213,56 @@ fn a_change_of_one_key_of_a_struct_keeps_the_others() {
     let facts = facts(&base, &config);
     assert_eq!(status(&facts, "hot", "block_based_table_factory.block_size"), Some(OptionStatus::Applied));
     assert!(!facts.iter().any(|fact| fact.option.ends_with("format_version")), "{facts:?}");
+}
+
+/// Settings of a published tuning that were declared for the whole database, and so reached no column family.
+#[test]
+fn settings_of_families_that_stand_on_the_database_are_all_named() {
+    let settings = [
+        ("level0_file_num_compaction_trigger", "8"),
+        ("level0_slowdown_writes_trigger", "20"),
+        ("level0_stop_writes_trigger", "36"),
+        ("max_bytes_for_level_base", "2G"),
+        ("target_file_size_base", "512M"),
+        ("write_buffer_size", "128M"),
+    ];
+    let answer = ask(&EngineConfig::default(), db(&settings));
+    assert_eq!(answer.all_inert, ["c"]);
+    let named: Vec<&str> = answer.inert.iter().map(|note| note.option.as_str()).collect();
+    assert_eq!(named, settings.map(|(name, _)| name));
+    assert!(answer.inert.iter().all(|note| note.message.contains("declare it under columnFamilies")), "{answer:?}");
+    // Where they belong, those that are not RocksDB's defaults reach it.
+    let reached = ask(&EngineConfig::default(), family("hot", &settings));
+    assert!(reached.all_inert.is_empty(), "{reached:?}");
+    let defaults: Vec<&str> = reached.inert.iter().map(|note| note.option.as_str()).collect();
+    assert_eq!(defaults, ["level0_slowdown_writes_trigger", "level0_stop_writes_trigger"]);
+}
+
+#[test]
+fn a_filter_of_memtables_without_a_prefix_is_inert() {
+    let base = EngineConfig::default();
+    let ratio = ("memtable_prefix_bloom_size_ratio", "0.2");
+    let alone = ask(&base, family("hot", &[ratio]));
+    assert_eq!(alone.all_inert, ["c"], "{alone:?}");
+    assert!(alone.inert[0].message.contains("prefix_extractor"), "{alone:?}");
+    for other in [("memtable_whole_key_filtering", "true"), ("prefix_extractor", "rocksdb.FixedPrefix.8")] {
+        let both = ask(&base, family("hot", &[ratio, other]));
+        assert!(both.inert.is_empty() && both.all_inert.is_empty(), "{both:?}");
+    }
+    // Beside something that works it is named, and a trial's own record says the same.
+    let config = family("hot", &[ratio, ("write_buffer_size", "1M")]);
+    let partly = ask(&base, config.clone());
+    assert!(partly.all_inert.is_empty() && partly.inert.len() == 1, "{partly:?}");
+    let facts = facts(&base, &config);
+    assert_eq!(status(&facts, "hot", ratio.0), Some(OptionStatus::Inert));
+    assert_eq!(status(&facts, "hot", "write_buffer_size"), Some(OptionStatus::Applied));
+    // So digests do not tell it from a config without it.
+    let dir = TempDir::new().unwrap();
+    let same = Attestor::new(dir.path(), &base, &family("hot", &[ratio]), &families(), PageCache::Evict).unwrap();
+    assert!(same.changes_nothing());
+    // To take a filter away that there was is no such thing.
+    let filtered = family("hot", &[ratio, ("memtable_whole_key_filtering", "true")]);
+    let mut without = filtered.clone();
+    without.column_families.extend(family("hot", &[("memtable_prefix_bloom_size_ratio", "0")]).column_families);
+    assert!(ask(&filtered, without).inert.is_empty());
 }

@@ -4,6 +4,7 @@
 //! but cannot be trusted, is `None`: unknown must never look like clean, and never like zero.
 
 mod affinity;
+mod background;
 mod cgroup;
 mod cpu_list;
 mod cpu_time;
@@ -26,6 +27,7 @@ use std::path::{Path, PathBuf};
 
 use assay_record::{Build, Digest};
 
+pub use background::BackgroundTime;
 pub use process::{PeakRss, ProcessDelta, ProcessUsage};
 pub use window::{Probe, Window};
 

@@ -4,10 +4,9 @@
 //! neither deleted nor missing from the dataset give the same answers at any interleaving.
 
 use assay_record::{Digest, KeyOrder, KeyValue, Mix, Preload, Role};
-use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{
-    Action, Bytes, Operation, Step, StepSource, Workload, below,
+    Action, Bytes, Step, StepSource, Workload, below,
     keys::{KeyChooser, MAX_KEY, Permutation, write_key, write_missing_key},
     mix,
     values::Values,
@@ -75,17 +74,7 @@ impl KeyValueWorkload {
     }
 
     fn push_bytes(&self, step: &mut Step, place: u64, key: u64, bytes: &[u8], action: Action) {
-        let (kind, size) = match action {
-            Action::Put { value } => (1, value.len()),
-            Action::Delete => (2, 0),
-            Action::Get { .. } => (3, 0),
-            Action::Scan { entries } => (4, u64::from(entries)),
-        };
-        let family = self.family(key);
-        // A size has 32 bits, a family 16.
-        step.parity.add(xxh3_64_with_seed(bytes, mix(&[place, kind << 48 | size << 16 | u64::from(family)])));
-        let key = step.put(|out| out.extend_from_slice(bytes));
-        step.operations.push(Operation { family, key, action });
+        step.push(place, self.family(key), bytes, action);
     }
 }
 
@@ -103,7 +92,7 @@ fn chooser(role: &Role, keys: u64, seed: u64) -> Result<KeyChooser, String> {
 
 impl Workload for KeyValueWorkload {
     fn families(&self) -> Vec<Family> {
-        self.spec.families.iter().map(|name| Family { name: name.clone() }).collect()
+        self.spec.families.iter().map(|name| Family::new(name)).collect()
     }
 
     fn load_steps(&self) -> u64 {

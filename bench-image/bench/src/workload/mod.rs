@@ -1,17 +1,27 @@
 //! Workloads: what a scenario makes RocksDB do.
 //!
 //! A workload is a pure function from a step's number to its operations, so that any number of threads makes
-//! the same work and every config gets the same. The driver executes; a workload never sees the database.
+//! the same work and every config gets the same. The driver executes; a workload never sees the database before the
+//! trial is over.
 
+mod blockstore;
+mod ethrex;
 mod key_value;
 mod keys;
+mod reth_history;
 mod values;
+
+use std::collections::BTreeMap;
 
 use assay_record::{Digest, ParityHash, Workload as WorkloadSpec};
 
-pub use key_value::KeyValueWorkload;
+use blockstore::BlockstoreWorkload;
+use ethrex::EthrexWorkload;
+use key_value::KeyValueWorkload;
+use reth_history::RethHistoryWorkload;
+use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use crate::engine::Family;
+use crate::engine::{Engine, EngineError, Family};
 
 /// The content and the steps of one scenario.
 pub trait Workload: Sync {
@@ -33,6 +43,11 @@ pub trait Workload: Sync {
 
     /// Whether what reads return follows from the steps alone, however threads interleave.
     fn answers_are_deterministic(&self) -> bool;
+
+    /// Metrics that only a look into the database tells, after window and drain.
+    fn leftovers(&self, _engine: &Engine) -> Result<BTreeMap<String, f64>, EngineError> {
+        Ok(BTreeMap::new())
+    }
 }
 
 /// Makes the steps of one role for one thread.
@@ -66,6 +81,26 @@ impl Step {
         let start = self.arena.len() as u32;
         write(&mut self.arena);
         Bytes { start, length: self.arena.len() as u32 - start }
+    }
+
+    /// Adds an operation at a place that no other operation of the trial has.
+    pub fn push(&mut self, place: u64, family: u16, key: &[u8], action: Action) {
+        let (kind, size) = match action {
+            Action::Put { value } => (1, value.len()),
+            Action::Delete => (2, 0),
+            Action::Get { .. } => (3, 0),
+            Action::Scan { entries } => (4, u64::from(entries)),
+            Action::Merge { operand } => (5, operand.len()),
+            Action::Compute { hashes } => (6, hashes & u64::from(u32::MAX)),
+            // What a policy does, and how a step is cut into batches, is no work of its own.
+            Action::Commit | Action::Purge => (0, 0),
+        };
+        if kind > 0 {
+            // A size has 32 bits, a family 16.
+            self.parity.add(xxh3_64_with_seed(key, mix(&[place, kind << 48 | size << 16 | u64::from(family)])));
+        }
+        let key = self.put(|out| out.extend_from_slice(key));
+        self.operations.push(Operation { family, key, action });
     }
 
     pub fn resolve(&self, bytes: Bytes) -> &[u8] {
@@ -110,12 +145,28 @@ pub enum Action {
     Scan {
         entries: u32,
     },
+    /// Hands an operand to the family's merge operator.
+    Merge {
+        operand: Bytes,
+    },
+    /// Writes the operations before it as a batch of their own, so that one step can have several. Has no key.
+    Commit,
+    /// Removes what the family holds below the key, in the way that the config's policy says. Not part of the work that configs
+    /// must have in common.
+    Purge,
+    /// Computes this many hashes: what the thread does beside the database. Has no key.
+    Compute {
+        hashes: u64,
+    },
 }
 
 /// The workload that a spec asks for.
 pub fn build(spec: &WorkloadSpec, seed: u64, dataset_seed: u64) -> Result<Box<dyn Workload>, String> {
     match spec {
         WorkloadSpec::KeyValue(spec) => Ok(Box::new(KeyValueWorkload::new(spec.clone(), seed, dataset_seed)?)),
+        WorkloadSpec::Ethrex(spec) => Ok(Box::new(EthrexWorkload::new(spec.clone(), seed, dataset_seed)?)),
+        WorkloadSpec::Blockstore(spec) => Ok(Box::new(BlockstoreWorkload::new(spec.clone(), seed, dataset_seed)?)),
+        WorkloadSpec::RethHistory(spec) => Ok(Box::new(RethHistoryWorkload::new(spec.clone(), seed, dataset_seed)?)),
     }
 }
 

@@ -2,6 +2,8 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "shared by several test files")]
 
+pub mod wal;
+
 use std::{
     fs,
     path::{Path, PathBuf},
@@ -74,6 +76,7 @@ pub fn spec(workload: KeyValue) -> TrialSpec {
         config: EngineConfig::default(),
         baseline: EngineConfig::default(),
         workload: Workload::KeyValue(workload),
+        tuned_families: Vec::new(),
         dataset: DatasetSpec { seed: 7, format: EngineConfig::default(), from: None },
         page_cache: PageCache::Evict,
         cpus: 1,

@@ -1,7 +1,10 @@
 //! Every example is read, validated and planned.
 
+use std::path::Path;
+
 use crate::common::{assay, examples, stderr, stdout};
 use assay_core::plan::Plan;
+use serde_json::Value;
 
 #[test]
 fn every_example_is_valid_and_planned() {
@@ -19,5 +22,39 @@ fn every_example_is_valid_and_planned() {
         let again = assay(&["plan", &path, "--output", "json"]);
         assert_eq!(planned.stdout, again.stdout, "{path} has two plans");
         assert!(assay(&["plan", &path]).status.success());
+    }
+}
+
+/// What `kubectl patch --type merge` does: maps key by key, everything else as a whole.
+fn merge(into: &mut Value, patch: Value) {
+    match (into, patch) {
+        (Value::Object(into), Value::Object(patch)) => {
+            for (key, value) in patch {
+                merge(into.entry(key).or_insert(Value::Null), value);
+            }
+        }
+        (into, patch) => *into = patch,
+    }
+}
+
+#[test]
+fn every_fleet_size_is_a_patch_of_its_example() {
+    let read = |path: &Path| -> Value {
+        serde_yaml::from_str(&std::fs::read_to_string(path).expect("a file")).expect("a document of YAML")
+    };
+    let folder = tempfile::tempdir().expect("a folder");
+    for example in examples() {
+        let name = example.file_name().expect("a name");
+        let patch = example.with_file_name("fleet").join(name);
+        if !patch.exists() {
+            continue;
+        }
+        let mut document = read(&example);
+        merge(&mut document, read(&patch));
+        let path = folder.path().join(name);
+        std::fs::write(&path, serde_yaml::to_string(&document).expect("YAML")).expect("a file");
+        let validated = assay(&["validate", &path.display().to_string()]);
+        assert!(validated.status.success(), "{}{}", stdout(&validated), stderr(&validated));
+        assert!(assay(&["plan", &path.display().to_string()]).status.success());
     }
 }

@@ -23,6 +23,10 @@ fn an_experiment_runs_to_its_verdict() {
     let [.., page] = lab.report_bytes();
     assert!(page.contains("<title>Steps in fill, steps/s</title>"), "the page has what the records hold");
     assert!(page.contains("No data: the distribution of latency"), "and says what they don't hold");
+    let spent = &report["timeSpent"][0]["rows"][0];
+    assert_eq!(spent["component"], "process");
+    let less = spent["configs"][0]["interval95"]["high"].as_f64();
+    assert!(less.is_some_and(|less| less < 0.0), "the faster config takes less time: {spent}");
     let lines = ran.stderr().lines().filter(|line| line.starts_with("trial ")).count();
     assert_eq!(lines, 2 * BLOCKS, "a line per trial where there is no terminal");
     // Once more: nothing is run again, and the report is the same.

@@ -146,6 +146,7 @@ fn record(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
         latency: BTreeMap::new(),
         families: BTreeMap::new(),
         tickers: BTreeMap::new(),
+        time_spent: BTreeMap::from([("process".to_owned(), seconds)]),
         series: Series {
             seconds: vec![1.0, 2.0],
             columns: BTreeMap::from([("steps_per_second".to_owned(), vec![1000.0, 1100.0])]),
@@ -225,7 +226,12 @@ fn evidence(
         },
         lsm_before: LsmState::default(),
         lsm_after: LsmState::default(),
-        engagement: Engagement { flushes: Some(1), compactions: Some(1), ..Engagement::default() },
+        engagement: Engagement {
+            flushes: Some(1),
+            compactions: Some(1),
+            compactions_due_peak: Some(2),
+            ..Engagement::default()
+        },
         role_time: BTreeMap::from([(
             "writer".to_owned(),
             RoleTime { threads: 1, wall_seconds: seconds, db_seconds: seconds, ..RoleTime::default() },

@@ -23,7 +23,7 @@ impl Shares {
     /// The share of one metric's time; `None` for what is no time of the primary role.
     pub fn of(&self, name: &str) -> Option<f64> {
         match name {
-            "throughput" => self.throughput,
+            "throughput" | "gas_throughput" | "shred_throughput" => self.throughput,
             "drained_throughput" => self.drained,
             _ if name.starts_with("step_latency") => self.latency,
             _ => None,
@@ -146,6 +146,9 @@ mod tests {
         assert!(near(shares.of("drained_throughput"), 0.6 / 1.25));
         // A step has 40 % of the window.
         assert!(near(shares.of("step_latency_p50"), 0.35 / 0.4));
+        // The same rate in another unit, and the latency of another role.
+        assert!(near(shares.of("gas_throughput"), 0.35) && near(shares.of("shred_throughput"), 0.35));
+        assert_eq!(shares.of("save_latency_p50"), None);
         assert_eq!(shares.of("cpu_seconds_per_step"), None);
         assert!(near(of_run(&run(99.0, 1.0, 0.0, Some(30.0))).of("throughput"), 1.0));
     }

@@ -32,6 +32,7 @@ pub enum Code {
     AnswersMismatch,
     WrongAnswers,
     DatasetMismatch,
+    RemovalOverdue,
     FeatureMismatch,
     MachineMismatch,
     Rebooted,
@@ -76,7 +77,8 @@ impl Code {
             | Self::UserBytesMismatch
             | Self::AnswersMismatch
             | Self::WrongAnswers
-            | Self::DatasetMismatch => Gate::SameWork,
+            | Self::DatasetMismatch
+            | Self::RemovalOverdue => Gate::SameWork,
             Self::FeatureMismatch | Self::MachineMismatch | Self::Rebooted => Gate::SameBuild,
             Self::BaselineOptionsMismatch
             | Self::OptionsMismatch
@@ -122,6 +124,10 @@ impl Code {
             Self::DatasetMismatch => {
                 "The run started from other data than the baseline: remove the experiment's work directory so that the \
                  dataset is made again."
+            }
+            Self::RemovalOverdue => {
+                "The config kept what the others removed, so it did less work: bring its retention in line with what the \
+                 scenario retains, such as the size that FIFO compaction keeps."
             }
             Self::FeatureMismatch => {
                 "Use one assay-bench for all configs, or declare the difference with the config's image."

@@ -49,12 +49,12 @@ fn times(view: &View<'_>, trial: usize) -> Option<String> {
     let summary = view.summary(trial);
     let role = view.experiment.scenario(&summary.trial.scenario)?.workload.primary_role()?;
     let time = &summary.primary;
-    let sum = time.db_percent + time.generator_percent + time.idle_percent;
+    let sum = time.db_percent + time.compute_percent + time.generator_percent + time.idle_percent;
     if sum > 100.0 * (1.0 + TIME) {
         return Some(format!("steps, generator and waiting are {sum:.1} % of the primary role's time"));
     }
     // With a pace latency counts from the intended start, so it holds time that no thread spent.
-    if role.steps_per_second.is_some() {
+    if role.interval_ns.is_some() {
         return None;
     }
     let (rate, latency_us) = (summary.metrics.get("throughput")?, summary.metrics.get("step_latency_mean")?);
@@ -62,7 +62,7 @@ fn times(view: &View<'_>, trial: usize) -> Option<String> {
         return None;
     }
     let in_steps = rate * latency_us / 1e6;
-    let expected = f64::from(role.threads) * time.db_percent / 100.0;
+    let expected = f64::from(role.threads) * (time.db_percent + time.compute_percent) / 100.0;
     let too_much = in_steps > expected * (1.0 + TIME);
     // Of several threads the last one ends the window, and until then the others are gone.
     let too_little = role.threads == 1 && in_steps < expected * (1.0 - TIME);
@@ -97,7 +97,7 @@ mod tests {
     use crate::experiment::Experiment;
 
     fn roles(experiment: &mut Experiment) -> &mut Vec<Role> {
-        let Workload::KeyValue(workload) = &mut experiment.scenarios[0].workload;
+        let Workload::KeyValue(workload) = &mut experiment.scenarios[0].workload else { unreachable!() };
         &mut workload.roles
     }
 

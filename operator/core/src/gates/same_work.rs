@@ -1,4 +1,4 @@
-//! Same work: all runs of a block did the same operations on the same data and got the same answers.
+//! Same work: all runs of a block did the same operations on the same data, got the same answers and removed what was due.
 
 use std::collections::BTreeMap;
 
@@ -6,9 +6,13 @@ use assay_record::{Digest, Summary};
 
 use super::view::{View, majority};
 use super::{Code, Findings};
+use crate::stats::median;
 
 /// One run that differs can be an accident; from the second on it is the config.
 const TOLERATED: usize = 1;
+
+/// How removal works is the config's own affair, and so is what it keeps for a while. Of which most is left has not been removed.
+const OVERDUE_PERCENT: f64 = 50.0;
 
 /// What must be equal. Engine bytes are not here: they are what configs change.
 #[derive(PartialEq)]
@@ -27,6 +31,7 @@ impl<'a> Work<'a> {
 }
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
+    removal(view, findings);
     let mut different: BTreeMap<&str, Vec<(usize, Code, String)>> = BTreeMap::new();
     for block in view.blocks() {
         let baseline = || block.iter().copied().filter(|&trial| view.is_baseline(trial));
@@ -72,6 +77,27 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         }
         for (trial, code, message) in found {
             findings.trial(trial, code, message);
+        }
+    }
+}
+
+/// Whoever removes nothing saves the work of it, and must not be compared with those who do.
+fn removal(view: &View<'_>, findings: &mut Findings) {
+    let mut overdue: BTreeMap<(&str, &str), Vec<f64>> = BTreeMap::new();
+    for &trial in view.completed() {
+        let summary = view.summary(trial);
+        if let Some(percent) = summary.steady.overdue_percent {
+            overdue.entry((&summary.trial.scenario, &summary.trial.config)).or_default().push(percent);
+        }
+    }
+    let baseline = view.experiment.baseline_config().map_or("", |config| config.name.as_str());
+    for ((scenario, config), percents) in overdue {
+        let Some(percent) = median(&percents).filter(|&percent| percent > OVERDUE_PERCENT) else { continue };
+        let message = format!("in {scenario} {config} leaves {percent:.0} % of what had to be removed");
+        if config == baseline {
+            findings.scenario(scenario, Code::RemovalOverdue, message);
+        } else {
+            findings.cell(scenario, config, Code::RemovalOverdue, message);
         }
     }
 }
@@ -152,5 +178,22 @@ mod tests {
         });
         let invalid = gated.trials.iter().filter(|state| !codes(state).is_empty()).count();
         assert_eq!(invalid, 2, "both runs of the baseline");
+    }
+
+    #[test]
+    fn who_removes_nothing_is_not_compared() {
+        let leaving = |config: &'static str, percent: f64| {
+            gated_with_all(&experiment(), |s| {
+                s.steady.overdue_percent = Some(if s.trial.config == config { percent } else { 0.0 });
+            })
+        };
+        let gated = leaving("candidate", 50.0);
+        assert!(gated.cells.is_empty() && gated.scenarios.is_empty());
+        let cell = ("fill".to_owned(), "candidate".to_owned());
+        let gated = leaving("candidate", 100.0);
+        let codes: Vec<Code> = gated.cells[&cell].iter().map(|finding| finding.code).collect();
+        assert_eq!(codes, [Code::RemovalOverdue]);
+        assert!(gated.scenarios.is_empty());
+        assert!(leaving("base", 100.0).scenarios.contains_key("fill"), "without a baseline there is no comparison");
     }
 }

@@ -78,6 +78,7 @@ pub(super) fn void(finding: &mut verdict::Finding, causes: &[Finding], scenarios
 #[cfg(test)]
 mod tests {
     use assay_record::Summary;
+    use serde_json::json;
 
     use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
@@ -159,6 +160,48 @@ mod tests {
             s.metrics.insert("write_amplification".to_owned(), value + f64::from(s.trial.block) / 1e3);
         };
         assert_eq!(verdict(&judged(&other, halved)), "Win Better:write_amplification");
+    }
+
+    /// Blocks are executed on one thread and saved by another, as reth does it: (percent of the primary role in RocksDB, factor by
+    /// which blocks get faster, factor by which saves do).
+    fn saved_apart(metric: &str, db_percent: f64, blocks: f64, saves: f64) -> Report {
+        let mut experiment = experiment();
+        let workload = json!({"rethHistory": {"blocks": 10, "accounts": 1000, "storageSlots": 2000}});
+        experiment.scenarios[0].workload =
+            serde_json::from_value(workload).unwrap_or_else(|error| unreachable!("{error}"));
+        let direction = if metric.ends_with("throughput") { Direction::Higher } else { Direction::Lower };
+        experiment.metrics = vec![rule(metric, direction, Role::Primary)];
+        judged(&experiment, |s| {
+            (s.primary.db_percent, s.primary.generator_percent) = (db_percent, 0.0);
+            (s.primary.compute_percent, s.primary.run_queue_percent) = (100.0 - db_percent, Some(0.5));
+            let (blocks, saves) = if s.trial.config == "candidate" { (blocks, saves) } else { (1.0, 1.0) };
+            let rate = blocks * (30.0 + f64::from(s.trial.block % 3) / 100.0);
+            s.window_seconds = 10.0 / rate;
+            let save = (50_000.0 + f64::from(s.trial.block % 3)) / saves;
+            let latency = 1e6 / rate;
+            s.metrics.extend(
+                [
+                    ("throughput", rate),
+                    ("gas_throughput", 30.0 * rate),
+                    ("step_latency_mean", latency),
+                    ("step_latency_p50", latency),
+                    ("save_latency_mean", save),
+                ]
+                .map(|(name, value)| (name.to_owned(), value)),
+            );
+        })
+    }
+
+    #[test]
+    fn blocks_do_not_get_faster_by_faster_saves_that_nobody_waits_for() {
+        for metric in ["throughput", "gas_throughput", "step_latency_p50"] {
+            let report = saved_apart(metric, 0.01, 1.14, 1.0);
+            assert_eq!(verdict(&report), "Invalid CausalPathExceeded", "{metric}");
+            // When execution waits for saves, the same gain may come from them.
+            assert_eq!(verdict(&saved_apart(metric, 60.0, 1.14, 1.14)), format!("Win Better:{metric}"));
+        }
+        // What the saving thread gains is its own.
+        assert_eq!(verdict(&saved_apart("save_latency_mean", 0.01, 1.0, 1.5)), "Win Better:save_latency_mean");
     }
 
     #[test]

@@ -68,7 +68,8 @@ mod tests {
 
     fn change(summary: &mut Summary, factor: f64, idle: &[&str]) {
         if idle.contains(&summary.trial.scenario.as_str()) {
-            summary.engagement.flushes = Some(0);
+            summary.engagement.filled_memtables = Some(0);
+            summary.engagement.fullest_memtable_bytes = Some(4096);
         }
         if summary.trial.config == "candidate" && summary.trial.scenario == "fill" {
             summary.metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);

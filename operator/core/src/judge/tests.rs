@@ -264,7 +264,10 @@ pub(crate) fn golden(name: &str, text: &str) {
 #[test]
 fn texts_are_as_committed() {
     for (name, complete) in [("report", true), ("partial", false)] {
-        let report = full_report(complete);
+        let mut report = full_report(complete);
+        if complete {
+            report.time_spent = crate::report::time_spent::tests::sample(&report);
+        }
         let text = terminal(&report);
         assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
         golden(&format!("{name}.txt"), &text);

@@ -1,12 +1,7 @@
-use assay_record::{Mix, Preload, Workload};
-
 use crate::experiment::{Experiment, Scenario};
 
 /// Assumed until something was measured: seconds of one thread for a point operation on a warm database.
 const OPERATION_SECONDS: f64 = 10e-6;
-
-/// Assumed for each further entry of a scan.
-const ENTRY_SECONDS: f64 = 1e-6;
 
 /// Assumed for each entry of the dataset, loaded and settled once for every storage format.
 const LOAD_SECONDS: f64 = 5e-6;
@@ -25,28 +20,19 @@ pub struct Duration {
 
 /// What a scenario is assumed to take on this number of CPUs: a guess, until its first trial has been measured.
 pub fn assumed(scenario: &Scenario, cpus: u32) -> Duration {
-    let Workload::KeyValue(workload) = &scenario.workload;
     let mut busy = 0.0;
     let mut longest = 0.0_f64;
-    for role in &workload.roles {
+    for role in scenario.workload.roles() {
         let steps = role.steps as f64 + role.warmup_steps as f64;
-        let seconds = steps * f64::from(role.batch) * operation_seconds(role.mix, role.scan_length);
+        let seconds = steps * role.operations_per_step as f64 * OPERATION_SECONDS;
         busy += seconds;
-        let paced = role.steps_per_second.map_or(0.0, |rate| steps / rate.max(1) as f64);
+        let paced = role.interval_ns.map_or(0.0, |interval| steps * interval / 1e9);
         longest = longest.max(seconds / f64::from(role.threads.max(1))).max(paced);
     }
-    let loaded = if workload.preload == Preload::Empty { 0 } else { workload.keys };
     Duration {
         trial_seconds: TRIAL_SECONDS + longest.max(busy / f64::from(cpus.max(1))),
-        dataset_seconds: loaded as f64 * LOAD_SECONDS,
+        dataset_seconds: scenario.workload.volume().loaded_entries * LOAD_SECONDS,
     }
-}
-
-fn operation_seconds(mix: Mix, scan_length: u32) -> f64 {
-    let scans = f64::from(mix.scan);
-    let points = f64::from(mix.put) + f64::from(mix.get) + f64::from(mix.get_missing) + f64::from(mix.delete);
-    let scan = OPERATION_SECONDS + f64::from(scan_length) * ENTRY_SECONDS;
-    if points + scans > 0.0 { (points * OPERATION_SECONDS + scans * scan) / (points + scans) } else { 0.0 }
 }
 
 /// What the whole experiment is assumed to take, datasets included.

@@ -72,6 +72,19 @@ fn is_format_key(name: &str) -> bool {
     FORMAT_KEYS.contains(&whole)
 }
 
+/// The families in which a config's declared options differ from the baseline's. The baseline is compared with every config, so
+/// its runs are watched where any of them differs.
+fn tuned_families(experiment: &Experiment, scenario: &Scenario, config: &ConfigUnderTest) -> Vec<String> {
+    let Some(baseline) = experiment.baseline_config() else { return Vec::new() };
+    let compared: Vec<&ConfigUnderTest> =
+        if config.name == baseline.name { experiment.configs.iter().collect() } else { vec![config] };
+    let tuned = |family: &&str| {
+        let before = baseline.engine.family_options(family);
+        compared.iter().any(|config| config.engine.family_options(family) != before)
+    };
+    scenario.workload.families().into_iter().filter(tuned).map(str::to_owned).collect()
+}
+
 pub fn trial_spec(
     experiment: &Experiment,
     scenario: &Scenario,
@@ -89,6 +102,7 @@ pub fn trial_spec(
         config: config.engine.clone(),
         baseline: experiment.baseline_config().map(|baseline| baseline.engine.clone()).unwrap_or_default(),
         workload: scenario.workload.clone(),
+        tuned_families: tuned_families(experiment, scenario, config),
         dataset: DatasetSpec {
             seed: dataset_seed(experiment, &scenario.name),
             format: format_of(experiment, scenario, config),

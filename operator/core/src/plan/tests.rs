@@ -185,6 +185,34 @@ fn a_format_is_the_configs_over_the_baselines_other_options() {
 }
 
 #[test]
+fn each_run_is_watched_in_the_families_that_are_compared() {
+    let mut document = document(3, 1, 8, 1);
+    let families = ["state", "code", "blocks"];
+    document["spec"]["scenarios"][0]["workload"]["keyValue"]["families"] = json!(families);
+    let all = json!([{"match": ["*"], "options": {"compression": "kLZ4Compression"}}]);
+    document["spec"]["configs"][0]["columnFamilies"] = all;
+    document["spec"]["configs"][1]["columnFamilies"] =
+        json!([{"match": ["state", "blocks"], "options": {"write_buffer_size": "1M"}}]);
+    let experiment = experiment(&document);
+    let watched = |config: usize| {
+        spec::trial_spec(
+            &experiment,
+            &experiment.scenarios[0],
+            &experiment.configs[config],
+            &experiment.spec,
+            TrialId { scenario: String::new(), block: 0, config: String::new(), replicate: 0, order: 0, attempt: 0 },
+            1,
+        )
+        .tuned_families
+    };
+    assert_eq!(watched(1), ["state", "blocks"]);
+    // What the baseline declares for all is no difference, so only what the config changes is watched.
+    assert_eq!(watched(0), ["state", "blocks"]);
+    // It changes options of the database: all families are watched.
+    assert!(watched(2).is_empty());
+}
+
+#[test]
 fn plans_are_kept_and_edits_are_seen() {
     let plan = plan(4, 2, 8, 11);
     let json = serde_json::to_string(&plan).expect("a plan is JSON");

@@ -1,6 +1,7 @@
 use std::fmt::Write as _;
 
-use super::{Report, Ruling, TrialFate, TrialReport, number};
+use super::time_spent::{HOW, clock_text};
+use super::{Report, Ruling, TimeCell, TimeTable, TrialFate, TrialReport, number};
 
 /// The report as Markdown for a pull request: what matters first, the rest folded away.
 pub fn markdown(report: &Report) -> String {
@@ -28,6 +29,9 @@ pub fn markdown(report: &Report) -> String {
         folded(&mut out, "By scenario", &by_scenario(report));
     }
     folded(&mut out, "What the configs change", &changes(report));
+    if !report.time_spent.is_empty() {
+        folded(&mut out, "Where the time went", &time_spent(report));
+    }
     if report.looks.len() > 1 {
         folded(&mut out, "Looks", &looks(report));
     }
@@ -75,6 +79,40 @@ fn overall(report: &Report) -> String {
         rows(&mut out, &[&code(&config.config)], &config.ruling);
     }
     out
+}
+
+/// Configs beside each other in a table.
+const TOGETHER: usize = 4;
+
+fn time_spent(report: &Report) -> String {
+    let mut out = format!("{HOW}\n");
+    for table in &report.time_spent {
+        for first in (0..report.configs.len()).step_by(TOGETHER) {
+            let _ = writeln!(out, "\nIn {}, per step of {}:\n", code(&table.scenario), code(&table.role));
+            time_table(&mut out, table, report, first);
+        }
+    }
+    out
+}
+
+fn time_table(out: &mut String, table: &TimeTable, report: &Report, first: usize) {
+    let configs = report.configs.iter().skip(first).take(TOGETHER);
+    let columns: Vec<String> = configs.map(|config| format!("{} | difference", code(&config.config))).collect();
+    let _ = writeln!(out, "| component | clock | {} | {} |", code(&report.baseline), columns.join(" | "));
+    let _ = writeln!(out, "|---|---|--:|{}", "--:|--:|".repeat(columns.len()));
+    for row in &table.rows {
+        let name = format!("{}{}", "\u{2003}".repeat(row.depth as usize), code(&row.component));
+        let cells: Vec<String> = row.configs.iter().skip(first).take(TOGETHER).map(time_cell).collect();
+        let (clock, baseline) = (clock_text(row.clock), number::measured(row.baseline));
+        let _ = writeln!(out, "| {name} | {clock} | {baseline} | {} |", cells.join(" | "));
+    }
+}
+
+fn time_cell(cell: &TimeCell) -> String {
+    let mean = cell.mean.map_or("unknown".to_owned(), number::measured);
+    let bold = if cell.differs() { "**" } else { "" };
+    let (difference, interval) = cell.difference_texts();
+    format!("{mean} | {bold}{difference}{bold} ({interval})")
 }
 
 fn looks(report: &Report) -> String {

@@ -10,6 +10,7 @@ pub(crate) mod number;
 mod svg;
 pub(crate) mod table;
 mod terminal;
+pub(crate) mod time_spent;
 mod words;
 
 use std::collections::BTreeMap;
@@ -24,6 +25,7 @@ pub use checks::{BaselineCheck, CheckState, LookConfig, LookReport, NodeEstimate
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;
+pub use time_spent::{TimeCell, TimeRow, TimeTable, TimeTables};
 pub(crate) use words::{About, sentence};
 
 use crate::gates::{Finding, Label, Note};
@@ -66,6 +68,9 @@ pub struct Report {
     /// Whether the baseline's own runs agree with each other.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub baseline_check: Vec<BaselineCheck>,
+    /// Where the time of the runs that count went, from their full records; nothing where there are none.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub time_spent: Vec<TimeTable>,
     /// Every attempt, whether it counts or not, in the order of the plan.
     pub trials: Vec<TrialReport>,
     /// What the verdicts promise.

@@ -12,8 +12,8 @@ use super::suggest::did_you_mean;
 
 /// Options that are not the user's to set, and why.
 const OWNED: [(&str, &str); 14] = [
-    ("merge_operator", "belongs to the workload, which would read other data with another one"),
-    ("comparator", "belongs to the workload, which would read other data with another one"),
+    ("merge_operator", WORKLOAD),
+    ("comparator", WORKLOAD),
     ("create_if_missing", "is set by the bench, which creates the database"),
     ("create_missing_column_families", "is set by the bench, which creates the column families"),
     ("error_if_exists", "is set by the bench, which clones the dataset"),
@@ -28,6 +28,7 @@ const OWNED: [(&str, &str); 14] = [
     ("rate_limiter", "is an object: write rate_limiter_bytes_per_sec"),
 ];
 
+const WORKLOAD: &str = "belongs to the workload, which would read other data with another one; remove it";
 const PLACE: &str = "would put files outside of the trial's own directory, where they are neither counted nor removed";
 const CACHE: &str = "can't be given as an option: use the config's field blockCache, which holds size and sharing";
 
@@ -77,7 +78,7 @@ fn strings(options: &BTreeMap<String, OptionValue>) -> BTreeMap<String, String> 
 
 /// The column families of all workloads.
 pub fn families(spec: &TuningExperimentSpec) -> BTreeSet<String> {
-    spec.scenarios.iter().flat_map(|scenario| scenario.workload.families().iter().cloned()).collect()
+    spec.scenarios.iter().flat_map(|scenario| scenario.workload.families().into_iter().map(str::to_owned)).collect()
 }
 
 /// Everything that can be said about configs without asking RocksDB.
@@ -131,7 +132,8 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
                 let message = "is not the name of an option: names are of letters, digits and _";
                 problems.push(Problem::error(path.clone(), message).at_key());
             } else if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
-                problems.push(Problem::error(path.clone(), *reason).at_key());
+                let instead = if *reason == WORKLOAD { possible(spec) } else { String::new() };
+                problems.push(Problem::error(path.clone(), format!("{reason}{instead}")).at_key());
             }
             let value = value.to_rocksdb();
             if value.trim().is_empty() {
@@ -148,6 +150,14 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
             }
         }
     }
+}
+
+/// What a config can set.
+fn possible(spec: &TuningExperimentSpec) -> String {
+    let policies = spec.scenarios.iter().flat_map(|scenario| scenario.workload.policies()).map(|(name, _)| *name);
+    let policies: BTreeSet<&str> = policies.collect();
+    let policy = if policies.is_empty() { String::new() } else { format!(", policy ({})", join(policies)) };
+    format!(". A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions{policy}")
 }
 
 /// Whether a nested option string such as `{block_cache=8M;block_size=4K}` sets this key, on any level.
@@ -186,18 +196,22 @@ fn cache_and_writes(config: &Config, engine: &EngineConfig, path: &FieldPath, pr
 }
 
 fn policy(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
-    for name in config.policy.keys() {
+    for (name, value) in &config.policy {
         for scenario in &spec.scenarios {
-            let known = scenario.workload.policy_keys();
-            if known.contains(&name.as_str()) {
-                continue;
-            }
+            let policies = scenario.workload.policies();
             let workload = scenario.workload.name();
-            let message = if known.is_empty() {
+            let names = || policies.iter().map(|(name, _)| *name);
+            let message = if let Some((_, values)) = policies.iter().find(|(known, _)| known == name) {
+                if values.contains(&value.as_str()) {
+                    continue;
+                }
+                let hint = did_you_mean(value, values.iter().copied());
+                format!("{value:?} is no way to do it{hint}; there are {}", join(values.iter().copied()))
+            } else if policies.is_empty() {
                 format!("the workload {workload} of scenario {:?} declares no policy keys; remove it", scenario.name)
             } else {
-                let hint = did_you_mean(name, known.iter().copied());
-                let known = join(known.iter().copied());
+                let hint = did_you_mean(name, names());
+                let known = join(names());
                 format!(
                     "the workload {workload} of scenario {:?} does not know it{hint}; it declares {known}",
                     scenario.name

@@ -1,6 +1,6 @@
 //! How much disk an experiment needs, before anything is written.
 
-use assay_record::{KeyValue, Preload, Workload};
+use assay_record::Workload;
 
 use super::problem::{FieldPath, Problem};
 use super::scenarios::scenario_path;
@@ -41,40 +41,23 @@ impl DiskNeed {
 
 /// Estimates what a workload needs.
 pub fn need(workload: &Workload) -> DiskNeed {
-    let Workload::KeyValue(workload) = workload;
-    let compressed = f64::from(workload.compressed_percent) / 100.0;
-    let entry = entry_bytes(workload, compressed);
-    let dataset = preloaded(workload) as f64 * entry * SPACE_AMPLIFICATION;
-    let written = written(workload) * entry;
+    let volume = workload.volume();
+    let dataset = on_disk(volume.loaded_entries, volume.loaded_bytes * volume.compressed) * SPACE_AMPLIFICATION;
+    let written = on_disk(volume.written_entries, volume.written_bytes * volume.compressed);
     DiskNeed { dataset_bytes: dataset as u64, trial_bytes: ((dataset + written) * REWRITE) as u64 }
 }
 
 /// The most bytes that a trial's directory may hold before the trial has failed under its config: uncompressed, with
 /// everything that was ever written still there, and then some.
 pub fn limit(workload: &Workload) -> u64 {
-    let Workload::KeyValue(workload) = workload;
-    let raw = (preloaded(workload) as f64 + written(workload)) * entry_bytes(workload, 1.0);
+    let volume = workload.volume();
+    let raw =
+        on_disk(volume.loaded_entries, volume.loaded_bytes) + on_disk(volume.written_entries, volume.written_bytes);
     (raw as u64).saturating_mul(RUNAWAY).saturating_add(SLACK)
 }
 
-fn entry_bytes(workload: &KeyValue, compressed: f64) -> f64 {
-    f64::from(workload.key_bytes) + ENTRY_OVERHEAD as f64 + workload.value_bytes.mean() * compressed
-}
-
-fn preloaded(workload: &KeyValue) -> u64 {
-    if workload.preload == Preload::Empty { 0 } else { workload.keys }
-}
-
-/// Entries that a trial writes, tombstones included.
-fn written(workload: &KeyValue) -> f64 {
-    let of_role = |role: &assay_record::Role| {
-        let mix = role.mix;
-        let writes = f64::from(mix.put) + f64::from(mix.delete);
-        let all = writes + f64::from(mix.get) + f64::from(mix.get_missing) + f64::from(mix.scan);
-        let steps = role.steps as f64 + role.warmup_steps as f64;
-        if all > 0.0 { steps * f64::from(role.batch) * writes / all } else { 0.0 }
-    };
-    workload.roles.iter().map(of_role).sum()
+fn on_disk(entries: f64, bytes: f64) -> f64 {
+    entries * ENTRY_OVERHEAD as f64 + bytes
 }
 
 /// Number of storage formats in which the dataset of a scenario is written.

@@ -1,10 +1,10 @@
 //! Objectives and guardrails: what is judged, and whether the design can decide it.
 
 use assay_api::{DefaultGuardrails, Futility, JudgedMetric, StopOn, TuningExperimentSpec};
-use assay_record::{METRICS, MetricInfo, metric};
+use assay_record::{METRICS, MetricInfo, SAVES, Workload, metric};
 
 use super::problem::{FieldPath, Problem};
-use super::scenarios::{paced, primary_steps, scenario_path};
+use super::scenarios::{paced, scenario_path};
 use super::schema::join;
 use super::suggest::did_you_mean;
 use super::{counted, percent};
@@ -129,26 +129,61 @@ fn judged(
         );
         problems.push(Problem::error(at.clone(), message));
     }
+    unmeasured(name, spec, &at, problems);
     if let Some(quantile) = info.quantile {
         tail(name, quantile, spec, &at, problems);
     }
 }
 
-/// A quantile needs observations beyond it.
+/// Not every workload has every metric.
+fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
+    let without =
+        |metric: &str| spec.scenarios.iter().find(|scenario| scenario.workload.measured_role(metric).is_none());
+    let Some(scenario) = without(name) else { return };
+    let everywhere = METRICS.iter().filter(|info| info.default_margin.is_some() && without(info.name).is_none());
+    let message = format!(
+        "the {} workload of scenario {:?} has no {name}; what all scenarios have and can be judged is {}",
+        scenario.workload.name(),
+        scenario.name,
+        join(everywhere.map(|info| info.name))
+    );
+    problems.push(Problem::error(at.clone(), message));
+}
+
+/// A quantile needs observations beyond it, by the role that it is measured on.
 fn tail(name: &str, quantile: f64, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
     for (index, scenario) in spec.scenarios.iter().enumerate() {
-        let steps = primary_steps(scenario);
-        if supports_quantile(steps, quantile, TAIL) {
+        let Some(role) = scenario.workload.measured_role(name) else { continue };
+        if supports_quantile(role.steps, quantile, TAIL) {
             continue;
         }
         let needed = operations_for_quantile(quantile, TAIL)
             .map_or_else(String::new, |needed| format!(" at least {needed} steps, so that {TAIL} lie beyond it,"));
         let message = format!(
-            "{name} needs{needed} but the primary role of scenario {:?} has {steps}: raise {}.workload.keyValue.roles[0].steps, or judge a lower quantile",
+            "{name} needs{needed} but role {:?} of scenario {:?} has {}: raise {}.workload.{}, or judge a lower quantile",
+            role.name,
             scenario.name,
-            scenario_path(index)
+            role.steps,
+            scenario_path(index),
+            steps_field(&scenario.workload, &role.name)
         );
         problems.push(Problem::error(at.clone(), message));
+    }
+}
+
+/// The field that decides how many steps a role has.
+fn steps_field(workload: &Workload, role: &str) -> String {
+    match workload {
+        Workload::KeyValue(workload) => {
+            let index = workload.roles.iter().position(|declared| declared.name == role).unwrap_or_default();
+            format!("keyValue.roles[{index}].steps")
+        }
+        Workload::Ethrex(_) => "ethrex.blocks".to_owned(),
+        Workload::Blockstore(_) => "blockstore.slots".to_owned(),
+        Workload::RethHistory(workload) if role == SAVES => {
+            format!("rethHistory.blocks, of which a save takes {}", workload.blocks_per_save)
+        }
+        Workload::RethHistory(_) => "rethHistory.blocks".to_owned(),
     }
 }
 

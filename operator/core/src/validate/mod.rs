@@ -3,13 +3,16 @@
 //! Three steps: the document against the schema of the custom resource, then what no schema can say, then what only
 //! RocksDB knows, which somebody else has to ask it: [`Validation::questions`] and [`answer_problems`].
 
+mod blockstore;
 mod configs;
 pub mod disk;
+mod ethrex;
 mod metrics;
 mod options;
 mod percent;
 mod problem;
 pub mod quantity;
+mod reach;
 mod scenarios;
 pub mod schema;
 mod suggest;
@@ -195,7 +198,7 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
 fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
     // One mistake, one line: what the schema refuses needs no second opinion.
     let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
-    let found = [configs::check(&spec), scenarios::check(&spec), metrics::check(&spec)];
+    let found = [configs::check(&spec), reach::check(&spec), scenarios::check(&spec), metrics::check(&spec)];
     problems.extend(found.into_iter().flatten().filter(|problem| !refused.contains(&problem.path)));
     let mut experiment = None;
     if !problems.iter().any(Problem::is_error) {

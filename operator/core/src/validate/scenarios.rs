@@ -3,12 +3,13 @@
 use std::collections::BTreeMap;
 
 use assay_api::{Scenario, TuningExperimentSpec};
-use assay_record::{KeyOrder, KeyValue, Preload, Role, ValueBytes, Workload};
+use assay_record::{KeyOrder, KeyValue, Role, ValueBytes, Workload};
 
 use super::percent;
 use super::problem::{FieldPath, Problem};
 use super::schema::join;
 use super::suggest::did_you_mean;
+use super::{blockstore, ethrex};
 
 /// The path of `spec.scenarios[index]`.
 pub fn scenario_path(index: usize) -> FieldPath {
@@ -29,6 +30,17 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
                     check_role(role, scenario, &path.key("roles").index(index), &mut problems);
                 }
             }
+            Workload::Ethrex(workload) => {
+                ethrex::check(workload, scenario, &path.keys("workload.ethrex"), &mut problems);
+            }
+            Workload::Blockstore(workload) => {
+                problems.extend(blockstore::check(workload, spec, &path.keys("workload.blockstore")));
+            }
+            Workload::RethHistory(workload) => {
+                let path = path.keys("workload.rethHistory");
+                let found = workload.problems().into_iter();
+                problems.extend(found.map(|(field, message)| Problem::error(path.key(field), message)));
+            }
         }
     }
     problems
@@ -44,8 +56,7 @@ fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, p
         }
         problems.push(Problem::error(path.clone(), format!("no config has the name {from:?}{hint}")));
     }
-    let Workload::KeyValue(workload) = &scenario.workload;
-    if workload.preload == Preload::Empty {
+    if scenario.workload.volume().loaded_entries == 0.0 {
         let message = "there are no data to migrate, as preload is Empty; remove one of them";
         problems.push(Problem::error(path.clone(), message));
     }
@@ -100,15 +111,10 @@ fn check_role(role: &Role, scenario: &Scenario, path: &FieldPath, problems: &mut
     }
 }
 
-/// Steps of the primary role: the observations behind a trial's quantiles.
-pub fn primary_steps(scenario: &Scenario) -> u64 {
-    scenario.workload.primary_role().map_or(0, |role| role.steps)
-}
-
 /// Scenarios whose primary role keeps a fixed rate, so that their throughput says nothing.
 pub fn paced(spec: &TuningExperimentSpec) -> BTreeMap<usize, &str> {
     let is_paced =
-        |scenario: &Scenario| scenario.workload.primary_role().is_some_and(|role| role.steps_per_second.is_some());
+        |scenario: &Scenario| scenario.workload.primary_role().is_some_and(|role| role.interval_ns.is_some());
     let scenarios = spec.scenarios.iter().enumerate();
     scenarios.filter(|(_, scenario)| is_paced(scenario)).map(|(index, s)| (index, s.name.as_str())).collect()
 }

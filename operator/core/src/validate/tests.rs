@@ -4,7 +4,9 @@ use serde_json::{Value, json};
 use super::*;
 use crate::verdict::Role;
 
+mod ethrex;
 mod mistakes;
+mod reth_history;
 
 pub(crate) fn document() -> Value {
     json!({

@@ -52,6 +52,7 @@ fn break_for(code: Code, lab: &mut Lab) {
         Code::AnswersMismatch => lab.one(|s| s.parity.answers = Some(other())),
         Code::WrongAnswers => lab.one(|s| s.parity.wrong_answers = 1),
         Code::DatasetMismatch => lab.one(|s| s.parity.dataset = other()),
+        Code::RemovalOverdue => lab.all(Some("cramped"), |s| s.steady.overdue_percent = Some(100.0)),
         Code::FeatureMismatch => lab.one(|s| s.parity.build = other()),
         Code::MachineMismatch => lab.one(|s| s.parity.machine = other()),
         Code::Rebooted => lab.one(|s| s.parity.boot = Some(other())),
@@ -94,7 +95,10 @@ fn break_for(code: Code, lab: &mut Lab) {
             lab.all(None, |s| s.storage.nvme = Some(s.trial.block != 2));
         }
         Code::ReplacedSysfs => lab.one(|s| s.storage.replaced_sysfs = true),
-        Code::NotEngaged => lab.all(None, |s| s.engagement.flushes = Some(0)),
+        Code::NotEngaged => lab.all(None, |s| {
+            s.engagement.filled_memtables = Some(0);
+            s.engagement.fullest_memtable_bytes = Some(4096);
+        }),
         Code::CausalPathExceeded => {
             // The baseline spends a tenth of its time in RocksDB, and the config is twice as fast.
             lab.all(Some("roomy"), |s| spending(s, 10.0, 0.0));

@@ -58,7 +58,7 @@ fn by_group(report: &Report, chart: impl Fn(&str, &[&str]) -> Vec<(String, Strin
     (!out.is_empty()).then_some(out)
 }
 
-fn missing(what: &str) -> String {
+pub(super) fn missing(what: &str) -> String {
     format!(
         "<p class=\"empty\">No data: {what} is in the full records, and this page was written without any of a trial that \
          counts. <code>assay run</code> on the folder of the experiment writes it anew with all that are there.</p>\n"

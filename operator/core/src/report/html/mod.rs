@@ -6,6 +6,7 @@ mod forest;
 mod pairs;
 mod raw;
 mod text;
+mod time;
 
 use std::fmt::Write as _;
 
@@ -37,6 +38,7 @@ pub fn html(report: &Report, records: &[Attachment]) -> String {
     section(&mut out, "order", "In the order of the runs", &pairs::order(report));
     section(&mut out, "latency", "Latency", &engine::latency(report, records));
     section(&mut out, "rocksdb", "Inside RocksDB", &engine::series(report, records));
+    section(&mut out, "time", "Where the time went", &time::time(report));
     section(&mut out, "evidence", "How it was measured", &evidence::evidence(report));
     section(&mut out, "promise", "What these verdicts promise", &evidence::promise(report));
     section(&mut out, "reproduce", "How to reproduce", &evidence::reproduce(report));

@@ -6,6 +6,7 @@ use crate::gates::Gate;
 use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
 use crate::judge::tests::{full_report, golden, judged, larger};
 use crate::judge::{design, judge_with};
+use crate::report::time_spent::tests::sample;
 use crate::report::{TrialFate, TrialReport, schema};
 use crate::stats::{Direction, Interval};
 use crate::verdict::{Intervals, Role, Status};
@@ -65,15 +66,17 @@ fn elements(page: &str) -> Vec<&str> {
 
 #[test]
 fn the_page_is_as_committed() {
-    let report = full_report(true);
+    let mut report = full_report(true);
+    report.time_spent = sample(&report);
     golden("report.html", &html(&report, &attachments(&report, 12)));
 }
 
 #[test]
 fn pages_are_well_formed_and_every_picture_has_a_title() {
     for complete in [true, false] {
-        let report = full_report(complete);
+        let mut report = full_report(complete);
         for records in [attachments(&report, 40), Vec::new()] {
+            report.time_spent = if records.is_empty() { Vec::new() } else { sample(&report) };
             let page = html(&report, &records);
             let elements = elements(&page);
             let count = |name: &str| elements.iter().filter(|element| **element == name).count();
@@ -83,7 +86,7 @@ fn pages_are_well_formed_and_every_picture_has_a_title() {
             assert_eq!(count("caption"), count("table"));
             assert_eq!(count("figcaption"), count("figure"));
             assert!(count("svg") > 4);
-            assert_eq!(page.matches("No data").count(), if records.is_empty() { 2 } else { 0 });
+            assert_eq!(page.matches("No data").count(), if records.is_empty() { 3 } else { 0 });
             assert_eq!(page.contains("Not finished"), !complete);
             for forbidden in ["http:", "https:", "NaN", "inf ", " src=", "url("] {
                 assert!(!page.contains(forbidden), "{forbidden}");

@@ -58,7 +58,7 @@ fn each_mistake_is_named() {
         (
             "/spec/configs/1/columnFamilies/0/options",
             json!({"merge_operator": "x"}),
-            "spec.configs[1].columnFamilies[0].options.merge_operator: belongs to the workload, which would read other data with another one",
+            "spec.configs[1].columnFamilies[0].options.merge_operator: belongs to the workload, which would read other data with another one; remove it. A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions",
         ),
         (
             "/spec/configs/1/columnFamilies/0/options",
@@ -123,7 +123,7 @@ fn each_mistake_is_named() {
         (
             "/spec/guardrails/0/metric",
             json!("step_latency_p999"),
-            "spec.guardrails[0].metric: step_latency_p999 needs at least 100000 steps, so that 100 lie beyond it, but the primary role of scenario \"writes\" has 20000: raise spec.scenarios[0].workload.keyValue.roles[0].steps, or judge a lower quantile",
+            "spec.guardrails[0].metric: step_latency_p999 needs at least 100000 steps, so that 100 lie beyond it, but role \"writer\" of scenario \"writes\" has 20000: raise spec.scenarios[0].workload.keyValue.roles[0].steps, or judge a lower quantile",
         ),
         (
             "/spec/repetitions",
@@ -143,7 +143,7 @@ fn each_mistake_is_named() {
         (
             &format!("{SCENARIO}/workload"),
             json!({}),
-            "spec.scenarios[0].workload: set keyValue, the only one that exists (none is set)",
+            "spec.scenarios[0].workload: set exactly one of keyValue, ethrex, blockstore and rethHistory (none is set)",
         ),
         (
             &format!("{KEY_VALUE}/valueBytes"),

@@ -1,50 +1,9 @@
+//! The generic workload: operations in any mix over a preloaded set of keys.
+
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// What a scenario makes RocksDB do. Exactly one workload is set.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-#[schemars(extend("x-kubernetes-validations" = [
-    {"rule": "[has(self.keyValue)].exists_one(set, set)", "message": "set exactly one workload: keyValue"},
-]))]
-pub enum Workload {
-    /// The generic key-value workload.
-    KeyValue(KeyValue),
-}
-
-impl Workload {
-    pub fn roles(&self) -> &[Role] {
-        match self {
-            Self::KeyValue(workload) => &workload.roles,
-        }
-    }
-
-    /// The field that is set.
-    pub fn name(&self) -> &'static str {
-        match self {
-            Self::KeyValue(_) => "keyValue",
-        }
-    }
-
-    /// The column families that it opens.
-    pub fn families(&self) -> &[String] {
-        match self {
-            Self::KeyValue(workload) => &workload.families,
-        }
-    }
-
-    /// Behaviour that a config may change, by key.
-    pub fn policy_keys(&self) -> &'static [&'static str] {
-        match self {
-            Self::KeyValue(_) => &[],
-        }
-    }
-
-    /// The role whose steps are the trial's throughput and step latency: the first.
-    pub fn primary_role(&self) -> Option<&Role> {
-        self.roles().first()
-    }
-}
+use super::{RolePlan, Volume};
 
 /// Generic key-value operations over a preloaded set of keys.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -82,6 +41,26 @@ pub struct KeyValue {
         extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
     )]
     pub roles: Vec<Role>,
+}
+
+impl KeyValue {
+    pub fn plans(&self) -> Vec<RolePlan> {
+        self.roles.iter().map(Role::plan).collect()
+    }
+
+    pub fn volume(&self) -> Volume {
+        let entry = |share: f64| f64::from(self.key_bytes) + self.value_bytes.mean() * share;
+        let compressed = f64::from(self.compressed_percent) / 100.0;
+        let loaded = if self.preload == Preload::Empty { 0.0 } else { self.keys as f64 };
+        let written: f64 = self.roles.iter().map(Role::writes).sum();
+        Volume {
+            loaded_entries: loaded,
+            loaded_bytes: loaded * entry(1.0),
+            written_entries: written,
+            written_bytes: written * entry(1.0),
+            compressed: entry(compressed) / entry(1.0),
+        }
+    }
 }
 
 fn default_key_bytes() -> u32 {
@@ -188,6 +167,33 @@ pub struct Role {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
     pub zipfian_exponent: Option<String>,
+}
+
+impl Role {
+    fn plan(&self) -> RolePlan {
+        RolePlan {
+            name: self.name.clone(),
+            threads: self.threads,
+            steps: self.steps,
+            warmup_steps: self.warmup_steps,
+            interval_ns: self.steps_per_second.map(|rate| 1e9 / rate as f64),
+            operations_per_step: u64::from(self.batch) * self.entries(),
+            follows: None,
+        }
+    }
+
+    /// What the mean operation costs in point operations: a further entry of a scan about a tenth of one.
+    fn entries(&self) -> u64 {
+        let (scans, all) = (u64::from(self.mix.scan), u64::from(self.mix.total()).max(1));
+        1 + scans * u64::from(self.scan_length) / 10 / all
+    }
+
+    /// Entries that a trial writes, tombstones included.
+    fn writes(&self) -> f64 {
+        let (writes, all) = (f64::from(self.mix.put) + f64::from(self.mix.delete), f64::from(self.mix.total()));
+        let steps = self.steps as f64 + self.warmup_steps as f64;
+        if all > 0.0 { steps * f64::from(self.batch) * writes / all } else { 0.0 }
+    }
 }
 
 fn one() -> u32 {

@@ -1,0 +1,190 @@
+//! What the options had to work on: peaks of memtables, files and background jobs, and what was read and written where.
+//!
+//! Which families are watched is said by the spec. Memtables all together, background jobs and tickers belong to the whole
+//! database, and so do the options that they are about.
+
+use std::collections::BTreeMap;
+
+use assay_record::{Engagement, FamilyFacts};
+
+use crate::{
+    engine::{Engine, Family},
+    measure::Counters,
+};
+
+/// Levels that a summary tells apart; deeper ones count with the last.
+pub const LEVELS: usize = 7;
+
+/// Peaks within the window, and what families held at its ends.
+#[derive(Debug, Default)]
+pub struct Peaks {
+    tuned: Vec<String>,
+    memtable_bytes: Option<u64>,
+    fullest_memtable_bytes: Option<u64>,
+    immutable_memtables: Option<u64>,
+    flushes_due: Option<u64>,
+    compactions_due: Option<u64>,
+    /// Of every family.
+    pub l0_files: BTreeMap<String, u64>,
+    opened: BTreeMap<String, Held>,
+    closed: BTreeMap<String, Held>,
+}
+
+/// Counters of one family that only grow, as long as nothing is flushed.
+#[derive(Clone, Debug, PartialEq)]
+struct Held {
+    memtable_entries: Option<u64>,
+    file_reads: Option<Vec<u64>>,
+}
+
+impl Peaks {
+    /// Watches these families, or all of the workload's where none is named.
+    pub fn of(tuned: &[String], families: &[Family]) -> Self {
+        let named = |family: &&Family| tuned.is_empty() || tuned.contains(&family.name);
+        Self { tuned: families.iter().filter(named).map(|family| family.name.clone()).collect(), ..Self::default() }
+    }
+
+    pub fn tuned(&self) -> &[String] {
+        &self.tuned
+    }
+
+    pub fn open(&mut self, engine: &Engine) {
+        *self = Self { tuned: std::mem::take(&mut self.tuned), ..Self::default() };
+        self.opened = self.held(engine);
+        self.look(engine);
+    }
+
+    pub fn look(&mut self, engine: &Engine) {
+        let largest = |property: &str| -> Option<u64> {
+            self.tuned.iter().filter_map(|family| engine.family_property(family, property)).max()
+        };
+        // Of a family it is only known that something is due; of those that run, how many.
+        let due = |running: &str, pending: &str| Some(engine.max(running)? + engine.sum(pending)?);
+        let fullest = largest("rocksdb.cur-size-active-mem-table");
+        let immutable = largest("rocksdb.num-immutable-mem-table");
+        let flushes = due("rocksdb.num-running-flushes", "rocksdb.mem-table-flush-pending");
+        let compactions = due("rocksdb.num-running-compactions", "rocksdb.compaction-pending");
+        self.fullest_memtable_bytes = self.fullest_memtable_bytes.max(fullest);
+        self.immutable_memtables = self.immutable_memtables.max(immutable);
+        self.flushes_due = self.flushes_due.max(flushes);
+        self.compactions_due = self.compactions_due.max(compactions);
+        self.memtable_bytes = self.memtable_bytes.max(engine.sum("rocksdb.cur-size-all-mem-tables"));
+        for family in engine.families() {
+            let Some(files) = engine.family_property(family, "rocksdb.num-files-at-level0") else { continue };
+            let peak = self.l0_files.entry(family.clone()).or_default();
+            *peak = files.max(*peak);
+        }
+    }
+
+    pub fn close(&mut self, engine: &Engine) {
+        self.look(engine);
+        self.closed = self.held(engine);
+    }
+
+    fn held(&self, engine: &Engine) -> BTreeMap<String, Held> {
+        let of = |family: &String| {
+            let number = |property| engine.family_property(family, property);
+            let entries = number("rocksdb.num-entries-active-mem-table")
+                .zip(number("rocksdb.num-entries-imm-mem-tables"))
+                .map(|(active, immutable)| active + immutable);
+            let histogram = engine.family_text(family, "rocksdb.cf-file-histogram");
+            Held { memtable_entries: entries, file_reads: histogram.as_deref().map(reads_by_level) }
+        };
+        self.tuned.iter().map(|family| (family.clone(), of(family))).collect()
+    }
+
+    /// What is known while the database is still open.
+    pub fn engagement(&self, facts: &BTreeMap<String, FamilyFacts>, moved: &Counters) -> Engagement {
+        let ticker = |name: &str| Some(moved.get(name));
+        let tuned = || self.tuned.iter().filter_map(|family| facts.get(family));
+        let level = |level: usize| u8::try_from(level).unwrap_or(u8::MAX);
+        // RocksDB has none where compaction does not go by levels, and then takes the first for one.
+        let base = |facts: &FamilyFacts| facts.base_level.filter(|level| *level < 64).map_or(1, |base| base as u8);
+        let last = |facts: &FamilyFacts| facts.files_by_level.iter().rposition(|files| *files > 0);
+        let bases = tuned().map(base).min().zip(tuned().map(base).max());
+        Engagement {
+            l0_files_peak: self.tuned.iter().filter_map(|family| self.l0_files.get(family)).max().copied(),
+            fullest_memtable_bytes: self.fullest_memtable_bytes,
+            immutable_memtables_peak: self.immutable_memtables,
+            memtable_bytes_peak: self.memtable_bytes,
+            flushes_due_peak: self.flushes_due,
+            compactions_due_peak: self.compactions_due,
+            fifo_drops: Some(
+                moved.get("rocksdb.fifo.max.size.compactions") + moved.get("rocksdb.fifo.ttl.compactions"),
+            ),
+            grouped_writes: ticker("rocksdb.write.other"),
+            wal_bytes: ticker("rocksdb.wal.bytes"),
+            block_cache_misses: ticker("rocksdb.block.cache.miss"),
+            block_cache_hits: ticker("rocksdb.block.cache.hit"),
+            bytes_decompressed: ticker("rocksdb.bytes.decompressed.to"),
+            levels_read: self.levels_read(),
+            base_levels: bases.map(|(lowest, highest)| [lowest, highest]),
+            last_level: tuned().filter_map(last).max().map(level),
+            idle_families: self.without_new_entries(),
+            ..Engagement::default()
+        }
+    }
+
+    fn levels_read(&self) -> Option<Vec<u8>> {
+        let mut levels = Vec::new();
+        for (family, closed) in &self.closed {
+            let before = self.opened.get(family)?.file_reads.as_ref()?;
+            for (level, count) in closed.file_reads.as_ref()?.iter().enumerate() {
+                if *count > before.get(level).copied().unwrap_or_default() {
+                    levels.push(level.min(LEVELS - 1) as u8);
+                }
+            }
+        }
+        levels.sort_unstable();
+        levels.dedup();
+        Some(levels)
+    }
+
+    /// Families whose memtables hold what they held. Those that were flushed meanwhile are told by the LOG.
+    fn without_new_entries(&self) -> Option<Vec<String>> {
+        let mut idle = Vec::new();
+        for (family, closed) in &self.closed {
+            let before = self.opened.get(family)?.memtable_entries?;
+            if closed.memtable_entries? == before {
+                idle.push(family.clone());
+            }
+        }
+        Some(idle)
+    }
+}
+
+/// How often each level's files were read, from RocksDB's histograms of these reads.
+fn reads_by_level(histograms: &str) -> Vec<u64> {
+    let mut counts = Vec::new();
+    let mut level = None;
+    for line in histograms.lines() {
+        let words: Vec<&str> = line.split_whitespace().collect();
+        match words[..] {
+            ["**", "Level", number, ..] => level = number.parse::<usize>().ok().filter(|level| *level < 64),
+            ["**", ..] => level = None,
+            ["Count:", count, ..] => {
+                if let (Some(level), Ok(count)) = (level.take(), count.parse()) {
+                    counts.resize(counts.len().max(level + 1), 0);
+                    counts[level] = count;
+                }
+            }
+            _ => {}
+        }
+    }
+    counts
+}
+
+#[cfg(test)]
+mod tests {
+    use super::reads_by_level;
+
+    #[test]
+    fn reads_are_counted_by_level() {
+        let text = "\n** File Read Latency Histogram By Level [hot] **\n\
+            ** Level 0 read latency histogram (micros):\nCount: 12 Average: 3.5  StdDev: 1.0\nMin: 1\n\n\
+            ** Level 6 read latency histogram (micros):\nCount: 40 Average: 3.5  StdDev: 1.0\n\n\
+            ** Blob file read latency histogram (micros):\nCount: 7 Average: 3.5  StdDev: 1.0\n";
+        assert_eq!(reads_by_level(text), [12, 0, 0, 0, 0, 0, 40]);
+        assert!(reads_by_level("** File Read Latency Histogram By Level [hot] **\n").is_empty());
+    }
+}
