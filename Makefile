@@ -10,7 +10,7 @@ jobs = $(patsubst -j%,%,$(filter -j%,$(MAKEFLAGS)))
 run = $(if $(jobs),CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$(jobs)})
 
 # Integration tests that run the real RocksDB for a minute or more. All others are found by themselves.
-SLOW_TESTS := trial experiment blockstore ethrex reth_history
+SLOW_TESTS := trial experiment engagement blockstore ethrex reth_history
 TESTS := $(notdir $(basename $(wildcard */*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))
 FAST_TESTS := $(sort $(filter-out $(SLOW_TESTS),$(TESTS)))
 

@@ -53,7 +53,11 @@ fn each_rule_refuses_and_accepts() {
         ("/spec/baseline", json!("medium"), "baseline must name one of the configs"),
         ("/spec/guardrails", json!([{"metric": "throughput"}]), "a metric is either an objective or a guardrail"),
         ("/spec/scenarios/0/dataset", json!({"from": "medium"}), "dataset.from must name one of the configs"),
-        ("/spec/scenarios/0/workload", json!({}), "set exactly one workload: keyValue"),
+        (
+            "/spec/scenarios/0/workload",
+            json!({}),
+            "set exactly one workload: keyValue, ethrex, blockstore or rethHistory",
+        ),
         (&format!("{KEY_VALUE}/valueBytes"), json!({}), "set exactly one of fixed and uniform"),
         (
             &format!("{KEY_VALUE}/valueBytes"),

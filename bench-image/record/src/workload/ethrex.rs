@@ -7,7 +7,7 @@ use super::{RolePlan, Volume};
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ethrex {
-    /// Measured blocks.
+    /// Blocks in the measured window.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub blocks: u64,
     /// Blocks before the measured window. State reaches RocksDB only when `commitDepth` blocks lie over it, so with fewer of them

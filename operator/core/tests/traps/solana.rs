@@ -136,8 +136,10 @@ pub mod c5_one_side_skips_deletions {
         // Steps that one side leaves out are missing in its counts, and what it leaves undone is found at the next start.
         assert_eq!(judged(|summary| summary.parity.counts = Digest::of(b"no cleanup")), [Code::CountsMismatch]);
         assert_eq!(judged(|summary| summary.steady.settled_before = Some(false)), [Code::NotSettled]);
+        // A side that keeps what all had to remove is found by what is left.
+        assert_eq!(judged(|summary| summary.steady.overdue_percent = Some(80.0)), [Code::RemovalOverdue]);
         // Another way to delete is part of what is compared, and named.
-        assert_eq!(changes("rangeDelete", "fifo"), ["policy retention: rangeDelete -> fifo"]);
+        assert_eq!(changes("rangeDelete", "compactionFilter"), ["policy retention: rangeDelete -> compactionFilter"]);
     }
 
     #[test]
