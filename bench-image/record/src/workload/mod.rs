@@ -58,6 +58,7 @@ impl Workload {
         let unit = self.unit().map(|(name, _)| name);
         match metric {
             "gas_throughput" | "shred_throughput" if unit != Some(metric) => None,
+            "dangling_rows" | "overdue_percent" if !matches!(self, Self::Blockstore(_)) => None,
             _ if metric.starts_with("save_latency") => self.roles().into_iter().find(|role| role.name == SAVES),
             _ => self.primary_role(),
         }
