@@ -2,11 +2,17 @@
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
 # Says what and why before it does, and does nothing where all is there.
 #
-# usage: setup.sh [tools|browser]   tools: leave out RocksDB, which only the bench links
-#                                   browser: a browser instead of it, for tests of report pages
+# usage: setup.sh [tools|browser|images|cluster]
+#   tools: leave out RocksDB, which only the bench links
+#   browser: a browser instead of it, for tests of report pages
+#   images: what builds container images, and nothing else
+#   cluster: that, and what a Kubernetes on this machine is built and run with (e2e/cluster)
 set -eu
 cd "$(dirname "$0")/.."
-PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH
+# Tools for networks and firewalls are in sbin, which a user's PATH often lacks.
+PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/sbin:/sbin
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 rust_version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 
 say() { printf 'setup: %s\n' "$*" >&2; }
@@ -31,6 +37,13 @@ have_libclang() {
             any /usr/lib/llvm*/lib*/clang/*/include/stddef.h /usr/lib*/clang/*/include/stddef.h; }
 }
 have_browser() { [ -n "${CHROMIUM:-}" ] || have chromium || have chromium-browser || have google-chrome; }
+# From 1.21 on Go fetches the version that a module asks for.
+have_go() {
+    [ -x "$cache/go/bin/go" ] || {
+        version=$(go version 2>/dev/null | sed -n 's/^go version go\([0-9.]*\).*/\1/p')
+        [ -n "$version" ] && [ "$(printf '%s\n' 1.21 "$version" | sort -V | head -n 1)" = 1.21 ]
+    }
+}
 # The cargo that would be used is new enough.
 have_rust() {
     found=$(cargo --version 2>/dev/null | cut -d ' ' -f 2) || true
@@ -46,13 +59,34 @@ need() {
 setup:   $1: $2"
 }
 
-install_packages() {
+need_for_trials() {
     have_certificates || need ca-certificates "to trust the servers that Rust and crates come from"
     have_compiler || need build-essential "compiles RocksDB and links every program"
     have flock || need util-linux "flock, so that RocksDB is built by one process at a time"
     have_rust || have rustup || have curl || need curl "to download Rust"
     [ "$1" != all ] || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
     [ "$1" != browser ] || have_browser || need chromium "opens report pages in tests"
+}
+
+need_for_images() { have buildah || have docker || need buildah "builds container images"; }
+
+need_for_cluster() {
+    have_certificates || need ca-certificates "to trust the servers that Go modules come from"
+    # Docker would need a running service, and the cluster shall need none.
+    have buildah || need buildah "builds container images"
+    have containerd || need containerd "runs the containers of the node"
+    have runc || need runc "starts each container, for containerd"
+    any /usr/lib/cni/bridge || need containernetworking-plugins "connects pods"
+    have iptables || need iptables "how Kubernetes makes services reachable"
+    have conntrack || need conntrack "Kubernetes forgets connections to services that are gone with it"
+    have ip || need iproute2 "links the node with this machine"
+    { have sysctl && have pgrep; } || need procps "sysctl and pgrep"
+    have openssl || need openssl "makes the cluster's certificates"
+    { have nsenter && have unshare && have flock; } || need util-linux "makes and enters the node's namespaces"
+    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Kubernetes, or fetches the Go that does"
+}
+
+install_packages() {
     [ -n "$packages" ] || return 0
 
     if ! have apt-get; then
@@ -111,6 +145,25 @@ install_rust() {
     fi
 }
 
+# Debian's Go is too old to build Kubernetes, but it can fetch a newer one as a module, checked against Go's checksum database.
+install_go() {
+    if have_go; then return; fi
+    go=$(command -v go || echo /usr/lib/go/bin/go)
+    module=golang.org/toolchain@v0.0.1-go1.26.8.linux-$("$go" env GOARCH)
+    say "$("$go" version | cut -d ' ' -f 3) is too old: fetching ${module#*-} from the Go module proxy into $cache/go"
+    mkdir -p "$cache"
+    new=$(mktemp -d "$cache/.go.XXXXXX")
+    trap 'chmod -R u+w "$new"; rm -rf "$new"' EXIT
+    # From a folder without a go.mod, which could ask for another version.
+    (cd "$new" && GOPATH=$new GOFLAGS=-modcacherw "$go" mod download "$module") >&2 ||
+        fail "Go could not be fetched; see the message above. Or install Go 1.21 or newer yourself: https://go.dev/doc/install"
+    # Modules have no executable files and no module inside; Go's own fetching mends that in the same way.
+    chmod +x "$new/pkg/mod/$module"/bin/* "$new/pkg/mod/$module"/pkg/tool/*/*
+    find "$new/pkg/mod/$module" -name _go.mod | while read -r file; do mv "$file" "${file%_go.mod}go.mod"; done
+    rm -rf "$cache/go"
+    mv "$new/pkg/mod/$module" "$cache/go"
+}
+
 # Every cargo command, in every profile, links the RocksDB that was built once.
 install_rocksdb() {
     dir=$(bench-image/rocksdb.sh)
@@ -132,7 +185,21 @@ $config"
 }
 
 [ "$(uname -s)" = Linux ] || fail "Assay needs Linux: it pins trials to CPUs and reads /proc and /sys"
-have_rust || true
-install_packages "${1:-all}"
-install_rust
-[ "${1:-all}" != all ] || install_rocksdb
+case ${1:-all} in
+images)
+    need_for_images
+    install_packages
+    ;;
+cluster)
+    need_for_cluster
+    install_packages
+    install_go
+    ;;
+*)
+    have_rust || true
+    need_for_trials "${1:-all}"
+    install_packages
+    install_rust
+    [ "${1:-all}" != all ] || install_rocksdb
+    ;;
+esac
