@@ -14,14 +14,20 @@ SLOW_TESTS := trial experiment engagement blockstore ethrex reth_history
 TESTS := $(notdir $(basename $(wildcard */*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))
 FAST_TESTS := $(sort $(filter-out $(SLOW_TESTS),$(TESTS)))
 
-SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh)
+SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/*/*.sh)
+
+IMAGES := $(TARGET)/images
+VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml)
+ROCKSDB_VERSION := $(shell sed -n '/^name = "librocksdb-sys"$$/{n;s/^version = ".*+\(.*\)"$$/\1/p;}' Cargo.lock)
+CLUSTER := e2e/cluster/cluster.sh
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test deny clean
+.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test deny clean \
+    images load-images cluster-up cluster-down cluster-status cluster-test
 
 help: ## List the targets
-	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-13s %s\n", $$1, $$2 }' Makefile
+	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
 setup: ## Install what is missing, build RocksDB once; run by the targets that need it
 	@$(run) scripts/setup.sh
@@ -92,6 +98,32 @@ browser-test: ## Open report pages in a browser without a window; installs chrom
 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate
+
+images: build ## Write container images to target/images, for docker load and the like
+	@scripts/setup.sh images
+	@for name in bench operator; do \
+	    if [ $$name = bench ]; then folder=bench-image; else folder=operator; fi; \
+	    [ -x bin/assay-$$name ] || continue; \
+	    IMAGE_ARGS='VERSION=$(VERSION) ROCKSDB_VERSION=$(ROCKSDB_VERSION)' scripts/image.sh \
+	        localhost/assay-$$name:$(VERSION) $$folder/Containerfile $(IMAGES)/assay-$$name.tar bin/assay-$$name || exit 1; \
+	done
+
+load-images: images ## Bring those images into the cluster of make cluster-up
+	$(CLUSTER) load $(IMAGES)/*.tar
+
+cluster-up: ## Start a real Kubernetes on this machine, as root
+	@scripts/setup.sh cluster
+	@$(CLUSTER) up
+
+cluster-down: ## End it; nothing is left of it but the programs in the cache
+	@$(CLUSTER) down
+
+cluster-status: ## Say what of it is running
+	@$(CLUSTER) status
+
+cluster-test: images ## Check that it does what tests on it rely on; starts and ends one
+	@scripts/setup.sh cluster
+	@e2e/cluster/test.sh $(IMAGES)/assay-bench.tar
 
 deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
 	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

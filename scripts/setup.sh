@@ -78,7 +78,6 @@ need_for_cluster() {
     have runc || need runc "starts each container, for containerd"
     any /usr/lib/cni/bridge || need containernetworking-plugins "connects pods"
     have iptables || need iptables "how Kubernetes makes services reachable"
-    have conntrack || need conntrack "Kubernetes forgets connections to services that are gone with it"
     have ip || need iproute2 "links the node with this machine"
     { have sysctl && have pgrep; } || need procps "sysctl and pgrep"
     have openssl || need openssl "makes the cluster's certificates"

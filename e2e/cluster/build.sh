@@ -1,0 +1,40 @@
+#!/bin/sh
+# Builds Kubernetes, etcd and KWOK from the Go module proxy, once per version, and prints the folder that has the programs.
+cd "$(dirname "$0")"
+. ./settings.sh
+
+kubernetes=$(sed -n 's/^\tk8s.io\/kubernetes v//p' kubernetes/go.mod)
+kwok=0.8.0
+key=$(cat kubernetes/go.mod kubernetes/go.sum kubernetes/main.go kubernetes/pause/main.go build.sh | sha256sum | cut -c1-12)
+bin=$cache/cluster/kubernetes-$kubernetes-kwok-$kwok-$key/bin
+
+if [ ! -d "$bin" ]; then
+    mkdir -p "${bin%/bin}"
+    # One builder at a time: a second one waits here and then finds the programs.
+    exec 8>"${bin%/bin}/lock"
+    flock 8
+fi
+if [ ! -d "$bin" ]; then
+    # As scripts/setup.sh installs it, where the machine has none.
+    go=$cache/go/bin/go
+    [ -x "$go" ] || go=$(command -v go) || fail "there is no Go: run scripts/setup.sh cluster"
+    say "building Kubernetes $kubernetes and KWOK $kwok once, into ${bin%/bin}: about 5 minutes on 2 idle cores"
+    # Static, so that pods can run these programs too, in images without libraries.
+    export CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off
+    new=$bin.new
+    rm -rf "$new"
+    mkdir "$new"
+    # Clients read the version, and it is a variable of the linker's in the official builds too.
+    version=k8s.io/component-base/version
+    minor=${kubernetes#*.}
+    (cd kubernetes && "$go" build -ldflags "-s -w -X $version.gitVersion=v$kubernetes -X $version.gitMajor=${kubernetes%%.*} \
+-X $version.gitMinor=${minor%.*} -X $version.gitTreeState=clean" -o "$new/kubernetes" . &&
+        "$go" build -ldflags '-s -w' -o "$new/pause" ./pause) >&2
+    for program in etcd kube-apiserver kube-controller-manager kube-scheduler kube-proxy kubelet kubectl; do
+        ln -s kubernetes "$new/$program"
+    done
+    # `go install` with a version keeps to KWOK's own versions of its dependencies, which are not those of this Kubernetes.
+    GOBIN=$new "$go" install -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@v$kwok" >&2
+    mv "$new" "$bin"
+fi
+echo "$bin"

@@ -1,0 +1,144 @@
+#!/bin/sh
+# A real Kubernetes on this machine, for tests: one real node that gives whole CPUs to pods, and as many fake ones as wanted.
+# See README.md beside this file. Run as root.
+usage="usage: cluster.sh COMMAND
+  up                        start what is not running; prints variables for your shell
+  down                      end everything and remove the state folder
+  status                    say what is running
+  env                       print the variables again
+  fake-nodes N [untainted]  have N fake nodes, neither more nor fewer
+  load ARCHIVE...           import images, as \`make images\` writes them
+  start COMPONENT           start it again
+  stop COMPONENT [SIGNAL]   end it, to see what happens without it; TERM unless told
+  exec COMMAND...           run a command on the node, for example ctr or iptables"
+from=$PWD
+cd "$(dirname "$0")"
+. ./settings.sh
+. ./node.sh
+. ./credentials.sh
+. ./components.sh
+. ./storage.sh
+pki=$state/pki
+
+require() {
+    [ "$(stat -c %u /proc/self)" = 0 ] || fail "a node needs namespaces and mounts: run this as root"
+    for tool in containerd ctr runc iptables ip nsenter unshare taskset setsid openssl pgrep flock sysctl buildah; do
+        command -v $tool >/dev/null || missing="${missing:-} $tool"
+    done
+    [ -x /usr/lib/cni/bridge ] || missing="${missing:-} /usr/lib/cni/bridge"
+    [ -z "${missing:-}" ] || fail "missing:$missing. \`scripts/setup.sh cluster\` installs them"
+}
+# One `up` or `down` at a time.
+lock() {
+    mkdir -p "$(dirname "$state")"
+    exec 9<"$(dirname "$state")"
+    flock 9
+}
+# The folder is removed at the end, so it must be ours from the start.
+fresh_state() {
+    if [ -d "$state" ] && [ ! -f "$state/assay-cluster" ] && [ -n "$(ls -A "$state")" ]; then
+        fail "$state has files of somebody else's in it; point ASSAY_CLUSTER_STATE at a folder of its own"
+    fi
+    # Of a cluster that ended with the machine.
+    rm -rf "$state"
+    mkdir -p "$log" "$state/volumes"
+    for folder in lib log cache tmp; do mkdir -p "$state/var/$folder"; done
+    ln -s /run "$state/var/run"
+    : >"$state/assay-cluster"
+}
+# in_cluster: the node, or an end
+in_cluster() { find_node || fail "no cluster is up; \`make cluster-up\` starts one"; }
+
+up() {
+    require
+    bin=$(./build.sh)
+    images=$(./images.sh "$bin")
+    lock
+    began=$(date +%s)
+    if ! find_node; then
+        [ ! -e "/sys/class/net/$name" ] || fail "there is a link $name already, of a cluster whose state is not in $state. \
+ASSAY_CLUSTER_NAME and ASSAY_CLUSTER_NET make room for a second one"
+        fresh_state
+        echo "$bin" >"$state/bin"
+        make_credentials
+        write_config
+        make_node
+    elif [ "$(cat "$state/bin")" != "$bin" ]; then
+        fail "the cluster that is up is of another version; \`make cluster-down\` first"
+    fi
+    start etcd
+    start containerd
+    start kube-apiserver
+    within 30 in_node ctr version || fail "containerd does not answer; see $log/containerd.log"
+    for image in pause tools; do load "$images/$image.tar"; done
+    within 60 "$bin/kubectl" get --raw /readyz || fail "the API server does not get ready; see $log/kube-apiserver.log"
+    for component in $components; do start "$component"; done
+    within 60 "$bin/kubectl" get node "$name" || fail "the node does not register; see $log/kubelet.log"
+    apply_storage
+    "$bin/kubectl" wait --for condition=Ready "node/$name" --timeout 60s >/dev/null ||
+        fail "the node does not get ready; see $log/kubelet.log and $log/containerd.log"
+    # Made soon after the namespace, and pods are refused before.
+    within 30 "$bin/kubectl" get serviceaccount default || fail "the controller manager does not work; see its log in $log"
+    say "up after $(($(date +%s) - began)) s; state and logs are in $state"
+    environment
+}
+
+down() {
+    require
+    lock
+    remove_node
+    if [ -f "$state/assay-cluster" ]; then rm -rf "$state"; fi
+    say "down"
+}
+
+environment() {
+    echo "export KUBECONFIG=$KUBECONFIG"
+    echo "export PATH=$bin:\$PATH"
+}
+
+status() {
+    code=0
+    for component in $components; do
+        if running "$component"; then
+            printf '%-24s running\n' "$component"
+        else
+            printf '%-24s not running; see %s\n' "$component" "$log/$component.log"
+            code=1
+        fi
+    done
+    "$bin/kubectl" get nodes || code=1
+    return $code
+}
+
+load() {
+    case $1 in /*) archive=$1 ;; *) archive=$from/$1 ;; esac
+    in_node ctr --namespace k8s.io images import - <"$archive" >&2
+}
+
+is_component() {
+    for component in $components; do [ "$component" != "$1" ] || return 0; done
+    fail "there is no component \`$1\`; there are: $components"
+}
+
+command=${1:-}
+[ $# = 0 ] || shift
+case $command in
+up | down) $command ;;
+status | env | fake-nodes | load | start | stop | exec)
+    in_cluster
+    bin=$(cat "$state/bin")
+    case $command in
+    status) status ;;
+    env) environment ;;
+    fake-nodes) fake_nodes "${1:?how many fake nodes}" "${2:-}" ;;
+    load) for archive; do load "$archive"; done ;;
+    start) is_component "${1:?which component}" && start "$1" ;;
+    stop) is_component "${1:?which component}" && stop "$1" "${2:-TERM}" ;;
+    exec) in_node "$@" ;;
+    esac
+    ;;
+*)
+    echo "$usage" >&2
+    exit 2
+    ;;
+esac

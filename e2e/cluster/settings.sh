@@ -1,0 +1,53 @@
+# shellcheck shell=sh disable=SC2034 # sourced by the scripts beside it
+# Where things are, which addresses they have, and how a script talks and fails. Sourced with this folder as the working folder.
+set -eu
+umask 022
+here=$PWD
+# Tools for networks and namespaces are in sbin, which a user's PATH often lacks.
+PATH=$PATH:/usr/local/sbin:/usr/sbin:/sbin
+
+say() { printf 'cluster: %s\n' "$*" >&2; }
+fail() {
+    say "$*"
+    exit 1
+}
+# within SECONDS COMMAND...: tries until it succeeds.
+within() {
+    tries=$(($1 * 5))
+    shift
+    until "$@" >/dev/null 2>&1; do
+        tries=$((tries - 1))
+        [ "$tries" -gt 0 ] || return 1
+        sleep 0.2
+    done
+}
+
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+case $cache in /*) ;; *) cache=$(cd ../.. && pwd)/$cache ;; esac
+state=${ASSAY_CLUSTER_STATE:-$cache/cluster/state}
+for folder in "$state" "$cache" "$here"; do
+    case $folder in
+    /var/* | /run/*) fail "$folder lies below /var or /run, and the node has folders of its own in place of these" ;;
+    /*) ;;
+    *) fail "ASSAY_CLUSTER_STATE must be an absolute path, and it is $state" ;;
+    esac
+done
+
+# Names the network link, the cgroup and the real node. At most 15 characters: the kernel's limit for a link.
+name=${ASSAY_CLUSTER_NAME:-assay-e2e}
+# Everything but pods runs here, so that the other CPUs are quiet when a pod holds them exclusively.
+reserved=${ASSAY_CLUSTER_RESERVED_CPUS:-0}
+
+# The first two numbers of all addresses. .0.1 is the machine, .0.2 the node; then services, pods, pods of fake nodes.
+net=${ASSAY_CLUSTER_NET:-10.231}
+machine_ip=$net.0.1
+node_ip=$net.0.2
+service_ip=$net.64.1
+service_cidr=$net.64.0/20
+pod_cidr=$net.128.0/20
+fake_cidr=$net.192.0/20
+server=https://$node_ip:6443
+
+log=$state/log
+KUBECONFIG=$state/kubeconfig
+export KUBECONFIG

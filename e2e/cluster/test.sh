@@ -1,0 +1,161 @@
+#!/bin/sh
+# Checks that the cluster is what tests of the operator take for granted. Starts and ends it, so none may be up.
+# Usage, as root: test.sh [BENCH_ARCHIVE]; with the archive of the bench's image that image is checked too.
+bench=${1:+$(realpath "$1")}
+cd "$(dirname "$0")"
+. ./settings.sh
+. ./node.sh
+
+passed=0
+failed=0
+# check WHAT COMMAND...
+check() {
+    what=$1
+    shift
+    if output=$("$@" 2>&1); then
+        passed=$((passed + 1))
+        echo "ok: $what"
+    else
+        failed=$((failed + 1))
+        printf 'FAILED: %s\n%s\n' "$what" "$output"
+    fi
+}
+not() { ! "$@"; }
+equal() { [ "$1" = "$2" ] || { echo "\`$1\` is not \`$2\`" && false; }; }
+
+# What a cluster could leave on a machine. The cgroups are those of controllers, not of sessions.
+traces() {
+    echo "links: $(ip -brief link | cut -d ' ' -f 1 | sort | tr '\n' ' ')"
+    echo "routes: $(ip route)"
+    echo "mounts: $(cut -d ' ' -f 3- /proc/self/mountinfo)"
+    echo "firewall: $(iptables-save 2>/dev/null | grep -v '^#')$(ip netns list)"
+    echo "cgroups: $(cgroups | while read -r tree; do find "$tree" -mindepth 1 -maxdepth 1 -type d ! -name '*.scope'; done)"
+    echo "processes: $(ps -e -o pid=,comm= | grep -E 'etcd|kube|containerd|kwok|pause')"
+    # shellcheck disable=SC2086 # words
+    echo "settings: $(sysctl $kernel_settings net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables 2>&1)"
+    echo "folders: $(ls -d /var/lib/kubelet /var/lib/etcd /var/lib/cni /var/log/pods /run/containerd /opt/cni/bin /etc/cni/net.d /usr/libexec/kubernetes 2>/dev/null)"
+}
+
+kubectl() { "$bin/kubectl" "$@"; }
+# pods FILE [POD]
+pods() { sed "s|@bin@|$bin|g; s|@name@|$name|g; s|@pod@|${2:-}|g; s|@image@|${image:-}|g" "test/$1.yaml" | kubectl apply --server-side --filename - >/dev/null; }
+phase() { kubectl wait "pod/$1" --for "jsonpath={.status.phase}=$2" --timeout "${3:-30}s"; }
+message() { kubectl get pod "$1" --output 'jsonpath={.status.containerStatuses[0].state.terminated.message}'; }
+condition() { kubectl get pod "$1" --output "jsonpath={.status.conditions[?(@.type==\"$2\")].$3}"; }
+remove() { kubectl delete --wait --ignore-not-found --timeout 60s "$@" >/dev/null; }
+
+not find_node || fail "a cluster is up; \`make cluster-down\` first"
+before=$(traces)
+began=$(date +%s)
+exports=$(./cluster.sh up) || fail "the cluster does not start; see above"
+echo "up took $(($(date +%s) - began)) s"
+trap './cluster.sh down' EXIT
+trap 'exit 130' INT TERM
+eval "$exports"
+bin=$(cat "$state/bin")
+
+ready() { kubectl wait --for condition=Ready "node/$name" --timeout 10s; }
+check "the node is ready" ready
+check "up again changes nothing and works" ./cluster.sh up
+check "status says that all is running" ./cluster.sh status
+
+exclusive() {
+    pods exclusive says && phase says Succeeded && equal "$(message says | tr -d '[:space:]')" Cpus_allowed_list:1
+}
+waits() {
+    pods one-cpu first && phase first Running && pods one-cpu second &&
+        kubectl wait pod/second --for 'condition=PodScheduled=False' --timeout 20s &&
+        case $(condition second PodScheduled message) in *'Insufficient cpu'*) ;; *) false ;; esac
+}
+then_runs() { remove pod/first && phase second Running; }
+check "a pod with cpu: 1 gets CPU 1 for itself" exclusive
+check "a second one waits for CPU" waits
+check "and runs when the first is gone" then_runs
+others() { equal "$(./cluster.sh exec taskset -cp "$(./cluster.sh exec cat /run/assay/"$1".pid)" | sed 's/.*: //')" "$reserved"; }
+for component in etcd containerd kube-apiserver kubelet kwok; do check "$component stays on CPU $reserved" others $component; done
+remove pod --all
+
+pods volume
+binds() { phase writes Succeeded && equal "$(kubectl get pvc block --output 'jsonpath={.status.phase}')" Bound; }
+check "a claim binds, and the pod writes to its volume as a user who is not root" binds
+volume=$(kubectl get pvc block --output 'jsonpath={.spec.volumeName}')
+check "the file is in the volume's folder" test -s "$state/volumes/$volume/file"
+recycled() {
+    remove pod/writes pvc/block
+    kubectl wait "pv/$volume" --for 'jsonpath={.status.phase}=Available' --timeout 20s && test ! -e "$state/volumes/$volume/file"
+}
+check "the volume is wiped and offered again when its claim is gone" recycled
+
+pods network
+asks() { phase asks Succeeded && case $(kubectl logs asks) in *"$name"*) ;; *) false ;; esac; }
+check "a pod reaches the API as its service account, and kubectl logs shows what it said" asks
+exec_works() { phase shell Running && equal "$(kubectl exec shell -- cat /etc/hostname)" shell; }
+check "kubectl exec works" exec_works
+serves() {
+    phase serves Running || return 1
+    pod=$(kubectl get pod serves --output 'jsonpath={.status.podIP}')
+    service=$(kubectl get service serves --output 'jsonpath={.spec.clusterIP}')
+    for address in "$pod:8001" "$service"; do
+        within 10 kubectl get --server "http://$address" --raw /version || { echo "$address does not answer" && return 1; }
+    done
+}
+check "the machine reaches a pod and a service" serves
+no_way_out() { not ./cluster.sh exec ip route get 192.0.2.1; }
+check "the node has no way out of the machine" no_way_out
+remove pod --all
+
+./cluster.sh fake-nodes 3
+pods fake
+fakes() { equal "$(kubectl get nodes --selector assay.rocks/e2e=fake-node --output name | wc -l)" "$1"; }
+check "there are three fake nodes" fakes 3
+completes() { phase fake-ends Succeeded && equal "$(message fake-ends)" '{"planted": 1}'; }
+fails() { phase fake-fails Failed && equal "$(message fake-fails)" 'out of memory'; }
+hangs() {
+    phase fake-hangs Running &&
+        kubectl annotate pod fake-hangs fake.assay.rocks/exit-code=0 fake.assay.rocks/message=later && phase fake-hangs Succeeded &&
+        equal "$(message fake-hangs)" later
+}
+check "a fake pod completes with the message it was given" completes
+check "a fake pod fails" fails
+check "a fake pod runs until it is told to end" hangs
+fake_volume() {
+    remove pod/fake-ends pvc/fake-block
+    kubectl wait pv --selector assay.rocks/e2e=volume --for 'jsonpath={.status.phase}=Available' --timeout 20s
+}
+check "a fake node's volume is offered again" fake_volume
+remove pod --all
+./cluster.sh fake-nodes 1
+check "and one after two were given back" fakes 1
+./cluster.sh fake-nodes 0
+
+./cluster.sh stop kubelet
+not_ready() { kubectl wait "node/$name" --for condition=Ready=Unknown --timeout 60s; }
+check "a node whose kubelet is stopped is found out" not_ready
+check "status says that the kubelet does not run" not ./cluster.sh status
+./cluster.sh start kubelet
+check "and is ready when it is started" kubectl wait "node/$name" --for condition=Ready --timeout 60s
+./cluster.sh stop etcd KILL
+./cluster.sh start etcd
+objects() { within 30 kubectl get node "$name" && kubectl get storageclass local-nvme; }
+check "etcd keeps what it had when it is killed" objects
+
+if [ -n "$bench" ]; then
+    ./cluster.sh load "$bench"
+    image=$(tar -xOf "$bench" manifest.json | sed 's/.*"RepoTags":\["\([^"]*\)".*/\1/')
+    pods bench
+    version() { phase bench Succeeded && case $(kubectl logs bench) in "assay-bench "*) ;; *) false ;; esac; }
+    kubectl config set-context --current --namespace restricted >/dev/null
+    check "the bench runs restricted: not as root, with a read-only root" version
+    remove pod/bench
+    kubectl config set-context --current --namespace default >/dev/null
+fi
+
+trap - EXIT
+check "down" ./cluster.sh down
+check "down again" ./cluster.sh down
+# Links end a moment after the processes that used them.
+sleep 1
+check "nothing is left on the machine" equal "$(traces)" "$before"
+check "the state folder is gone" test ! -e "$state"
+echo "$passed passed, $failed failed"
+[ "$failed" = 0 ]
