@@ -25,7 +25,8 @@ done
 folder=$(dirname "$archive")
 mkdir -p "$folder"
 work=$(mktemp -d "$folder/.image.XXXXXX")
-trap 'rm -rf "$work"' EXIT
+# Layers keep their folders' modes, which forbid removing what is in them to all but root.
+trap 'chmod -R u+w "$work"; rm -rf "$work"' EXIT
 trap 'exit 130' INT TERM
 
 # put FILE PATH_IN_IMAGE

@@ -22,6 +22,7 @@ pki=$state/pki
 
 require() {
     [ "$(stat -c %u /proc/self)" = 0 ] || fail "a node needs namespaces and mounts: run this as root"
+    [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] || fail "this machine has one CPU: none would be left for pods"
     for tool in containerd ctr runc iptables ip nsenter unshare taskset setsid openssl pgrep flock sysctl buildah; do
         command -v $tool >/dev/null || missing="${missing:-} $tool"
     done
@@ -39,8 +40,11 @@ fresh_state() {
     if [ -d "$state" ] && [ ! -f "$state/assay-cluster" ] && [ -n "$(ls -A "$state")" ]; then
         fail "$state has files of somebody else's in it; point ASSAY_CLUSTER_STATE at a folder of its own"
     fi
-    # Of a cluster that ended with the machine.
+    # Of a cluster that was not ended by `down`.
+    remove_node
     rm -rf "$state"
+    [ ! -e "/sys/class/net/$name" ] || fail "there is a link $name already, of a cluster whose state is not in $state. \
+ASSAY_CLUSTER_NAME and ASSAY_CLUSTER_NET make room for a second one"
     mkdir -p "$log" "$state/volumes"
     for folder in lib log cache tmp; do mkdir -p "$state/var/$folder"; done
     ln -s /run "$state/var/run"
@@ -56,8 +60,6 @@ up() {
     lock
     began=$(date +%s)
     if ! find_node; then
-        [ ! -e "/sys/class/net/$name" ] || fail "there is a link $name already, of a cluster whose state is not in $state. \
-ASSAY_CLUSTER_NAME and ASSAY_CLUSTER_NET make room for a second one"
         fresh_state
         echo "$bin" >"$state/bin"
         make_credentials

@@ -58,6 +58,8 @@ make_node() {
 }
 
 remove_node() {
+    # Written first of all: without it there is nothing of ours, and what has our name is another cluster's.
+    [ -f "$state/kernel-settings" ] || return 0
     if find_node; then
         # The kernel kills every process of the namespace first.
         kill -KILL "$init"
@@ -68,6 +70,6 @@ remove_node() {
         [ -d "$cgroup/$name" ] || continue
         within 10 remove_cgroup "$cgroup/$name" || fail "the cgroup $cgroup/$name can't be removed; see its cgroup.procs"
     done
-    [ ! -f "$state/kernel-settings" ] || sysctl -qp "$state/kernel-settings" || say "kernel settings could not be set back"
+    sysctl -qp "$state/kernel-settings" || say "kernel settings could not be set back"
 }
 remove_cgroup() { find "$1" -depth -type d -exec rmdir {} +; }

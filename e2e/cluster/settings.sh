@@ -50,4 +50,6 @@ server=https://$node_ip:6443
 
 log=$state/log
 KUBECONFIG=$state/kubeconfig
-export KUBECONFIG
+# Otherwise kubectl leaves one in the home folder.
+KUBECACHEDIR=$state/kubectl-cache
+export KUBECONFIG KUBECACHEDIR

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Checks that the cluster is what tests of the operator take for granted. Starts and ends it, so none may be up.
 # Usage, as root: test.sh [BENCH_ARCHIVE]; with the archive of the bench's image that image is checked too.
+# shellcheck disable=SC2317 # functions are called by check
 bench=${1:+$(realpath "$1")}
 cd "$(dirname "$0")"
 . ./settings.sh
@@ -30,15 +31,16 @@ traces() {
     echo "mounts: $(cut -d ' ' -f 3- /proc/self/mountinfo)"
     echo "firewall: $(iptables-save 2>/dev/null | grep -v '^#')$(ip netns list)"
     echo "cgroups: $(cgroups | while read -r tree; do find "$tree" -mindepth 1 -maxdepth 1 -type d ! -name '*.scope'; done)"
+    # shellcheck disable=SC2009 # pgrep can name none of them that is longer than 15 letters
     echo "processes: $(ps -e -o pid=,comm= | grep -E 'etcd|kube|containerd|kwok|pause')"
     # shellcheck disable=SC2086 # words
     echo "settings: $(sysctl $kernel_settings net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables 2>&1)"
-    echo "folders: $(ls -d /var/lib/kubelet /var/lib/etcd /var/lib/cni /var/log/pods /run/containerd /opt/cni/bin /etc/cni/net.d /usr/libexec/kubernetes 2>/dev/null)"
+    echo "folders: $(ls -d /var/lib/kubelet /var/lib/etcd /var/lib/cni /var/log/pods /run/containerd /opt/cni/bin /etc/cni/net.d /usr/libexec/kubernetes ~/.kube 2>/dev/null)"
 }
 
 kubectl() { "$bin/kubectl" "$@"; }
-# pods FILE [POD]
-pods() { sed "s|@bin@|$bin|g; s|@name@|$name|g; s|@pod@|${2:-}|g; s|@image@|${image:-}|g" "test/$1.yaml" | kubectl apply --server-side --filename - >/dev/null; }
+# pods FILE [POD] [LIMITS]
+pods() { sed "s|@bin@|$bin|g; s|@name@|$name|g; s|@pod@|${2:-}|g; s|@limits@|${3:-}|g; s|@image@|${image:-}|g" "test/$1.yaml" | kubectl apply --server-side --filename - >/dev/null; }
 phase() { kubectl wait "pod/$1" --for "jsonpath={.status.phase}=$2" --timeout "${3:-30}s"; }
 message() { kubectl get pod "$1" --output 'jsonpath={.status.containerStatuses[0].state.terminated.message}'; }
 condition() { kubectl get pod "$1" --output "jsonpath={.status.conditions[?(@.type==\"$2\")].$3}"; }
@@ -54,23 +56,36 @@ trap 'exit 130' INT TERM
 eval "$exports"
 bin=$(cat "$state/bin")
 
+check "a cluster that is up can be seen on the machine" not equal "$(traces)" "$before"
+same_image() {
+    image=$(mktemp -d) && ../../scripts/image.sh localhost/pause:1 config/pause.Containerfile "$image/pause.tar" "$bin/pause" &&
+        cmp "$image/pause.tar" "${bin%/bin}/images/pause.tar" && rm -r "$image"
+}
+check "the same program gives the same image" same_image
 ready() { kubectl wait --for condition=Ready "node/$name" --timeout 10s; }
 check "the node is ready" ready
 check "up again changes nothing and works" ./cluster.sh up
 check "status says that all is running" ./cluster.sh status
 
-exclusive() {
-    pods exclusive says && phase says Succeeded && equal "$(message says | tr -d '[:space:]')" Cpus_allowed_list:1
+# All CPUs but the first, which is reserved.
+online=$(cat /sys/devices/system/cpu/online)
+count=${online#0-}
+if [ "$count" = 1 ]; then free=1; else free=1-$count; fi
+# cpus POD LIMITS CPUS: the pod may use these.
+cpus() {
+    pods cpus "$1" "$2" && phase "$1" Succeeded && equal "$(message "$1" | tr -d '[:space:]')" "Cpus_allowed_list:$3"
 }
 waits() {
-    pods one-cpu first && phase first Running && pods one-cpu second &&
+    pods whole-cpus first "$whole" && phase first Running && pods whole-cpus second "$whole" &&
         kubectl wait pod/second --for 'condition=PodScheduled=False' --timeout 20s &&
         case $(condition second PodScheduled message) in *'Insufficient cpu'*) ;; *) false ;; esac
 }
 then_runs() { remove pod/first && phase second Running; }
-check "a pod with cpu: 1 gets CPU 1 for itself" exclusive
-check "a second one waits for CPU" waits
-check "and runs when the first is gone" then_runs
+whole="cpu: \"$count\", memory: 64Mi"
+check "a pod that asks for $count whole CPUs gets CPU $free" cpus whole "$whole" "$free"
+check "a second one waits for the first" waits
+check "another pod keeps off the CPUs of the first" cpus other 'memory: 64Mi' 0
+check "the second runs when the first is gone" then_runs
 others() { equal "$(./cluster.sh exec taskset -cp "$(./cluster.sh exec cat /run/assay/"$1".pid)" | sed 's/.*: //')" "$reserved"; }
 for component in etcd containerd kube-apiserver kubelet kwok; do check "$component stays on CPU $reserved" others $component; done
 remove pod --all
@@ -145,10 +160,22 @@ if [ -n "$bench" ]; then
     pods bench
     version() { phase bench Succeeded && case $(kubectl logs bench) in "assay-bench "*) ;; *) false ;; esac; }
     kubectl config set-context --current --namespace restricted >/dev/null
+    refused() { not kubectl run root --image localhost/tools:1 && kubectl run root --image localhost/tools:1 2>&1 | grep -q PodSecurity; }
+    check "a pod that could be root is refused in that namespace" refused
+    labelled() { tar -xO -f "$bench" --wildcards '*.json' | grep -q '"rocks.assay.rocksdb-version":"[0-9]'; }
+    check "the bench's image names its RocksDB" labelled
     check "the bench runs restricted: not as root, with a read-only root" version
     remove pod/bench
     kubectl config set-context --current --namespace default >/dev/null
 fi
+
+# As by a power cut, or somebody's kill.
+find_node
+kill -KILL "$init"
+check "the first process' end is the end of all" within 10 not find_node
+check "status says so" not ./cluster.sh status
+again() { ./cluster.sh up && kubectl get node "$name" && not kubectl get service serves; }
+check "up makes a new cluster then" again
 
 trap - EXIT
 check "down" ./cluster.sh down
