@@ -58,7 +58,7 @@ cp "$containerfile" "$work/Containerfile"
 rm -f "$archive"
 case $builder in
 buildah)
-    # With a store of its own: nothing is left on the machine but the archive.
+    # With a store of its own, which goes with the other files of the build.
     store="--root $work/store --runroot $work/run --storage-driver vfs"
     # shellcheck disable=SC2086 # words
     buildah $store bud --quiet --isolation chroot --timestamp 0 $arguments \

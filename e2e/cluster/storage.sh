@@ -77,9 +77,7 @@ END
     "$bin/kubectl" get nodes,persistentvolumes --selector 'assay.rocks/e2e in (fake-node, volume)' --output name |
         while read -r object; do
             index=${object#*/fake-}
-            if [ "$index" != "$object" ] && [ "${index%%-*}" -ge "$1" ]; then
-                "$bin/kubectl" delete --wait=false "$object" >/dev/null
-            fi
-        done
+            if [ "$index" != "$object" ] && [ "${index%%-*}" -ge "$1" ]; then echo "$object"; fi
+        done | xargs --no-run-if-empty "$bin/kubectl" delete --wait=false >/dev/null
     [ "$1" = 0 ] || "$bin/kubectl" wait --for condition=Ready node --selector assay.rocks/e2e=fake-node --timeout 60s >/dev/null
 }
