@@ -111,22 +111,13 @@ fn build(
     })
 }
 
-/// Number of files on each level, over all families.
-pub fn levels(engine: &Engine) -> Vec<u64> {
+/// Number of files on each level, over all families. They may differ in their number of levels.
+fn levels(engine: &Engine) -> Vec<u64> {
     let mut levels = Vec::new();
-    for level in 0..64 {
-        let property = format!("rocksdb.num-files-at-level{level}");
-        // The first level that no family has ends the list.
-        let Some(files) = engine
-            .families()
-            .iter()
-            .map(|family| engine.family_property(family, &property))
-            .reduce(|a, b| a.map_or(b, |a| Some(a + b.unwrap_or_default())))
-            .flatten()
-        else {
-            break;
-        };
-        levels.push(files);
+    for family in engine.families() {
+        let files = engine.files_by_level(family);
+        levels.resize(levels.len().max(files.len()), 0);
+        levels.iter_mut().zip(files).for_each(|(sum, files)| *sum += files);
     }
     levels
 }

@@ -144,9 +144,7 @@ impl Live {
             }
             let files = Family::<LevelLabel, Gauge>::default();
             for family in engine.families() {
-                for level in 0..64 {
-                    let property = format!("rocksdb.num-files-at-level{level}");
-                    let Some(count) = engine.family_property(family, &property) else { break };
+                for (level, count) in (0..).zip(engine.files_by_level(family)) {
                     files.get_or_create(&LevelLabel { family: family.clone(), level }).set(count.cast_signed());
                 }
             }

@@ -97,8 +97,7 @@ pub fn family_facts(engine: &Engine, peaks: &BTreeMap<String, u64>) -> BTreeMap<
         .iter()
         .map(|family| {
             let number = |property: &str| engine.family_property(family, property);
-            let files: Vec<u64> =
-                (0..64).map_while(|level| number(&format!("rocksdb.num-files-at-level{level}"))).collect();
+            let files = engine.files_by_level(family);
             let ratios = (0..files.len())
                 .filter_map(|level| {
                     engine.family_text(family, &format!("rocksdb.compression-ratio-at-level{level}"))?.parse().ok()

@@ -191,6 +191,12 @@ impl Engine {
         self.family_text(family, property)?.trim().parse().ok()
     }
 
+    /// Number of files on each level of a family.
+    pub fn files_by_level(&self, family: &str) -> Vec<u64> {
+        let files = |level| self.family_property(family, &format!("rocksdb.num-files-at-level{level}"));
+        (0..64).map_while(files).collect()
+    }
+
     pub fn family_text(&self, family: &str, property: &str) -> Option<String> {
         let handle = self.db.cf_handle(family)?;
         self.db.property_value_cf(handle, property).ok().flatten()

@@ -173,13 +173,12 @@ impl Test<'_> {
         if center < far {
             way.reverse();
         }
-        let kept = partition(way.len(), |i| self.keeps(way[i]));
+        let kept = way.partition_point(|&effect| !self.keeps(effect));
         let from = kept.checked_sub(1).map_or(far, |i| way[i]);
         let to = way.get(kept).copied().unwrap_or(center);
-        let crossings = self.paired.crossings(from, to);
-        let point = |i: usize| i.checked_sub(1).map_or(from, |i| crossings.get(i).copied().unwrap_or(to));
-        let gap = partition(crossings.len() + 1, |i| self.keeps(f64::midpoint(point(i), point(i + 1))));
-        Some(point(gap))
+        let points = [vec![from], self.paired.crossings(from, to), vec![to]].concat();
+        let gaps: Vec<f64> = points.windows(2).map(|gap| f64::midpoint(gap[0], gap[1])).collect();
+        Some(points[gaps.partition_point(|&effect| !self.keeps(effect))])
     }
 
     /// Whether either test keeps an effect. The second is only worth its time where the first one rejects.
@@ -188,20 +187,6 @@ impl Test<'_> {
         self.signed.keeps(Null::of_signs(&self.sorted.signed_rank_scores(effect)), side, each_side)
             || self.paired.aligned_null(effect).is_some_and(|null| self.aligned.keeps(null, side, each_side))
     }
-}
-
-/// The first of `0..len` of which something holds that holds of all later ones.
-fn partition(len: usize, mut holds: impl FnMut(usize) -> bool) -> usize {
-    let (mut low, mut high) = (0, len);
-    while low < high {
-        let middle = usize::midpoint(low, high);
-        if holds(middle) {
-            high = middle;
-        } else {
-            low = middle + 1;
-        }
-    }
-    low
 }
 
 impl Tested {
