@@ -32,7 +32,7 @@ pub use spec::{
 pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
 pub use workload::{
     Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, LEAVES_PER_BRANCH, Mix, Preload, RethHistory, Role,
-    RolePlan, SAVES, ValueBytes, Volume, Workload,
+    RealSize, RolePlan, SAVES, ValueBytes, Volume, Workload,
 };
 
 /// The JSON Schemas of the documents that leave a process, by file name.

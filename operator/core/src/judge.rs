@@ -13,6 +13,8 @@ mod trials;
 
 use std::collections::BTreeMap;
 
+use assay_record::RealSize;
+
 use crate::decide::{Attempt, Places, Unplanned};
 use crate::experiment::{ConfigUnderTest, Experiment};
 use crate::gates::{Finding, Label};
@@ -214,7 +216,24 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
     if !migrations.is_empty() {
         labels.insert(Label::Migration, format!("{}: times include the migration.", migrations.join("; ")));
     }
+    if let Some(text) = scale(experiment) {
+        labels.insert(Label::Scaled, text);
+    }
     labels.into_iter().map(|(label, text)| Labelled { label, text }).collect()
+}
+
+/// How much smaller the scenarios are than what they stand for, those of one size together.
+fn scale(experiment: &Experiment) -> Option<String> {
+    let mut sizes: Vec<(RealSize, Vec<&str>)> = Vec::new();
+    for scenario in &experiment.scenarios {
+        let Some(size) = scenario.workload.real_size().filter(RealSize::is_scaled) else { continue };
+        match sizes.iter_mut().find(|(known, _)| *known == size) {
+            Some((_, names)) => names.push(&scenario.name),
+            None => sizes.push((size, vec![&scenario.name])),
+        }
+    }
+    let texts: Vec<String> = sizes.iter().map(|(size, names)| format!("{}: {size}", names.join(", "))).collect();
+    (!texts.is_empty()).then(|| format!("{}. At full size effects may differ.", texts.join("; ")))
 }
 
 fn reproduce(plan: &Plan) -> Vec<String> {

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Follows, RolePlan, Volume};
+use super::{Follows, RealSize, RolePlan, Volume};
 
 /// Shreds of slots that arrive nearly in order, their metadata, replay of what arrived, and the removal of old slots.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -161,6 +161,16 @@ impl Blockstore {
                 follows: Some(Follows { leader: 0, steps: purge * batches, backlog: 1 }),
             },
         ]
+    }
+
+    /// What a validator keeps under FIFO unless it is told otherwise: 250 GiB, `DEFAULT_ROCKS_FIFO_SHRED_STORAGE_SIZE_BYTES` of Agave.
+    pub fn real_size(&self) -> RealSize {
+        RealSize {
+            here: self.retained_slots * self.shreds_per_slot(),
+            real: 218_000_000,
+            what: "shreds",
+            system: "a validator's ledger",
+        }
     }
 
     pub fn volume(&self) -> Volume {

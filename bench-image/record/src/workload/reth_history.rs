@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Follows, RolePlan, SAVES, Volume};
+use super::{Follows, RealSize, RolePlan, SAVES, Volume};
 
 /// Blocks of an Ethereum execution client whose history indices are saved by another thread than the one that executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -136,6 +136,16 @@ impl RethHistory {
                 follows: Some(Follows { leader: 0, steps: per_save, backlog: self.save_backlog }),
             },
         ]
+    }
+
+    /// The main network's, which has grown since it was [counted](https://github.com/paradigmxyz/reth/pull/5355).
+    pub fn real_size(&self) -> RealSize {
+        RealSize {
+            here: self.accounts + self.storage_slots,
+            real: 225_000_000 + 1_070_000_000,
+            what: "histories of accounts and storage slots",
+            system: "Ethereum's main network",
+        }
     }
 
     pub fn volume(&self) -> Volume {

@@ -6,6 +6,8 @@
 
 use std::collections::BTreeMap;
 
+use assay_record::Workload;
+
 use super::view::View;
 use super::{Code, Findings};
 use crate::stats::median;
@@ -13,6 +15,8 @@ use crate::stats::median;
 /// At most a tenth of an effect may be hidden. Margins are of a few percent, so that changes none by more than a
 /// fraction of a percent.
 const PERCENT: f64 = 10.0;
+/// Half of that where a workload stands for a real system, whose steps are long enough to hide their making.
+const SYSTEM_PERCENT: f64 = 5.0;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let mut shares: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -23,13 +27,18 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         }
     }
     for (scenario, shares) in shares {
-        if let Some(share) = median(&shares).filter(|&share| share > PERCENT) {
+        let limit = view.experiment.scenario(scenario).map_or(PERCENT, |scenario| limit(&scenario.workload));
+        if let Some(share) = median(&shares).filter(|&share| share > limit) {
             let message = format!(
-                "in {scenario} making operations takes {share:.1} % of the primary role's time, the limit is {PERCENT:.0} %"
+                "in {scenario} making operations takes {share:.1} % of the primary role's time, the limit is {limit:.0} %"
             );
             findings.scenario(scenario, Code::GeneratorBound, message);
         }
     }
+}
+
+fn limit(workload: &Workload) -> f64 {
+    if workload.real_size().is_some() { SYSTEM_PERCENT } else { PERCENT }
 }
 
 #[cfg(test)]
@@ -50,6 +59,14 @@ mod tests {
     fn the_baseline_must_not_wait_for_its_generator() {
         assert_eq!(found(|_, _| 10.0), []);
         assert_eq!(found(|_, _| 10.1), [Code::GeneratorBound]);
+    }
+
+    #[test]
+    fn a_workload_of_a_real_system_hides_less() {
+        assert_eq!(limit(&experiment().scenarios[0].workload), 10.0);
+        let ethrex = serde_json::json!({"ethrex": {"blocks": 1000, "accounts": 440_000, "storageSlots": 2_090_000}});
+        let ethrex: Workload = serde_json::from_value(ethrex).unwrap_or_else(|error| unreachable!("{error}"));
+        assert_eq!(limit(&ethrex), 5.0);
     }
 
     #[test]

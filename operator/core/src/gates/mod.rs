@@ -71,6 +71,8 @@ pub enum Label {
     Migration,
     /// A config changes several things at once.
     Bundled,
+    /// A scenario holds less data than the system that it stands for.
+    Scaled,
 }
 
 /// Something worth knowing that does not make anything invalid.

@@ -1,4 +1,4 @@
-//! The engagement gate at work: what nothing could have brought about is no claim.
+//! The engagement gate at work: what nothing could have brought about is no claim, and no question either.
 
 use std::collections::BTreeMap;
 
@@ -40,9 +40,14 @@ pub(super) fn void_claims(
     causes
 }
 
-/// Whether an outcome says that the config made a difference. That it fails is seen in its runs, whatever it changes.
+/// Whether an outcome says that the config made a difference, or asks for more runs to tell: there is nothing that they could
+/// find. That it fails is seen in its runs, whatever it changes.
 fn is_claim(outcome: &Outcome) -> bool {
-    matches!(outcome.verdict, Verdict::Win | Verdict::Reject | Verdict::Tradeoff) && outcome.reason != Reason::Unstable
+    match outcome.verdict {
+        Verdict::Win | Verdict::Reject | Verdict::Tradeoff => outcome.reason != Reason::Unstable,
+        Verdict::Inconclusive => true,
+        Verdict::Neutral | Verdict::Invalid => false,
+    }
 }
 
 #[cfg(test)]
@@ -88,6 +93,25 @@ mod tests {
         assert_eq!(verdicts(&judged(1.3, &["fill", "read"])), "Invalid NotEngaged: Invalid Neutral");
         assert_eq!(verdicts(&judged(0.7, &["fill", "read"])), "Invalid NotEngaged: Invalid Neutral");
         assert_eq!(verdicts(&judged(1.0, &["fill", "read"])), "Neutral Equivalent: Neutral Neutral");
+    }
+
+    /// More runs are no help where there is nothing to find.
+    #[test]
+    fn noise_is_no_question_about_an_idle_option() {
+        let noisy = |idle: &[&str]| {
+            let mut experiment: Experiment = experiment();
+            experiment.scenarios.push(scenario("read"));
+            let mut all = summaries(&experiment);
+            for summary in &mut all {
+                let factor = if summary.trial.block % 2 == 0 { 1.3 } else { 0.8 };
+                change(summary, factor, idle);
+            }
+            let attempts: Vec<_> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+            let report = crate::judge::judge(&plan(&experiment), &attempts);
+            verdicts(&report.unwrap_or_else(|error| unreachable!("{error}")))
+        };
+        assert_eq!(noisy(&[]), "Inconclusive Underpowered: Inconclusive Neutral");
+        assert_eq!(noisy(&["fill", "read"]), "Invalid NotEngaged: Invalid Neutral");
     }
 
     #[test]

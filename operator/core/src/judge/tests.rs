@@ -219,6 +219,21 @@ fn migrations_are_labelled() {
     assert_eq!(labels, [Label::NotIsolated, Label::Migration]);
 }
 
+#[test]
+fn scaled_verdicts_say_their_scale() {
+    let scaled = |accounts: u64, slots: u64| {
+        let mut experiment = experiment();
+        let workload = serde_json::json!({"ethrex": {"blocks": 1000, "accounts": accounts, "storageSlots": slots}});
+        experiment.scenarios[0].workload = serde_json::from_value(workload).unwrap();
+        scale(&experiment)
+    };
+    let text = "fill: 1 to 512 of Ethereum's main network, 2.5 million of about 1.3 billion accounts and storage slots. At full \
+                size effects may differ.";
+    assert_eq!(scaled(440_000, 2_090_000).as_deref(), Some(text));
+    assert_eq!(scaled(200_000_000, 1_000_000_000), None);
+    assert_eq!(scale(&experiment()), None, "a workload that stands for nothing has no scale");
+}
+
 /// A report with something of everything, for the texts.
 pub(crate) fn full_report(complete: bool) -> Report {
     let experiment = larger();
