@@ -31,8 +31,8 @@ pub use spec::{
 };
 pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
 pub use workload::{
-    Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, LEAVES_PER_BRANCH, Mix, Preload, RethHistory, Role,
-    RealSize, RolePlan, SAVES, ValueBytes, Volume, Workload,
+    Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, LEAVES_PER_BRANCH, Mix, Preload, RealSize, RethHistory,
+    Role, RolePlan, SAVES, ValueBytes, Volume, Workload,
 };
 
 /// The JSON Schemas of the documents that leave a process, by file name.

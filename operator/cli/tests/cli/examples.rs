@@ -43,6 +43,7 @@ fn every_fleet_size_is_a_patch_of_its_example() {
         serde_yaml::from_str(&std::fs::read_to_string(path).expect("a file")).expect("a document of YAML")
     };
     let folder = tempfile::tempdir().expect("a folder");
+    let mut patched = 0;
     for example in examples() {
         let name = example.file_name().expect("a name");
         let patch = example.with_file_name("fleet").join(name);
@@ -56,5 +57,8 @@ fn every_fleet_size_is_a_patch_of_its_example() {
         let validated = assay(&["validate", &path.display().to_string()]);
         assert!(validated.status.success(), "{}{}", stdout(&validated), stderr(&validated));
         assert!(assay(&["plan", &path.display().to_string()]).status.success());
+        patched += 1;
     }
+    // One for each seed, and both of those that ethrex has.
+    assert_eq!(patched, 4);
 }

@@ -109,8 +109,15 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
 
 fn over(found: &mut Vec<(Code, String)>, code: Code, what: &str, percent: Option<f64>, limit: f64) {
     if let Some(percent) = percent.filter(|&percent| percent > limit) {
-        found.push((code, format!("{percent:.1} % {what}, the limit is {limit:.1} %")));
+        found.push((code, format!("{} % {what}, the limit is {limit:.1} %", above(percent, limit))));
     }
+}
+
+/// With as many digits as it takes to see that it is more.
+fn above(percent: f64, limit: f64) -> String {
+    let shown = |digits: usize| format!("{percent:.digits$}");
+    let same = |digits: usize| shown(digits) == format!("{limit:.digits$}");
+    shown((1..6).find(|&digits| !same(digits)).unwrap_or(6))
 }
 
 /// Without a quota nothing can be throttled, whether or not the kernel counts it.
@@ -194,6 +201,11 @@ mod tests {
         let mut experiment = experiment();
         experiment.require_exclusive_cpus = strict;
         codes(&gated_with(&experiment, 1, change).trials[1])
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_seen_to_be() {
+        assert_eq!([above(1.5, 1.0), above(1.04, 1.0), above(1.0004, 1.0)], ["1.5", "1.04", "1.0004"]);
     }
 
     #[test]

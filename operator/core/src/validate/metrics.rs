@@ -200,6 +200,18 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
         counted(configs, "config against the baseline", "configs against the baseline"),
         counted(objectives, "objective", "objectives")
     );
+    // Every metric that is judged can get worse, and each is asked separately.
+    let judged = rules(spec).len();
+    let harms = n_min(configs * judged, ALPHA);
+    if blocks >= overall && blocks < harms {
+        let message = format!(
+            "{} can prove a gain, but not that anything gets worse: {} x {} need {harms}",
+            counted(blocks, "block", "blocks"),
+            counted(configs, "config against the baseline", "configs against the baseline"),
+            counted(judged, "metric", "objectives and guardrails")
+        );
+        problems.push(Problem::warning(at.clone(), message));
+    }
     if blocks < overall {
         let message = format!(
             "{} can't prove anything about {claims}: no result can reach 5 % with fewer than {overall}; set {overall} or more",

@@ -160,6 +160,7 @@ fn hints_that_are_no_errors() {
     assert_eq!(
         messages(&second),
         [
+            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails need 6",
             "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not a single scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
         ]
     );
