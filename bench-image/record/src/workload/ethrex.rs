@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{RealSize, RolePlan, Volume};
+use super::{MAINNET_ENTRIES, RealSize, RolePlan, Volume};
 
 /// Blocks of an Ethereum execution client: reads of state, one batch of chain data, and the state that left the in-memory layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -119,11 +119,10 @@ impl Ethrex {
         }]
     }
 
-    /// The main network, by the [table statistics](https://github.com/paradigmxyz/reth/pull/5355) of another client.
     pub fn real_size(&self) -> RealSize {
         RealSize {
             here: self.accounts + self.storage_slots,
-            real: 225_000_000 + 1_070_000_000,
+            real: MAINNET_ENTRIES,
             what: "accounts and storage slots",
             system: "Ethereum's main network",
         }

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Follows, RealSize, RolePlan, SAVES, Volume};
+use super::{Follows, MAINNET_ENTRIES, RealSize, RolePlan, SAVES, Volume};
 
 /// Blocks of an Ethereum execution client whose history indices are saved by another thread than the one that executes.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -138,11 +138,10 @@ impl RethHistory {
         ]
     }
 
-    /// The main network's, which has grown since it was [counted](https://github.com/paradigmxyz/reth/pull/5355).
     pub fn real_size(&self) -> RealSize {
         RealSize {
             here: self.accounts + self.storage_slots,
-            real: 225_000_000 + 1_070_000_000,
+            real: MAINNET_ENTRIES,
             what: "histories of accounts and storage slots",
             system: "Ethereum's main network",
         }

@@ -54,7 +54,7 @@ impl Standing {
         let mut voided: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
         // Of what is not announced nothing can be void.
         if let Some(announced) = look.as_mut().or(complete.then_some(&mut latest)) {
-            voided = engagement::void_claims(announced, places, design);
+            voided = engagement::void_claims(announced, places, design, complete);
             for (config, findings) in causal::void_wins(announced, places, design) {
                 voided.entry(config).or_default().extend(findings);
             }

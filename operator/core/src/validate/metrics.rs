@@ -195,19 +195,15 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     let scenarios = spec.scenarios.len();
     let blocks = spec.repetitions as usize;
     let (overall, cells) = (n_min(configs * objectives, ALPHA), n_min(configs * objectives * scenarios, ALPHA));
-    let claims = format!(
-        "{} x {}",
-        counted(configs, "config against the baseline", "configs against the baseline"),
-        counted(objectives, "objective", "objectives")
-    );
+    let against = counted(configs, "config against the baseline", "configs against the baseline");
+    let claims = format!("{against} x {}", counted(objectives, "objective", "objectives"));
     // Every metric that is judged can get worse, and each is asked separately.
     let judged = rules(spec).len();
     let harms = n_min(configs * judged, ALPHA);
     if blocks >= overall && blocks < harms {
         let message = format!(
-            "{} can prove a gain, but not that anything gets worse: {} x {} need {harms}",
+            "{} can prove a gain, but not that anything gets worse: {against} x {} need {harms}",
             counted(blocks, "block", "blocks"),
-            counted(configs, "config against the baseline", "configs against the baseline"),
             counted(judged, "metric", "objectives and guardrails")
         );
         problems.push(Problem::warning(at.clone(), message));
