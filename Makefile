@@ -20,11 +20,23 @@ IMAGES := $(TARGET)/images
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml)
 ROCKSDB_VERSION := $(shell sed -n '/^name = "librocksdb-sys"$$/{n;s/^version = ".*+\(.*\)"$$/\1/p;}' Cargo.lock)
 CLUSTER := e2e/cluster/cluster.sh
+# Only root makes namespaces. What it builds is kept in the cache of whoever calls.
+CACHE := $(or $(ASSAY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/assay)
+as_root = $(if $(filter-out 0,$(shell id -u)),sudo env HOME=/root PATH="$$PATH" ASSAY_CACHE="$(CACHE)")
+
+# image NAME FOLDER PROGRAMS
+image = IMAGE_ARGS='VERSION=$(VERSION) ROCKSDB_VERSION=$(ROCKSDB_VERSION)' scripts/image.sh \
+    localhost/assay-$(1):$(VERSION) $(2)/Containerfile $(IMAGES)/assay-$(1).tar $(3)
+
+# Copies a program to bin: only what changed, and by renaming, since an experiment may be running the old one.
+# put PROFILE PROGRAM
+put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
+    { cp $(TARGET)/$(1)/$(2) bin/.$(2).new && mv bin/.$(2).new bin/$(2); }; }
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools build quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test deny clean \
-    images load-images cluster-up cluster-down cluster-status cluster-test
+.PHONY: help setup tools build operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
+    deny clean images load-images cluster-up cluster-down cluster-status cluster-test
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -35,14 +47,17 @@ setup: ## Install what is missing, build RocksDB once; run by the targets that n
 tools: ## The same without RocksDB: enough for work on the operator and the CLI
 	@$(run) scripts/setup.sh tools
 
-build: setup ## Build bin/assay and bin/assay-bench
-	$(run) cargo build --locked --release -p assay-cli -p assay-bench
-	@mkdir -p bin
-	@# Only what changed, and by renaming: an experiment may be running the old one.
-	@for name in assay assay-bench; do \
-	    cmp -s $(TARGET)/release/$$name bin/$$name || \
-	    { cp $(TARGET)/release/$$name bin/.$$name.new && mv bin/.$$name.new bin/$$name; } || exit 1; \
-	done
+build: setup ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
+	$(run) cargo build --locked --release -p assay-cli
+	$(run) cargo build --locked --profile measured -p assay-bench
+	@$(call put,release,assay)
+	@$(call put,measured,assay-bench)
+	@# With bin in the PATH, `kubectl assay` is assay.
+	@ln -sf assay bin/kubectl-assay
+
+operator: tools ## Build bin/assay-operator
+	$(run) cargo build --locked --release -p assay-controller
+	@$(call put,release,assay-operator)
 
 quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	@# 0, 10 and 11 say which verdict was reached; anything else means that none was.
@@ -86,9 +101,7 @@ clippy:
 	esac; \
 	set -x; $(run) cargo clippy --locked --workspace --all-targets -- $$deny
 
-generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens
-	$(run) cargo run --locked --quiet -p assay-cli -- crd >crds/assay.rocks_tuningexperiments.yaml.new
-	mv crds/assay.rocks_tuningexperiments.yaml.new crds/assay.rocks_tuningexperiments.yaml
+generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
 	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
 	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
 
@@ -96,34 +109,34 @@ browser-test: ## Open report pages in a browser without a window; installs chrom
 	@$(run) scripts/setup.sh browser
 	$(run) scripts/browser-test.sh
 
+
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate
 
-images: build ## Write container images to target/images, for docker load and the like
+images: build operator ## Write container images to target/images, for docker load and the like
 	@scripts/setup.sh images
-	@for name in bench operator; do \
-	    if [ $$name = bench ]; then folder=bench-image; else folder=operator; fi; \
-	    [ -x bin/assay-$$name ] || continue; \
-	    IMAGE_ARGS='VERSION=$(VERSION) ROCKSDB_VERSION=$(ROCKSDB_VERSION)' scripts/image.sh \
-	        localhost/assay-$$name:$(VERSION) $$folder/Containerfile $(IMAGES)/assay-$$name.tar bin/assay-$$name || exit 1; \
-	done
+	@$(call image,bench,bench-image,bin/assay-bench)
+	@# With the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
+	@$(call image,operator,operator,bin/assay-operator bin/assay)
 
 load-images: images ## Bring those images into the cluster of make cluster-up
-	$(CLUSTER) load $(IMAGES)/*.tar
+	$(as_root) $(CLUSTER) load $(IMAGES)/*.tar
 
 cluster-up: ## Start a real Kubernetes on this machine, as root
 	@scripts/setup.sh cluster
-	@$(CLUSTER) up
+	@$(as_root) $(CLUSTER) up
 
 cluster-down: ## End it; nothing is left of it but the programs in the cache
-	@$(CLUSTER) down
+	@$(as_root) $(CLUSTER) down
 
 cluster-status: ## Say what of it is running
-	@$(CLUSTER) status
+	@$(as_root) $(CLUSTER) status
 
 cluster-test: images ## Check that it does what tests on it rely on; starts and ends one
 	@scripts/setup.sh cluster
-	@e2e/cluster/test.sh $(IMAGES)/assay-bench.tar
+	@$(as_root) e2e/cluster/test.sh $(IMAGES)/assay-bench.tar
+
+
 
 deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
 	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

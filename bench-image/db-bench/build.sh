@@ -23,7 +23,7 @@ if [ ! -x "$out" ]; then
     # The codecs that assay-bench links, not the system's: another version would be another measurement.
     codecs=
     for codec in snappy lz4 zstd; do
-        codecs="$codecs $(find ../target/release/build -name "lib$codec.a" | head -n 1)"
+        codecs="$codecs $(find ../target/measured/build -name "lib$codec.a" | head -n 1)"
     done
     # shellcheck disable=SC2086 # objects and codecs are words
     c++ $objects "$lib/librocksdb.a" $codecs -lgflags -lpthread -ldl \

@@ -2,6 +2,7 @@
 # A real Kubernetes on this machine, for tests: one real node that gives whole CPUs to pods, and as many fake ones as wanted.
 # See README.md beside this file. Run as root.
 usage="usage: cluster.sh COMMAND
+  possible                  say whether this machine can be a node, and why not
   up                        start what is not running; prints variables for your shell
   down                      end everything and remove the state folder
   status                    say what is running
@@ -28,6 +29,15 @@ require() {
     done
     [ -x /usr/lib/cni/bridge ] || missing="${missing:-} /usr/lib/cni/bridge"
     [ -z "${missing:-}" ] || fail "missing:$missing. \`scripts/setup.sh cluster\` installs them"
+}
+# Inside of most containers nobody may do what a node does.
+possible() {
+    [ "$(stat -c %u /proc/self)" = 0 ] || fail "a node needs namespaces and mounts, which only root makes"
+    [ "$(getconf _NPROCESSORS_ONLN)" -ge 2 ] || fail "this machine has one CPU: none would be left for pods"
+    unshare --mount --net --pid --uts --ipc --fork --mount-proc true 2>/dev/null || fail "namespaces can't be made here"
+    for cgroup in $(cgroups); do
+        { mkdir "$cgroup/$name-possible" && rmdir "$cgroup/$name-possible"; } 2>/dev/null || fail "cgroups can't be made in $cgroup"
+    done
 }
 # One `up` or `down` at a time.
 lock() {
@@ -125,7 +135,7 @@ is_component() {
 command=${1:-}
 [ $# = 0 ] || shift
 case $command in
-up | down) $command ;;
+possible | up | down) $command ;;
 status | env | fake-nodes | load | start | stop | exec)
     in_cluster
     bin=$(cat "$state/bin")

@@ -57,6 +57,9 @@ enum Command {
     Options {
         /// The question as JSON; - reads standard input.
         question: PathBuf,
+        /// For a pod: writes the answer here as well, as much of it as Kubernetes keeps.
+        #[arg(long)]
+        termination_log: Option<PathBuf>,
     },
 }
 
@@ -92,7 +95,7 @@ fn main() -> ExitCode {
             Ok(()) => Exit::Completed as u8,
             Err(error) => refuse(&error),
         },
-        Command::Options { question } => match options(&question) {
+        Command::Options { question, termination_log } => match options(&question, termination_log.as_deref()) {
             Ok(()) => 0,
             Err(error) => {
                 eprintln!("assay-bench: {error:#}");
@@ -136,7 +139,7 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
     trial::run(&spec, digest, &paths, roots, &live)
 }
 
-fn options(question: &Path) -> anyhow::Result<()> {
+fn options(question: &Path, termination_log: Option<&Path>) -> anyhow::Result<()> {
     let json = if question == Path::new("-") {
         let mut json = Vec::new();
         io::stdin().read_to_end(&mut json)?;
@@ -148,7 +151,11 @@ fn options(question: &Path) -> anyhow::Result<()> {
     let scratch = std::env::temp_dir().join(format!("assay-bench-options-{}", std::process::id()));
     let answer = engine::options_answer(&question, &scratch);
     let removed = dataset::remove(&scratch);
-    println!("{}", serde_json::to_string(&answer?)?);
+    let answer = answer?;
+    println!("{}", serde_json::to_string(&answer)?);
+    if let Some(log) = termination_log {
+        fs::write(log, answer.short_json()?).with_context(|| log.display().to_string())?;
+    }
     Ok(removed?)
 }
 

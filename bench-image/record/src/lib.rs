@@ -29,7 +29,7 @@ pub use spec::{
     BlockCache, DatasetSpec, EngineConfig, FamilyOptions, PageCache, TrialId, TrialSpec, VERSION, VersionError,
     WriteOptions, glob_matches,
 };
-pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, Summary, SummaryTooLarge};
+pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, PodEvidence, Summary, SummaryTooLarge};
 pub use workload::{
     Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, LEAVES_PER_BRANCH, Mix, Preload, RealSize, RethHistory,
     Role, RolePlan, SAVES, ValueBytes, Volume, Workload,

@@ -72,6 +72,21 @@ pub struct Summary {
     /// Of the primary role.
     pub primary: PrimaryTime,
     pub steady: Steady,
+    /// What the cluster says about the trial's pod. The bench can't know it, so it is added by whoever ran the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub pod: Option<PodEvidence>,
+}
+
+/// What a cluster says about the pod of a trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct PodEvidence {
+    /// Name of the node.
+    pub node: Option<String>,
+    /// Quality of service class of the pod, as Kubernetes names it.
+    pub qos_class: Option<String>,
+    /// Containers that were in the pod beside the bench.
+    pub foreign_containers: Vec<String>,
 }
 
 /// How a config failed.
@@ -385,6 +400,7 @@ impl Summary {
                 saturated_steps: record.latency.get(&primary_name).map_or(0, |latency| latency.saturated),
                 overdue_percent: record.metrics.get("overdue_percent").copied(),
             },
+            pod: None,
         })
     }
 
@@ -502,6 +518,7 @@ impl Summary {
                 saturated_steps: int,
                 overdue_percent: matches!(spec.workload, Workload::Blockstore(_)).then_some(float),
             },
+            pod: None,
         };
         let failed = Self {
             failure: Some(Failure { kind: FailureKind::EngineError, message: "x".repeat(MAX_MESSAGE) }),

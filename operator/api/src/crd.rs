@@ -1,11 +1,11 @@
 use kube::CustomResourceExt;
 use serde_json::Value;
 
-use crate::TuningExperiment;
+use crate::{TuningExperiment, TuningTrial};
 
 /// Every `CustomResourceDefinition` of this API as it is committed and installed.
 pub fn crds() -> Result<Vec<Value>, serde_json::Error> {
-    Ok(vec![definition::<TuningExperiment>()?])
+    Ok(vec![definition::<TuningExperiment>()?, definition::<TuningTrial>()?])
 }
 
 /// The `OpenAPI` schema that an object of this kind must have. Without metadata, which Kubernetes knows.

@@ -6,6 +6,8 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
+use crate::{Placement, TuningExperimentStatus};
+
 /// An experiment finds out whether changes of RocksDB's configuration really help. Every config runs on every
 /// scenario in randomised blocks together with the baseline, and each config gets a verdict.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -18,6 +20,12 @@ use serde::{Deserialize, Serialize};
     namespaced,
     derive = "PartialEq",
     doc = "An experiment finds out whether changes of RocksDB's configuration really help.",
+    status = "TuningExperimentStatus",
+    printcolumn(name = "Verdict", type_ = "string", json_path = ".status.verdict"),
+    printcolumn(name = "Trials", type_ = "string", json_path = ".status.trials"),
+    printcolumn(name = "Invalid", type_ = "integer", json_path = ".status.progress.attemptsInvalid"),
+    printcolumn(name = "Finished", type_ = "string", json_path = ".status.conditions[?(@.type=='Finished')].reason", priority = 1),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 63")
         .message("metadata.name must have at most 63 characters, because it becomes a label of pods")
 )]
@@ -39,8 +47,8 @@ use serde::{Deserialize, Serialize};
         "fieldPath": ".scenarios",
     },
     {
-        "rule": "self == oldSelf",
-        "message": "spec is immutable: another margin, objective or config is another experiment",
+        "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : [])",
+        "message": "spec is immutable but for suspend and ttlSecondsAfterFinished: another margin, objective or config is another experiment",
     },
 ]))]
 pub struct TuningExperimentSpec {
@@ -86,17 +94,61 @@ pub struct TuningExperimentSpec {
     /// where a scenario is paced, since a paced scenario has no throughput of its own.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
+    /// Metrics that a Prometheus server knows and the bench does not, by queries over the measured window of each trial.
+    /// Objectives and guardrails can name them. Only on a cluster whose operator was told of a Prometheus server.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    pub metrics: Vec<QueriedMetric>,
     /// What a trial needs of the machine that it runs on.
     #[serde(default)]
     pub placement: Placement,
+    /// True pauses the experiment on a cluster: the running trials end, and no other begins until it is false again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub suspend: Option<bool>,
+    /// How long after the end of the experiment the pods stay that left no record, for somebody to look at. Where it is not
+    /// set, they are removed as soon as their end is written down. Verdicts and records are never removed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub ttl_seconds_after_finished: Option<u32>,
     /// A block that takes longer than this is not repaired by reruns of its trials, but redone.
     #[serde(default = "default_block_duration")]
     #[schemars(range(min = 60, max = 604_800))]
     pub max_block_duration_seconds: u32,
 }
 
+impl TuningExperimentSpec {
+    /// The part that can't change, and that the plan is made of.
+    #[must_use]
+    pub fn fixed(&self) -> Self {
+        Self { suspend: None, ttl_seconds_after_finished: None, ..self.clone() }
+    }
+}
+
 fn default_block_duration() -> u32 {
     4 * 3600
+}
+
+/// A metric that a Prometheus server is asked for.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct QueriedMetric {
+    /// Name in objectives, guardrails and reports. No metric of the bench has it.
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z][a-z0-9_]*$"))]
+    pub name: String,
+    /// A query in `PromQL` that gives one number. $window stands for the length of the measured window at whose end it is
+    /// evaluated, and every range is written [$window]; $node, $pod and $namespace stand for where the trial ran. A trial in
+    /// whose window a series has fewer than two samples lacks the metric.
+    #[schemars(length(min = 1, max = 2048), regex(pattern = r"\[\$window\]"))]
+    pub query: String,
+    /// Which way is better.
+    pub better: Better,
+}
+
+/// Which way is better.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Better {
+    Lower,
+    Higher,
 }
 
 /// What must be decided before a config needs no more trials.
@@ -220,20 +272,11 @@ pub struct FamilyOptionsSpec {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BlockCacheSpec {
     /// Capacity as a quantity, such as 512Mi, or a number of bytes.
-    #[schemars(schema_with = "quantity_schema")]
+    #[schemars(schema_with = "crate::placement::quantity_schema")]
     pub size: Quantity,
     /// Shared is one cache of this size for all column families, Private is one for each.
     #[serde(default)]
     pub sharing: CacheSharing,
-}
-
-/// The pattern and the bound that Kubernetes' own schema of a quantity lacks.
-fn quantity_schema(_: &mut SchemaGenerator) -> Schema {
-    json_schema!({
-        "x-kubernetes-int-or-string": true,
-        "maxLength": 32,
-        "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?[0-9]+)?$",
-    })
 }
 
 /// Who uses a block cache.
@@ -310,37 +353,6 @@ pub struct JudgedMetric {
     pub margin: Option<String>,
 }
 
-/// What a trial needs of the machine that it runs on.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Placement {
-    /// Number of CPUs that every trial is pinned to.
-    #[serde(default = "one")]
-    #[schemars(range(min = 1, max = 1024))]
-    pub cpus: u32,
-    /// Trials are valid only on a local NVMe device.
-    #[serde(default)]
-    pub require_nvme: bool,
-    /// Require makes a trial invalid that can't prove that its CPUs were its own. Prefer accepts it and marks
-    /// the verdict `NotIsolated`.
-    #[serde(default)]
-    pub require_exclusive_cpus: Requirement,
-}
-
-impl Default for Placement {
-    fn default() -> Self {
-        Self { cpus: one(), require_nvme: false, require_exclusive_cpus: Requirement::Prefer }
-    }
-}
-
 fn one() -> u32 {
     1
-}
-
-/// How much a condition matters.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-pub enum Requirement {
-    #[default]
-    Prefer,
-    Require,
 }

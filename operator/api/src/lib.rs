@@ -1,11 +1,25 @@
 //! The Kubernetes API of Assay, group `assay.rocks`, version `v1alpha1`.
 
+mod condition;
 mod crd;
 mod experiment;
+pub mod names;
+mod placement;
+mod status;
+mod trial;
 
 pub use crd::{crds, schema};
 pub use experiment::{
-    BlockCacheSpec, CacheSharing, CellsAdjust, Config, DatasetSource, DefaultGuardrails, FamilyOptionsSpec, Futility,
-    JudgedMetric, OptionValue, Placement, Requirement, Scenario, StopOn, TuningExperiment, TuningExperimentSpec,
+    Better, BlockCacheSpec, CacheSharing, CellsAdjust, Config, DatasetSource, DefaultGuardrails, FamilyOptionsSpec,
+    Futility, JudgedMetric, OptionValue, QueriedMetric, Scenario, StopOn, TuningExperiment, TuningExperimentSpec,
     WriteOptionsSpec,
 };
+pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+pub use placement::{
+    ClaimStorage, EmptyDirStorage, HostPathStorage, NodeToleration, Placement, Requirement, Storage, TolerationOperator,
+};
+pub use status::{
+    CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, PlanStatus, ProgressStatus,
+    TuningExperimentStatus,
+};
+pub use trial::{AttemptStatus, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

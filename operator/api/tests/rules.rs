@@ -1,6 +1,6 @@
 //! The CEL rules of the schema, evaluated as the API server does, both ways.
 
-use assay_api::{TuningExperiment, schema};
+use assay_api::{TuningExperiment, TuningTrial, schema};
 use kube_cel::Validator;
 use serde_json::{Value, json};
 
@@ -25,6 +25,8 @@ fn experiment() -> Value {
 }
 
 const KEY_VALUE: &str = "/spec/scenarios/0/workload/keyValue";
+
+const STORAGE: &str = "set exactly one of persistentVolumeClaim, emptyDir and hostPath";
 
 /// What the rules say of an object, and of an update from another.
 fn messages(object: &Value, old: Option<&Value>) -> Vec<String> {
@@ -67,6 +69,8 @@ fn each_rule_refuses_and_accepts() {
         (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 3, "max": 2}}), "min is at most max"),
         (&format!("{role}/mix"), json!({}), "at least one operation needs a weight above 0"),
         (&format!("{role}/zipfianExponent"), json!("0.99"), "zipfianExponent needs keyOrder: Zipfian"),
+        ("/spec/placement", json!({"storage": {}}), STORAGE),
+        ("/spec/placement", json!({"storage": {"emptyDir": {}, "hostPath": {"path": "/mnt/nvme"}}}), STORAGE),
         (
             "/metadata/name",
             json!("n".repeat(64)),
@@ -82,6 +86,9 @@ fn each_rule_refuses_and_accepts() {
         ("/spec/scenarios/0/dataset", json!({"from": "small"})),
         (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 2, "max": 2}})),
         (&format!("{role}/mix"), json!({"getMissing": 1})),
+        ("/spec/placement", json!({"storage": {"emptyDir": {}}})),
+        ("/spec/placement", json!({"storage": {"hostPath": {"path": "/mnt/nvme"}}})),
+        ("/spec/placement", json!({"storage": {"persistentVolumeClaim": {"size": "200Gi"}}})),
         ("/metadata/name", json!("n".repeat(63))),
     ];
     for (pointer, value) in accepted {
@@ -92,21 +99,58 @@ fn each_rule_refuses_and_accepts() {
     assert_eq!(messages(&zipfian, None), Vec::<String>::new());
 }
 
+const IMMUTABLE: &str = "spec is immutable but for suspend and ttlSecondsAfterFinished: another margin, objective or config is another experiment";
+
 #[test]
 fn spec_is_immutable() {
-    let message = "spec is immutable: another margin, objective or config is another experiment";
+    let metrics = json!([{"name": "node_reads", "query": "increase(a[$window])", "better": "Lower"}]);
     for (pointer, value) in [
         ("/spec/repetitions", json!(9)),
         ("/spec/seed", json!(1)),
         ("/spec/objectives/0/margin", json!("3%")),
         ("/spec/configs/1/dbOptions/max_background_jobs", json!(8)),
+        ("/spec/placement", json!({"memory": "4Gi"})),
+        ("/spec/metrics", metrics),
     ] {
-        assert_eq!(messages(&with(pointer, value), Some(&experiment())), [message], "{pointer}");
+        let changed = with(pointer, value);
+        assert_eq!(messages(&changed, Some(&experiment())), [IMMUTABLE], "{pointer}");
+        assert_eq!(messages(&experiment(), Some(&changed)), [IMMUTABLE], "{pointer} back");
     }
-    // Writing a default down changes nothing.
-    assert_eq!(messages(&with("/spec/seed", json!(0)), Some(&experiment())), Vec::<String>::new());
-    let labelled = with("/metadata/labels", json!({"a": "b"}));
-    assert_eq!(messages(&labelled, Some(&experiment())), Vec::<String>::new());
+    for (pointer, value) in [
+        // Writing a default down changes nothing.
+        ("/spec/seed", json!(0)),
+        ("/spec/metrics", json!([])),
+        ("/spec/suspend", json!(true)),
+        ("/spec/ttlSecondsAfterFinished", json!(3600)),
+        ("/metadata/labels", json!({"a": "b"})),
+    ] {
+        let changed = with(pointer, value);
+        assert_eq!(messages(&changed, Some(&experiment())), Vec::<String>::new(), "{pointer}");
+        assert_eq!(messages(&experiment(), Some(&changed)), Vec::<String>::new(), "{pointer} back");
+    }
+}
+
+/// A field that the rule forgets could be changed while the experiment runs.
+#[test]
+fn every_field_is_immutable_or_meant_not_to_be() {
+    let schema = schema::<TuningExperiment>().expect("the schema is generated");
+    let spec = &schema["properties"]["spec"];
+    let rules = spec["x-kubernetes-validations"].as_array().expect("the spec has rules");
+    let rule = rules.iter().find(|rule| rule["message"] == IMMUTABLE).expect("one is about changes");
+    let clauses: Vec<&str> = rule["rule"].as_str().expect("a rule is text").split(" && ").collect();
+    let fields = spec["properties"].as_object().expect("the spec has fields");
+    for (name, field) in fields {
+        // What has no default may be absent, which no comparison survives.
+        let clause =
+            if field["default"].is_null() && !spec["required"].as_array().is_some_and(|r| r.contains(&json!(name))) {
+                format!("(has(self.{name}) ? self.{name} : []) == (has(oldSelf.{name}) ? oldSelf.{name} : [])")
+            } else {
+                format!("self.{name} == oldSelf.{name}")
+            };
+        let changes = matches!(name.as_str(), "suspend" | "ttlSecondsAfterFinished");
+        assert_eq!(clauses.contains(&clause.as_str()), !changes, "{clause}");
+    }
+    assert_eq!(clauses.len(), fields.len() - 2);
 }
 
 /// Every rule of the schema is in the tables above: a new one has to be tried before it can be committed.
@@ -124,5 +168,6 @@ fn no_rule_is_untried() {
     }
     let mut found = 0;
     rules(&schema::<TuningExperiment>().expect("the schema is generated"), &mut found);
-    assert_eq!(found, 10);
+    rules(&schema::<TuningTrial>().expect("the schema is generated"), &mut found);
+    assert_eq!(found, 11);
 }

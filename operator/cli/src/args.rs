@@ -6,8 +6,12 @@ use clap::{Args, Parser, Subcommand, ValueEnum};
 
 use crate::aa::AaArgs;
 use crate::bench::BenchArg;
+use crate::cluster::NameArgs;
+use crate::cluster::cancel::CancelArgs;
+use crate::cluster::report::ReportArgs;
+use crate::cluster::status::StatusArgs;
 use crate::judge::JudgeArgs;
-use crate::run::RunArgs;
+use crate::run::RunCommandArgs;
 
 /// Finds out whether a RocksDB change really helps.
 #[derive(Debug, Parser)]
@@ -23,12 +27,22 @@ pub enum Command {
     Validate(CheckArgs),
     /// Show which trials an experiment runs, in which order, and what it can decide
     Plan(PlanArgs),
-    /// Run an experiment on this machine
-    Run(RunArgs),
+    /// Run an experiment on this machine, or on a cluster
+    Run(RunCommandArgs),
     /// Run an experiment's baseline against itself: tells how noisy this machine is and what it can resolve
     Aa(AaArgs),
     /// Judge results that any benchmark has written
     Judge(JudgeArgs),
+    /// Show the experiments of a cluster, or one of them in detail
+    Status(StatusArgs),
+    /// Fetch the trials, records and report of an experiment on a cluster
+    Report(ReportArgs),
+    /// Pause an experiment on a cluster: its running trials end, and no other begins
+    Suspend(NameArgs),
+    /// Go on with an experiment that was suspended
+    Resume(NameArgs),
+    /// Delete an experiment of a cluster with all its trials and records
+    Cancel(CancelArgs),
     /// Print the custom resource definitions
     Crd,
 }

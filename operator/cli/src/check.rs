@@ -4,6 +4,7 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
+use assay_api::TuningExperimentSpec;
 use assay_core::experiment::Experiment;
 use assay_core::validate::{self, Problem, Severity};
 
@@ -18,6 +19,8 @@ pub struct Report {
     lines: Vec<Line>,
     /// Set when nothing is wrong.
     pub experiment: Option<Experiment>,
+    /// The spec as the user wrote it, where it could be read at all.
+    pub spec: Option<TuningExperimentSpec>,
     /// The benches that were asked.
     pub benches: Option<Benches>,
 }
@@ -31,9 +34,26 @@ struct Line {
 
 /// Reads and checks a file: the document, the experiment, its options, and the disk where a directory is named.
 pub fn check(args: &CheckArgs) -> Report {
-    let file = if args.file.as_os_str() == "-" { "standard input".to_owned() } else { args.file.display().to_string() };
-    let mut report = Report { file, lines: Vec::new(), experiment: None, benches: None };
-    let document = match file::read(&args.file) {
+    read(&args.file, |report, places, validation| {
+        report.ask_benches(places, validation, args);
+        if let (Some(experiment), Some(dir)) = (&validation.experiment, &args.dir) {
+            match free_bytes(dir) {
+                Ok(free) => report.add(places, validate::disk::check(experiment, free)),
+                Err(error) => report.fail(format!("the free space of {} can't be read: {error}", dir.display())),
+            }
+        }
+    })
+}
+
+/// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
+pub fn check_for_cluster(file: &Path) -> Report {
+    read(file, Report::ask_a_bench_if_there)
+}
+
+fn read(file: &Path, further: impl FnOnce(&mut Report, &Rc<Node>, &validate::Validation)) -> Report {
+    let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
+    let mut report = Report { file: name, lines: Vec::new(), experiment: None, spec: None, benches: None };
+    let document = match file::read(file) {
         Ok(document) => document,
         Err(problems) => {
             let lines = problems.into_iter();
@@ -43,16 +63,11 @@ pub fn check(args: &CheckArgs) -> Report {
     };
     let mut validation = validate::validate_document(&document.value);
     report.add(&document.places, std::mem::take(&mut validation.problems));
-    report.ask_benches(&document.places, &validation, args);
-    if let (Some(experiment), Some(dir)) = (&validation.experiment, &args.dir) {
-        match free_bytes(dir) {
-            Ok(free) => report.add(&document.places, validate::disk::check(experiment, free)),
-            Err(error) => report.fail(format!("the free space of {} can't be read: {error}", dir.display())),
-        }
-    }
+    further(&mut report, &document.places, &validation);
     report.lines.sort();
     report.lines.dedup();
     report.experiment = validation.experiment.filter(|_| report.errors() == 0);
+    report.spec = validation.spec;
     report
 }
 
@@ -106,6 +121,29 @@ impl Report {
             }
         }
         self.benches = Some(benches);
+    }
+
+    fn ask_a_bench_if_there(&mut self, places: &Rc<Node>, validation: &validate::Validation) {
+        let Some(spec) = &validation.spec else { return };
+        let mut questions = validation.questions();
+        for question in &mut questions {
+            // Another image may know other options.
+            question.configs.retain(|name, _| spec.configs.iter().any(|c| c.name == *name && c.image.is_none()));
+        }
+        let asked = Benches::find(&[]).and_then(|benches| {
+            questions.iter().map(|question| benches.ask(question)).collect::<anyhow::Result<Vec<_>>>()
+        });
+        match asked {
+            Ok(answers) => {
+                for answer in &answers {
+                    self.add(places, validate::answer_problems(spec, answer));
+                }
+            }
+            Err(error) => {
+                let text = format!("note: the options are not checked here, but by the operator ({error:#})");
+                self.lines.push(Line { at: None, severity: Severity::Note, text });
+            }
+        }
     }
 }
 

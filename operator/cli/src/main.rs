@@ -4,6 +4,7 @@ mod aa;
 mod args;
 mod bench;
 mod check;
+mod cluster;
 mod crd;
 mod file;
 mod judge;
@@ -11,18 +12,24 @@ mod plan;
 mod run;
 mod validate;
 
+use std::path::Path;
 use std::process::ExitCode;
 
-use clap::Parser;
+use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
-    let result = match Cli::parse().command {
+    let result = match cli().command {
         Command::Validate(args) => Ok(validate::command(&args)),
         Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(args),
         Command::Aa(args) => aa::command(args),
+        Command::Status(args) => cluster::status::command(&args),
+        Command::Report(args) => cluster::report::command(args),
+        Command::Suspend(args) => cluster::suspend::command(&args, true),
+        Command::Resume(args) => cluster::suspend::command(&args, false),
+        Command::Cancel(args) => cluster::cancel::command(&args),
         Command::Judge(args) => judge::command(&args),
         Command::Crd => crd::command(),
     };
@@ -30,4 +37,13 @@ fn main() -> ExitCode {
         eprintln!("assay: {error:#}");
         ExitCode::FAILURE
     })
+}
+
+/// The command line. As `kubectl-assay` this is a plugin, which its users call `kubectl assay`.
+fn cli() -> Cli {
+    let called = std::env::args_os().next().unwrap_or_default();
+    let plugin = Path::new(&called).file_name().is_some_and(|name| name == "kubectl-assay");
+    let command = Cli::command();
+    let matches = if plugin { command.bin_name("kubectl assay") } else { command }.get_matches();
+    Cli::from_arg_matches(&matches).unwrap_or_else(|error| error.exit())
 }

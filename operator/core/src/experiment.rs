@@ -4,7 +4,7 @@ use assay_record::{Digest, EngineConfig, PageCache, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::Adjust;
+use crate::stats::{Adjust, Direction};
 use crate::verdict::{LookPlan, MetricRule};
 
 /// An experiment whose spec has passed every check. Only `validate` makes one.
@@ -31,6 +31,9 @@ pub struct Experiment {
     pub cells_adjust: Adjust,
     /// Objectives first, then guardrails.
     pub metrics: Vec<MetricRule>,
+    /// Those of them that a Prometheus server is asked for, since the bench does not have them.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub queries: Vec<Query>,
     pub cpus: u32,
     pub require_nvme: bool,
     pub require_exclusive_cpus: bool,
@@ -46,6 +49,17 @@ pub struct ConfigUnderTest {
     /// What this config changes against the baseline, a line each, for people; empty for an A/A config.
     pub changes: Vec<String>,
     pub image: Option<String>,
+}
+
+/// What a Prometheus server is asked for about every trial.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Query {
+    /// Name of the metric.
+    pub name: String,
+    /// `PromQL` with the variables $window, $node, $pod and $namespace.
+    pub query: String,
+    pub better: Direction,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -76,6 +90,11 @@ impl Experiment {
 
     pub fn config(&self, name: &str) -> Option<&ConfigUnderTest> {
         self.configs.iter().find(|config| config.name == name)
+    }
+
+    /// The metrics that the bench itself measures.
+    pub fn measured(&self) -> impl Iterator<Item = &MetricRule> {
+        self.metrics.iter().filter(|rule| self.queries.iter().all(|query| query.name != rule.name))
     }
 
     pub fn scenario(&self, name: &str) -> Option<&Scenario> {

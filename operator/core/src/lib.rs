@@ -1,4 +1,5 @@
 pub mod aa;
+pub mod cluster;
 pub mod decide;
 pub mod experiment;
 pub mod gates;
@@ -7,5 +8,6 @@ pub mod judge;
 pub mod plan;
 pub mod report;
 pub mod stats;
+pub mod status;
 pub mod validate;
 pub mod verdict;

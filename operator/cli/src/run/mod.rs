@@ -3,9 +3,10 @@
 //! Whatever ends a call, the records of finished trials stay, and the same call goes on where it ended.
 
 mod child;
+mod elsewhere;
 mod machine;
 mod oom;
-mod screen;
+pub mod screen;
 mod session;
 pub mod store;
 
@@ -23,13 +24,15 @@ use assay_core::report::{Report, terminal};
 use crate::args::CheckArgs;
 use crate::bench::{BenchArg, Benches};
 use crate::check::check;
+use crate::cluster::{self, ClusterArgs};
 use machine::Cpus;
+pub use machine::unix_ms;
 use oom::OomKills;
 pub use session::Session;
 use store::Store;
 
 /// Exit code after Ctrl-C, as shells have it.
-const INTERRUPTED: u8 = 130;
+pub const INTERRUPTED: u8 = 130;
 
 /// Where results go if nobody says otherwise, a folder for each experiment.
 const RESULTS: &str = "results";
@@ -39,17 +42,30 @@ const RESULTS: &str = "results";
 #[command(
     after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
                         Reject or Tradeoff), 1 an error, 130 interrupted. After an error or Ctrl-C the same command goes on \
-                        where it stopped."
+                        where it stopped. An experiment on a cluster goes on by itself."
 )]
+pub struct RunCommandArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Run it on a Kubernetes cluster with the operator of Assay, follow it, and fetch the report at its end
+    #[arg(long, conflicts_with = "bench")]
+    cluster: bool,
+    #[command(flatten)]
+    which: ClusterArgs,
+}
+
+/// What runs an experiment on this machine.
+#[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
     /// The experiment: a YAML file with one `TuningExperiment`
     pub file: PathBuf,
     /// The folder for records and reports; by default results/NAME of the experiment
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image; by default the assay-bench
-    /// beside assay
-    #[arg(long, value_name = "[CONFIG=]PATH", env = "ASSAY_BENCH")]
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    ///
+    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
 }
 
@@ -77,7 +93,14 @@ impl fmt::Display for Full {
 
 impl std::error::Error for Full {}
 
-pub fn command(args: RunArgs) -> anyhow::Result<ExitCode> {
+pub fn command(args: RunCommandArgs) -> anyhow::Result<ExitCode> {
+    let RunCommandArgs { run: args, cluster, which } = args;
+    if cluster {
+        return cluster::run::command(&args, &which);
+    }
+    if which != ClusterArgs::default() {
+        bail!("--kubeconfig, --context and --namespace are for a run with --cluster");
+    }
     let checked = sound(&args)?;
     let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
     execute(checked.experiment, &source, &checked.benches, args.out, |_, report| Ok(report.exit_code()))
@@ -91,9 +114,7 @@ pub struct Sound {
 
 /// Checks the file, and says everything that there is to say about it.
 pub fn sound(args: &RunArgs) -> anyhow::Result<Sound> {
-    if args.file.as_os_str() == "-" {
-        bail!("run needs a file: a copy of it is kept with the records");
-    }
+    needs_a_file(args)?;
     let dir = existing(&args.out.clone().unwrap_or_else(|| PathBuf::from(RESULTS)));
     let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench.clone(), dir: Some(dir) });
     eprint!("{checked}");
@@ -104,7 +125,20 @@ pub fn sound(args: &RunArgs) -> anyhow::Result<Sound> {
             crate::validate::plural(checked.errors(), "error")
         );
     };
+    if let Some(spec) = &checked.spec {
+        elsewhere::refuse(spec)?;
+        if let Some(note) = elsewhere::note(spec) {
+            eprintln!("{}: {note}", checked.file());
+        }
+    }
     Ok(Sound { experiment, benches })
+}
+
+pub fn needs_a_file(args: &RunArgs) -> anyhow::Result<()> {
+    if args.file.as_os_str() == "-" {
+        bail!("run needs a file: a copy of it is kept with the records");
+    }
+    Ok(())
 }
 
 /// Runs an experiment to its end, or to where something stops it. `after` says what its outcome means.
@@ -117,7 +151,7 @@ pub fn execute(
 ) -> anyhow::Result<ExitCode> {
     images(&experiment, benches)?;
     let cpus = Cpus::divide(experiment.cpus)?;
-    let out = out.unwrap_or_else(|| Path::new(RESULTS).join(&experiment.name));
+    let out = out.unwrap_or_else(|| results_of(&experiment.name));
     let plan = Plan::new(experiment)?;
     let store = Store::open(&out, &plan, source, benches)?;
 
@@ -174,6 +208,11 @@ fn images(experiment: &Experiment, benches: &Benches) -> anyhow::Result<()> {
         }
     }
     Ok(())
+}
+
+/// The folder of an experiment where no other was named.
+pub fn results_of(experiment: &str) -> PathBuf {
+    Path::new(RESULTS).join(experiment)
 }
 
 /// The folder itself, or the nearest one above that exists.

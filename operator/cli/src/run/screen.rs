@@ -10,6 +10,7 @@ use assay_record::TrialId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::Progress;
+use crate::validate::plural;
 
 /// A progress bar on a terminal, lines elsewhere.
 pub struct Screen {
@@ -29,6 +30,23 @@ impl Screen {
             bar
         });
         Self { bar, total, seconds }
+    }
+
+    /// How many trials there will be, where that was not known from the start.
+    pub fn expect(&mut self, total: usize) {
+        self.total = total;
+        if let Some(bar) = &self.bar {
+            bar.set_length(total as u64);
+        }
+    }
+
+    /// What is going on, for as long as nothing else is.
+    pub fn show(&self, done: usize, message: String, so_far: String) {
+        if let Some(bar) = &self.bar {
+            bar.set_position(done as u64);
+            bar.set_message(message);
+            bar.set_prefix(so_far);
+        }
     }
 
     /// A line that stays.
@@ -64,32 +82,41 @@ impl Screen {
     }
 
     /// A trial has ended in some state, which may be worth a line of its own; `done` of the planned ones are settled now.
-    pub fn end(&mut self, trial: &TrialId, seconds: f64, done: usize, (state, loud): (&str, bool), so_far: &str) {
-        self.seconds.entry(trial.scenario.clone()).or_default().push(seconds);
-        match &self.bar {
-            Some(bar) => {
-                if loud {
-                    self.say(&format!("{}: {state}", name(trial)));
-                }
-                bar.set_position(done as u64);
-                bar.set_prefix(so_far.to_owned());
-            }
-            None => eprintln!("trial {done} of {}: {}: {state} ({seconds:.1} s)", self.total, name(trial)),
+    pub fn end(
+        &mut self,
+        trial: &TrialId,
+        seconds: Option<f64>,
+        done: usize,
+        (state, loud): (&str, bool),
+        so_far: &str,
+    ) {
+        if let Some(seconds) = seconds {
+            self.seconds.entry(trial.scenario.clone()).or_default().push(seconds);
         }
+        let Some(bar) = &self.bar else {
+            let took = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.1} s)"));
+            eprintln!("trial {done} of {}: {}: {state}{took}", self.total, name(trial));
+            return;
+        };
+        if loud {
+            self.say(&format!("{}: {state}", name(trial)));
+        }
+        bar.set_position(done as u64);
+        bar.set_prefix(so_far.to_owned());
     }
 
     /// The time that so many trials of each scenario will take, judged by those that are done.
     pub fn eta(&self, open: &BTreeMap<&str, usize>) -> String {
         let all: Vec<f64> = self.seconds.values().flatten().copied().collect();
-        let Some(overall) = mean(&all) else { return "time left unknown".to_owned() };
-        let left: f64 = open
+        let Some(overall) = mean(&all) else { return left(None) };
+        let seconds: f64 = open
             .iter()
             .map(|(scenario, count)| {
                 let own = self.seconds.get(*scenario).and_then(|seconds| mean(seconds));
                 own.unwrap_or(overall) * *count as f64
             })
             .sum();
-        format!("{} left", duration(left))
+        left(Some(seconds))
     }
 
     pub fn clear(&self) {
@@ -101,23 +128,38 @@ impl Screen {
 
 /// The estimates so far in one line: no verdicts, since those wait for the end.
 pub fn so_far(report: &Report) -> String {
-    let configs: Vec<String> = report
-        .configs
-        .iter()
-        .filter_map(|config| {
-            let estimate = config.ruling.estimates.iter().find(|e| e.role == Role::Primary)?;
-            let value = match (estimate.estimate_percent, estimate.estimate) {
-                (Some(percent), _) => format!("{percent:+.1} %"),
-                (None, Some(value)) => format!("{value:+.4}"),
-                (None, None) => return None,
-            };
-            Some(format!("{} {value} {} ({} blocks)", config.config, estimate.metric, estimate.blocks))
-        })
-        .collect();
-    if configs.is_empty() { "so far: nothing to compare".to_owned() } else { format!("so far: {}", configs.join(", ")) }
+    let estimates = report.configs.iter().filter_map(|config| {
+        let estimate = config.ruling.estimates.iter().find(|e| e.role == Role::Primary)?;
+        let value = match (estimate.estimate_percent, estimate.estimate) {
+            (Some(percent), _) => format!("{percent:+.1} %"),
+            (None, Some(value)) => format!("{value:+.4}"),
+            (None, None) => return None,
+        };
+        Some(one_so_far(&config.config, &value, &estimate.metric, estimate.blocks))
+    });
+    all_so_far(estimates)
 }
 
-fn name(trial: &TrialId) -> String {
+pub fn one_so_far(config: &str, value: &str, metric: &str, blocks: usize) -> String {
+    format!("{config} {value} {metric} ({blocks} blocks)")
+}
+
+pub fn all_so_far(estimates: impl Iterator<Item = String>) -> String {
+    let estimates: Vec<String> = estimates.collect();
+    if estimates.is_empty() {
+        "so far: nothing to compare".to_owned()
+    } else {
+        format!("so far: {}", estimates.join(", "))
+    }
+}
+
+/// That a look has just decided a config.
+pub fn decided(config: &str, blocks: usize, verdict: &str, reason: &str) -> String {
+    let blocks = plural(blocks, "block");
+    format!("assay: {config} is decided after {blocks}: {verdict} ({reason}); it is not run any more")
+}
+
+pub fn name(trial: &TrialId) -> String {
     let replicate = if trial.replicate > 0 { format!(" run {}", trial.replicate + 1) } else { String::new() };
     let again = if trial.attempt > 0 { format!(" try {}", trial.attempt + 1) } else { String::new() };
     format!("{} block {} {}{replicate}{again}", trial.scenario, trial.block + 1, trial.config)
@@ -125,6 +167,11 @@ fn name(trial: &TrialId) -> String {
 
 fn mean(values: &[f64]) -> Option<f64> {
     (!values.is_empty()).then(|| values.iter().sum::<f64>() / values.len() as f64)
+}
+
+/// The time that is left, in words.
+pub fn left(seconds: Option<f64>) -> String {
+    seconds.map_or("time left unknown".to_owned(), |seconds| format!("{} left", duration(seconds)))
 }
 
 fn duration(seconds: f64) -> String {

@@ -19,11 +19,10 @@ use assay_record::{Exit, TrialId, TrialSpec};
 use super::child::{self, Ended, Trial};
 use super::machine::{self, Cpus};
 use super::oom::{self, OomKills};
-use super::screen::{Screen, so_far};
+use super::screen::{self, Screen, so_far};
 use super::store::Store;
 use super::{Full, Interrupted};
 use crate::bench::Benches;
-use crate::validate::plural;
 
 /// Refusals in a row after which the environment is left alone.
 const REFUSALS: u32 = 3;
@@ -280,7 +279,7 @@ impl<'a> Session<'a> {
             Fate::BlockInterrupted | Fate::Superseded => ("does not count".to_owned(), false),
         };
         let report = judge_with(&places, &self.design, Intervals::None)?;
-        self.screen.end(trial, seconds, done(&places), (&state, loud), &so_far(&report));
+        self.screen.end(trial, Some(seconds), done(&places), (&state, loud), &so_far(&report));
         self.tell_decisions(&report);
         Ok(())
     }
@@ -293,11 +292,8 @@ impl<'a> Session<'a> {
         for config in report.configs.iter().filter(|config| config.ruling.reason != INCOMPLETE) {
             if self.decided.insert(config.config.clone()) {
                 let blocks = config.ruling.estimates.first().map_or(0, |estimate| estimate.blocks);
-                let (name, verdict, reason) = (&config.config, config.ruling.verdict, &config.ruling.reason);
-                self.screen.say(&format!(
-                    "assay: {name} is decided after {}: {verdict:?} ({reason}); it is not run any more",
-                    plural(blocks, "block")
-                ));
+                let verdict = format!("{:?}", config.ruling.verdict);
+                self.screen.say(&screen::decided(&config.config, blocks, &verdict, &config.ruling.reason));
             }
         }
     }

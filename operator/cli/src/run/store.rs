@@ -9,14 +9,18 @@
 //! DIR/trials/TRIAL/record.json what it answered
 //! DIR/trials/TRIAL/summary.json the part of the record that gates and verdicts read
 //! DIR/trials/TRIAL/lost.json   instead of a record: why there is none
+//! DIR/trials/TRIAL/attempt.json   instead of all of these but the record: what the cluster says of the attempt
 //! DIR/trials/TRIAL/stderr.log  what the bench said
 //! DIR/trials/TRIAL.corrupt     a record that can't be read, set aside
 //! DIR/work                     databases; removed at the end
 //! DIR/report.json, report.md, report.html   the outcome, written anew each time
+//! DIR/cluster.json             of a run on a cluster: where the trials come from
 //! DIR/noise.json               of an A/A only: how much runs scatter
 //! ```
 
+pub mod cluster;
 mod lock;
+mod read;
 pub mod reports;
 
 use std::collections::BTreeMap;
@@ -28,12 +32,15 @@ use anyhow::{Context, bail};
 use assay_core::aa::Noise;
 use assay_core::decide::{Attempt, Lost};
 use assay_core::plan::Plan;
-use assay_record::{Digest, Summary, TrialId, TrialRecord, TrialSpec, VersionError};
+use assay_record::{Digest, Summary, TrialId, TrialRecord, TrialSpec};
 use serde::{Deserialize, Serialize};
 
 use super::Full;
 use crate::bench::Benches;
-use lock::Lock;
+use cluster::Origin;
+pub use lock::Lock;
+use read::{Found, Unfit, read_attempt, read_if_there, seconds, trial_dirs};
+pub use read::{kept_attempts, kept_plan};
 
 /// An experiment's folder, held for this process.
 #[derive(Debug)]
@@ -60,14 +67,6 @@ struct BenchDigests {
     by_config: BTreeMap<String, Digest>,
 }
 
-/// A record that can't be used.
-enum Unfit {
-    /// Broken: set aside and run again.
-    Corrupt(String),
-    /// Somebody else's, or from another version: nothing is touched.
-    Foreign(String),
-}
-
 impl Store {
     /// Opens or makes the folder of a plan, whose experiment file is `source`. A folder that holds another plan is left alone.
     pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
@@ -77,8 +76,11 @@ impl Store {
         // A later call may come from another directory, and has to recognise our paths.
         let dir = &fs::canonicalize(dir).with_context(|| format!("{} can't be found", dir.display()))?;
         let lock = Lock::take(dir)?;
+        if Origin::of(dir)?.is_some() {
+            bail!("{} holds trials of a cluster: use another --out", dir.display());
+        }
         let store = Self { dir: dir.clone(), lock };
-        store.keep_plan(plan)?;
+        keep_plan(&store.dir, plan)?;
         store.keep_benches(benches)?;
         let copy = dir.join("experiment.yaml");
         if !copy.exists() {
@@ -103,26 +105,6 @@ impl Store {
     /// Notes the process that works here, for whoever finds the folder after we died.
     pub fn note_child(&mut self, pid: Option<u32>) {
         self.lock.note_child(pid);
-    }
-
-    fn keep_plan(&self, plan: &Plan) -> anyhow::Result<()> {
-        let path = self.dir.join("plan.json");
-        let Some(bytes) = read_if_there(&path)? else {
-            return write(&path, &serde_json::to_vec_pretty(plan)?);
-        };
-        let kept: Plan = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
-        kept.check().with_context(|| format!("{} can't be used: use another --out", path.display()))?;
-        if kept.digest != plan.digest {
-            bail!(
-                "{} holds another plan ({}, this file gives {}): an experiment that changes is a new experiment, so use \
-                 another --out",
-                self.dir.display(),
-                kept.digest,
-                plan.digest
-            );
-        }
-        Ok(())
     }
 
     /// Another build of the bench in the middle would make all trials before it incomparable.
@@ -249,93 +231,25 @@ impl Store {
     }
 }
 
-/// An attempt with the seconds that it took, if it has a record.
-type Found = (Attempt, Option<f64>);
-
-/// The plan that is kept in a folder.
-pub fn kept_plan(dir: &Path) -> anyhow::Result<Plan> {
+/// Writes the plan of a folder down, or checks that it is the one that is there.
+pub fn keep_plan(dir: &Path, plan: &Plan) -> anyhow::Result<()> {
     let path = dir.join("plan.json");
-    let bytes = fs::read(&path).with_context(|| format!("{} can't be read", path.display()))?;
-    let plan: Plan =
-        serde_json::from_slice(&bytes).with_context(|| format!("{} is broken: restore it", path.display()))?;
-    plan.check().with_context(|| format!("{} can't be used", path.display()))?;
-    Ok(plan)
-}
-
-/// All attempts of a folder from their records alone, whatever was derived from them. Nothing is written.
-pub fn kept_attempts(dir: &Path, plan: &Plan) -> anyhow::Result<Vec<Attempt>> {
-    let mut attempts = Vec::new();
-    for dir in trial_dirs(dir)? {
-        match read_attempt(&dir, plan) {
-            Ok(found) => attempts.extend(found.map(|(attempt, _)| attempt)),
-            Err(Unfit::Foreign(message)) => bail!(message),
-            Err(Unfit::Corrupt(message)) => {
-                bail!("{message}: restore it, or remove its folder and run the trial again")
-            }
-        }
-    }
-    Ok(attempts)
-}
-
-/// The folders of all trials, in the order of their names.
-fn trial_dirs(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let trials = dir.join("trials");
-    let entries = fs::read_dir(&trials).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.with_context(|| format!("{} can't be read", trials.display()))?;
-    let mut dirs: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
-    dirs.retain(|path| {
-        // Of the trial's own name: a folder of experiments may be called anything.
-        let name = path.file_name().map(|name| name.to_string_lossy().into_owned()).unwrap_or_default();
-        path.is_dir() && !name.contains(".corrupt")
-    });
-    dirs.sort();
-    Ok(dirs)
-}
-
-/// The attempt in a trial's folder; `None` where it was interrupted.
-fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
-    let read = |name: &str| {
-        let path = dir.join(name);
-        read_if_there(&path).map_err(|error| Unfit::Foreign(format!("{error:#}")))
+    let Some(bytes) = read_if_there(&path)? else {
+        return write(&path, &serde_json::to_vec_pretty(plan)?);
     };
-    let check = |path: &Path, found: &Digest, trial: &TrialId| {
-        if *found != plan.digest {
-            return Err(Unfit::Foreign(format!(
-                "{} belongs to another experiment (plan {found}, this is {}): move it away, or use another --out",
-                path.display(),
-                plan.digest
-            )));
-        }
-        let named = dir.file_name().is_some_and(|name| *name == *trial.file_stem());
-        if named { Ok(()) } else { Err(Unfit::Corrupt(format!("{} is the record of another trial", path.display()))) }
-    };
-    if let Some(bytes) = read("record.json")? {
-        let path = dir.join("record.json");
-        let record = TrialRecord::from_json(&bytes).map_err(|error| match error {
-            VersionError::Unknown { .. } => Unfit::Foreign(format!("{}: {error}", path.display())),
-            VersionError::Malformed(_) => Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())),
-        })?;
-        let trial = &record.spec.trial;
-        check(&path, &record.spec.plan, trial)?;
-        let planned = plan.block(&trial.scenario, trial.block);
-        let planned = planned.and_then(|block| plan.trial_spec(block, trial.order as usize, trial.attempt).ok());
-        if planned.as_ref() != Some(&record.spec) {
-            return Err(Unfit::Corrupt(format!("{} answers a spec that is not planned", path.display())));
-        }
-        let summary = Summary::of(&record, &bytes)
-            .map_err(|error| Unfit::Corrupt(format!("{} has no summary ({error})", path.display())))?;
-        return Ok(Some((Attempt::Finished(summary.into()), Some(seconds(&record)))));
+    let kept: Plan = serde_json::from_slice(&bytes)
+        .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
+    kept.check().with_context(|| format!("{} can't be used: use another --out", path.display()))?;
+    if kept.digest != plan.digest {
+        bail!(
+            "{} holds another plan ({}, this file gives {}): an experiment that changes is a new experiment, so use \
+             another --out",
+            dir.display(),
+            kept.digest,
+            plan.digest
+        );
     }
-    let Some(bytes) = read("lost.json")? else { return Ok(None) };
-    let path = dir.join("lost.json");
-    let lost: Lost = serde_json::from_slice(&bytes)
-        .map_err(|error| Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())))?;
-    check(&path, &lost.plan, &lost.trial)?;
-    Ok(Some((Attempt::Lost(lost), None)))
-}
-
-fn seconds(record: &TrialRecord) -> f64 {
-    record.finished_unix_ms.saturating_sub(record.started_unix_ms) as f64 / 1000.0
+    Ok(())
 }
 
 /// Renames a trial's folder to one that is not read any more.
@@ -351,15 +265,7 @@ fn set_aside(dir: &Path) -> anyhow::Result<PathBuf> {
     Ok(aside)
 }
 
-fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
-    match fs::read(path) {
-        Ok(bytes) => Ok(Some(bytes)),
-        Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
-    }
-}
-
-fn make_dir(path: &Path) -> anyhow::Result<()> {
+pub fn make_dir(path: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(path).map_err(|error| unwritten(path, error))
 }
 
@@ -373,7 +279,7 @@ fn remove(dir: &Path) -> anyhow::Result<()> {
 }
 
 /// Writes a file as a whole or not at all.
-fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
+pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
     let partial = path.with_extension("partial");
     let written = fs::File::create(&partial).and_then(|mut file| {
         file.write_all(bytes)?;

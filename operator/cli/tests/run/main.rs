@@ -2,6 +2,7 @@
 // Helpers outside of test functions count as production code for this lint.
 #![allow(clippy::unwrap_used)]
 
+mod elsewhere;
 mod folders;
 mod judged;
 mod lab;

@@ -17,6 +17,7 @@
 //! None of this looks at results, so nobody's luck is repeated until it turns. Only the looks that were planned before the
 //! first trial do ([`looks`]): they end a config's runs early, at the price that its claims pay for each look.
 
+pub mod fleet;
 mod looks;
 mod places;
 #[cfg(test)]
@@ -63,6 +64,14 @@ impl Attempt {
         }
     }
 
+    /// Digest of the plan that it belongs to.
+    pub fn plan(&self) -> &Digest {
+        match self {
+            Self::Finished(summary) => &summary.plan,
+            Self::Lost(lost) => &lost.plan,
+        }
+    }
+
     /// Whether the workload failed under its config.
     pub fn has_failed(&self) -> bool {
         match self {
@@ -101,8 +110,40 @@ pub enum LostReason {
     UnreadableRecord,
     /// The environment refused before the workload started.
     EnvironmentRefused,
+    /// Its pod did not start in time: no image, no volume, no room.
+    NotStarted,
+    /// Somebody deleted its pod.
+    Deleted,
+    /// The node needed its resources for something else.
+    Evicted,
+    /// Its node vanished, or was silent for too long.
+    NodeLost,
     /// Not run: its block was interrupted for the last time.
     GivenUp,
+}
+
+impl LostReason {
+    pub(crate) const ALL: [Self; 9] = [
+        Self::Crashed,
+        Self::OutOfMemory,
+        Self::UnreadableRecord,
+        Self::EnvironmentRefused,
+        Self::NotStarted,
+        Self::Deleted,
+        Self::Evicted,
+        Self::NodeLost,
+        Self::GivenUp,
+    ];
+
+    /// The reason that is written so.
+    pub fn from_word(word: &str) -> Option<Self> {
+        Self::ALL.into_iter().find(|reason| format!("{reason:?}") == word)
+    }
+
+    /// It tells of what happened around the trial, and nothing of the trial.
+    pub fn is_infrastructure(self) -> bool {
+        matches!(self, Self::EnvironmentRefused | Self::Deleted | Self::Evicted | Self::NodeLost)
+    }
 }
 
 /// When and where something happened.
@@ -139,7 +180,7 @@ impl Places<'_> {
     }
 
     /// The next action in one block; `None` when nothing is left to do in it.
-    fn next_in(&self, index: usize, now: Moment<'_>) -> Option<Action> {
+    pub fn next_in(&self, index: usize, now: Moment<'_>) -> Option<Action> {
         let block = &self.blocks()[index];
         let last_pass = block.pass == REDOS;
         if block.is_lost() {

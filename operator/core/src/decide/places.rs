@@ -317,7 +317,9 @@ fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> O
 fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
     let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)))
         || attempts.iter().any(Attempt::has_failed);
-    if useful || attempts.len() < HOPELESS {
+    // What the infrastructure does to trials goes away some day, and says nothing about those to come.
+    let counts = |attempt: &&Attempt| !matches!(attempt, Attempt::Lost(lost) if lost.reason.is_infrastructure());
+    if useful || attempts.iter().filter(counts).count() < HOPELESS {
         return;
     }
     let mut causes: BTreeMap<String, usize> = BTreeMap::new();

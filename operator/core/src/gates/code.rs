@@ -54,6 +54,8 @@ pub enum Code {
     DiskFillChanged,
     NotNvme,
     ReplacedSysfs,
+    NotGuaranteed,
+    ForeignContainer,
     EvidenceUnknown,
     NotEngaged,
     CausalPathExceeded,
@@ -98,6 +100,8 @@ impl Code {
             | Self::DiskFillChanged
             | Self::NotNvme
             | Self::ReplacedSysfs
+            | Self::NotGuaranteed
+            | Self::ForeignContainer
             | Self::EvidenceUnknown => Gate::Isolated,
             Self::NotEngaged => Gate::Engaged,
             Self::CausalPathExceeded => Gate::CausalPath,
@@ -169,6 +173,14 @@ impl Code {
             Self::DiskFillChanged => "The file system filled up or was emptied within the block: keep others off it.",
             Self::NotNvme => "Put the data on a local NVMe device, or set requireNvme: false.",
             Self::ReplacedSysfs => "The record describes a replaced /sys: such records are for tests only.",
+            Self::NotGuaranteed => {
+                "Something changed what the pod asks for, such as a LimitRange or an injected sidecar: keep it off the \
+                 namespace of the experiment."
+            }
+            Self::ForeignContainer => {
+                "Exclude the namespace of the experiment, or pods with the label assay.rocks/role, from the injection of \
+                 sidecars."
+            }
             Self::EvidenceUnknown => {
                 "What the experiment requires could not be observed: run where /proc, /sys and the cgroup are readable, \
                  or do not require it."

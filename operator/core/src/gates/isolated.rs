@@ -3,10 +3,13 @@
 //! A disturbance costs the run wherever it was seen. Where the experiment requires exclusive CPUs, unknown evidence costs it
 //! too; where it only prefers them, the verdict is labelled `NotIsolated` instead.
 
+mod label;
+mod pod;
+
 use assay_record::Summary;
 
 use super::view::View;
-use super::{Code, Findings, Label};
+use super::{Code, Findings};
 use crate::stats::median;
 
 /// CPU time that others may take from a run, in percent.
@@ -18,10 +21,6 @@ const CLOCK_STEP_SHARE: f64 = 0.001;
 const FREE_DISK_PERCENT: f64 = 20.0;
 /// Points that the fill level may move within a block.
 const DISK_FILL_POINTS: f64 = 5.0;
-/// From here on foreign writes are mentioned. They never invalidate: a journal or late write-back of our own pages is not
-/// told from other writers, and next to a trial that only reads any byte is a large share.
-const FOREIGN_WRITES_PERCENT: f64 = 10.0;
-
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     // Also of failed trials: what is wrong with the machine is wrong for all.
     for &trial in view.all() {
@@ -33,7 +32,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         }
     }
     fill_levels(view, findings);
-    label(view, findings);
+    label::check(view, findings);
 }
 
 /// What no rerun on this machine can change.
@@ -99,6 +98,7 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % are needed");
         found.push((Code::DiskNearlyFull, message));
     }
+    found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
     let unknown = unknown(summary);
     if strict && !unknown.is_empty() {
         found
@@ -138,6 +138,7 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
         (seen.steal_percent.is_none(), "steal"),
         (foreign, "foreign CPU time"),
         (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
+        (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
     ]
     .into_iter()
     .filter_map(|(unknown, name)| unknown.then_some(name))
@@ -157,37 +158,6 @@ fn fill_levels(view: &View<'_>, findings: &mut Findings) {
             }
         }
     }
-}
-
-fn label(view: &View<'_>, findings: &mut Findings) {
-    let worst = |value: fn(&Summary) -> Option<f64>| {
-        view.completed()
-            .iter()
-            .filter_map(|&trial| value(view.summary(trial)))
-            .fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))))
-    };
-    if let Some(share) = worst(|s| s.storage.foreign_write_percent).filter(|&share| share > FOREIGN_WRITES_PERCENT) {
-        let text = format!("Up to {share:.0} % of the bytes that went to the disk may be other programs'.");
-        findings.note(None, text);
-    }
-    if view.experiment.require_exclusive_cpus || view.completed().is_empty() {
-        return;
-    }
-    let shown = |percent: Option<f64>| percent.map_or("unknown".to_owned(), |percent| format!("{percent:.1} %"));
-    let mut text = format!(
-        "Nothing reserved the trials' CPUs for them. Most that was seen in a run: {} of the CPUs' time used by others, {} stolen.",
-        shown(worst(|s| s.disturbance.foreign_cpu_percent)),
-        shown(worst(|s| s.disturbance.steal_percent)),
-    );
-    let mut unknown: Vec<&str> = view.completed().iter().flat_map(|&trial| unknown(view.summary(trial))).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    if !unknown.is_empty() {
-        text.push_str(" Unknown: ");
-        text.push_str(&unknown.join(", "));
-        text.push('.');
-    }
-    findings.labels.insert(Label::NotIsolated, text);
 }
 
 #[cfg(test)]
@@ -300,22 +270,5 @@ mod tests {
         assert!(gated_with(&experiment(), 1, |s| s.storage.nvme = None).experiment.is_empty());
         let gated = gated_with(&experiment(), 1, |s| s.storage.replaced_sysfs = true);
         assert_eq!(gated.experiment.first().map(|finding| finding.code), Some(Code::ReplacedSysfs));
-    }
-
-    #[test]
-    fn a_verdict_without_exclusive_cpus_says_so() {
-        let mut experiment = experiment();
-        experiment.require_exclusive_cpus = true;
-        assert!(gated_with(&experiment, 1, |_| ()).labels.is_empty());
-        experiment.require_exclusive_cpus = false;
-        let gated = gated_with(&experiment, 1, |s| {
-            s.disturbance.foreign_cpu_percent = Some(0.75);
-            s.disturbance.steal_percent = None;
-        });
-        assert_eq!(
-            gated.labels[&Label::NotIsolated],
-            "Nothing reserved the trials' CPUs for them. Most that was seen in a run: 0.8 % of the CPUs' time used by others, \
-             0.0 % stolen. Unknown: steal."
-        );
     }
 }

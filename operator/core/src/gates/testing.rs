@@ -39,6 +39,7 @@ pub fn experiment() -> Experiment {
         cells_adjust: Adjust::Holm,
         baseline_replicates: 1,
         metrics: vec![rule("throughput", Direction::Higher, Role::Primary)],
+        queries: Vec::new(),
         cpus: 2,
         require_nvme: false,
         require_exclusive_cpus: false,

@@ -2,6 +2,8 @@
 
 use std::collections::BTreeSet;
 
+use assay_record::Digest;
+
 use super::Samples;
 use super::standing::Standing;
 use crate::decide::{Fate, Places};
@@ -11,9 +13,18 @@ use crate::verdict::{
     self, Arm, BaselineCheck, ByNode, CheckState, Design, Fragility, HangsOn, JudgeError, NodeEstimate,
 };
 
+/// Where blocks ran.
+#[derive(Clone, PartialEq)]
+enum Node {
+    /// A node of a cluster. Two nodes of one type are alike in everything but their names.
+    Named(String),
+    /// Elsewhere only the hardware and the kernel tell machines apart.
+    Machine(Digest),
+}
+
 /// What every config's report says beside its verdict.
 pub(super) struct Context {
-    names: Vec<String>,
+    nodes: Vec<Node>,
     fragility: Fragility,
     by_node: ByNode,
 }
@@ -23,17 +34,20 @@ impl Context {
     pub fn of(places: &Places<'_>, design: &Design, standing: &Standing) -> Result<Option<Self>, JudgeError> {
         let Some(announced) = standing.announced().filter(|_| standing.complete) else { return Ok(None) };
         let samples = &standing.samples.evidence;
-        let (names, nodes) = nodes(places, design, samples_rounds(&standing.samples));
-        let fragility = verdict::fragile(design, samples, announced, &nodes)?;
-        let by_node = if names.len() > 1 { verdict::by_node(design, samples, &nodes)? } else { ByNode::default() };
-        Ok(Some(Self { names, fragility, by_node }))
+        let (nodes, of_blocks) = nodes(places, design, samples_rounds(&standing.samples));
+        let fragility = verdict::fragile(design, samples, announced, &of_blocks)?;
+        let by_node = if nodes.len() > 1 { verdict::by_node(design, samples, &of_blocks)? } else { ByNode::default() };
+        Ok(Some(Self { nodes, fragility, by_node }))
     }
 
     /// The single blocks and nodes without which a config would not be a Win.
     pub fn fragile(&self, config: usize) -> Vec<String> {
         let what = |hangs_on: &HangsOn| match *hangs_on {
             HangsOn::Block(block) => format!("block {}", block + 1),
-            HangsOn::Node(node) => self.name(node),
+            HangsOn::Node(node) => match self.nodes.get(node as usize) {
+                Some(Node::Named(name)) => format!("node {name}"),
+                _ => self.name(node),
+            },
         };
         self.fragility.overall.get(config).into_iter().flatten().map(what).collect()
     }
@@ -50,7 +64,10 @@ impl Context {
     }
 
     fn name(&self, node: u32) -> String {
-        self.names.get(node as usize).cloned().unwrap_or_default()
+        match self.nodes.get(node as usize) {
+            Some(Node::Named(name)) => name.clone(),
+            _ => format!("machine {}", node + 1),
+        }
     }
 }
 
@@ -58,23 +75,23 @@ fn samples_rounds(samples: &Samples) -> usize {
     samples.evidence.samples.first().and_then(|metrics| metrics.first()).map_or(0, |metric| metric.baseline.len())
 }
 
-/// The machines in the order in which the plan meets them, and that of each block, scenario by scenario.
-fn nodes(places: &Places<'_>, design: &Design, rounds: usize) -> (Vec<String>, Vec<Vec<u32>>) {
-    let mut machines = Vec::new();
-    let mut nodes = vec![vec![0; rounds]; design.scenarios.len()];
+/// The nodes in the order in which the plan meets them, and that of each block, scenario by scenario.
+fn nodes(places: &Places<'_>, design: &Design, rounds: usize) -> (Vec<Node>, Vec<Vec<u32>>) {
+    let mut nodes = Vec::new();
+    let mut of_blocks = vec![vec![0; rounds]; design.scenarios.len()];
     for (attempt, seen) in places.attempts().iter().enumerate() {
         let (id, Some(summary)) = (seen.trial(), places.summary(attempt)) else { continue };
         let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
         let (Some(scenario), Fate::Used) = (scenario, places.fate(attempt)) else { continue };
-        let Some(node) = nodes[scenario].get_mut(id.block as usize) else { continue };
-        let machine = &summary.parity.machine;
-        *node = machines.iter().position(|known| *known == machine).unwrap_or_else(|| {
-            machines.push(machine);
-            machines.len() - 1
+        let Some(of_block) = of_blocks[scenario].get_mut(id.block as usize) else { continue };
+        let name = summary.pod.as_ref().and_then(|pod| pod.node.clone());
+        let node = name.map_or_else(|| Node::Machine(summary.parity.machine.clone()), Node::Named);
+        *of_block = nodes.iter().position(|known| *known == node).unwrap_or_else(|| {
+            nodes.push(node);
+            nodes.len() - 1
         }) as u32;
     }
-    let names = (1..=machines.len()).map(|number| format!("machine {number}")).collect();
-    (names, nodes)
+    (nodes, of_blocks)
 }
 
 /// Why nothing can be judged, if the baseline does not agree with itself.

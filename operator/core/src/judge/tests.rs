@@ -1,3 +1,5 @@
+mod cluster;
+
 use assay_record::Summary;
 
 use super::*;

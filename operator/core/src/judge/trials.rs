@@ -66,7 +66,7 @@ fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
                 Fate::BlockInterrupted => Some("the block was interrupted and run again as a whole".to_owned()),
                 _ => summary.failure.as_ref().map(|failure| format!("{:?}: {}", failure.kind, failure.message)),
             },
-            node: None,
+            node: summary.pod.as_ref().and_then(|pod| pod.node.clone()),
             started_unix_ms: summary.started_unix_ms,
             record: Some(summary.record.clone()),
             metrics: design

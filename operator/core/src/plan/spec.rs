@@ -112,6 +112,6 @@ pub fn trial_spec(
         cpus: experiment.cpus,
         deadline_seconds: scenario.deadline_seconds,
         max_disk_bytes: scenario.max_disk_bytes,
-        metrics: experiment.metrics.iter().map(|rule| rule.name.clone()).collect(),
+        metrics: experiment.measured().map(|rule| rule.name.clone()).collect(),
     }
 }

@@ -4,6 +4,7 @@ use assay_api::{DefaultGuardrails, Futility, JudgedMetric, StopOn, TuningExperim
 use assay_record::{METRICS, MetricInfo, SAVES, Workload, metric};
 
 use super::problem::{FieldPath, Problem};
+use super::queries;
 use super::scenarios::{paced, scenario_path};
 use super::schema::join;
 use super::suggest::did_you_mean;
@@ -20,9 +21,11 @@ const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
 /// Objectives first, then guardrails, with their margins. Metrics that can't be judged are left out: `check` names them.
 pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
     let judged = |declared: &JudgedMetric, role: Role| {
-        let info = metric(&declared.metric)?;
-        let margin = declared.margin.as_deref().map_or(info.default_margin, percent::fraction)?;
-        Some(rule(info, role, margin))
+        let margin = |default| declared.margin.as_deref().map_or(default, percent::fraction);
+        match metric(&declared.metric) {
+            Some(info) => Some(rule(info, role, margin(info.default_margin)?)),
+            None => Some(queries::rule(queries::find(spec, &declared.metric)?, role, margin(Some(queries::MARGIN))?)),
+        }
     };
     let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Role::Primary));
     let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Role::Guardrail));
@@ -94,17 +97,19 @@ fn judged(
     problems: &mut Vec<Problem>,
 ) {
     let at = path.key("metric");
-    let judgeable = || METRICS.iter().filter(|info| info.default_margin.is_some()).map(|info| info.name);
-    let Some(info) = metric(&declared.metric) else {
-        let mut hint = did_you_mean(&declared.metric, METRICS.iter().map(|info| info.name));
+    let name = declared.metric.as_str();
+    let own = || spec.metrics.iter().map(|queried| queried.name.as_str());
+    let judgeable = || METRICS.iter().filter(|info| info.default_margin.is_some()).map(|info| info.name).chain(own());
+    let info = metric(name);
+    if info.is_none() && queries::find(spec, name).is_none() {
+        let mut hint = did_you_mean(name, METRICS.iter().map(|info| info.name).chain(own()));
         if hint.is_empty() {
             hint = format!("; there are {}", join(judgeable()));
         }
-        problems.push(Problem::error(at, format!("no metric has the name {:?}{hint}", declared.metric)));
+        problems.push(Problem::error(at, format!("no metric has the name {name:?}{hint}")));
         return;
-    };
-    let name = info.name;
-    if info.default_margin.is_none() {
+    }
+    if info.is_some_and(|info| info.default_margin.is_none()) {
         let message = format!("{name} informs, but can't be judged; these can: {}", join(judgeable()));
         problems.push(Problem::error(at, message));
         return;
@@ -120,6 +125,20 @@ fn judged(
             problems.push(Problem::error(path.key("margin"), message));
         }
     }
+    if let Some(info) = info {
+        measurable(info, is_objective, spec, &at, problems);
+    }
+}
+
+/// Whether the bench can measure it well enough in every scenario.
+fn measurable(
+    info: &MetricInfo,
+    is_objective: bool,
+    spec: &TuningExperimentSpec,
+    at: &FieldPath,
+    problems: &mut Vec<Problem>,
+) {
+    let name = info.name;
     if is_objective
         && name.ends_with("throughput")
         && let Some((_, scenario)) = paced(spec).first_key_value()
@@ -129,9 +148,9 @@ fn judged(
         );
         problems.push(Problem::error(at.clone(), message));
     }
-    unmeasured(name, spec, &at, problems);
+    unmeasured(name, spec, at, problems);
     if let Some(quantile) = info.quantile {
-        tail(name, quantile, spec, &at, problems);
+        tail(name, quantile, spec, at, problems);
     }
 }
 

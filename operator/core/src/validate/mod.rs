@@ -12,6 +12,7 @@ mod options;
 mod percent;
 mod problem;
 pub mod quantity;
+mod queries;
 mod reach;
 mod scenarios;
 pub mod schema;
@@ -198,7 +199,13 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
 fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
     // One mistake, one line: what the schema refuses needs no second opinion.
     let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
-    let found = [configs::check(&spec), reach::check(&spec), scenarios::check(&spec), metrics::check(&spec)];
+    let found = [
+        configs::check(&spec),
+        reach::check(&spec),
+        scenarios::check(&spec),
+        metrics::check(&spec),
+        queries::check(&spec),
+    ];
     problems.extend(found.into_iter().flatten().filter(|problem| !refused.contains(&problem.path)));
     let mut experiment = None;
     if !problems.iter().any(Problem::is_error) {
@@ -221,7 +228,7 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
 /// The experiment of a spec that has passed every check.
 fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem> {
     let unreadable = |error: serde_json::Error| Problem::error(FieldPath::root().key("spec"), error.to_string());
-    let mut canonical = serde_json::to_value(spec).map_err(unreadable)?;
+    let mut canonical = serde_json::to_value(spec.fixed()).map_err(unreadable)?;
     // Whether maps keep their order is a feature of serde_json that any dependency can switch on.
     canonical.sort_all_objects();
     let digest = Digest::of_json(&canonical).map_err(unreadable)?;
@@ -262,6 +269,7 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
         },
         baseline_replicates: default_m0(spec.configs.len() - 1) as u32,
         metrics: metrics::rules(spec),
+        queries: queries::queries(spec),
         cpus: spec.placement.cpus,
         require_nvme: spec.placement.require_nvme,
         require_exclusive_cpus: spec.placement.require_exclusive_cpus == Requirement::Require,

@@ -6,6 +6,7 @@ use crate::verdict::Role;
 
 mod ethrex;
 mod mistakes;
+mod queries;
 mod reth_history;
 
 pub(crate) fn document() -> Value {
@@ -230,6 +231,10 @@ fn the_digest_of_a_spec_ignores_how_it_is_written() {
     let written_down = with("/spec/placement", json!({"cpus": 1, "requireNvme": false}));
     assert_eq!(experiment(&written_down).spec, experiment(&document()).spec);
     assert_ne!(experiment(&with("/spec/seed", json!(8))).spec, experiment(&document()).spec);
+    let paused = with("/spec/suspend", json!(true));
+    assert_eq!(experiment(&paused).spec, experiment(&document()).spec, "a pause is not another experiment");
+    let kept = with("/spec/ttlSecondsAfterFinished", json!(60));
+    assert_eq!(experiment(&kept).spec, experiment(&document()).spec);
     let mut renamed = document();
     renamed["metadata"]["name"] = json!("other");
     assert_eq!(experiment(&renamed).spec, experiment(&document()).spec);

@@ -2,7 +2,7 @@ use assay_core::decide::{Fate, Places};
 use assay_core::experiment::Experiment;
 use assay_core::gates::Code;
 use assay_core::verdict::Verdict;
-use assay_record::{Digest, Summary};
+use assay_record::{Digest, PodEvidence, Summary};
 
 use super::lab::{Lab, codes};
 
@@ -95,6 +95,13 @@ fn break_for(code: Code, lab: &mut Lab) {
             lab.all(None, |s| s.storage.nvme = Some(s.trial.block != 2));
         }
         Code::ReplacedSysfs => lab.one(|s| s.storage.replaced_sysfs = true),
+        Code::NotGuaranteed => lab.one(|s| {
+            s.pod = Some(PodEvidence { qos_class: Some("Burstable".to_owned()), ..PodEvidence::default() });
+        }),
+        Code::ForeignContainer => lab.one(|s| {
+            let foreign_containers = vec!["istio-proxy".to_owned()];
+            s.pod = Some(PodEvidence { foreign_containers, ..PodEvidence::default() });
+        }),
         Code::NotEngaged => lab.all(None, |s| {
             s.engagement.filled_memtables = Some(0);
             s.engagement.fullest_memtable_bytes = Some(4096);

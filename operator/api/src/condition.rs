@@ -1,0 +1,52 @@
+use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// Conditions of a status, by their type. With the bounds that Kubernetes documents and its generated schema lacks.
+pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "array",
+        "maxItems": 8,
+        "x-kubernetes-list-type": "map",
+        "x-kubernetes-list-map-keys": ["type"],
+        "items": {
+            "type": "object",
+            "description": "A condition says one thing about the state of the object.",
+            "required": ["lastTransitionTime", "message", "reason", "status", "type"],
+            "properties": {
+                "type": {
+                    "type": "string",
+                    "description": "What the condition is about, in CamelCase.",
+                    "maxLength": 316,
+                    "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
+                },
+                "status": {
+                    "type": "string",
+                    "description": "Whether the condition is met.",
+                    "enum": ["True", "False", "Unknown"],
+                },
+                "observedGeneration": {
+                    "type": "integer",
+                    "description": "Generation of the object that the condition is about.",
+                    "format": "int64",
+                    "minimum": 0,
+                },
+                "lastTransitionTime": {
+                    "type": "string",
+                    "description": "When the status last changed.",
+                    "format": "date-time",
+                },
+                "reason": {
+                    "type": "string",
+                    "description": "Why the status is what it is, in one word in CamelCase.",
+                    "minLength": 1,
+                    "maxLength": 1024,
+                    "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
+                },
+                "message": {
+                    "type": "string",
+                    "description": "The same for people.",
+                    "maxLength": 32768,
+                },
+            },
+        },
+    })
+}

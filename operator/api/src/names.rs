@@ -1,0 +1,35 @@
+//! The words that objects of a cluster carry: labels, annotations, condition types and reasons. Each is written here and
+//! nowhere else.
+
+/// Name of the experiment, on everything that is made for it.
+pub const EXPERIMENT_LABEL: &str = "assay.rocks/experiment";
+/// Name of the `TuningTrial`, on pods and records.
+pub const TRIAL_LABEL: &str = "assay.rocks/trial";
+/// Number of the attempt, on pods and records.
+pub const ATTEMPT_LABEL: &str = "assay.rocks/attempt";
+/// What a pod is for: [`ROLE_TRIAL`] or [`ROLE_CHECK`].
+pub const ROLE_LABEL: &str = "assay.rocks/role";
+pub const ROLE_TRIAL: &str = "trial";
+pub const ROLE_CHECK: &str = "check";
+
+/// The `TrialSpec`, or the question about options, that a pod reads from its own annotations.
+pub const INPUT_ANNOTATION: &str = "assay.rocks/input";
+/// Parts that a record lost to fit into a `ConfigMap`.
+pub const DROPPED_ANNOTATION: &str = "assay.rocks/dropped";
+/// The namespace, name and uid of the experiment that a node's Lease is held for.
+pub const HOLDER_ANNOTATION: &str = "assay.rocks/holder";
+
+/// The key of a record in its `ConfigMap`.
+pub const RECORD_KEY: &str = "record.json.gz";
+
+/// The container of a pod.
+pub const CONTAINER: &str = "bench";
+
+/// Types of conditions.
+pub const ACCEPTED: &str = "Accepted";
+pub const PROGRESSING: &str = "Progressing";
+pub const SUSPENDED: &str = "Suspended";
+pub const FINISHED: &str = "Finished";
+
+/// The field manager of everything that the operator writes.
+pub const MANAGER: &str = "assay-operator";

@@ -1,0 +1,155 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+/// What a trial needs of the machine that it runs on.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Placement {
+    /// Number of CPUs that every trial is pinned to.
+    #[serde(default = "one")]
+    #[schemars(range(min = 1, max = 1024))]
+    pub cpus: u32,
+    /// Trials are valid only on a local NVMe device.
+    #[serde(default)]
+    pub require_nvme: bool,
+    /// Require makes a trial invalid that can't prove that its CPUs were its own. Prefer accepts it and marks
+    /// the verdict `NotIsolated`.
+    #[serde(default)]
+    pub require_exclusive_cpus: Requirement,
+    /// Memory of every trial's pod on a cluster, the page cache of its files included. 2Gi where it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "quantity_schema")]
+    pub memory: Option<Quantity>,
+    /// Labels that a node of a cluster must have to run trials.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "labels_schema")]
+    pub node_selector: BTreeMap<String, String>,
+    /// Taints of nodes that trials tolerate.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    pub tolerations: Vec<NodeToleration>,
+    /// Where the databases of trials are on a cluster: an emptyDir of each pod where it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub storage: Option<Storage>,
+}
+
+impl Default for Placement {
+    fn default() -> Self {
+        Self {
+            cpus: one(),
+            require_nvme: false,
+            require_exclusive_cpus: Requirement::Prefer,
+            memory: None,
+            node_selector: BTreeMap::new(),
+            tolerations: Vec::new(),
+            storage: None,
+        }
+    }
+}
+
+fn one() -> u32 {
+    1
+}
+
+/// How much a condition matters.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Requirement {
+    #[default]
+    Prefer,
+    Require,
+}
+
+/// A taint that trials tolerate, as in the spec of a pod.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NodeToleration {
+    /// Key of the taint.
+    #[schemars(length(min = 1, max = 316))]
+    pub key: String,
+    /// Exists tolerates every value of the key, Equal only the one that is given.
+    #[serde(default)]
+    pub operator: TolerationOperator,
+    /// Value of the taint, with the operator Equal.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 63))]
+    pub value: Option<String>,
+}
+
+/// How a toleration is compared with a taint.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum TolerationOperator {
+    #[default]
+    Equal,
+    Exists,
+}
+
+/// Where databases are. Exactly one kind is set.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+#[schemars(extend("x-kubernetes-validations" = [{
+    "rule": "[has(self.persistentVolumeClaim), has(self.emptyDir), has(self.hostPath)].filter(set, set).size() == 1",
+    "message": "set exactly one of persistentVolumeClaim, emptyDir and hostPath",
+}]))]
+pub struct Storage {
+    /// A volume for each block, made when the block begins and removed when it ends. Datasets are prepared once a block.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub persistent_volume_claim: Option<ClaimStorage>,
+    /// A folder of the kubelet's disk for each trial. Datasets are prepared for every trial.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub empty_dir: Option<EmptyDirStorage>,
+    /// A folder of the node, only below the paths that the operator was started with.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub host_path: Option<HostPathStorage>,
+}
+
+/// A volume for each block.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct ClaimStorage {
+    /// Name of the storage class; the cluster's default where it is not set.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 253))]
+    pub storage_class_name: Option<String>,
+    /// Size of the volume, which holds a dataset of every format and the database of one trial.
+    #[schemars(schema_with = "quantity_schema")]
+    pub size: Quantity,
+}
+
+/// A folder of the kubelet's disk for each trial.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EmptyDirStorage {
+    /// Size at which the kubelet evicts the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(schema_with = "quantity_schema")]
+    pub size_limit: Option<Quantity>,
+}
+
+/// A folder of the node.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct HostPathStorage {
+    /// Absolute path of an existing folder that user 65532 may write to. Every experiment has a folder of its own in it.
+    #[schemars(length(min = 2, max = 512), regex(pattern = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"))]
+    pub path: String,
+}
+
+/// The pattern and the bound that Kubernetes' own schema of a quantity lacks.
+pub(crate) fn quantity_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "x-kubernetes-int-or-string": true,
+        "maxLength": 32,
+        "pattern": r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?[0-9]+)?$",
+    })
+}
+
+fn labels_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 16,
+        "additionalProperties": {"type": "string", "maxLength": 63},
+    })
+}

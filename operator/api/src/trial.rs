@@ -1,0 +1,154 @@
+use std::collections::BTreeMap;
+
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+use kube::CustomResource;
+use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
+use serde::{Deserialize, Serialize};
+
+use crate::FindingStatus;
+
+/// One trial of an experiment: one run of one config in one block, with all its attempts. The operator makes it.
+#[expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
+#[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[kube(
+    group = "assay.rocks",
+    version = "v1alpha1",
+    kind = "TuningTrial",
+    plural = "tuningtrials",
+    namespaced,
+    derive = "PartialEq",
+    doc = "One trial of an experiment: one run of one config in one block, with all its attempts. The operator makes it.",
+    status = "TuningTrialStatus",
+    printcolumn(name = "Experiment", type_ = "string", json_path = ".spec.experiment"),
+    printcolumn(name = "Scenario", type_ = "string", json_path = ".spec.scenario"),
+    printcolumn(name = "Block", type_ = "integer", json_path = ".spec.block"),
+    printcolumn(name = "Config", type_ = "string", json_path = ".spec.config"),
+    printcolumn(name = "State", type_ = "string", json_path = ".status.conditions[?(@.type=='Finished')].reason"),
+    printcolumn(name = "Node", type_ = "string", json_path = ".spec.node"),
+    printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp")
+)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct TuningTrialSpec {
+    /// Name of the experiment.
+    #[schemars(length(max = 63))]
+    pub experiment: String,
+    /// Digest of the plan that the trial belongs to.
+    #[schemars(length(max = 64))]
+    pub plan: String,
+    /// Name of the scenario.
+    #[schemars(length(max = 63))]
+    pub scenario: String,
+    /// Number of the block within its scenario, from 0.
+    pub block: u32,
+    /// Name of the config.
+    #[schemars(length(max = 63))]
+    pub config: String,
+    /// Which of the baseline's runs in the block this is; 0 for other configs.
+    pub replicate: u32,
+    /// Position in the block's order, from 0.
+    pub order: u32,
+    /// Seed of the operations, equal for all trials of the block.
+    pub seed: u64,
+    /// Name of the node that the block runs on. It changes only when the block is begun again elsewhere.
+    #[schemars(length(max = 253))]
+    pub node: String,
+}
+
+/// What became of a trial. Only the operator writes it.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct TuningTrialStatus {
+    /// Finished is True when the trial's last attempt has ended; its reason says how: Valid, Held, Invalid, Failed or Lost.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(schema_with = "crate::condition::conditions_schema")]
+    pub conditions: Vec<Condition>,
+    /// Every attempt that has ended.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["attempt"]))]
+    pub attempts: Vec<AttemptStatus>,
+    /// Times that a node refused the next attempt before anything ran.
+    #[serde(default)]
+    pub refusals: u32,
+}
+
+/// One attempt that has ended.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct AttemptStatus {
+    /// Number of the attempt, from 0.
+    pub attempt: u32,
+    /// Name of its pod, which is gone.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub pod: Option<String>,
+    /// Name of the node that it ran on.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub node: Option<String>,
+    /// When the pod was made.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub start_time: Option<Time>,
+    /// When its end was written down.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub completion_time: Option<Time>,
+    /// What the gates said when it ended: Valid, Held, Invalid, Failed or Lost.
+    #[schemars(length(max = 32))]
+    pub outcome: String,
+    /// Why it does not count, in a word.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub reason: Option<String>,
+    /// The same in words.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub message: Option<String>,
+    /// What the gates found.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    pub findings: Vec<FindingStatus>,
+    /// The summary of its record, as the trial wrote it, in JSON. An attempt that was lost has none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 4096))]
+    pub summary: Option<String>,
+    /// Name of the `ConfigMap` with its full record.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub record: Option<String>,
+    /// What the cluster says about the pod.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<PodEvidenceStatus>,
+    /// Digest of the boot of its node, where that is known. Only of an attempt that was lost.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub boot: Option<String>,
+}
+
+/// What the cluster says about the pod of an attempt.
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PodEvidenceStatus {
+    /// Quality of service class of the pod. Only Guaranteed gives CPUs of its own.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub qos_class: Option<String>,
+    /// Containers of the pod that Assay did not put there.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 16), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub foreign_containers: Vec<String>,
+    /// Name of the volume that held the database, where it was a persistent one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub volume: Option<String>,
+    /// Values of the experiment's own metrics over the measured window, as decimal numbers.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    #[schemars(schema_with = "metrics_schema")]
+    pub metrics: BTreeMap<String, String>,
+}
+
+fn metrics_schema(_: &mut SchemaGenerator) -> Schema {
+    json_schema!({
+        "type": "object",
+        "maxProperties": 8,
+        "additionalProperties": {"type": "string", "maxLength": 32},
+    })
+}

@@ -1,0 +1,76 @@
+//! `assay cancel`.
+
+use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::process::ExitCode;
+
+use anyhow::bail;
+use assay_api::TuningTrial;
+use kube::api::{DeleteParams, Preconditions};
+
+use super::errors::{Told as _, lost};
+use super::words::finished;
+use super::{Cluster, ClusterArgs, experiment_name, on};
+use crate::validate::plural;
+
+/// Arguments of `assay cancel`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct CancelArgs {
+    /// The experiment
+    #[arg(value_parser = experiment_name)]
+    name: String,
+    /// Do not ask
+    #[arg(long, short)]
+    yes: bool,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub fn command(args: &CancelArgs) -> anyhow::Result<ExitCode> {
+    on(&args.cluster, |cluster| delete(cluster, args.clone()))
+}
+
+async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> {
+    let name = &args.name;
+    let experiment = cluster.experiment(name).await?;
+    let trials = cluster.trials_of(name).await?;
+    println!("{}", what_goes(name, &cluster.namespace, &trials));
+    if finished(&experiment).is_none() {
+        println!("To pause it instead: `assay suspend {name}`.");
+    }
+    if !args.yes && !confirmed()? {
+        println!("Nothing was deleted.");
+        return Ok(ExitCode::FAILURE);
+    }
+    // Another one may have the name by now.
+    let preconditions = Preconditions { uid: experiment.metadata.uid, resource_version: None };
+    let params = DeleteParams { preconditions: Some(preconditions), ..DeleteParams::background() };
+    match cluster.experiments().delete(name, &params).await {
+        Ok(_) => {}
+        Err(error) if lost(&error) => {}
+        Err(error) => Err(error).told(&format!("experiment {name} can't be deleted"))?,
+    }
+    println!("experiment {name} is deleted");
+    Ok(ExitCode::SUCCESS)
+}
+
+fn what_goes(name: &str, namespace: &str, trials: &[TuningTrial]) -> String {
+    let attempts = trials.iter().filter_map(|trial| trial.status.as_ref()).flat_map(|status| &status.attempts);
+    let records = attempts.filter(|attempt| attempt.record.is_some()).count();
+    format!(
+        "This deletes experiment {name} in namespace {namespace} with {} and {}, for good. `assay report {name}` keeps them \
+         in a folder.",
+        plural(trials.len(), "trial"),
+        plural(records, "record"),
+    )
+}
+
+fn confirmed() -> anyhow::Result<bool> {
+    if !std::io::stdin().is_terminal() {
+        bail!("nothing was deleted: say --yes where there is nobody to ask");
+    }
+    print!("Delete it? [y/N] ");
+    std::io::stdout().flush()?;
+    let mut answer = String::new();
+    std::io::stdin().lock().read_line(&mut answer)?;
+    Ok(matches!(answer.trim(), "y" | "Y" | "yes"))
+}

@@ -1,0 +1,189 @@
+//! Following an experiment of a cluster to its end, as if it ran here.
+
+use std::collections::BTreeMap;
+use std::time::{Duration, Instant};
+
+use anyhow::{Context, bail};
+use assay_api::{TuningExperiment, TuningTrial};
+use futures::{Stream, StreamExt as _};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::{self, Event, watcher};
+use tokio::signal::unix::{SignalKind, signal};
+
+use super::errors::{Told as _, passes, words as error_words};
+use super::follower::{Follower, Line};
+use super::words::{observed, seconds_left, so_far};
+use super::{Cluster, of_experiment};
+use crate::run::screen::{Screen, left};
+use crate::run::unix_ms;
+
+/// How often the time that is left is told anew.
+const TICK: Duration = Duration::from_secs(2);
+/// An operator that runs looks at a new experiment at once.
+const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
+
+/// How following ended.
+pub enum Followed {
+    Finished(Box<TuningExperiment>),
+    /// By Ctrl-C.
+    Interrupted,
+}
+
+/// Something that happened in the cluster.
+enum Seen {
+    Experiment(Box<watcher::Result<Event<TuningExperiment>>>),
+    Trial(Box<watcher::Result<Event<TuningTrial>>>),
+}
+
+/// Tells of every attempt, of so many planned trials, until nothing more will come.
+pub async fn follow(cluster: &Cluster, name: &str, planned: usize) -> anyhow::Result<Followed> {
+    let mut view = View::new(name, planned);
+    let followed = watch(cluster, name, &mut view).await;
+    view.screen.clear();
+    if let Ok(Followed::Finished(_)) = followed {
+        // The end of the experiment may have come before the news of its last trials.
+        view.tell_new(cluster.trials_of(name).await?);
+    }
+    followed
+}
+
+async fn watch(cluster: &Cluster, name: &str, view: &mut View) -> anyhow::Result<Followed> {
+    let mut events = events(cluster, name);
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    let mut tick = tokio::time::interval(TICK);
+    loop {
+        tokio::select! {
+            seen = events.next() => match seen.context("the watch has ended: run the same command again")? {
+                Seen::Experiment(event) => view.experiment(*event)?,
+                Seen::Trial(event) => view.trial(*event)?,
+            },
+            _ = interrupt.recv() => return Ok(Followed::Interrupted),
+            _ = terminate.recv() => return Ok(Followed::Interrupted),
+            _ = tick.tick() => view.miss_operator(),
+        }
+        view.refresh();
+        if let Some(experiment) = view.follower.finished() {
+            return Ok(Followed::Finished(experiment.clone().into()));
+        }
+    }
+}
+
+fn events(cluster: &Cluster, name: &str) -> impl Stream<Item = Seen> + Unpin {
+    let one = watcher::Config::default().fields(&format!("metadata.name={name}"));
+    let own = watcher::Config::default().labels(&of_experiment(name));
+    let experiments = watcher(cluster.experiments(), one).default_backoff().map(Box::new).map(Seen::Experiment);
+    let trials = watcher(cluster.trials(), own).default_backoff().map(Box::new).map(Seen::Trial);
+    futures::stream::select(experiments.boxed(), trials.boxed())
+}
+
+struct View {
+    name: String,
+    follower: Follower,
+    screen: Screen,
+    since: Instant,
+    /// That nothing is heard was told.
+    told_silence: bool,
+    told_no_operator: bool,
+}
+
+impl View {
+    fn new(name: &str, planned: usize) -> Self {
+        Self {
+            name: name.to_owned(),
+            follower: Follower::new(planned),
+            screen: Screen::new(0, BTreeMap::new()),
+            since: Instant::now(),
+            told_silence: false,
+            told_no_operator: false,
+        }
+    }
+
+    fn experiment(&mut self, event: watcher::Result<Event<TuningExperiment>>) -> anyhow::Result<()> {
+        match self.heard(event)? {
+            Some(Event::Apply(experiment) | Event::InitApply(experiment)) => {
+                let lines = self.follower.see_experiment(experiment);
+                self.tell(lines);
+            }
+            Some(Event::Delete(_)) => bail!("experiment {} was deleted, with all its trials and records", self.name),
+            Some(Event::Init | Event::InitDone) | None => {}
+        }
+        Ok(())
+    }
+
+    fn trial(&mut self, event: watcher::Result<Event<TuningTrial>>) -> anyhow::Result<()> {
+        let lines = match self.heard(event)? {
+            Some(Event::Apply(trial) | Event::InitApply(trial)) => self.follower.see_trial(trial),
+            Some(Event::InitDone) => self.follower.begin(),
+            Some(Event::Init | Event::Delete(_)) | None => Vec::new(),
+        };
+        self.tell(lines);
+        Ok(())
+    }
+
+    /// An event; `None` where the connection was lost and will be tried again.
+    fn heard<K>(&mut self, event: watcher::Result<Event<K>>) -> anyhow::Result<Option<Event<K>>> {
+        let error = match event {
+            Ok(event) => {
+                self.told_silence = false;
+                return Ok(Some(event));
+            }
+            Err(error) => error,
+        };
+        let cause = match error {
+            watcher::Error::InitialListFailed(cause)
+            | watcher::Error::WatchStartFailed(cause)
+            | watcher::Error::WatchFailed(cause) => cause,
+            watcher::Error::WatchError(status) => kube::Error::Api(status),
+            watcher::Error::NoResourceVersion => bail!("the cluster can't be watched: {error}"),
+        };
+        if !passes(&cause) {
+            Err(cause).told(&format!("experiment {} can't be followed", self.name))?;
+        } else if !self.told_silence {
+            self.told_silence = true;
+            self.screen.say(&format!("assay: nothing is heard of the cluster, trying again: {}", error_words(&cause)));
+        }
+        Ok(None)
+    }
+
+    fn tell(&mut self, lines: Vec<Line>) {
+        let (planned, done) = self.follower.count();
+        self.screen.expect(planned);
+        let estimates = self.follower.experiment().map(so_far).unwrap_or_default();
+        for line in lines {
+            match line {
+                Line::Say(text) => self.screen.say(&text),
+                Line::Ended { trial, state, loud, seconds } => {
+                    self.screen.end(&trial, seconds, done, (&state, loud), &estimates);
+                }
+            }
+        }
+    }
+
+    fn tell_new(&mut self, trials: Vec<TuningTrial>) {
+        for trial in trials {
+            let lines = self.follower.see_trial(trial);
+            self.tell(lines);
+        }
+    }
+
+    fn refresh(&self) {
+        let Some(experiment) = self.follower.experiment() else { return };
+        let (planned, done) = self.follower.count();
+        let time = left(seconds_left(experiment, unix_ms()));
+        let message = format!("{done} of {planned}: {}, {time}", self.follower.under_way());
+        self.screen.show(done, message, so_far(experiment));
+    }
+
+    /// Without an operator nothing will ever happen, and nobody would say so.
+    fn miss_operator(&mut self) {
+        let alone = self.follower.experiment().is_some_and(|experiment| !observed(experiment));
+        if alone && !self.told_no_operator && self.since.elapsed() > OPERATOR_PATIENCE {
+            self.told_no_operator = true;
+            self.screen.say(&format!(
+                "assay: no operator has looked at {} for {} s: is it installed, and does it watch this namespace?",
+                self.name,
+                OPERATOR_PATIENCE.as_secs()
+            ));
+        }
+    }
+}

@@ -1,0 +1,33 @@
+//! Fields of an experiment that mean something on a cluster alone.
+
+use anyhow::bail;
+use assay_api::TuningExperimentSpec;
+
+/// Refuses what would change the verdict if it were ignored.
+pub fn refuse(spec: &TuningExperimentSpec) -> anyhow::Result<()> {
+    if !spec.metrics.is_empty() {
+        bail!(
+            "spec.metrics asks a Prometheus server, which a run without a cluster does not have: remove them, or use \
+             assay run --cluster"
+        );
+    }
+    Ok(())
+}
+
+/// Names what is ignored.
+pub fn note(spec: &TuningExperimentSpec) -> Option<String> {
+    let placement = &spec.placement;
+    let ignored: Vec<&str> = [
+        (placement.memory.is_some(), "placement.memory"),
+        (!placement.node_selector.is_empty(), "placement.nodeSelector"),
+        (!placement.tolerations.is_empty(), "placement.tolerations"),
+        (placement.storage.is_some(), "placement.storage"),
+        (spec.suspend.is_some(), "suspend"),
+        (spec.ttl_seconds_after_finished.is_some(), "ttlSecondsAfterFinished"),
+    ]
+    .into_iter()
+    .filter_map(|(is_set, name)| is_set.then_some(name))
+    .collect();
+    let applies = if ignored.len() == 1 { "applies" } else { "apply" };
+    (!ignored.is_empty()).then(|| format!("note: {} {applies} on a cluster only", ignored.join(", ")))
+}

@@ -1,0 +1,174 @@
+//! `assay run --cluster`: apply, follow, report.
+
+use std::fs;
+use std::process::Command;
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+
+use crate::lab::{EXPERIMENT, Lab, Ran, fake_bench, wait_for};
+use crate::objects::{Objects, condition};
+use crate::server::{Server, experiment_path};
+
+/// A server, the objects that an operator will make there, and the command that asks for them.
+fn set_up(faults: &str) -> (Server, Objects, Command) {
+    let mut lab = Lab::new();
+    lab.epoch -= lab.epoch % 1000;
+    lab.run(faults);
+    let objects = Objects::of(&lab.out());
+    let server = Server::start();
+    fs::write(server.dir().join("experiment.yaml"), EXPERIMENT).unwrap();
+    let mut command = server.command(&["run", "--cluster", "experiment.yaml"]);
+    command.env("ASSAY_BENCH", fake_bench());
+    (server, objects, command)
+}
+
+fn unfinished(objects: &Objects) -> Value {
+    let mut experiment = serde_json::to_value(&objects.experiment).unwrap();
+    experiment["status"]["conditions"] = json!([condition("Progressing", "True", "Running", "")]);
+    for verdict in experiment["status"]["verdicts"].as_array_mut().unwrap() {
+        verdict["reason"] = json!("Incomplete");
+    }
+    experiment
+}
+
+#[test]
+fn an_experiment_is_applied_followed_and_reported() {
+    let (server, objects, mut command) = set_up("crash=fill-b002-base-r0-a0");
+    let child = command.spawn().unwrap();
+    wait_for(|| {
+        server.requests("tuningtrials?&watch=true") > 0 && server.requests("tuningexperiments?&watch=true") > 0
+    });
+    let changes = server.changes();
+    assert_eq!(changes.len(), 1, "{changes:?}");
+    let (request, applied) = &changes[0];
+    assert!(request.starts_with(&format!("PATCH {}?", experiment_path("buffers"))), "{request}");
+    assert!(request.contains("fieldManager=assay") && request.contains("fieldValidation=Strict"), "{request}");
+    assert_eq!(applied["spec"]["baseline"], "base");
+
+    server.put(unfinished(&objects));
+    for record in &objects.records {
+        server.put(crate::objects::typed(record, "v1", "ConfigMap"));
+    }
+    let (last, first) = objects.trials.split_last().unwrap();
+    for trial in first {
+        server.put(serde_json::to_value(trial).unwrap());
+    }
+    // The last trial may be heard of later than the end.
+    server.put(serde_json::to_value(&objects.experiment).unwrap());
+    server.put(serde_json::to_value(last).unwrap());
+    let ran = Ran(child.wait_with_output().unwrap());
+    ran.succeeded();
+    let stderr = ran.stderr();
+    let mut lines = stderr.lines();
+    assert_eq!(lines.next(), Some("assay: experiment buffers is created in namespace perf"));
+    let told: Vec<&str> = lines.collect();
+    assert_eq!(told.len(), 13, "each attempt once: {stderr}");
+    assert!(told.iter().all(|line| line.starts_with("trial ") && line.ends_with(" (60.0 s)")), "{stderr}");
+    assert!(
+        stderr.contains("of 12: fill block 3 base: lost: it was killed by signal 6 and left no record"),
+        "{stderr}"
+    );
+    assert!(stderr.contains("of 12: fill block 3 base try 2: valid"), "{stderr}");
+    let out = server.dir().join("results/buffers");
+    assert_eq!(fs::read_to_string(out.join("experiment.yaml")).unwrap(), EXPERIMENT);
+    let judged = server.assay(&["judge", "results/buffers"]);
+    assert_eq!(ran.stdout().split("\nReport: ").next().unwrap(), judged.stdout());
+
+    // The same command again has nothing to wait for.
+    let again = Ran(command.output().unwrap());
+    again.succeeded();
+    assert!(again.stderr().contains("experiment buffers is there already"), "{}", again.stderr());
+    assert_eq!(again.stdout(), ran.stdout());
+}
+
+#[test]
+fn ctrl_c_leaves_the_experiment_alone() {
+    for signal in [Signal::SIGINT, Signal::SIGTERM] {
+        let (server, objects, mut command) = set_up("");
+        server.put(unfinished(&objects));
+        server.put(serde_json::to_value(&objects.trials[0]).unwrap());
+        let child = command.spawn().unwrap();
+        wait_for(|| server.requests("tuningtrials?&watch=true") > 0);
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        let ran = Ran(child.wait_with_output().unwrap());
+        assert_eq!(ran.code(), 130, "{}", ran.stderr());
+        let stderr = ran.stderr();
+        assert!(stderr.contains("assay: interrupted; experiment buffers goes on in the cluster."), "{stderr}");
+        assert!(server.get(&experiment_path("buffers")).is_some());
+    }
+}
+
+#[test]
+fn a_short_silence_is_no_end() {
+    let (server, objects, mut command) = set_up("");
+    objects.put(&server);
+    let busy = json!({"kind": "Status", "status": "Failure", "code": 500, "message": "etcd is away", "reason": "InternalError"});
+    server.fail("GET /apis/assay.rocks/v1alpha1/namespaces/perf/tuningexperiments?", 1, 500, &busy.to_string());
+    let ran = Ran(command.output().unwrap());
+    ran.succeeded();
+    assert!(ran.stderr().contains("nothing is heard of the cluster, trying again"), "{}", ran.stderr());
+}
+
+#[test]
+fn another_spec_is_another_experiment() {
+    let (server, objects, mut command) = set_up("");
+    let mut other = unfinished(&objects);
+    other["spec"]["repetitions"] = json!(8);
+    server.put(other.clone());
+    let ran = Ran(command.output().unwrap());
+    ran.refused("there is another experiment buffers in namespace perf");
+    ran.refused("give yours another name, or delete that one with `assay cancel buffers -n perf`");
+    other["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
+    server.put(other);
+    Ran(command.output().unwrap()).refused("is being deleted: try again when it is gone");
+    assert_eq!(server.changes().len(), 0);
+}
+
+#[test]
+fn a_refused_experiment_is_an_error() {
+    let (server, objects, mut command) = set_up("");
+    let mut refused = unfinished(&objects);
+    refused["status"] = json!({"observedGeneration": 1, "conditions": [
+        condition("Accepted", "False", "Invalid", "spec.configs[1]: no such option"),
+        condition("Finished", "True", "Refused", "spec.configs[1]: no such option"),
+    ]});
+    server.put(refused);
+    Ran(command.output().unwrap())
+        .refused("experiment buffers was refused before any trial: spec.configs[1]: no such option");
+}
+
+#[test]
+fn a_deleted_experiment_ends_the_following() {
+    let (server, objects, mut command) = set_up("");
+    server.put(unfinished(&objects));
+    let child = command.spawn().unwrap();
+    wait_for(|| server.requests("tuningexperiments?&watch=true") > 0);
+    server.remove(&experiment_path("buffers"));
+    Ran(child.wait_with_output().unwrap()).refused("experiment buffers was deleted, with all its trials and records");
+}
+
+#[test]
+fn files_are_checked_before_anything_is_applied() {
+    let server = Server::start();
+    let file = server.dir().join("experiment.yaml");
+    fs::write(&file, EXPERIMENT.replace("baseline: base", "baseline: bass")).unwrap();
+    // A bench beside the program would find something to say about the options as well.
+    let mut mistaken = server.command(&["run", "--cluster", "experiment.yaml"]);
+    let ran = Ran(mistaken.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
+    ran.refused("experiment.yaml is not run: correct the 1 error above");
+    fs::write(&file, EXPERIMENT.replace("{name: buffers}", "{name: buffers, namespace: other}")).unwrap();
+    let ran = server.assay(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
+    ran.refused("experiment.yaml says namespace other, --namespace says perf: correct one of them");
+    let mut without = server.command(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
+    let ran = Ran(without.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
+    ran.refused(
+        "note: the options are not checked here, but by the operator (there is no bench at /nowhere/assay-bench",
+    );
+    let both = server.assay(&["run", "--cluster", "experiment.yaml", "--bench", "x"]);
+    assert_eq!(both.code(), 2);
+    assert!(both.stderr().contains("'--cluster' cannot be used with '--bench <[CONFIG=]PATH>'"), "{}", both.stderr());
+    server.assay(&["run", "experiment.yaml", "-n", "perf"]).refused("are for a run with --cluster");
+    assert_eq!(server.requests(""), 0);
+}

@@ -1,0 +1,14 @@
+//! The cluster commands against an API server that holds a few objects and misbehaves on demand.
+// Helpers outside of test functions count as production code for this lint.
+#![allow(clippy::unwrap_used)]
+
+mod changing;
+mod faults;
+mod following;
+#[path = "../run/lab.rs"]
+#[allow(dead_code)]
+mod lab;
+mod objects;
+mod reporting;
+mod server;
+mod showing;

@@ -1,0 +1,85 @@
+//! What the operator is started with.
+
+use std::net::SocketAddr;
+
+use clap::{Parser, ValueEnum};
+
+/// Runs `TuningExperiments` on the nodes of a cluster.
+#[derive(Clone, Debug, Parser)]
+#[command(name = "assay-operator", version)]
+pub struct Args {
+    /// Image of the bench that configs without an image of their own run
+    #[arg(long, env = "ASSAY_BENCH_IMAGE")]
+    pub bench_image: String,
+    /// When nodes pull images of benches
+    #[arg(long, value_enum, default_value_t = PullPolicy::IfNotPresent)]
+    pub image_pull_policy: PullPolicy,
+    /// Namespace whose experiments are run; all namespaces where none is given
+    #[arg(long = "namespace", value_name = "NAMESPACE")]
+    pub namespaces: Vec<String>,
+    /// Namespace that the operator runs in
+    #[arg(long, env = "POD_NAMESPACE", default_value = "assay-system")]
+    pub own_namespace: String,
+    /// Name of this replica among those that could lead
+    #[arg(long, env = "POD_NAME", default_value_t = default_identity())]
+    pub identity: String,
+    /// Namespace of the Leases that say who holds which node; by default the operator's own
+    #[arg(long, value_name = "NAMESPACE")]
+    pub node_lease_namespace: Option<String>,
+    /// Path on nodes below which experiments may keep databases by hostPath
+    #[arg(long = "host-path", value_name = "PATH")]
+    pub host_paths: Vec<String>,
+    /// Prometheus server that `spec.metrics` are asked of, such as <http://prometheus.monitoring:9090>
+    #[arg(long, value_name = "URL")]
+    pub prometheus: Option<String>,
+    /// Address of /metrics, /healthz and /readyz
+    #[arg(long, default_value = "0.0.0.0:8080")]
+    pub listen: SocketAddr,
+    /// A pod that has not started after this is lost
+    #[arg(long, value_name = "SECONDS", default_value_t = 300)]
+    pub pending_seconds: u32,
+    /// A node that is not ready for this long has lost its trial
+    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    pub node_lost_seconds: u32,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+#[value(rename_all = "PascalCase")]
+pub enum PullPolicy {
+    Always,
+    IfNotPresent,
+    Never,
+}
+
+impl Args {
+    pub fn node_lease_namespace(&self) -> &str {
+        self.node_lease_namespace.as_deref().unwrap_or(&self.own_namespace)
+    }
+
+    /// Whether a database may be there: at a path that was allowed, or below one.
+    pub fn allows_host_path(&self, path: &str) -> bool {
+        self.host_paths.iter().any(|allowed| {
+            let allowed = allowed.trim_end_matches('/');
+            path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
+        })
+    }
+}
+
+fn default_identity() -> String {
+    format!("{}-{}", std::env::var("HOSTNAME").unwrap_or_else(|_| "operator".to_owned()), std::process::id())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn host_paths_are_allowed_by_whole_parts() {
+        let args = Args::parse_from(["assay-operator", "--bench-image", "bench", "--host-path", "/mnt/nvme/"]);
+        for (path, allowed) in
+            [("/mnt/nvme", true), ("/mnt/nvme/a", true), ("/mnt/nvme2", false), ("/mnt", false), ("/etc", false)]
+        {
+            assert_eq!(args.allows_host_path(path), allowed, "{path}");
+        }
+    }
+}

@@ -1,0 +1,52 @@
+use std::future::Future;
+use std::time::Duration;
+
+/// How long the API server may take for an answer.
+const PATIENCE: Duration = Duration::from_secs(20);
+
+/// Why a reconciliation has to be tried again.
+#[derive(Debug, thiserror::Error)]
+pub enum Error {
+    #[error(transparent)]
+    Api(#[from] kube::Error),
+    #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
+    Silent,
+    #[error("an object can't be written as JSON: {0}")]
+    Json(#[from] serde_json::Error),
+    #[error("{0}")]
+    Unexpected(String),
+}
+
+impl Error {
+    /// The HTTP status of the API server's answer.
+    pub fn code(&self) -> Option<u16> {
+        match self {
+            Self::Api(kube::Error::Api(status)) => Some(status.code),
+            _ => None,
+        }
+    }
+
+    pub fn is_conflict(&self) -> bool {
+        self.code() == Some(409)
+    }
+
+    pub fn is_not_found(&self) -> bool {
+        self.code() == Some(404)
+    }
+
+    /// What a person should read of it.
+    pub fn message(&self) -> String {
+        match self {
+            Self::Api(kube::Error::Api(status)) => status.message.clone(),
+            other => other.to_string(),
+        }
+    }
+}
+
+/// A call of the API server that does not wait for ever.
+pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
+    match tokio::time::timeout(PATIENCE, request).await {
+        Ok(answer) => Ok(answer?),
+        Err(_) => Err(Error::Silent),
+    }
+}

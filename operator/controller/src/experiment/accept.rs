@@ -1,0 +1,247 @@
+//! Whether an experiment can run: its spec, what this operator allows, and what RocksDB says about its options.
+
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::names::{ROLE_CHECK, ROLE_LABEL};
+use assay_core::cluster::check_name;
+use assay_core::plan::Plan;
+use assay_core::status::shorten;
+use assay_core::validate::{self, FieldPath, Problem, Validation};
+use assay_record::{OptionsAnswer, OptionsQuestion};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use kube::api::PostParams;
+
+use super::ended::{self, Ended};
+use super::{Round, this};
+use crate::error::{Error, call};
+use crate::record;
+
+/// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
+const NO_ANSWER: &str = "no answer yet";
+
+/// After a pod could not be made.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// What is known of an experiment before its first trial.
+pub enum Accepted {
+    Plan(Arc<Plan>),
+    /// Not yet: a reason in a word, and in words.
+    Waiting(&'static str, String),
+    /// Never, for these problems.
+    Refused(Vec<String>),
+}
+
+pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
+    let status = round.experiment.status.as_ref();
+    if let Some(planned) = status.and_then(|status| status.plan.as_ref()) {
+        return Ok(match plan(round) {
+            Ok(plan) if plan.digest.as_str() == planned.digest => Accepted::Plan(plan),
+            Ok(_) | Err(_) => Accepted::Waiting(
+                "PlanChanged",
+                format!(
+                    "{} made the plan, and this version makes another one of the same spec: finish it with that version, \
+                     or make it again under another name",
+                    planned.engine
+                ),
+            ),
+        });
+    }
+    // Trials begin only after everything was checked: a status without the plan is one that we have not seen our own write of.
+    if !round.context.trials.of(&round.namespace, &round.uid).is_empty()
+        && let Ok(plan) = plan(round)
+    {
+        return Ok(Accepted::Plan(plan));
+    }
+    let validation = validate::validate(&round.name, &round.experiment.spec);
+    let mut problems: Vec<Problem> = validation.problems.iter().filter(|problem| problem.is_error()).cloned().collect();
+    problems.extend(disallowed(round));
+    if !problems.is_empty() {
+        return Ok(Accepted::Refused(problems.iter().map(ToString::to_string).collect()));
+    }
+    if round.is_suspended() {
+        let pods = round.context.pods.of(&round.namespace, &round.name).present;
+        for pod in pods.values().filter(|pod| pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_CHECK)) {
+            dismiss(round, pod).await?;
+        }
+        return Ok(Accepted::Waiting("Suspended", "nothing begins until spec.suspend is false".to_owned()));
+    }
+    match check_options(round, &validation).await? {
+        Checked::Fine => match plan(round) {
+            Ok(plan) => Ok(Accepted::Plan(plan)),
+            Err(problems) => Ok(Accepted::Refused(problems)),
+        },
+        Checked::Waiting(message) => Ok(Accepted::Waiting("Checking", message)),
+        Checked::Refused(problems) => Ok(Accepted::Refused(problems)),
+    }
+}
+
+fn plan(round: &Round<'_>) -> Result<Arc<Plan>, Vec<String>> {
+    round.context.plan(&round.uid, || {
+        let validation = validate::validate(&round.name, &round.experiment.spec);
+        let problems = || validation.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
+        let experiment = validation.experiment.clone().ok_or_else(problems)?;
+        Plan::new(experiment).map_err(|error| vec![error.to_string()])
+    })
+}
+
+/// What another operator may allow.
+fn disallowed(round: &Round<'_>) -> Vec<Problem> {
+    let (spec, args) = (&round.experiment.spec, &round.context.args);
+    let path = |keys: &str| FieldPath::root().keys(keys);
+    let mut problems = Vec::new();
+    let host_path = spec.placement.storage.as_ref().and_then(|storage| storage.host_path.as_ref());
+    if let Some(host) = host_path.filter(|host| !args.allows_host_path(&host.path)) {
+        let allowed = match args.host_paths.as_slice() {
+            [] => "this operator allows none: use a persistentVolumeClaim".to_owned(),
+            paths => format!("this operator allows what is below {}", paths.join(", ")),
+        };
+        let message = format!("{} is not allowed; {allowed}", host.path);
+        problems.push(Problem::error(path("spec.placement.storage.hostPath.path"), message));
+    }
+    if !spec.metrics.is_empty() && args.prometheus.is_none() {
+        let message = "this operator knows no Prometheus server: start it with --prometheus URL, or remove the metrics";
+        problems.push(Problem::error(path("spec.metrics"), message));
+    }
+    problems
+}
+
+enum Checked {
+    Fine,
+    Waiting(String),
+    Refused(Vec<String>),
+}
+
+/// Asks the bench of every config about its options, in a pod each, all at once: nothing is measured yet.
+async fn check_options(round: &mut Round<'_>, validation: &Validation) -> Result<Checked, Error> {
+    let mut waiting = Vec::new();
+    let mut failed = Vec::new();
+    let mut problems = Vec::new();
+    let mut pods = Vec::new();
+    for (number, question) in validation.questions().into_iter().enumerate() {
+        let mut answer = OptionsAnswer::default();
+        for config in question.configs.keys() {
+            let name = check_name(&round.name, config, number);
+            let pod = match pod(round, &name, config, &question).await? {
+                Ok(pod) => pod,
+                Err(why) => {
+                    waiting.push(format!("{config}: {why}"));
+                    continue;
+                }
+            };
+            match answered(round, &name, &pod).await? {
+                Answered::Yes(part) => {
+                    answer.problems.extend(part.problems);
+                    answer.inert.extend(part.inert);
+                    answer.sanitised.extend(part.sanitised);
+                    // Another program may differ in more than its options.
+                    let image = round.experiment.spec.configs.iter().find(|known| known.name == *config);
+                    if image.is_some_and(|config| config.image.is_none()) {
+                        answer.all_inert.extend(part.all_inert);
+                    }
+                }
+                Answered::NotYet(why) => waiting.push(format!("{config}: {why}")),
+                Answered::Failed(why) => failed.push(format!("config {config}: its options can't be checked: {why}")),
+            }
+            pods.push(pod);
+        }
+        problems.extend(validate::answer_problems(&round.experiment.spec, &answer));
+    }
+    problems.retain(Problem::is_error);
+    if failed.is_empty() && problems.is_empty() && !waiting.is_empty() {
+        round.wake_in(Duration::from_secs(30));
+        return Ok(Checked::Waiting(shorten(&format!("options are checked; {}", waiting.join("; ")), 1000)));
+    }
+    for pod in pods {
+        dismiss(round, &pod).await?;
+    }
+    problems.sort();
+    problems.dedup();
+    for why in &mut failed {
+        *why = shorten(why, 500);
+    }
+    failed.extend(problems.iter().map(ToString::to_string));
+    Ok(if failed.is_empty() { Checked::Fine } else { Checked::Refused(failed) })
+}
+
+/// The pod that asks about a config, or why there is none yet.
+async fn pod(
+    round: &mut Round<'_>,
+    name: &str,
+    config: &str,
+    question: &OptionsQuestion,
+) -> Result<Result<Arc<Pod>, String>, Error> {
+    let context = round.context;
+    let seen = context.pods.of(&round.namespace, &round.name);
+    if let Some(pod) = seen.present.get(name) {
+        let is_ours = pod.owner_references().iter().any(|owner| owner.uid == round.uid);
+        // Of an experiment of this name that was deleted: it goes, too.
+        return Ok(if is_ours {
+            Ok(Arc::clone(pod))
+        } else {
+            Err("an earlier pod of its name is not gone yet".to_owned())
+        });
+    }
+    // Nothing was measured, so a pod that somebody removed is simply made again.
+    context.pods.gone(&round.namespace, name);
+    let mut own = question.clone();
+    own.configs.retain(|known, _| known == config);
+    let pod = round.template().check(name, config, &serde_json::to_string(&own)?)?;
+    match call(context.api::<Pod>(&round.namespace).create(&PostParams::default(), &pod)).await {
+        Ok(pod) => context.pods.created(pod),
+        Err(error) if error.is_conflict() => {}
+        // A quota or an admission rule: somebody may change it.
+        Err(error) if matches!(error.code(), Some(403 | 422)) => {
+            round.wake_in(RETRY);
+            return Ok(Err(error.message()));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(Err(NO_ANSWER.to_owned()))
+}
+
+enum Answered {
+    Yes(OptionsAnswer),
+    NotYet(String),
+    Failed(String),
+}
+
+async fn answered(round: &mut Round<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
+    let read = |text: &str| serde_json::from_str::<OptionsAnswer>(text.trim()).ok();
+    if let Some(answer) = ended::message(pod).and_then(read) {
+        return Ok(Answered::Yes(answer));
+    }
+    Ok(match ended::ended(pod) {
+        None => Answered::NotYet(ended::why_waiting(pod).unwrap_or_else(|| NO_ANSWER.to_owned())),
+        Some(Ended::Exited { code: 0 }) => {
+            // Too much to say for a termination message.
+            let log = record::log(&round.context.api(&round.namespace), name).await?;
+            let answer = log.lines().rev().find_map(read);
+            answer.map_or_else(|| Answered::Failed("its answer can't be read".to_owned()), Answered::Yes)
+        }
+        Some(Ended::Exited { code }) => {
+            let log = record::log(&round.context.api(&round.namespace), name).await.unwrap_or_default();
+            let said = ended::message(pod).unwrap_or(&log).lines().map(str::trim).filter(|line| !line.is_empty());
+            Answered::Failed(format!("it ended with exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
+        }
+        Some(Ended::OutOfMemory) => Answered::Failed("it had too little memory".to_owned()),
+        // What the infrastructure does to a pod says nothing about options.
+        Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => {
+            dismiss(round, pod).await?;
+            round.wake_in(Duration::from_secs(2));
+            Answered::NotYet(why)
+        }
+    })
+}
+
+async fn dismiss(round: &Round<'_>, pod: &Pod) -> Result<(), Error> {
+    round.context.pods.dismissed(pod);
+    if pod.metadata.deletion_timestamp.is_some() {
+        return Ok(());
+    }
+    match call(round.context.api::<Pod>(&round.namespace).delete(&pod.name_any(), &this(pod))).await {
+        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
+        _ => Ok(()),
+    }
+}

@@ -1,0 +1,323 @@
+//! What is next on each node, and the objects that bring it about.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
+use assay_api::{TuningTrial, TuningTrialSpec};
+use assay_core::cluster;
+use assay_core::decide::fleet::{self, Begun, Node, NodeState};
+use assay_core::decide::{Action, Places, pass};
+use assay_core::plan::Plan;
+use assay_core::validate::quantity;
+use assay_record::TrialId;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{ObjectMeta, Patch, PostParams};
+use kube::{Resource, ResourceExt as _};
+use tracing::info;
+
+use super::claims;
+use super::node_lease;
+use super::observe::Observed;
+use super::settle::State;
+use super::tell;
+use super::{Round, apply};
+use crate::error::{Error, call};
+use crate::node::{self, Needs};
+use crate::pod::{DEFAULT_MEMORY, owner};
+use crate::watch::locked;
+
+/// After a pod could not be made: a quota may be raised.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// Why a pod was not made.
+struct NotMade(String);
+
+pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<State, Error> {
+    claims::list(round).await?;
+    let busy: BTreeSet<String> = observed.on_nodes(round).map(|found| found.trial.spec.node.clone()).collect();
+    let begun = begun(round, plan, observed);
+    let (nodes, why_not) = nodes(round);
+    let unfit = |error: assay_core::decide::Unplanned| Error::Unexpected(error.to_string());
+    let places = Places::new(plan, &observed.attempts).map_err(unfit)?;
+    end_blocks(round, plan, &places, &begun, &busy).await?;
+    if places.is_complete() && busy.is_empty() {
+        return Ok(State::Finished);
+    }
+    if round.is_suspended() {
+        for node in node_lease::held(round).iter().filter(|node| !busy.contains(*node)) {
+            node_lease::release(round, node).await?;
+        }
+        return Ok(State::Suspended { running: busy.len() });
+    }
+    let now = round.now.as_millisecond().max(0) as u64;
+    let steps = fleet::next(&places, &begun, &nodes, now);
+    let has_more = !steps.is_empty() || !places.is_complete();
+    drop(places);
+    for node in &busy {
+        // What runs is never abandoned for a lease; the record says whether somebody else was there.
+        node_lease::hold(round, node).await?;
+    }
+    let mut running = busy.clone();
+    let mut not_made = None;
+    for step in steps.into_iter().filter(|step| !busy.contains(&step.node)) {
+        match step.action {
+            Action::Run { block, slot, trial } => {
+                if !node_lease::hold(round, &step.node).await? {
+                    node_lease::wait_for(round, &step.node, true);
+                    continue;
+                }
+                node_lease::wait_for(round, &step.node, false);
+                match run(round, plan, observed, (block, slot), &trial, &step.node).await? {
+                    Ok(()) => drop(running.insert(step.node)),
+                    Err(NotMade(why)) => {
+                        not_made = Some(why);
+                        round.wake_in(RETRY);
+                    }
+                }
+            }
+            Action::GiveUp { block, slot, trial } => {
+                give_up(round, plan, observed, (block, slot), &trial, &step.node).await?;
+                round.wake_in(Duration::ZERO);
+            }
+            Action::Finished => {}
+        }
+    }
+    Ok(match (not_made, running.is_empty()) {
+        (Some(why), true) => State::Waiting { reason: "PodRefused", message: why },
+        (_, true) if has_more && nodes.iter().all(|node| node.state != NodeState::Usable) => {
+            State::Waiting { reason: "WaitingForNode", message: why_not }
+        }
+        _ => State::Running { nodes: running.into_iter().collect() },
+    })
+}
+
+/// Where blocks are that have begun, by their position in the plan.
+fn begun(round: &Round<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize, Begun> {
+    let position: BTreeMap<(&str, u32), usize> =
+        plan.blocks.iter().enumerate().map(|(at, block)| ((block.scenario.as_str(), block.number), at)).collect();
+    let at = |trial: &TuningTrial| position.get(&(trial.spec.scenario.as_str(), trial.spec.block)).copied();
+    let mut begun: BTreeMap<usize, (i64, Begun)> = BTreeMap::new();
+    for trial in observed.trials.values() {
+        let Some(block) = at(trial) else { continue };
+        let mut place = |rank: i64, node: &str| {
+            if begun.get(&block).is_none_or(|(known, _)| *known <= rank) {
+                begun.insert(block, (rank, Begun { node: node.to_owned(), running: false }));
+            }
+        };
+        // A trial without an attempt was only planned there; the latest pass says where the block is.
+        place(-1, &trial.spec.node);
+        for told in trial.status.iter().flat_map(|status| &status.attempts) {
+            if let Some(node) = &told.node {
+                place(i64::from(pass(told.attempt)), node);
+            }
+        }
+    }
+    let mut begun: BTreeMap<usize, Begun> = begun.into_iter().map(|(block, (_, at))| (block, at)).collect();
+    for found in observed.on_nodes(round) {
+        if let Some(block) = at(&found.trial) {
+            begun.insert(block, Begun { node: found.trial.spec.node.clone(), running: true });
+        }
+    }
+    begun
+}
+
+/// Every node as this experiment may use it, and why it may not use those that it may not.
+fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
+    let context = round.context;
+    let placement = &round.experiment.spec.placement;
+    let memory = placement.memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
+    let needs = Needs {
+        placement,
+        memory_bytes: quantity::bytes(memory).unwrap_or_default(),
+        patience: Duration::from_secs(context.args.node_lost_seconds.into()),
+    };
+    let mut known = context.nodes.state();
+    known.sort_by_key(|node| node.name_any());
+    let (mut nodes, mut why_not) = (Vec::new(), Vec::new());
+    for node in known {
+        let name = node.name_any();
+        let (mut state, mut why) = node::judge(&node, &needs, round.now);
+        if let Some(silent) = node::silent_for(&node, round.now).filter(|silent| *silent < needs.patience) {
+            round.wake_in(needs.patience.saturating_sub(silent) + Duration::from_secs(1));
+        }
+        if state == NodeState::Usable
+            && let Some(holder) = node_lease::other_holder(round, &name)
+        {
+            (state, why) = (NodeState::Busy, Some(format!("is held by {holder}")));
+            node_lease::wait_for(round, &name, true);
+            round.wake_in(Duration::from_secs(30));
+        }
+        if let Some(why) = why {
+            why_not.push(format!("{name} {why}"));
+        }
+        nodes.push(Node { boot: node::boot(&node), name, state });
+    }
+    let why_not = match why_not.len() {
+        0 => "the cluster has no node that trials may run on".to_owned(),
+        count if count > 8 => format!("{}; and {} more nodes", why_not[..8].join("; "), count - 8),
+        _ => why_not.join("; "),
+    };
+    (nodes, why_not)
+}
+
+/// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
+async fn end_blocks(
+    round: &mut Round<'_>,
+    plan: &Plan,
+    places: &Places<'_>,
+    begun: &BTreeMap<usize, Begun>,
+    busy: &BTreeSet<String>,
+) -> Result<(), Error> {
+    let mut in_use: BTreeSet<&str> = busy.iter().map(String::as_str).collect();
+    let mut wanted = BTreeSet::new();
+    for (&block, at) in begun {
+        let (planned, state) = (&plan.blocks[block], &places.blocks()[block]);
+        if at.running || !(state.is_closed() || places.is_complete()) {
+            in_use.insert(&at.node);
+            for number in [state.pass, state.pass + u32::from(state.is_lost())] {
+                wanted.insert(cluster::claim_name(&round.name, &planned.scenario, planned.number, number));
+            }
+        }
+    }
+    for claim in claims::known(round).into_iter().filter(|claim| !wanted.contains(claim)) {
+        claims::remove(round, &claim).await?;
+    }
+    for node in node_lease::held(round).iter().filter(|node| !in_use.contains(node.as_str())) {
+        if places.is_complete() || node_lease::is_wanted(round, node) {
+            node_lease::release(round, node).await?;
+            // The others come first: this experiment gets in line.
+            round.wake_in(Duration::from_secs(2));
+        }
+    }
+    Ok(())
+}
+
+/// Runs an attempt: its trial, the volume of its block, its pod.
+async fn run(
+    round: &Round<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    (block, slot): (usize, usize),
+    trial: &TrialId,
+    node: &str,
+) -> Result<Result<(), NotMade>, Error> {
+    let context = round.context;
+    let planned = &plan.blocks[block];
+    let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
+    let Some(object) = make_trial(round, plan, observed, trial, planned.seed, node).await? else {
+        return Ok(Err(NotMade("trials of an experiment of this name are being removed".to_owned())));
+    };
+    let claim = cluster::claim_name(&round.name, &trial.scenario, trial.block, pass(trial.attempt));
+    if let Some(made) = round.template().claim(&claim)
+        && !claims::known(round).contains(&claim)
+    {
+        match call(context.api::<PersistentVolumeClaim>(&round.namespace).create(&created(), &made?)).await {
+            Err(error) if error.code() == Some(403) => return Ok(Err(NotMade(error.message()))),
+            Err(error) if !error.is_conflict() => return Err(error),
+            _ => drop(locked(&context.claims).entry(round.uid.clone()).or_default().insert(claim)),
+        }
+    }
+    let pod = round.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
+    let api = context.api::<Pod>(&round.namespace);
+    match call(api.create(&created(), &pod)).await {
+        Ok(pod) => {
+            info!(
+                namespace = round.namespace,
+                experiment = round.name,
+                trial = object.name_any(),
+                attempt = trial.attempt,
+                node,
+                "begins"
+            );
+            context.pods.created(pod);
+        }
+        // By ourselves, before we were interrupted, or before an answer was lost.
+        Err(error) if error.is_conflict() => match call(api.get_opt(&pod.name_any())).await? {
+            Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
+                context.pods.created(there);
+            }
+            _ => return Ok(Err(NotMade(format!("{} of an earlier try is not gone yet", pod.name_any())))),
+        },
+        Err(error) if error.code() == Some(403) || error.code() == Some(422) => {
+            return Ok(Err(NotMade(error.message())));
+        }
+        Err(error) => return Err(error),
+    }
+    Ok(Ok(()))
+}
+
+/// The object of a trial, which says where it runs from now on. `None` while one of its name is there that is not ours: of an
+/// experiment that was deleted, whose attempts must not be taken for this one's.
+async fn make_trial(
+    round: &Round<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    trial: &TrialId,
+    seed: u64,
+    node: &str,
+) -> Result<Option<Arc<TuningTrial>>, Error> {
+    let name = cluster::trial_name(&round.name, trial);
+    let spec = TuningTrialSpec {
+        experiment: round.name.clone(),
+        plan: plan.digest.to_string(),
+        scenario: trial.scenario.clone(),
+        block: trial.block,
+        config: trial.config.clone(),
+        replicate: trial.replicate,
+        order: trial.order,
+        seed,
+        node: node.to_owned(),
+    };
+    let known = observed.trials.get(&name);
+    if let Some(known) = known.filter(|known| known.spec == spec) {
+        return Ok(Some(Arc::clone(known)));
+    }
+    let mut object = TuningTrial::new(&name, spec);
+    object.metadata = ObjectMeta {
+        name: Some(name.clone()),
+        uid: known.and_then(|known| known.metadata.uid.clone()),
+        labels: Some([(EXPERIMENT_LABEL.to_owned(), round.name.clone())].into()),
+        owner_references: Some(vec![owner(round.experiment)]),
+        ..ObjectMeta::default()
+    };
+    let api = round.context.api::<TuningTrial>(&round.namespace);
+    let written = if known.is_some() {
+        call(api.patch(&name, &apply(), &Patch::Apply(&object))).await?
+    } else {
+        match call(api.create(&created(), &object)).await {
+            Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
+                Some(there) if is_owned(&there, round.experiment) => there,
+                _ => return Ok(None),
+            },
+            made => made?,
+        }
+    };
+    let written = round.context.trials.wrote(written);
+    observed.trials.insert(name, Arc::clone(&written));
+    Ok(Some(written))
+}
+
+fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
+    object.owner_references().iter().any(|known| Some(&known.uid) == owner.meta().uid.as_ref())
+}
+
+fn created() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// Notes that nothing is run in a trial's place.
+async fn give_up(
+    round: &Round<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    (block, _): (usize, usize),
+    trial: &TrialId,
+    node: &str,
+) -> Result<(), Error> {
+    if let Some(object) = make_trial(round, plan, observed, trial, plan.blocks[block].seed, node).await? {
+        tell::tell(round, plan, observed, &object, tell::given_up(trial.attempt, round.now)).await?;
+    }
+    Ok(())
+}

@@ -1,0 +1,208 @@
+//! Pods that have ended: what they left is kept, what became of them is written down, and then they go. In this order, so that
+//! whatever is interrupted is done again and nothing is lost.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use assay_api::names::CONTAINER;
+use assay_api::{AttemptStatus, PodEvidenceStatus, Time, TuningTrial};
+use assay_core::cluster;
+use assay_core::decide::LostReason;
+use assay_core::plan::Plan;
+use assay_record::TrialRecord;
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
+use kube::ResourceExt as _;
+use kube::api::PostParams;
+use tracing::{info, warn};
+
+use super::ended;
+use super::observe::{Observed, UnderWay};
+use super::outcome::{Outcome, outcome};
+use super::tell::{tell, write};
+use super::{Round, this};
+use crate::error::{Error, call};
+use crate::prometheus::{self, Window};
+use crate::{node, record};
+
+/// Times that a node may refuse an attempt before it counts as lost.
+const REFUSALS: u32 = 5;
+
+pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
+    let mut told = Vec::new();
+    for found in std::mem::take(&mut observed.under_way) {
+        let Some(outcome) = outcome(round, plan, &found).await? else {
+            observed.under_way.push(found);
+            continue;
+        };
+        match outcome {
+            Outcome::Refused(why) if refusals(&found.trial) + 1 < REFUSALS => {
+                refuse(round, observed, found, &why).await?;
+            }
+            Outcome::Refused(why) => {
+                let message = format!("refused {REFUSALS} times, at last: {why}");
+                let outcome = Outcome::Lost(LostReason::EnvironmentRefused, message);
+                told.push((status(round, &found, outcome).await?, found));
+            }
+            outcome => told.push((status(round, &found, outcome).await?, found)),
+        }
+    }
+    for (status, found) in told {
+        let trial = tell(round, plan, observed, &found.trial, status).await?;
+        observed.leftover.push(UnderWay { trial, ..found });
+    }
+    for found in &observed.leftover {
+        if !is_kept(round, found) {
+            dismiss(round, found).await?;
+        }
+    }
+    Ok(())
+}
+
+/// What is written down about an attempt that has ended; its record is kept first.
+async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result<AttemptStatus, Error> {
+    let pod = &found.pod;
+    let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
+    let mut status = AttemptStatus {
+        attempt: found.attempt,
+        pod: Some(pod.name_any()),
+        node: node.or_else(|| Some(found.trial.spec.node.clone())),
+        start_time: pod.creation_timestamp(),
+        completion_time: Some(Time(super::whole_second(round.now))),
+        outcome: String::new(),
+        reason: None,
+        message: None,
+        findings: Vec::new(),
+        summary: None,
+        record: None,
+        evidence: None,
+        boot: None,
+    };
+    match outcome {
+        Outcome::Finished { summary, record } => {
+            let mut evidence = evidence(pod);
+            if let Some(json) = &record {
+                status.record = keep(round, found, json).await?;
+                evidence.metrics = metrics(round, found, json).await;
+            }
+            status.summary = Some(summary);
+            status.evidence = Some(evidence);
+        }
+        Outcome::Lost(reason, message) => {
+            status.reason = Some(format!("{reason:?}"));
+            status.message = Some(assay_core::status::shorten(&message, 1024));
+            let node = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(&found.trial.spec.node));
+            status.boot = node.and_then(|node| node::boot(&node)).map(|boot| boot.to_string());
+        }
+        Outcome::Refused(_) => {}
+    }
+    Ok(status)
+}
+
+/// What the cluster says about a pod.
+fn evidence(pod: &Pod) -> PodEvidenceStatus {
+    let spec = pod.spec.as_ref();
+    let containers = spec.map(|spec| spec.containers.iter().map(|container| &container.name));
+    let init = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten().map(|c| &c.name);
+    let ephemeral = spec.and_then(|spec| spec.ephemeral_containers.as_ref()).into_iter().flatten().map(|c| &c.name);
+    let all = containers.into_iter().flatten().chain(init).chain(ephemeral);
+    let mut volumes = spec.and_then(|spec| spec.volumes.as_ref()).into_iter().flatten();
+    PodEvidenceStatus {
+        qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
+        foreign_containers: all.filter(|name| *name != CONTAINER).take(16).cloned().collect(),
+        volume: volumes.find_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())),
+        metrics: BTreeMap::new(),
+    }
+}
+
+/// Keeps a full record where it outlives its pod.
+async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
+    let name = cluster::pod_name(&found.trial.name_any(), found.attempt);
+    let map = match record::config_map(&found.trial, &name, found.attempt, json) {
+        Ok(map) => map,
+        Err(error) => {
+            warn!(trial = found.trial.name_any(), %error, "its full record is not kept");
+            return Ok(None);
+        }
+    };
+    match call(round.context.api::<ConfigMap>(&round.namespace).create(&PostParams::default(), &map)).await {
+        Ok(_) => Ok(Some(name)),
+        // By ourselves, before we were interrupted.
+        Err(error) if error.is_conflict() => Ok(Some(name)),
+        Err(error) if error.code() == Some(403) => {
+            warn!(trial = found.trial.name_any(), error = error.message(), "its full record is not kept");
+            Ok(None)
+        }
+        Err(error) => Err(error),
+    }
+}
+
+/// The experiment's own metrics over the measured window; what could not be had is missing.
+async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
+    let mut values = BTreeMap::new();
+    let (Some(server), Ok(record)) = (&round.context.args.prometheus, TrialRecord::from_json(json)) else {
+        return values;
+    };
+    let pod = found.pod.name_any();
+    let window = Window {
+        namespace: &round.namespace,
+        pod: &pod,
+        node: &found.trial.spec.node,
+        started_unix_ms: record.window_started_unix_ms,
+        seconds: record.window_seconds,
+    };
+    for metric in &round.experiment.spec.metrics {
+        match prometheus::value(&round.context.http, server, metric, &window).await {
+            Ok(value) => drop(values.insert(metric.name.clone(), value.to_string())),
+            Err(why) => warn!(trial = found.trial.name_any(), metric = metric.name, why, "a metric is missing"),
+        }
+    }
+    values
+}
+
+fn refusals(trial: &TuningTrial) -> u32 {
+    trial.status.as_ref().map_or(0, |status| status.refusals)
+}
+
+/// Counts a refusal and makes room for another try.
+async fn refuse(round: &Round<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
+    let mut status = found.trial.status.clone().unwrap_or_default();
+    status.refusals += 1;
+    info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it began");
+    let trial = write(round, &found.trial, &status).await?;
+    observed.trials.insert(trial.name_any(), Arc::clone(&trial));
+    dismiss(round, &found).await?;
+    observed.leftover.push(UnderWay { trial, ..found });
+    Ok(())
+}
+
+/// Whether a pod stays to be looked at: one that has ended and left no record, where the experiment asks for it.
+pub fn is_kept(round: &Round<'_>, found: &UnderWay) -> bool {
+    let attempts = found.trial.status.iter().flat_map(|status| &status.attempts);
+    let mut own = attempts.filter(|told| told.attempt == found.attempt);
+    round.experiment.spec.ttl_seconds_after_finished.is_some()
+        && own.any(|told| told.summary.is_none())
+        && ended::ended(&found.pod).is_some()
+}
+
+/// Removes a pod whose end is written down.
+pub async fn dismiss(round: &Round<'_>, found: &UnderWay) -> Result<(), Error> {
+    round.context.pods.dismissed(&found.pod);
+    let is_lost = found
+        .trial
+        .status
+        .iter()
+        .flat_map(|status| &status.attempts)
+        .any(|told| told.attempt == found.attempt && told.reason.as_deref() == Some("NodeLost"));
+    if found.has_vanished || (found.pod.metadata.deletion_timestamp.is_some() && !is_lost) {
+        return Ok(());
+    }
+    let mut params = this(&*found.pod);
+    if is_lost {
+        // Nobody is there to confirm that it has ended.
+        params.grace_period_seconds = Some(0);
+    }
+    match call(round.context.api::<Pod>(&round.namespace).delete(&found.pod.name_any(), &params)).await {
+        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
+        _ => Ok(()),
+    }
+}

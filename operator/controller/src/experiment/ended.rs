@@ -1,0 +1,172 @@
+//! How a pod ended, from what the kubelet and the controllers wrote into its status.
+
+use assay_api::names::CONTAINER;
+use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+
+/// How a pod ended by itself.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Ended {
+    /// The bench ran and ended.
+    Exited {
+        code: i32,
+    },
+    OutOfMemory,
+    /// The node needed its room, or somebody drained it.
+    Evicted(String),
+    /// The node refused it before anything ran.
+    Refused(String),
+    /// In a way that tells nothing.
+    Crashed(String),
+}
+
+/// Reasons with which a kubelet refuses a pod that the scheduler gave it. A predecessor that is just going is reason enough.
+const REFUSALS: [&str; 9] = [
+    "UnexpectedAdmissionError",
+    "OutOfcpu",
+    "OutOfmemory",
+    "OutOfpods",
+    "OutOfephemeral-storage",
+    "TopologyAffinityError",
+    "SMTAlignmentError",
+    "NodeAffinity",
+    "NodeShutdown",
+];
+
+/// How a pod ended; `None` while it has not.
+pub fn ended(pod: &Pod) -> Option<Ended> {
+    let status = pod.status.as_ref()?;
+    if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+        return None;
+    }
+    let reason = status.reason.as_deref().unwrap_or_default();
+    let message = status.message.as_deref().unwrap_or_default();
+    let why = || if message.is_empty() { reason.to_owned() } else { format!("{reason}: {message}") };
+    if REFUSALS.contains(&reason) {
+        return Some(Ended::Refused(why()));
+    }
+    if let Some(ended) = terminated(pod) {
+        // A container that is killed in an eviction looks as if it had crashed.
+        let was_killed = matches!(ended.exit_code, 137 | 143);
+        if ended.reason.as_deref() == Some("OOMKilled") {
+            return Some(Ended::OutOfMemory);
+        }
+        if !(was_killed && (reason == "Evicted" || disruption(pod).is_some())) {
+            return Some(Ended::Exited { code: ended.exit_code });
+        }
+    }
+    if reason == "Evicted" || disruption(pod).is_some() {
+        return Some(Ended::Evicted(disruption(pod).unwrap_or_else(why)));
+    }
+    Some(Ended::Crashed(if reason.is_empty() { "its pod ended without a reason".to_owned() } else { why() }))
+}
+
+/// The condition that says that somebody has ended a pod on purpose.
+pub fn disruption(pod: &Pod) -> Option<String> {
+    let conditions = pod.status.as_ref()?.conditions.as_ref()?;
+    let target = conditions.iter().find(|found| found.type_ == "DisruptionTarget" && found.status == "True")?;
+    let (reason, message) = (target.reason.as_deref(), target.message.as_deref());
+    Some(format!("{}: {}", reason.unwrap_or("Disrupted"), message.unwrap_or_default()))
+}
+
+/// What the bench left as its last words.
+pub fn message(pod: &Pod) -> Option<&str> {
+    terminated(pod)?.message.as_deref().filter(|message| !message.trim().is_empty())
+}
+
+/// How the bench's container ended.
+pub fn terminated(pod: &Pod) -> Option<&ContainerStateTerminated> {
+    bench(pod)?.state.as_ref()?.terminated.as_ref()
+}
+
+fn bench(pod: &Pod) -> Option<&ContainerStatus> {
+    pod.status.as_ref()?.container_statuses.as_ref()?.iter().find(|status| status.name == CONTAINER)
+}
+
+/// Whether a pod has not started.
+pub fn is_pending(pod: &Pod) -> bool {
+    let phase = pod.status.as_ref().and_then(|status| status.phase.as_deref());
+    phase.is_none_or(|phase| phase == "Pending")
+}
+
+/// What a pod waits for that has not started, where somebody says so.
+pub fn why_waiting(pod: &Pod) -> Option<String> {
+    let status = pod.status.as_ref().filter(|_| is_pending(pod))?;
+    if let Some(waiting) = bench(pod).and_then(|status| status.state.as_ref()?.waiting.as_ref()) {
+        let image = bench(pod).map(|status| status.image.as_str()).unwrap_or_default();
+        return match (waiting.reason.as_deref().unwrap_or("waiting"), waiting.message.as_deref()) {
+            ("ContainerCreating" | "PodInitializing", None) => None,
+            (reason, Some(message)) => Some(format!("{reason}: {message}")),
+            (reason, None) if reason.contains("Image") => Some(format!("{reason} ({image})")),
+            (reason, None) => Some(reason.to_owned()),
+        };
+    }
+    let conditions = status.conditions.iter().flatten();
+    let unscheduled = conditions.into_iter().find(|found| found.type_ == "PodScheduled" && found.status == "False")?;
+    let (reason, message) = (unscheduled.reason.as_deref(), unscheduled.message.as_deref());
+    Some(format!("{}: {}", reason.unwrap_or("Unschedulable"), message.unwrap_or_default()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn pod(status: &Value) -> Pod {
+        serde_json::from_value(json!({"metadata": {"name": "p"}, "status": status}))
+            .unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn exited(code: i32, reason: &str) -> Value {
+        json!([{"name": "bench", "image": "i", "imageID": "i", "ready": false, "restartCount": 0,
+            "state": {"terminated": {"exitCode": code, "reason": reason, "message": "last words"}}}])
+    }
+
+    #[test]
+    fn ends_are_told_apart() {
+        let target =
+            json!([{"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI", "message": "m"}]);
+        let table = [
+            (json!({"phase": "Running"}), None),
+            (
+                json!({"phase": "Succeeded", "containerStatuses": exited(0, "Completed")}),
+                Some(Ended::Exited { code: 0 }),
+            ),
+            (json!({"phase": "Failed", "containerStatuses": exited(4, "Error")}), Some(Ended::Exited { code: 4 })),
+            (json!({"phase": "Failed", "containerStatuses": exited(137, "OOMKilled")}), Some(Ended::OutOfMemory)),
+            (json!({"phase": "Failed", "containerStatuses": exited(137, "Error")}), Some(Ended::Exited { code: 137 })),
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(137, "Error"), "conditions": target}),
+                Some(Ended::Evicted("EvictionByEvictionAPI: m".to_owned())),
+            ),
+            // It had ended well before it was evicted.
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(0, "Completed"), "conditions": target}),
+                Some(Ended::Exited { code: 0 }),
+            ),
+            (
+                json!({"phase": "Failed", "reason": "Evicted", "message": "disk pressure"}),
+                Some(Ended::Evicted("Evicted: disk pressure".to_owned())),
+            ),
+            (
+                json!({"phase": "Failed", "reason": "UnexpectedAdmissionError", "message": "m"}),
+                Some(Ended::Refused("UnexpectedAdmissionError: m".to_owned())),
+            ),
+            (json!({"phase": "Failed"}), Some(Ended::Crashed("its pod ended without a reason".to_owned()))),
+        ];
+        for (status, expected) in table {
+            assert_eq!(ended(&pod(&status)), expected, "{status}");
+        }
+    }
+
+    #[test]
+    fn pending_pods_say_why() {
+        let waiting = json!({"phase": "Pending", "containerStatuses": [{"name": "bench", "image": "none:1", "imageID": "",
+            "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
+        assert_eq!(why_waiting(&pod(&waiting)).as_deref(), Some("ImagePullBackOff (none:1)"));
+        let unscheduled = json!({"phase": "Pending", "conditions": [
+            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]});
+        assert_eq!(why_waiting(&pod(&unscheduled)).as_deref(), Some("Unschedulable: 0/3 nodes"));
+        assert_eq!(why_waiting(&pod(&json!({"phase": "Running"}))), None);
+    }
+}

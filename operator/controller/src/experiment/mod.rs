@@ -1,0 +1,171 @@
+//! One look at one experiment: what is there, what follows from it, and the writes that bring it about.
+//!
+//! ```text
+//! accept   the spec, and what RocksDB says about its options     -> plan
+//! observe  trials and pods                                       -> attempts, pods under way
+//! collect  pods that have ended: record, status, removal         -> attempts
+//! advance  what is next on each node (`assay_core::decide::fleet`) -> nodes, claims, trials, pods
+//! settle   the verdict so far                                    -> status, events
+//! ```
+
+mod accept;
+mod advance;
+mod claims;
+mod collect;
+mod ended;
+mod node_lease;
+mod observe;
+mod outcome;
+mod settle;
+mod tell;
+mod tidy;
+
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_api::names::{FINISHED, MANAGER};
+use assay_api::{Condition, TuningExperiment};
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{DeleteParams, PatchParams, Preconditions};
+use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt as _};
+use tracing::{info, warn};
+
+use crate::context::Context;
+use crate::error::Error;
+use crate::pod::Template;
+use accept::Accepted;
+pub use node_lease::sweep;
+use settle::State;
+
+/// One look at an experiment.
+pub struct Round<'a> {
+    pub context: &'a Context,
+    pub experiment: &'a TuningExperiment,
+    pub namespace: String,
+    pub name: String,
+    pub uid: String,
+    pub now: Timestamp,
+    /// When to look again if nothing happens before.
+    pub wake: Duration,
+}
+
+impl<'a> Round<'a> {
+    fn new(context: &'a Context, experiment: &'a TuningExperiment) -> Self {
+        Self {
+            context,
+            experiment,
+            namespace: experiment.namespace().unwrap_or_default(),
+            name: experiment.name_any(),
+            uid: experiment.uid().unwrap_or_default(),
+            now: Timestamp::now(),
+            wake: Duration::from_mins(5),
+        }
+    }
+
+    fn template(&self) -> Template<'a> {
+        Template { experiment: self.experiment, args: &self.context.args }
+    }
+
+    /// Looks again after this at the latest.
+    fn wake_in(&mut self, wait: Duration) {
+        self.wake = self.wake.min(wait.max(Duration::from_millis(100)));
+    }
+
+    fn is_suspended(&self) -> bool {
+        self.experiment.spec.suspend == Some(true)
+    }
+
+    /// Seconds since a moment, by our own clock.
+    fn since(&self, moment: Timestamp) -> Duration {
+        Duration::try_from(self.now.duration_since(moment)).unwrap_or_default()
+    }
+}
+
+/// Looks at an experiment and says when to do so again.
+pub async fn reconcile(experiment: Arc<TuningExperiment>, context: Arc<Context>) -> Result<Action, Error> {
+    let started = Instant::now();
+    let result = look(&experiment, &context).await;
+    context.metrics.reconciled(started.elapsed(), result.is_ok());
+    if let Err(error) = &result {
+        let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
+        warn!(namespace, experiment = name, error = error.message(), "will be tried again");
+    }
+    result
+}
+
+/// After an error: soon where somebody else was faster, later where the API server needs rest.
+pub fn on_error(_: Arc<TuningExperiment>, error: &Error, _: Arc<Context>) -> Action {
+    Action::requeue(Duration::from_millis(if error.is_conflict() { 200 } else { 2000 }))
+}
+
+async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action, Error> {
+    let mut round = Round::new(context, experiment);
+    if experiment.metadata.deletion_timestamp.is_some() {
+        // What it owns goes with it, and its nodes when its pods have gone.
+        return Ok(Action::await_change());
+    }
+    if is_finished(experiment) {
+        return tidy::after_the_end(&mut round).await;
+    }
+    let plan = match accept::accept(&mut round).await? {
+        Accepted::Plan(plan) => plan,
+        Accepted::Waiting(reason, message) => {
+            settle::write(&mut round, &State::Waiting { reason, message }, None).await?;
+            return Ok(Action::requeue(round.wake));
+        }
+        Accepted::Refused(problems) => {
+            info!(namespace = round.namespace, experiment = round.name, "refused: {}", problems.join("; "));
+            settle::write(&mut round, &State::Refused(problems), None).await?;
+            return Ok(Action::await_change());
+        }
+    };
+    let mut observed = observe::observe(&mut round, &plan).await?;
+    collect::collect(&mut round, &plan, &mut observed).await?;
+    let state = advance::advance(&mut round, &plan, &mut observed).await?;
+    settle::write(&mut round, &state, Some((&plan, &observed))).await?;
+    Ok(Action::requeue(round.wake))
+}
+
+pub fn is_finished(experiment: &TuningExperiment) -> bool {
+    let conditions = experiment.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
+    conditions.iter().any(|condition| condition.type_ == FINISHED && condition.status == "True")
+}
+
+/// Server-side apply by the operator, over whatever others have written.
+fn apply() -> PatchParams {
+    PatchParams::apply(MANAGER).force()
+}
+
+/// Deletes this very object, not one that has its name by now.
+fn this<K: Resource>(object: &K) -> DeleteParams {
+    DeleteParams {
+        preconditions: Some(Preconditions { uid: object.uid(), resource_version: None }),
+        ..DeleteParams::default()
+    }
+}
+
+/// A condition as it is now; the time of its last change stays where its status has not changed.
+fn condition(
+    (type_, status): (&str, &str),
+    (reason, message): (&str, &str),
+    generation: Option<i64>,
+    before: &[Condition],
+    now: Timestamp,
+) -> Condition {
+    let same = before.iter().find(|known| known.type_ == type_ && known.status == status);
+    Condition {
+        type_: type_.to_owned(),
+        status: status.to_owned(),
+        reason: reason.to_owned(),
+        message: assay_core::status::shorten(message, 4000),
+        observed_generation: generation,
+        last_transition_time: same
+            .map_or_else(|| assay_api::Time(whole_second(now)), |known| known.last_transition_time.clone()),
+    }
+}
+
+/// The API server keeps whole seconds; more would look like a change each time.
+fn whole_second(time: Timestamp) -> Timestamp {
+    Timestamp::from_second(time.as_second()).unwrap_or(time)
+}

@@ -1,0 +1,90 @@
+//! What there is of an experiment: its trials with the attempts that have ended, and the pods that may add to them.
+
+use std::collections::BTreeMap;
+use std::sync::Arc;
+
+use assay_api::TuningTrial;
+use assay_api::names::{ATTEMPT_LABEL, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL};
+use assay_core::cluster;
+use assay_core::decide::Attempt;
+use assay_core::plan::Plan;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::{Round, collect};
+use crate::error::{Error, call};
+
+/// What there is of an experiment.
+pub struct Observed {
+    pub trials: BTreeMap<String, Arc<TuningTrial>>,
+    /// Those that have ended, in the order of the plan.
+    pub attempts: Vec<Attempt>,
+    /// Pods of attempts whose end is not written down yet.
+    pub under_way: Vec<UnderWay>,
+    /// Pods of attempts whose end is.
+    pub leftover: Vec<UnderWay>,
+}
+
+/// The pod of an attempt.
+#[derive(Clone)]
+pub struct UnderWay {
+    pub trial: Arc<TuningTrial>,
+    pub attempt: u32,
+    pub pod: Arc<Pod>,
+    /// It is there no more, and not because of us.
+    pub has_vanished: bool,
+}
+
+pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Error> {
+    let context = round.context;
+    let trials = context.trials.of(&round.namespace, &round.uid);
+    let attempts = cluster::attempts(plan, trials.values().map(AsRef::as_ref))
+        .map_err(|error| Error::Unexpected(error.to_string()))?;
+    let mut seen = context.pods.of(&round.namespace, &round.name);
+    for name in std::mem::take(&mut seen.doubtful) {
+        match call(context.api::<Pod>(&round.namespace).get_opt(&name)).await? {
+            Some(pod) => context.pods.created(pod),
+            None => seen.vanished.extend(seen.present.remove_entry(&name)),
+        }
+    }
+    let mut observed = Observed { trials, attempts, under_way: Vec::new(), leftover: Vec::new() };
+    let present = seen.present.into_values().map(|pod| (pod, false));
+    let vanished = seen.vanished.into_values().map(|pod| (pod, true));
+    for (pod, has_vanished) in present.chain(vanished) {
+        let name = pod.name_any();
+        let Some(found) = observed.of_trial(pod, has_vanished) else {
+            if has_vanished {
+                context.pods.gone(&round.namespace, &name);
+            }
+            continue;
+        };
+        let is_told = found.trial.status.iter().flat_map(|s| &s.attempts).any(|told| told.attempt == found.attempt);
+        match (is_told, has_vanished) {
+            (true, true) => context.pods.gone(&round.namespace, &name),
+            (true, false) => observed.leftover.push(found),
+            (false, _) => observed.under_way.push(found),
+        }
+    }
+    Ok(observed)
+}
+
+impl Observed {
+    /// The trial that a pod is an attempt of; `None` for pods that are something else, or belong to a trial that is gone.
+    fn of_trial(&self, pod: Arc<Pod>, has_vanished: bool) -> Option<UnderWay> {
+        let labels = pod.labels();
+        if labels.get(ROLE_LABEL)? != ROLE_TRIAL {
+            return None;
+        }
+        let trial = Arc::clone(self.trials.get(labels.get(TRIAL_LABEL)?)?);
+        let attempt = labels.get(ATTEMPT_LABEL)?.parse().ok()?;
+        let is_ours = pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref());
+        is_ours.then_some(UnderWay { trial, attempt, pod, has_vanished })
+    }
+
+    /// Pods that may use a node: all but those that have ended and are kept to be looked at. One that was just removed is there
+    /// until the watch tells that it has gone.
+    pub fn on_nodes(&self, round: &Round<'_>) -> impl Iterator<Item = &UnderWay> {
+        let leftover = self.leftover.iter().filter(|found| !collect::is_kept(round, found));
+        self.under_way.iter().chain(leftover).filter(|found| !found.has_vanished)
+    }
+}

@@ -1,0 +1,138 @@
+//! What came of a pod: from how it ended, or from what happened to its node.
+
+use std::time::Duration;
+
+use assay_core::cluster;
+use assay_core::decide::LostReason;
+use assay_core::plan::Plan;
+use assay_record::{Exit, Summary, TrialRecord};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+use tracing::warn;
+
+use super::Round;
+use super::ended::{self, Ended};
+use super::observe::UnderWay;
+use crate::error::Error;
+use crate::{node, record};
+
+/// What came of a pod.
+pub enum Outcome {
+    Finished {
+        summary: String,
+        record: Option<Vec<u8>>,
+    },
+    Lost(LostReason, String),
+    /// Nothing ran, so nothing counts.
+    Refused(String),
+}
+
+/// What came of a pod; `None` while it goes on.
+pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
+    let pod = &found.pod;
+    match ended::ended(pod) {
+        Some(Ended::Exited { code }) => return exited(round, plan, found, code).await.map(Some),
+        Some(Ended::OutOfMemory) => {
+            let message = "the kernel killed it, as it used more than placement.memory".to_owned();
+            return Ok(Some(Outcome::Lost(LostReason::OutOfMemory, message)));
+        }
+        Some(Ended::Evicted(why)) => return Ok(Some(Outcome::Lost(LostReason::Evicted, why))),
+        Some(Ended::Refused(why)) => return Ok(Some(Outcome::Refused(why))),
+        Some(Ended::Crashed(why)) => return Ok(Some(Outcome::Lost(LostReason::Crashed, why))),
+        None => {}
+    }
+    if let Some(why) = node_lost(round, &found.trial.spec.node) {
+        return Ok(Some(Outcome::Lost(LostReason::NodeLost, why)));
+    }
+    if found.has_vanished || pod.metadata.deletion_timestamp.is_some() {
+        return Ok(Some(match ended::disruption(pod) {
+            Some(why) => Outcome::Lost(LostReason::Evicted, why),
+            None => Outcome::Lost(LostReason::Deleted, "somebody deleted its pod".to_owned()),
+        }));
+    }
+    if !ended::is_pending(pod) {
+        return Ok(None);
+    }
+    let patience = Duration::from_secs(round.context.args.pending_seconds.into());
+    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    if age < patience {
+        round.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
+        return Ok(None);
+    }
+    let why = ended::why_waiting(pod).unwrap_or_else(|| "its node does not say why".to_owned());
+    Ok(Some(Outcome::Lost(LostReason::NotStarted, format!("not started after {} s: {why}", patience.as_secs()))))
+}
+
+/// Why what runs on a node is lost; `None` where it is not.
+fn node_lost(round: &mut Round<'_>, name: &str) -> Option<String> {
+    let Some(node) = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
+        return Some(format!("its node {name} is gone"));
+    };
+    let silent = node::silent_for(&node, round.now)?;
+    let patience = Duration::from_secs(round.context.args.node_lost_seconds.into());
+    if silent < patience {
+        round.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
+        return None;
+    }
+    Some(format!("its node {name} has not been ready for {} s", silent.as_secs().min(86_400)))
+}
+
+async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Outcome, Error> {
+    let said = ended::message(&found.pod).unwrap_or_default();
+    match Exit::from_code(code) {
+        Some(Exit::SpecRefused | Exit::EnvironmentRefused) => {
+            let log = if found.has_vanished { String::new() } else { log(round, found).await };
+            let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
+            return Ok(Outcome::Refused(words.to_owned()));
+        }
+        Some(Exit::Completed | Exit::ConfigFailed) => {}
+        None => {
+            let log = if found.has_vanished { String::new() } else { log(round, found).await };
+            let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
+            return Ok(Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")));
+        }
+    }
+    let record = if found.has_vanished { None } else { printed(round, found).await };
+    let own = |summary: &Summary| {
+        summary.plan == plan.digest && summary.trial == cluster::trial_id(&found.trial.spec, found.attempt)
+    };
+    let mut problem = "its summary belongs to another trial".to_owned();
+    match Summary::from_json(said.as_bytes()) {
+        Ok(summary) if own(&summary) => {
+            // What was printed may be another record only where somebody tampers with logs.
+            let record = record.filter(|json| assay_record::Digest::of(json) == summary.record);
+            return Ok(Outcome::Finished { summary: said.to_owned(), record });
+        }
+        Ok(_) => {}
+        Err(error) => problem = format!("its summary can't be read: {error}"),
+    }
+    // A whole record says more than a broken summary of it.
+    let rescued = record.and_then(|json| {
+        let summary = Summary::of(&TrialRecord::from_json(&json).ok()?, &json).ok().filter(own)?;
+        Some((serde_json::to_string(&summary).ok()?, json))
+    });
+    Ok(match rescued {
+        Some((summary, json)) => Outcome::Finished { summary, record: Some(json) },
+        None => Outcome::Lost(LostReason::UnreadableRecord, problem),
+    })
+}
+
+async fn log(round: &Round<'_>, found: &UnderWay) -> String {
+    record::log(&round.context.api(&round.namespace), &found.pod.name_any()).await.unwrap_or_default()
+}
+
+/// The full record, where the log still has it: no verdict depends on it.
+async fn printed(round: &Round<'_>, found: &UnderWay) -> Option<Vec<u8>> {
+    let pods = round.context.api::<Pod>(&round.namespace);
+    match record::printed(&pods, &found.pod.name_any()).await {
+        Ok(record) => record,
+        Err(error) => {
+            warn!(
+                trial = found.trial.name_any(),
+                error = error.message(),
+                "its log can't be read, so its full record is lost"
+            );
+            None
+        }
+    }
+}

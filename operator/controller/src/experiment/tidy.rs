@@ -1,0 +1,48 @@
+//! What is left to do for an experiment that is over: its pods and volumes go, its verdict and records stay.
+
+use std::time::Duration;
+
+use assay_api::names::FINISHED;
+use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+
+use super::{Round, claims, ended, node_lease, this};
+use crate::error::{Error, call};
+
+pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
+    let context = round.context;
+    let left = kept_for(round);
+    let mut stay = 0;
+    for pod in context.pods.of(&round.namespace, &round.name).present.into_values() {
+        if left.is_some() && ended::ended(&pod).is_some() {
+            stay += 1;
+            continue;
+        }
+        context.pods.dismissed(&pod);
+        if pod.metadata.deletion_timestamp.is_none() {
+            match call(context.api::<Pod>(&round.namespace).delete(&pod.name_any(), &this(&*pod))).await {
+                Err(error) if !(error.is_not_found() || error.is_conflict()) => return Err(error),
+                _ => {}
+            }
+        }
+    }
+    claims::remove_all(round).await?;
+    for node in node_lease::held(round) {
+        node_lease::release(round, &node).await?;
+    }
+    Ok(match left {
+        Some(left) if stay > 0 => Action::requeue(left),
+        _ => Action::await_change(),
+    })
+}
+
+/// How long pods that left no record stay yet; `None` where nobody asked for that, or the time is over.
+fn kept_for(round: &Round<'_>) -> Option<Duration> {
+    let kept = Duration::from_secs(round.experiment.spec.ttl_seconds_after_finished?.into());
+    let conditions = &round.experiment.status.as_ref()?.conditions;
+    let end: Timestamp = conditions.iter().find(|known| known.type_ == FINISHED)?.last_transition_time.0;
+    let left = kept.saturating_sub(round.since(end));
+    (left > Duration::ZERO).then_some(left)
+}

@@ -1,0 +1,54 @@
+//! A small client for what is not the API server: a running bench, and Prometheus.
+
+use std::time::Duration;
+
+use http_body_util::{BodyExt as _, Empty, Limited};
+use hyper::Uri;
+use hyper::body::Bytes;
+use hyper_rustls::HttpsConnector;
+use hyper_util::client::legacy::Client;
+use hyper_util::client::legacy::connect::HttpConnector;
+use hyper_util::rt::TokioExecutor;
+
+/// The most that an answer may have.
+const MOST_BYTES: usize = 4 << 20;
+const PATIENCE: Duration = Duration::from_secs(5);
+
+#[derive(Clone)]
+pub struct Http(Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
+
+impl Http {
+    pub fn new() -> Self {
+        let connector = hyper_rustls::HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1();
+        Self(Client::builder(TokioExecutor::new()).build(connector.build()))
+    }
+
+    /// The body of a page, whatever its status; the error says what went wrong.
+    pub async fn get(&self, uri: &str) -> Result<(u16, String), String> {
+        let uri: Uri = uri.parse().map_err(|error| format!("{uri} is no address: {error}"))?;
+        let answer = async {
+            let response = self.0.get(uri.clone()).await.map_err(|error| deepest(&error))?;
+            let status = response.status().as_u16();
+            let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
+            let body = body.map_err(|error| error.to_string())?.to_bytes();
+            Ok((status, String::from_utf8_lossy(&body).into_owned()))
+        };
+        match tokio::time::timeout(PATIENCE, answer).await {
+            Ok(answer) => answer,
+            Err(_) => Err(format!(
+                "{} did not answer within {} s",
+                uri.authority().map_or("it", |a| a.as_str()),
+                PATIENCE.as_secs()
+            )),
+        }
+    }
+}
+
+/// What really happened, behind the layers that only pass it on.
+fn deepest(error: &dyn std::error::Error) -> String {
+    let mut error = error;
+    while let Some(source) = error.source() {
+        error = source;
+    }
+    error.to_string()
+}

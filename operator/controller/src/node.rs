@@ -1,0 +1,165 @@
+//! Which nodes may run an experiment's trials, and why the others may not.
+
+use std::time::Duration;
+
+use assay_api::{NodeToleration, Placement, TolerationOperator};
+use assay_core::decide::fleet::NodeState;
+use assay_core::validate::quantity;
+use assay_record::Digest;
+use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+
+/// What a trial's pod needs of a node.
+pub struct Needs<'a> {
+    pub placement: &'a Placement,
+    pub memory_bytes: u64,
+    /// How long a node may be silent before its trial is lost.
+    pub patience: Duration,
+}
+
+/// Whether trials may run there, with the reason where they may not.
+pub fn judge(node: &Node, needs: &Needs<'_>, now: Timestamp) -> (NodeState, Option<String>) {
+    if let Some(why) = unfit(node, needs) {
+        return (NodeState::Gone, Some(why));
+    }
+    match silent_for(node, now) {
+        None => (NodeState::Usable, None),
+        Some(silent) if silent < needs.patience => (NodeState::Busy, Some("is not ready".to_owned())),
+        Some(silent) => (NodeState::Gone, Some(format!("has not been ready for {} s", silent.as_secs()))),
+    }
+}
+
+/// How long a node has not been ready; `None` where it is.
+pub fn silent_for(node: &Node, now: Timestamp) -> Option<Duration> {
+    let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
+    let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
+    if ready.is_some_and(|ready| ready.status == "True") {
+        return None;
+    }
+    let since = ready.and_then(|ready| ready.last_transition_time.as_ref());
+    Some(since.map_or(Duration::MAX, |since| Duration::try_from(now.duration_since(since.0)).unwrap_or_default()))
+}
+
+/// Digest of a node's boot id, as records have it.
+pub fn boot(node: &Node) -> Option<Digest> {
+    let id = &node.status.as_ref()?.node_info.as_ref()?.boot_id;
+    (!id.is_empty()).then(|| Digest::of(id.trim().as_bytes()))
+}
+
+fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
+    let labels = node.labels();
+    let missing = needs.placement.node_selector.iter().find(|(key, value)| labels.get(*key) != Some(*value));
+    if let Some((key, value)) = missing {
+        return Some(format!("lacks the label {key}={value}"));
+    }
+    if node.metadata.deletion_timestamp.is_some() {
+        return Some("is being removed".to_owned());
+    }
+    let spec = node.spec.as_ref();
+    if spec.and_then(|spec| spec.unschedulable) == Some(true) {
+        return Some("is cordoned".to_owned());
+    }
+    let taints = spec.and_then(|spec| spec.taints.as_ref());
+    let taint = taints.into_iter().flatten().find(|taint| !tolerated(taint, &needs.placement.tolerations));
+    if let Some(taint) = taint {
+        return Some(format!("has the taint {}, which placement.tolerations does not name", taint.key));
+    }
+    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+    let of = |resource: &str| allocatable.and_then(|all| all.get(resource));
+    let memory = of("memory").and_then(|memory| quantity::bytes(&memory.0).ok());
+    if let Some(cpus) =
+        of("cpu").and_then(|cpus| whole_cpus(&cpus.0)).filter(|&cpus| cpus < u64::from(needs.placement.cpus))
+    {
+        return Some(format!("has {cpus} whole CPUs for pods, {} are needed", needs.placement.cpus));
+    }
+    memory
+        .filter(|&memory| memory < needs.memory_bytes)
+        .map(|memory| format!("has {} MiB for pods, {} are needed", memory >> 20, needs.memory_bytes >> 20))
+}
+
+/// Whole CPUs of a quantity such as 3900m.
+fn whole_cpus(quantity: &str) -> Option<u64> {
+    match quantity.strip_suffix('m') {
+        Some(thousandths) => thousandths.parse::<u64>().ok().map(|thousandths| thousandths / 1000),
+        None => quantity.parse().ok(),
+    }
+}
+
+/// Whether pods of trials may be where this taint is. What the node controller adds to silent nodes is told by their silence.
+fn tolerated(taint: &Taint, tolerations: &[NodeToleration]) -> bool {
+    if taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/") {
+        return true;
+    }
+    tolerations.iter().any(|toleration| {
+        toleration.key == taint.key
+            && match toleration.operator {
+                TolerationOperator::Exists => true,
+                TolerationOperator::Equal => toleration.value == taint.value,
+            }
+    })
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn state(change: impl FnOnce(&mut Value)) -> (NodeState, String) {
+        let mut node = json!({
+            "metadata": {"name": "n", "labels": {"disk": "nvme"}},
+            "status": {
+                "allocatable": {"cpu": "4", "memory": "8Gi"},
+                "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}],
+            },
+        });
+        change(&mut node);
+        let node: Node = serde_json::from_value(node).unwrap_or_else(|error| unreachable!("{error}"));
+        let placement = Placement {
+            cpus: 4,
+            node_selector: [("disk".to_owned(), "nvme".to_owned())].into(),
+            tolerations: vec![NodeToleration {
+                key: "bench".to_owned(),
+                operator: TolerationOperator::Exists,
+                value: None,
+            }],
+            ..Placement::default()
+        };
+        let needs = Needs { placement: &placement, memory_bytes: 1 << 33, patience: Duration::from_mins(1) };
+        let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap_or_else(|error| unreachable!("{error}"));
+        let (state, why) = judge(&node, &needs, now);
+        (state, why.unwrap_or_default())
+    }
+
+    #[test]
+    fn nodes_are_chosen_by_what_trials_need() {
+        let usable = (NodeState::Usable, String::new());
+        assert_eq!(state(|_| ()), usable);
+        let taint = |key: &str| json!([{"key": key, "effect": "NoSchedule"}]);
+        assert_eq!(state(|node| node["spec"]["taints"] = taint("bench")), usable);
+        for (change, why) in [
+            ((|node| node["metadata"]["labels"] = json!({})) as fn(&mut Value), "lacks the label disk=nvme"),
+            (|node| node["spec"]["unschedulable"] = json!(true), "is cordoned"),
+            (|node| node["status"]["allocatable"]["cpu"] = json!("3900m"), "has 3 whole CPUs for pods, 4 are needed"),
+            (|node| node["status"]["allocatable"]["memory"] = json!("7Gi"), "has 7168 MiB for pods, 8192 are needed"),
+        ] {
+            assert_eq!(state(change), (NodeState::Gone, why.to_owned()));
+        }
+        assert_eq!(state(|node| node["spec"]["taints"] = taint("other")).0, NodeState::Gone);
+    }
+
+    #[test]
+    fn a_silent_node_is_waited_for_and_then_given_up() {
+        let silent = |since: &str| {
+            state(|node| {
+                node["status"]["conditions"] =
+                    json!([{"type": "Ready", "status": "Unknown", "lastTransitionTime": since}]);
+            })
+            .0
+        };
+        assert_eq!(silent("2026-01-01T00:00:30Z"), NodeState::Busy);
+        assert_eq!(silent("2026-01-01T00:00:00Z"), NodeState::Gone);
+        assert_eq!(state(|node| node["status"]["conditions"] = json!([])).0, NodeState::Gone);
+    }
+}

@@ -1,0 +1,282 @@
+//! Trials as objects of a cluster: what they are called, and the attempts that they tell of.
+
+use std::fmt::Write as _;
+
+use assay_api::{AttemptStatus, FindingStatus, TuningTrial, TuningTrialSpec};
+use assay_record::{Digest, PodEvidence, Summary, TrialId};
+
+use crate::decide::{Attempt, Fate, Lost, LostReason};
+use crate::plan::Plan;
+use crate::status::{finding, shorten};
+
+/// The longest part of a name that is kept of each thing that it is made of.
+const PART: usize = 13;
+
+/// An attempt that can't be understood, so nothing can be judged.
+#[derive(Debug, thiserror::Error)]
+#[error("attempt {attempt} of trial {trial} can't be read: {why}")]
+pub struct Unfit {
+    pub trial: String,
+    pub attempt: u32,
+    pub why: String,
+}
+
+/// The name of a trial's object. Whatever was cut off is in the digest, so two trials never share one.
+pub fn trial_name(experiment: &str, trial: &TrialId) -> String {
+    let TrialId { scenario, block, config, replicate, .. } = trial;
+    let whole = format!("{experiment}/{scenario}/{block}/{config}/{replicate}");
+    unique(&[experiment, scenario, config, &format!("b{block}"), &format!("r{replicate}")], &whole)
+}
+
+/// The name of the pod of an attempt, and of the `ConfigMap` with its record.
+pub fn pod_name(trial: &str, attempt: u32) -> String {
+    format!("{trial}-a{attempt}")
+}
+
+/// The name of the pod that checks the options of a config.
+pub fn check_name(experiment: &str, config: &str, question: usize) -> String {
+    unique(&[experiment, "check", config, &question.to_string()], &format!("{experiment}/{config}/{question}"))
+}
+
+/// The name of the claim for the volume of a block in one of its passes: each pass may be on another node.
+pub fn claim_name(experiment: &str, scenario: &str, block: u32, pass: u32) -> String {
+    let whole = format!("{experiment}/{scenario}/{block}/{pass}");
+    unique(&[experiment, scenario, &format!("b{block}"), &format!("p{pass}")], &whole)
+}
+
+/// At most 63 characters, as a host name is: the parts, shortened, and a digest of them all.
+fn unique(parts: &[&str], whole: &str) -> String {
+    let mut name = String::new();
+    for part in parts {
+        let _ = write!(name, "{}-", part.get(..PART).unwrap_or(part).trim_end_matches('-'));
+    }
+    name.push_str(&Digest::of(whole.as_bytes()).as_str()[..8]);
+    name
+}
+
+/// The trial that an object stands for, in one of its attempts.
+pub fn trial_id(spec: &TuningTrialSpec, attempt: u32) -> TrialId {
+    TrialId {
+        scenario: spec.scenario.clone(),
+        block: spec.block,
+        config: spec.config.clone(),
+        replicate: spec.replicate,
+        order: spec.order,
+        attempt,
+    }
+}
+
+/// Every attempt that these trials tell of, in the order of the plan.
+pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<Vec<Attempt>, Unfit> {
+    let mut attempts = Vec::new();
+    for trial in trials.into_iter().filter(|trial| trial.spec.plan == plan.digest.as_str()) {
+        for status in trial.status.iter().flat_map(|status| &status.attempts) {
+            attempts.push(attempt(&trial.spec, status).map_err(|why| Unfit {
+                trial: trial.metadata.name.clone().unwrap_or_default(),
+                attempt: status.attempt,
+                why,
+            })?);
+        }
+    }
+    attempts.sort_by(|a, b| a.trial().cmp(b.trial()));
+    Ok(attempts)
+}
+
+/// What an attempt's status says, as the rules read it.
+pub fn attempt(spec: &TuningTrialSpec, status: &AttemptStatus) -> Result<Attempt, String> {
+    if let Some(json) = &status.summary {
+        let mut summary = Summary::from_json(json.as_bytes()).map_err(|error| error.to_string())?;
+        observe(&mut summary, status)?;
+        return Ok(Attempt::Finished(summary.into()));
+    }
+    let word = status.reason.as_deref().unwrap_or_default();
+    let reason = LostReason::from_word(word).ok_or_else(|| format!("reason {word:?} is not known"))?;
+    Ok(Attempt::Lost(Lost {
+        plan: digest(&spec.plan)?,
+        trial: trial_id(spec, status.attempt),
+        started_unix_ms: started(status).unwrap_or_default(),
+        boot: status.boot.as_deref().map(digest).transpose()?,
+        reason,
+        message: status.message.clone().unwrap_or_default(),
+    }))
+}
+
+/// When the pod was made, by the API server's clock: those of nodes may be far off. Objects have whole seconds, and who has
+/// just made one must see what those see who read it.
+fn started(status: &AttemptStatus) -> Option<u64> {
+    status.start_time.as_ref().map(|time| time.0.as_second().max(0) as u64 * 1000)
+}
+
+/// Adds what the cluster knows to what the bench wrote.
+fn observe(summary: &mut Summary, status: &AttemptStatus) -> Result<(), String> {
+    summary.started_unix_ms = started(status).unwrap_or(summary.started_unix_ms);
+    let Some(evidence) = &status.evidence else { return Ok(()) };
+    for (name, value) in &evidence.metrics {
+        let value: f64 = value.parse().map_err(|_| format!("{name} is no number: {value:?}"))?;
+        summary.metrics.insert(name.clone(), value);
+    }
+    summary.pod = Some(PodEvidence {
+        node: status.node.clone(),
+        qos_class: evidence.qos_class.clone(),
+        foreign_containers: evidence.foreign_containers.clone(),
+    });
+    Ok(())
+}
+
+fn digest(text: &str) -> Result<Digest, String> {
+    serde_json::from_value(text.into()).map_err(|error| error.to_string())
+}
+
+/// Writes down what became of an attempt.
+pub fn tell(status: &mut AttemptStatus, attempt: &Attempt, fate: &Fate<'_>) {
+    let (outcome, findings): (_, Vec<FindingStatus>) = match fate {
+        Fate::Used => ("Valid", Vec::new()),
+        Fate::Held(found) => ("Held", vec![finding(found)]),
+        Fate::Failed => ("Failed", Vec::new()),
+        Fate::Invalid(found) => ("Invalid", found.iter().take(8).map(finding).collect()),
+        Fate::Lost(_) => ("Lost", Vec::new()),
+        Fate::BlockInterrupted => ("BlockInterrupted", Vec::new()),
+        Fate::Superseded => ("Superseded", Vec::new()),
+    };
+    outcome.clone_into(&mut status.outcome);
+    match attempt {
+        Attempt::Lost(lost) => {
+            status.reason = Some(format!("{:?}", lost.reason));
+            status.message = Some(shorten(&lost.message, 1024));
+            status.boot = lost.boot.as_ref().map(ToString::to_string);
+        }
+        Attempt::Finished(summary) => match (&summary.failure, findings.first()) {
+            (Some(failure), _) => {
+                status.reason = Some(format!("{:?}", failure.kind));
+                status.message = Some(shorten(&failure.message, 1024));
+            }
+            (None, Some(first)) => {
+                status.reason = Some(first.code.clone());
+                status.message = Some(first.message.clone());
+            }
+            (None, None) => {}
+        },
+    }
+    status.findings = findings;
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+
+    use assay_api::{PodEvidenceStatus, Time};
+
+    use super::*;
+    use crate::decide::Places;
+    use crate::gates::testing::{experiment, plan, summary};
+
+    fn first(plan: &Plan) -> TrialId {
+        plan.trials().next().unwrap_or_else(|| unreachable!())
+    }
+
+    fn spec(plan: &Plan, trial: &TrialId) -> TuningTrialSpec {
+        TuningTrialSpec {
+            experiment: plan.experiment.name.clone(),
+            plan: plan.digest.to_string(),
+            scenario: trial.scenario.clone(),
+            block: trial.block,
+            config: trial.config.clone(),
+            replicate: trial.replicate,
+            order: trial.order,
+            seed: 1,
+            node: "n0".to_owned(),
+        }
+    }
+
+    fn status(attempt: u32) -> AttemptStatus {
+        AttemptStatus {
+            attempt,
+            pod: None,
+            node: Some("n0".to_owned()),
+            start_time: serde_json::from_value::<Time>("2026-01-02T03:04:05Z".into()).ok(),
+            completion_time: None,
+            outcome: String::new(),
+            reason: None,
+            message: None,
+            findings: Vec::new(),
+            summary: None,
+            record: None,
+            evidence: None,
+            boot: None,
+        }
+    }
+
+    #[test]
+    fn names_are_short_and_never_shared() {
+        let plan = plan(&experiment());
+        let mut trial = first(&plan);
+        let long = "x".repeat(63);
+        // The highest numbers that the API allows.
+        let largest =
+            TrialId { scenario: long.clone(), config: long.clone(), block: 999, replicate: 9, ..trial.clone() };
+        let name = pod_name(&trial_name(&long, &largest), 8);
+        assert!(name.len() <= 63, "{name} is no host name, and no label");
+        let of = |experiment: &str, scenario: &str, config: &str| {
+            trial_name(
+                experiment,
+                &TrialId { scenario: scenario.to_owned(), config: config.to_owned(), ..trial.clone() },
+            )
+        };
+        assert_ne!(of("a", "b-c", "d"), of("a-b", "c", "d"));
+        assert_ne!(of("a", "b", &format!("{long}1")), of("a", "b", &format!("{long}2")));
+        let name = trial_name("quick", &trial);
+        trial.attempt = 3;
+        assert_eq!(trial_name("quick", &trial), name, "all attempts of a trial are in one object");
+        assert_ne!(claim_name("a", "b", 1, 0), claim_name("a", "b", 11, 0));
+        assert_ne!(claim_name("a", "b", 1, 0), claim_name("a", "b", 1, 1));
+        assert_ne!(check_name("a", "b", 0), check_name("a", "b", 1));
+    }
+
+    #[test]
+    fn what_was_told_is_read_again() {
+        let plan = plan(&experiment());
+        let trial = first(&plan);
+        let summary = summary(&trial);
+        let mut lost = Attempt::Lost(Lost {
+            plan: plan.digest.clone(),
+            trial: TrialId { attempt: 1, ..trial.clone() },
+            started_unix_ms: 1_767_323_045_000,
+            boot: Some(Digest::of(b"boot")),
+            reason: LostReason::NodeLost,
+            message: "its node was silent for 120 s".to_owned(),
+        });
+        let attempts = [Attempt::Finished(summary.clone().into()), lost.clone()];
+        let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        let spec = spec(&plan, &trial);
+        let mut told = status(1);
+        tell(&mut told, &lost, &places.fate(1));
+        assert_eq!((told.outcome.as_str(), told.reason.as_deref()), ("Lost", Some("NodeLost")));
+        assert_eq!(attempt(&spec, &told).unwrap_or_else(|error| unreachable!("{error}")), lost);
+        for reason in LostReason::ALL {
+            if let Attempt::Lost(lost) = &mut lost {
+                lost.reason = reason;
+            }
+            tell(&mut told, &lost, &places.fate(1));
+            assert_eq!(attempt(&spec, &told).unwrap_or_else(|error| unreachable!("{error}")), lost);
+        }
+        told.reason = Some("Bored".to_owned());
+        assert!(attempt(&spec, &told).is_err());
+
+        let mut told = status(0);
+        told.summary = serde_json::to_string(&summary).ok();
+        told.evidence = Some(PodEvidenceStatus {
+            qos_class: Some("Guaranteed".to_owned()),
+            foreign_containers: vec!["proxy".to_owned()],
+            volume: None,
+            metrics: BTreeMap::from([("watts".to_owned(), "17.25".to_owned())]),
+        });
+        let Ok(Attempt::Finished(read)) = attempt(&spec, &told) else { unreachable!() };
+        assert_eq!(read.metrics["watts"], 17.25);
+        assert_eq!(read.started_unix_ms, 1_767_323_045_000, "not by the node's clock");
+        let pod = read.pod.unwrap_or_default();
+        assert_eq!((pod.node.as_deref(), pod.qos_class.as_deref()), (Some("n0"), Some("Guaranteed")));
+        assert_eq!(pod.foreign_containers, ["proxy"]);
+        told.summary = Some("{\"version\":1".to_owned());
+        assert!(attempt(&spec, &told).is_err(), "half a summary is none");
+    }
+}

@@ -1,0 +1,184 @@
+//! Which block runs on which node, and what is next on each.
+//!
+//! A block begins on a node and stays there, one trial at a time. When the node is gone for good, the block is begun again on
+//! another one, as after a reboot: runs of two machines are never compared.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_record::Digest;
+
+use super::{Action, Moment, Places};
+
+/// A node as the plan needs it.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Node {
+    pub name: String,
+    /// Digest of its boot id.
+    pub boot: Option<Digest>,
+    pub state: NodeState,
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum NodeState {
+    /// Trials of this experiment may run there.
+    Usable,
+    /// Not now: it is silent, or somebody else has it.
+    Busy,
+    /// Not any more: it is gone, closed to new pods, or does not match.
+    Gone,
+}
+
+/// Where a begun block is.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Begun {
+    pub node: String,
+    /// A trial of it is under way.
+    pub running: bool,
+}
+
+/// What is to be done on a node.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Step {
+    pub node: String,
+    pub action: Action,
+}
+
+/// The next step of every node that has nothing to do. `begun` says where blocks are, by their position in the plan.
+pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Vec<Step> {
+    if places.is_over() {
+        return Vec::new();
+    }
+    let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
+    let mut steps = Vec::new();
+    let mut homeless = Vec::new();
+    for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
+        let node = nodes.iter().find(|node| node.name == at.node);
+        let state = node.map_or(NodeState::Gone, |node| node.state);
+        if state == NodeState::Gone {
+            homeless.push(block);
+            continue;
+        }
+        let boot = node.and_then(|node| node.boot.as_ref());
+        let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) else { continue };
+        // A node that is busy with others goes on with this block before it begins another.
+        if taken.insert(&at.node) && state == NodeState::Usable {
+            steps.push(Step { node: at.node.clone(), action });
+        }
+    }
+    let elsewhere = Digest::of(b"another machine");
+    for block in homeless {
+        let moment = Moment { unix_ms: now_unix_ms, boot: Some(&elsewhere) };
+        let Some(action) = places.next_in(block, moment) else { continue };
+        if let Some(node) = free(nodes, &taken) {
+            taken.insert(node);
+            steps.push(Step { node: node.to_owned(), action });
+        }
+    }
+    for block in (0..places.blocks().len()).filter(|block| !begun.contains_key(block)) {
+        let Some(node) = free(nodes, &taken) else { break };
+        let boot = nodes.iter().find(|known| known.name == node).and_then(|node| node.boot.as_ref());
+        if let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) {
+            taken.insert(node);
+            steps.push(Step { node: node.to_owned(), action });
+        }
+    }
+    steps
+}
+
+fn free<'a>(nodes: &'a [Node], taken: &BTreeSet<&str>) -> Option<&'a str> {
+    let mut usable = nodes.iter().filter(|node| node.state == NodeState::Usable).map(|node| node.name.as_str());
+    usable.find(|name| !taken.contains(name))
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_record::TrialId;
+
+    use super::*;
+    use crate::decide::Attempt;
+    use crate::gates::testing::{experiment, plan, summary};
+    use crate::plan::Plan;
+
+    const NOW: u64 = 1_700_000_000_000;
+
+    fn nodes(states: &[NodeState]) -> Vec<Node> {
+        let node = |(number, &state): (usize, &NodeState)| Node {
+            name: format!("n{number}"),
+            boot: Some(Digest::of(format!("boot of n{number}").as_bytes())),
+            state,
+        };
+        states.iter().enumerate().map(node).collect()
+    }
+
+    fn finished(trial: &TrialId, node: &Node) -> Attempt {
+        let mut summary = summary(trial);
+        summary.parity.boot.clone_from(&node.boot);
+        summary.started_unix_ms = NOW;
+        Attempt::Finished(summary.into())
+    }
+
+    /// Runs everything that is due at once, until nothing is left; the states may change after each round.
+    fn run(plan: &Plan, mut states: impl FnMut(usize) -> Vec<NodeState>) -> (Vec<Attempt>, Vec<(String, TrialId)>) {
+        let mut attempts = Vec::new();
+        let mut ran = Vec::new();
+        let mut begun: BTreeMap<usize, Begun> = BTreeMap::new();
+        for round in 0..500 {
+            let nodes = nodes(&states(round));
+            let places = Places::new(plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+            let steps = next(&places, &begun, &nodes, NOW);
+            if steps.is_empty() && nodes.iter().any(|node| node.state == NodeState::Usable) {
+                return (attempts, ran);
+            }
+            let mut used = BTreeSet::new();
+            for step in steps {
+                assert!(used.insert(step.node.clone()), "two steps on {}", step.node);
+                let node = nodes.iter().find(|node| node.name == step.node).unwrap_or_else(|| unreachable!());
+                let Action::Run { block, trial, .. } = step.action else { unreachable!("{:?}", step.action) };
+                begun.insert(block, Begun { node: step.node.clone(), running: false });
+                attempts.push(finished(&trial, node));
+                ran.push((step.node, trial));
+            }
+        }
+        unreachable!("it never ends")
+    }
+
+    #[test]
+    fn blocks_stay_on_their_node_and_are_spread() {
+        let plan = plan(&experiment());
+        let (attempts, ran) = run(&plan, |_| vec![NodeState::Usable; 3]);
+        assert_eq!(attempts.len(), plan.trials().count());
+        let mut of_block: BTreeMap<u32, BTreeSet<&str>> = BTreeMap::new();
+        for (node, trial) in &ran {
+            of_block.entry(trial.block).or_default().insert(node);
+        }
+        assert!(of_block.values().all(|nodes| nodes.len() == 1), "{of_block:?}");
+        assert_eq!(of_block.values().flatten().collect::<BTreeSet<_>>().len(), 3);
+    }
+
+    #[test]
+    fn a_silent_node_keeps_its_block_and_a_lost_one_does_not() {
+        let plan = plan(&experiment());
+        let (busy, _) = run(&plan, |round| {
+            vec![if (1..5).contains(&round) { NodeState::Busy } else { NodeState::Usable }, NodeState::Usable]
+        });
+        assert_eq!(busy.len(), plan.trials().count());
+        let (moved, ran) =
+            run(&plan, |round| vec![if round > 0 { NodeState::Gone } else { NodeState::Usable }, NodeState::Usable]);
+        // One trial ran on the first node before it was lost, and its block was run again as a whole.
+        assert_eq!(moved.len(), plan.trials().count() + 1);
+        assert_eq!(ran.iter().filter(|(node, _)| node == "n0").count(), 1);
+        let again = ran.iter().filter(|(node, trial)| node == "n1" && trial.attempt > 0).count();
+        assert_eq!(again, plan.blocks[0].slots.len());
+    }
+
+    #[test]
+    fn a_node_without_room_gets_nothing() {
+        let plan = plan(&experiment());
+        let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
+        for state in [NodeState::Busy, NodeState::Gone] {
+            assert_eq!(next(&places, &BTreeMap::new(), &nodes(&[state]), NOW), []);
+        }
+        let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true })]);
+        assert_eq!(next(&places, &running, &nodes(&[NodeState::Usable]), NOW), []);
+    }
+}
