@@ -36,7 +36,7 @@ put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
 .PHONY: help setup tools build operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
-    deny clean images load-images cluster-up cluster-down cluster-status cluster-test
+    deny clean images load-images cluster-up cluster-down cluster-status cluster-test operator-test test-faults
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,10 @@ test: lint ## Everything: lints, borders, all tests, at last those on the real R
 	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
 	$(run) cargo test --locked --workspace --doc --quiet
 	@$(MAKE) --no-print-directory browser-test
+	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
+	@if $(as_root) $(CLUSTER) possible; then \
+	    $(MAKE) --no-print-directory cluster-test && $(MAKE) --no-print-directory operator-test; \
+	else echo 'make test: NOT RUN on this machine: the tests on a real cluster' >&2; fi
 	$(run) cargo test --locked --workspace $(SLOW_TESTS:%=--test %)
 
 test-fast: lint ## The same without the long runs on the real RocksDB
@@ -99,7 +103,7 @@ clippy:
 	"cargo $$oldest."*) deny='-D warnings' ;; \
 	*) deny=; echo "clippy: warnings are errors with Rust $$oldest only, and this is $$(cargo --version)" ;; \
 	esac; \
-	set -x; $(run) cargo clippy --locked --workspace --all-targets -- $$deny
+	set -x; $(run) cargo clippy --locked --workspace --all-targets --features assay-e2e/cluster -- $$deny
 
 generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
 	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
@@ -136,7 +140,13 @@ cluster-test: images ## Check that it does what tests on it rely on; starts and 
 	@scripts/setup.sh cluster
 	@$(as_root) e2e/cluster/test.sh $(IMAGES)/assay-bench.tar
 
+operator-test: images ## Test the operator on that cluster, every fault once; starts and ends one where none is up
+	@scripts/setup.sh cluster
+	@$(run) e2e/operator/test.sh
 
+test-faults: images ## Long soaks: the operator killed over and over, an unkind API server; ASSAY_ROUNDS=N, 20 unless told
+	@scripts/setup.sh cluster
+	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/operator/test.sh kills unkind_api
 
 deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
 	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }

@@ -2,11 +2,12 @@
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
 # Says what and why before it does, and does nothing where all is there.
 #
-# usage: setup.sh [tools|browser|images|cluster]
+# usage: setup.sh [tools|browser|images|cluster|chart]
 #   tools: leave out RocksDB, which only the bench links
 #   browser: a browser instead of it, for tests of report pages
 #   images: what builds container images, and nothing else
 #   cluster: that, and what a Kubernetes on this machine is built and run with (e2e/cluster)
+#   chart: what the Helm chart is tested and installed with
 set -eu
 cd "$(dirname "$0")/.."
 # Tools for networks and firewalls are in sbin, which a user's PATH often lacks.
@@ -83,6 +84,13 @@ need_for_cluster() {
     have openssl || need openssl "makes the cluster's certificates"
     { have nsenter && have unshare && have flock; } || need util-linux "makes and enters the node's namespaces"
     have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Kubernetes, or fetches the Go that does"
+}
+
+need_for_chart() {
+    have_certificates || need ca-certificates "to trust the servers that Go modules come from"
+    have flock || need util-linux "flock, so that Helm is built by one process at a time"
+    { python3 -c 'import yaml' || /usr/bin/python3 -c 'import yaml'; } 2>/dev/null || need python3-yaml "reads what the chart renders"
+    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Helm, or fetches the Go that does"
 }
 
 install_packages() {
@@ -163,6 +171,19 @@ install_go() {
     mv "$new/pkg/mod/$module" "$cache/go"
 }
 
+# Debian's Prometheus, unpacked and not installed: nobody wants a service of it.
+install_prometheus() {
+    if [ -x "$cache/prometheus/usr/bin/promtool" ]; then return; fi
+    say "unpacking Debian's prometheus, which tests ask and check alerts with, into $cache/prometheus"
+    mkdir -p "$cache/prometheus"
+    root=
+    [ "$(id -u)" = 0 ] || root=sudo
+    # A new machine may not know yet which packages there are.
+    download="apt-get download -q prometheus"
+    (cd "$cache/prometheus" && { $download || { $root apt-get update -q && $download; }; } >&2 &&
+        dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb) || fail "it could not be downloaded; see the message above. Or put both programs into $cache/prometheus/usr/bin yourself"
+}
+
 # Every cargo command, in every profile, links the RocksDB that was built once.
 install_rocksdb() {
     dir=$(bench-image/rocksdb.sh)
@@ -193,6 +214,14 @@ cluster)
     need_for_cluster
     install_packages
     install_go
+    install_prometheus
+    ;;
+chart)
+    need_for_chart
+    install_packages
+    install_go
+    install_prometheus
+    scripts/helm.sh >/dev/null
     ;;
 *)
     have_rust || true

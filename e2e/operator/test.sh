@@ -1,0 +1,47 @@
+#!/bin/sh
+# Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
+# and ended.
+#
+# usage: test.sh [FILTER...]   only tests whose name has one of the words
+# ASSAY_OPERATOR and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
+# ASSAY_ROUNDS is how many experiments each of the long tests does.
+set -eu
+cd "$(dirname "$0")/../.."
+cluster=$PWD/e2e/cluster/cluster.sh
+target=${CARGO_TARGET_DIR:-target}
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+ASSAY=${ASSAY:-$PWD/bin/assay}
+ASSAY_OPERATOR=${ASSAY_OPERATOR:-$PWD/bin/assay-operator}
+ASSAY_VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+ASSAY_CLUSTER=$cluster
+export ASSAY ASSAY_OPERATOR ASSAY_VERSION ASSAY_CLUSTER
+fail() {
+    echo "operator-test: $*" >&2
+    exit 1
+}
+for program in "$ASSAY" "$ASSAY_OPERATOR"; do [ -x "$program" ] || fail "there is no $program; \`make build\` makes it"; done
+for image in bench operator; do
+    [ -f "$target/images/assay-$image.tar" ] || fail "there is no $target/images/assay-$image.tar; \`make images\` makes it"
+done
+
+# A real Prometheus for metrics that only one of them knows.
+ASSAY_PROMETHEUS=$cache/prometheus/usr/bin/prometheus
+export ASSAY_PROMETHEUS
+[ -x "$ASSAY_PROMETHEUS" ] || fail "there is no $ASSAY_PROMETHEUS; \`scripts/setup.sh cluster\` unpacks it"
+
+# Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
+tests=$(cargo test --locked --package assay-e2e --features cluster --test operator --no-run --message-format=json |
+    sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
+root=
+if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache"; fi
+if ! $root "$cluster" env >/dev/null 2>&1; then
+    trap '$root "$cluster" down >/dev/null' EXIT
+    trap 'exit 130' INT TERM
+fi
+exports=$($root "$cluster" up) || fail "the cluster does not start; see above"
+eval "$exports"
+$root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
+# On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
+$root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
+    ASSAY_CLUSTER="$ASSAY_CLUSTER" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+    taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" --quiet --test-threads 4 "$@"

@@ -1,0 +1,74 @@
+//! Faults of the whole cluster.
+
+use std::time::Duration;
+
+use serde_json::{Value, json};
+
+use crate::lab::Lab;
+use crate::machine::{NODE, cluster};
+use crate::scene::Scene;
+
+/// Trials on the real node, of an image that is there.
+fn on_the_real_node(spec: &mut Value) {
+    spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODE});
+    spec["placement"]["memory"] = json!("256Mi");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_restart_of_etcd_is_survived() {
+    let scene = Scene::of(Lab::alone("etcd", 1).await, "etcd", &[], |bench| bench.takes(Duration::from_secs(1)));
+    scene.begin(|_| ()).await;
+    scene.lab.running_pod().await;
+    cluster(&["stop", "etcd", "KILL"]).await;
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    cluster(&["start", "etcd"]).await;
+    scene.ends_well(&[]).await;
+}
+
+/// The container goes on without it, and what it left is found afterwards.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kubelet_that_was_away_costs_no_trial() {
+    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
+    let args = ["--bench-image", image.as_str()];
+    let scene = Scene::of(Lab::alone("kubelet", 0).await, "kubelet", &args, |bench| bench);
+    scene
+        .begin(|spec| {
+            on_the_real_node(spec);
+            let options = json!([{"match": ["*"], "options": {"write_buffer_size": 131_072}}]);
+            spec["configs"] = json!([{"name": "base"}, {"name": "candidate", "columnFamilies": options}]);
+            spec["scenarios"][0]["workload"]["keyValue"] = json!({
+                "keys": 50_000,
+                "valueBytes": {"fixed": 400},
+                "roles": [{"name": "writer", "steps": 200_000, "mix": {"put": 1}}],
+            });
+        })
+        .await;
+    scene.lab.running_pod().await;
+    cluster(&["stop", "kubelet"]).await;
+    tokio::time::sleep(Duration::from_secs(10)).await;
+    cluster(&["start", "kubelet"]).await;
+    scene.lab.finished(&scene.name).await;
+    // A machine that is busy with something else makes trials invalid, which is no matter here.
+    let losses = scene.lab.losses(&scene.name).await;
+    let lost = losses.iter().any(|loss| loss.starts_with("Lost"));
+    scene.lab.check(!lost, &format!("no trial is lost: {losses:?}")).await;
+    scene.lab.follows_from_trials(&scene.name).await;
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
+    scene.lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_is_not_there_is_named() {
+    let lab = Lab::alone("image", 0).await;
+    let scene = Scene::of(lab, "image", &["--pending-seconds", "10"], |bench| bench);
+    scene.begin(on_the_real_node).await;
+    scene
+        .lab
+        .until("a condition names the image that can't be pulled", 90, async || {
+            let status = scene.lab.status(&scene.name).await;
+            status.conditions.iter().any(|found| found.message.contains(crate::operator::IMAGE)).then_some(())
+        })
+        .await;
+    assert_eq!(scene.witness.ran(), 0);
+    scene.lab.close().await;
+}

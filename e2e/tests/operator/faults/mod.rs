@@ -1,0 +1,9 @@
+//! One fault each, in the middle of an experiment that has to end as if nothing had happened.
+
+mod clock;
+mod life;
+mod nodes;
+mod pods;
+mod quota;
+mod records;
+mod refusals;

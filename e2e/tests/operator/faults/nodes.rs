@@ -1,0 +1,87 @@
+//! Nodes that come and go.
+
+use std::time::Duration;
+
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use kube::Api;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::bench::{End, Run};
+use crate::experiment;
+use crate::lab::{Lab, SOON};
+use crate::pods;
+use crate::scene::Scene;
+
+async fn cordon(lab: &Lab, node: &str, cordoned: bool) {
+    let nodes: Api<Node> = Api::all(lab.client.clone());
+    let change = json!({"spec": {"unschedulable": cordoned}});
+    nodes.patch(node, &PatchParams::default(), &Patch::Merge(&change)).await.expect("a node can be cordoned");
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_cordoned_node_is_waited_for() {
+    let scene = Scene::new("cordoned", |bench| bench.takes(Duration::from_secs(1))).await;
+    scene.begin(|_| ()).await;
+    scene.lab.running_pod().await;
+    let node = scene.lab.nodes[0].clone();
+    cordon(&scene.lab, &node, true).await;
+    // The trial that ran ends, and one that was on its way may wait.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    let ran = scene.witness.ran();
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    scene.lab.check(scene.witness.ran() == ran, "nothing runs on a cordoned node").await;
+    cordon(&scene.lab, &node, false).await;
+    scene.ends_well(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_whose_node_is_gone_for_good_is_redone_elsewhere() {
+    let hold = |run: &Run| if run.is_chosen() { End::Never } else { run.done() };
+    let lab = Lab::with_nodes("gone", 2).await;
+    let scene = Scene::of(lab, "gone", &["--node-lost-seconds", "10"], |bench| bench.script(hold));
+    scene.begin(|_| ()).await;
+    let held = scene.bench.held(&scene.lab).await;
+    let pod = scene.lab.pod("the pod that hangs", |pod| pod.metadata.name.as_deref() == Some(&held)).await;
+    let node = pods::node(&pod).to_owned();
+    let nodes: Api<Node> = Api::all(scene.lab.client.clone());
+    nodes.delete(&node, &DeleteParams::default()).await.expect("a node can be deleted");
+    scene.lab.decided(&scene.name, "Win", 5).await;
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
+    let lost = scene.lab.losses(&scene.name).await;
+    let named = lost.iter().any(|lost| lost == "Lost NodeLost") && lost.iter().all(|lost| lost.starts_with("Lost"));
+    scene.lab.check(named, &format!("the node was lost: {lost:?}")).await;
+    scene.lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn every_block_has_a_volume_of_its_own() {
+    let lab = Lab::new("claims").await;
+    lab.add_volumes(&lab.nodes[0], 3).await;
+    let scene = Scene::of(lab, "claims", &[], |bench| bench);
+    let claim = json!({"persistentVolumeClaim": {"storageClassName": "local-nvme", "size": "1Gi"}});
+    scene.begin(|spec| spec["placement"]["storage"] = claim).await;
+    let claims = scene.lab.api::<PersistentVolumeClaim>();
+    let mut seen = std::collections::BTreeSet::new();
+    scene
+        .lab
+        .until("the experiment is done", 300, async || {
+            let now = claims.list(&ListParams::default()).await.ok()?.items;
+            let now = now.into_iter().filter(|claim| claim.metadata.deletion_timestamp.is_none());
+            let now: Vec<_> = now.filter_map(|claim| claim.metadata.name).collect();
+            // One node runs one block at a time.
+            assert!(now.len() <= 1, "{now:?}");
+            seen.extend(now);
+            let status = scene.lab.status(&scene.name).await;
+            experiment::condition(&status, "Finished").filter(|found| found.status == "True").map(|_| ())
+        })
+        .await;
+    assert_eq!(seen.len(), 5, "{seen:?}");
+    scene
+        .lab
+        .until("volumes go with their blocks", SOON, async || {
+            claims.list(&ListParams::default()).await.ok()?.items.is_empty().then_some(())
+        })
+        .await;
+    scene.ends_well(&[]).await;
+}

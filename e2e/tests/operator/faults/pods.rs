@@ -1,0 +1,69 @@
+//! Pods that somebody takes away.
+
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
+use serde_json::json;
+
+use crate::bench::{End, Run};
+use crate::lab::SOON;
+use crate::scene::Scene;
+
+/// A scene in which the chosen trial hangs, and the name of its pod.
+async fn hanging(name: &str) -> (Scene, String) {
+    let hold = |run: &Run| if run.is_chosen() { End::Never } else { run.done() };
+    let scene = Scene::new(name, |bench| bench.script(hold)).await;
+    scene.begin(|_| ()).await;
+    let held = scene.bench.held(&scene.lab).await;
+    (scene, held)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_deleted_by_hand_is_run_again() {
+    let (scene, held) = hanging("deleted").await;
+    scene.lab.api::<Pod>().delete(&held, &DeleteParams::default()).await.expect("a pod can be deleted");
+    scene.ends_well(&["Lost Deleted"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_drained_pod_is_run_again() {
+    let (scene, held) = hanging("drained").await;
+    scene.lab.api::<Pod>().evict(&held, &EvictParams::default()).await.expect("a pod can be evicted");
+    // The reason is on the pod that goes: of a fake one, which goes at once, it is not always seen.
+    scene.lab.decided(&scene.name, "Win", 5).await;
+    let lost = scene.lab.losses(&scene.name).await;
+    let named = lost == ["Lost Evicted"] || lost == ["Lost Deleted"];
+    scene.lab.check(named, &format!("lost were {lost:?}")).await;
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
+    scene.lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_evicted_pod_is_run_again() {
+    let (scene, held) = hanging("evicted").await;
+    let status = json!({"status": {
+        "phase": "Failed",
+        "reason": "Evicted",
+        "message": "The node was low on resource: ephemeral-storage.",
+    }});
+    let pods = scene.lab.api::<Pod>();
+    pods.patch_status(&held, &PatchParams::default(), &Patch::Merge(&status)).await.expect("the pod fails");
+    scene.ends_well(&["Lost Evicted"]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn lost_pods_stay_as_long_as_the_experiment_says() {
+    let script = |run: &Run| if run.is_chosen() { End::says(139, "") } else { run.done() };
+    let scene = Scene::new("ttl", |bench| bench.script(script)).await;
+    scene.begin(|spec| spec["ttlSecondsAfterFinished"] = json!(15)).await;
+    scene.decides(&["Lost Crashed"]).await;
+    let there = scene.lab.names::<Pod>("assay.rocks/role=trial").await;
+    scene.lab.check(there.len() == 1 && there[0].ends_with("-a0"), &format!("the lost pod stays: {there:?}")).await;
+    scene
+        .lab
+        .until("the lost pod goes after its time", SOON, async || {
+            scene.lab.names::<Pod>("assay.rocks/role=trial").await.is_empty().then_some(())
+        })
+        .await;
+    assert_eq!(scene.lab.trials(&scene.name).await.len(), 10, "trials are never removed");
+    scene.lab.close().await;
+}

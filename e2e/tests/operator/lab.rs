@@ -1,0 +1,271 @@
+//! A namespace with nodes of its own, so that tests run at the same time and none waits for another's nodes.
+
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::sync::Mutex;
+use std::sync::atomic::{AtomicU32, Ordering};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume};
+use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, Client, ResourceExt};
+use serde::Serialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+use crate::machine::{self, Share};
+use crate::operator::Operator;
+
+/// Where a test's nodes are known by.
+pub const LAB_LABEL: &str = "assay.rocks/lab";
+/// How long anything may take that is not a whole experiment.
+pub const SOON: u64 = 60;
+
+pub struct Lab {
+    pub client: Client,
+    pub namespace: String,
+    pub nodes: Vec<String>,
+    pub folder: PathBuf,
+    logs: Mutex<Vec<PathBuf>>,
+    operators: AtomicU32,
+    _share: Share,
+}
+
+impl Lab {
+    /// A namespace with one fake node.
+    pub async fn new(name: &str) -> Self {
+        Self::with_nodes(name, 1).await
+    }
+
+    pub async fn with_nodes(name: &str, nodes: usize) -> Self {
+        Self::of(name, nodes, machine::shared().await).await
+    }
+
+    /// While no other test runs.
+    pub async fn alone(name: &str, nodes: usize) -> Self {
+        Self::of(name, nodes, machine::alone().await).await
+    }
+
+    async fn of(name: &str, nodes: usize, share: Share) -> Self {
+        let client = client().await;
+        crds(&client).await;
+        let namespace = format!("e2e-{name}-{:x}", now_ms() % 0x00ff_ffff);
+        let folder = std::env::temp_dir().join("assay-e2e").join(&namespace);
+        std::fs::create_dir_all(&folder).expect("a folder for logs");
+        let (logs, operators) = (Mutex::default(), AtomicU32::new(0));
+        let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, _share: share };
+        // Everything that the operator makes has to pass the strictest of the standards.
+        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
+        lab.put::<Namespace>(None, json!({"metadata": {"name": lab.namespace, "labels": labels}})).await;
+        for _ in 0..nodes {
+            lab.add_node().await;
+        }
+        lab
+    }
+
+    /// One more node, played by KWOK.
+    pub async fn add_node(&mut self) -> String {
+        let name = format!("{}-n{}", self.namespace, self.nodes.len());
+        let resources = json!({"cpu": "16", "memory": "64Gi", "ephemeral-storage": "1Ti", "pods": "110"});
+        let node = json!({
+            "metadata": {
+                "name": name,
+                "annotations": {"kwok.x-k8s.io/node": "fake"},
+                "labels": {"kubernetes.io/hostname": name, "kubernetes.io/os": "linux", LAB_LABEL: self.namespace},
+            },
+            "spec": {"taints": [{"key": "kwok.x-k8s.io/node", "value": "fake", "effect": "NoSchedule"}]},
+            "status": {"capacity": resources, "allocatable": resources},
+        });
+        self.put::<Node>(None, node.clone()).await;
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let params = PatchParams::apply("assay-e2e").force();
+        let mut status = node;
+        (status["apiVersion"], status["kind"]) = (json!("v1"), json!("Node"));
+        nodes.patch_status(&name, &params, &Patch::Apply(&status)).await.expect("a node has resources");
+        self.until("a fake node is ready", SOON, async || {
+            let status = nodes.get(&name).await.ok()?.status?;
+            status.conditions?.iter().any(|c| c.type_ == "Ready" && c.status == "True").then_some(())
+        })
+        .await;
+        self.nodes.push(name.clone());
+        name
+    }
+
+    /// Local volumes of a node, as many as given.
+    pub async fn add_volumes(&self, node: &str, count: usize) {
+        for number in 0..count {
+            let hostname = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [node]});
+            let volume = json!({
+                "metadata": {
+                    "name": format!("{node}-{number}"),
+                    "labels": {"assay.rocks/e2e": "volume", LAB_LABEL: self.namespace},
+                },
+                "spec": {
+                    "capacity": {"storage": "1Ti"},
+                    "accessModes": ["ReadWriteOnce"],
+                    "persistentVolumeReclaimPolicy": "Retain",
+                    "storageClassName": "local-nvme",
+                    "local": {"path": format!("/volumes/{node}-{number}")},
+                    "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}},
+                },
+            });
+            self.put::<PersistentVolume>(None, volume).await;
+        }
+    }
+
+    pub fn api<K>(&self) -> Api<K>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// Server-side apply of an object, in the lab's namespace unless it has none.
+    pub async fn put<K>(&self, namespace: Option<&str>, mut object: Value) -> K
+    where
+        K: kube::Resource + Clone + std::fmt::Debug + Serialize + DeserializeOwned,
+        K::DynamicType: Default,
+    {
+        let kind = K::DynamicType::default();
+        object["apiVersion"] = json!(K::api_version(&kind));
+        object["kind"] = json!(K::kind(&kind));
+        let name = object["metadata"]["name"].as_str().expect("an object has a name").to_owned();
+        let api: Api<kube::core::DynamicObject> = match namespace {
+            Some(namespace) => {
+                let resource = kube::core::ApiResource::erase::<K>(&kind);
+                Api::namespaced_with(self.client.clone(), namespace, &resource)
+            }
+            None => Api::all_with(self.client.clone(), &kube::core::ApiResource::erase::<K>(&kind)),
+        };
+        let params = PatchParams::apply("assay-e2e").force();
+        let made = api.patch(&name, &params, &Patch::Apply(&object)).await;
+        let made = made.unwrap_or_else(|error| panic!("{name} is not accepted: {error}"));
+        made.try_parse().unwrap_or_else(|error| panic!("{name} is not what was made: {error}"))
+    }
+
+    pub async fn names<K>(&self, selector: &str) -> Vec<String>
+    where
+        K: kube::Resource<Scope = kube::core::NamespaceResourceScope> + Clone + DeserializeOwned + std::fmt::Debug,
+        K::DynamicType: Default,
+    {
+        let found = self.api::<K>().list(&ListParams::default().labels(selector)).await.expect("a list");
+        found.items.iter().map(ResourceExt::name_any).collect()
+    }
+
+    /// An operator for this namespace alone.
+    pub fn operator(&self) -> Operator {
+        self.operator_with(&[], None)
+    }
+
+    /// With more arguments, or by another kubeconfig.
+    pub fn operator_with(&self, args: &[&str], kubeconfig: Option<&PathBuf>) -> Operator {
+        let number = self.operators.fetch_add(1, Ordering::Relaxed);
+        let log = self.folder.join(format!("operator-{number}.log"));
+        self.logs.lock().expect("the logs").push(log.clone());
+        Operator::start(&self.namespace, &format!("operator-{number}"), args, kubeconfig, log)
+    }
+
+    /// Waits until there is an answer, and says what was there instead when there is none.
+    pub async fn until<T>(&self, what: &str, seconds: u64, mut probe: impl AsyncFnMut() -> Option<T>) -> T {
+        let deadline = Instant::now() + Duration::from_secs(seconds);
+        loop {
+            if let Some(found) = probe().await {
+                return found;
+            }
+            if Instant::now() > deadline {
+                self.fail(&format!("not within {seconds} s: {what}")).await;
+            }
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+    }
+
+    /// Like `assert!`, with everything that is there.
+    pub async fn check(&self, right: bool, what: &str) {
+        if !right {
+            self.fail(what).await;
+        }
+    }
+
+    pub async fn fail(&self, what: &str) -> ! {
+        let objects = self.kubectl(&["get", "tuningexperiments,tuningtrials,pods,leases,pvc", "-o", "wide"]).await;
+        let status = self.kubectl(&["get", "tuningexperiments", "-o", "jsonpath={.items[*].status}"]).await;
+        let events = self.kubectl(&["get", "events", "--sort-by=.lastTimestamp"]).await;
+        let mut text = format!(
+            "{what}\n\n--- namespace {}\n{objects}\n--- status\n{status:.4000}\n--- events\n{}",
+            self.namespace,
+            tail(&events, 25)
+        );
+        for log in self.logs.lock().expect("the logs").iter().rev().take(2) {
+            let log_text = std::fs::read_to_string(log).unwrap_or_default();
+            let _ = write!(text, "\n--- {}\n{}", log.display(), tail(&log_text, 40));
+        }
+        panic!("{text}");
+    }
+
+    pub async fn kubectl(&self, args: &[&str]) -> String {
+        let output = Command::new("kubectl").args(["--namespace", &self.namespace]).args(args).output().await;
+        let output = output.expect("kubectl is in PATH");
+        String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned()
+    }
+
+    /// Ends a lab that passed. Nothing of it may hold up the end of its namespace.
+    pub async fn close(self) {
+        let namespaces: Api<Namespace> = Api::all(self.client.clone());
+        namespaces.delete(&self.namespace, &DeleteParams::default()).await.expect("a namespace can be deleted");
+        self.until("the namespace is gone", SOON, async || {
+            namespaces.get_opt(&self.namespace).await.ok()?.is_none().then_some(())
+        })
+        .await;
+        let mine = ListParams::default().labels(&format!("{LAB_LABEL}={}", self.namespace));
+        let (nodes, volumes): (Api<Node>, Api<PersistentVolume>) =
+            (Api::all(self.client.clone()), Api::all(self.client.clone()));
+        nodes.delete_collection(&DeleteParams::default(), &mine).await.expect("nodes can be deleted");
+        volumes.delete_collection(&DeleteParams::default(), &mine).await.expect("volumes can be deleted");
+        let _ = std::fs::remove_dir_all(&self.folder);
+    }
+}
+
+pub async fn client() -> Client {
+    Client::try_default().await.expect("KUBECONFIG names a cluster: `make cluster-up` starts one")
+}
+
+/// The definitions as they are in the code, once for all tests.
+async fn crds(client: &Client) {
+    static APPLIED: OnceCell<()> = OnceCell::const_new();
+    let apply = async {
+        let api: Api<CustomResourceDefinition> = Api::all(client.clone());
+        for crd in assay_api::crds().expect("definitions") {
+            let name = crd["metadata"]["name"].as_str().expect("a name").to_owned();
+            let params = PatchParams::apply("assay-e2e").force();
+            api.patch(&name, &params, &Patch::Apply(&crd)).await.expect("the API server takes the definition");
+            let started = Instant::now();
+            while started.elapsed() < Duration::from_secs(SOON) {
+                let status = api.get(&name).await.ok().and_then(|crd| crd.status).unwrap_or_default();
+                if status.conditions.unwrap_or_default().iter().any(|c| c.type_ == "Established" && c.status == "True")
+                {
+                    break;
+                }
+                tokio::time::sleep(Duration::from_millis(100)).await;
+            }
+        }
+    };
+    APPLIED.get_or_init(|| apply).await;
+}
+
+pub fn now_ms() -> u64 {
+    SystemTime::now().duration_since(UNIX_EPOCH).expect("after 1970").as_millis() as u64
+}
+
+fn tail(text: &str, lines: usize) -> String {
+    let all: Vec<&str> = text.lines().collect();
+    all[all.len().saturating_sub(lines)..].join("\n")
+}
+
+/// How many experiments a long test does.
+pub fn rounds() -> usize {
+    std::env::var("ASSAY_ROUNDS").map_or(1, |rounds| rounds.parse().expect("ASSAY_ROUNDS is a number"))
+}

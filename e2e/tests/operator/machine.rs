@@ -1,0 +1,39 @@
+//! The cluster as the machine sees it: its components, its real node, its logs.
+
+use std::path::PathBuf;
+use std::process::Stdio;
+
+use tokio::process::Command;
+use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
+
+/// The real node, as `cluster.sh` names it.
+pub const NODE: &str = "assay-e2e";
+
+/// Most tests share the cluster; some take parts of it away, or measure, and have it for themselves.
+pub enum Share {
+    Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),
+    Alone(#[expect(dead_code, reason = "held")] RwLockWriteGuard<'static, ()>),
+}
+
+static CLUSTER: RwLock<()> = RwLock::const_new(());
+
+pub async fn shared() -> Share {
+    Share::Shared(CLUSTER.read().await)
+}
+
+pub async fn alone() -> Share {
+    Share::Alone(CLUSTER.write().await)
+}
+
+/// Runs `cluster.sh`, for example to stop a component.
+pub async fn cluster(args: &[&str]) {
+    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("cluster/cluster.sh");
+    let output = Command::new(script).args(args).stdin(Stdio::null()).output().await.expect("cluster.sh can be run");
+    assert!(output.status.success(), "cluster.sh {args:?}: {}", String::from_utf8_lossy(&output.stderr));
+}
+
+/// Everything that anybody but Kubernetes itself wrote, a JSON document a line.
+pub fn audit_log() -> PathBuf {
+    let kubeconfig = std::env::var("KUBECONFIG").expect("KUBECONFIG names the cluster");
+    PathBuf::from(kubeconfig).with_file_name("log").join("audit.log")
+}

@@ -1,0 +1,28 @@
+//! The operator on a real API server, with a real scheduler and real garbage collection. `e2e/operator/test.sh` starts the
+//! cluster and says which programs are tested; fake nodes and their bench are played by `bench`.
+//!
+//! - `ASSAY_OPERATOR` and `ASSAY` are the programs, `KUBECONFIG` the cluster.
+//! - `ASSAY_ROUNDS` makes the long tests longer: how many experiments each of them does.
+// Helpers outside of test functions count as production code for these lints.
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+mod alone;
+mod bench;
+mod command_line;
+mod experiment;
+mod faults;
+mod kills;
+mod lab;
+mod machine;
+mod operator;
+mod pods;
+mod proxy;
+mod real;
+mod scene;
+mod size;
+mod unkind_api;
+mod verdict;
+mod witness;
+
+#[path = "../../../operator/cli/tests/support/record.rs"]
+mod record;

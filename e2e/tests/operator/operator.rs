@@ -1,0 +1,95 @@
+//! The operator as a process of this machine.
+
+use std::fs::File;
+use std::net::TcpListener;
+use std::path::PathBuf;
+use std::process::{Child, Command, Stdio};
+
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use tokio::io::{AsyncReadExt, AsyncWriteExt};
+use tokio::net::TcpStream;
+
+/// What fake nodes pretend to run.
+pub const IMAGE: &str = "localhost/assay-bench:e2e";
+
+pub struct Operator {
+    command: Command,
+    log: PathBuf,
+    process: Child,
+    port: u16,
+}
+
+impl Operator {
+    pub fn start(namespace: &str, identity: &str, args: &[&str], kubeconfig: Option<&PathBuf>, log: PathBuf) -> Self {
+        let program = std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator");
+        let port = free_port();
+        let mut command = Command::new(program);
+        command
+            .args(["--listen", &format!("127.0.0.1:{port}"), "--identity", identity])
+            .args(["--namespace", namespace, "--own-namespace", namespace, "--node-lease-namespace", namespace])
+            .args(args)
+            // Arguments may name another one.
+            .env("ASSAY_BENCH_IMAGE", IMAGE)
+            .stdin(Stdio::null());
+        if let Some(kubeconfig) = kubeconfig {
+            command.env("KUBECONFIG", kubeconfig);
+        }
+        let process = spawn(&mut command, &log);
+        Self { command, log, process, port }
+    }
+
+    /// As the kernel does it when memory runs out.
+    pub fn kill(&mut self) {
+        let _ = self.process.kill();
+        let _ = self.process.wait();
+    }
+
+    /// As Kubernetes does it when a Deployment is updated; returns whether it ended with 0.
+    pub fn terminate(&mut self) -> bool {
+        let _ = kill(Pid::from_raw(self.process.id().cast_signed()), Signal::SIGTERM);
+        self.process.wait().is_ok_and(|status| status.success())
+    }
+
+    /// Again, under the same name, as the kubelet starts a container anew.
+    pub fn start_again(&mut self) {
+        self.process = spawn(&mut self.command, &self.log);
+    }
+
+    pub fn is_running(&mut self) -> bool {
+        self.process.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// What it answers to a request, headers and all.
+    pub async fn get(&self, path: &str) -> String {
+        let mut answer = String::new();
+        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)).await {
+            let request = format!("GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n");
+            let _ = stream.write_all(request.as_bytes()).await;
+            let _ = stream.read_to_string(&mut answer).await;
+        }
+        answer
+    }
+
+    pub fn said(&self) -> String {
+        std::fs::read_to_string(&self.log).unwrap_or_default()
+    }
+}
+
+impl Drop for Operator {
+    fn drop(&mut self) {
+        self.kill();
+    }
+}
+
+fn spawn(command: &mut Command, log: &PathBuf) -> Child {
+    let file = File::options().create(true).append(true).open(log).expect("a log");
+    command.stdout(file.try_clone().expect("a log")).stderr(file);
+    command.spawn().expect("ASSAY_OPERATOR can be started")
+}
+
+/// Free at the moment: whoever binds next gets another one.
+pub fn free_port() -> u16 {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a free port");
+    listener.local_addr().expect("an address").port()
+}

@@ -1,0 +1,47 @@
+//! An API server that refuses, stalls, forgets to answer and cuts every watch.
+
+use k8s_openapi::api::core::v1::Namespace;
+use kube::Api;
+use kube::config::KubeConfigOptions;
+
+use crate::bench::Bench;
+use crate::experiment::{self, small};
+use crate::lab::{Lab, rounds};
+use crate::proxy::{FAULTS, Proxy};
+use crate::witness::Witness;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_unkind_api_server_costs_time_and_no_trial() {
+    for round in 0..rounds() {
+        let lab = Lab::new("unkind").await;
+        let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+        let proxy = Proxy::start(&lab, 15, 42 + round as u64).await;
+        let _operator = lab.operator_with(&[], Some(&proxy.kubeconfig));
+        lab.apply(small(&lab, "unkind")).await;
+        lab.decided("unkind", "Win", 5).await;
+        lab.check(lab.losses("unkind").await.is_empty(), "no attempt is lost").await;
+        assert_eq!(witness.ran(), experiment::trials(5));
+        witness.saw_nothing_wrong(&lab).await;
+        for fault in FAULTS {
+            assert!(proxy.count(fault) > 0, "{fault:?} was never tried");
+        }
+        lab.close().await;
+    }
+}
+
+/// The proxy by itself: what it lets through is what the API server said.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_kind_proxy_changes_nothing() {
+    let lab = Lab::new("kind").await;
+    let proxy = Proxy::start(&lab, 0, 1).await;
+    let kubeconfig = kube::config::Kubeconfig::read_from(&proxy.kubeconfig).expect("a kubeconfig");
+    let config =
+        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a configuration");
+    let client = kube::Client::try_from(config).expect("a client");
+    let namespaces = [lab.client.clone(), client].map(Api::<Namespace>::all);
+    let [direct, through] = namespaces.map(async |api| api.get(&lab.namespace).await.expect("the namespace"));
+    let (direct, through) = (direct.await, through.await);
+    assert_eq!(direct, through);
+    assert!(FAULTS.iter().all(|fault| proxy.count(*fault) == 0));
+    lab.close().await;
+}

@@ -1,0 +1,99 @@
+//! What an experiment is for: the right verdict, and the same that anybody gets from its trials.
+
+use assay_api::names;
+use assay_record::{OptionProblem, OptionsAnswer};
+use serde_json::json;
+
+use crate::bench::Bench;
+use crate::experiment::{self, small};
+use crate::lab::{Lab, SOON};
+use crate::witness::Witness;
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planted_gain_is_a_win() {
+    let lab = Lab::new("gain").await;
+    let (_bench, witness) = (Bench::new(&lab).effect(1.3).start(&lab), Witness::start(&lab));
+    let operator = lab.operator();
+    lab.until("the operator is ready", SOON, async || operator.get("/readyz").await.contains("200 OK").then_some(()))
+        .await;
+    lab.apply(small(&lab, "gain")).await;
+    lab.decided("gain", "Win", 5).await;
+    assert!(operator.get("/healthz").await.contains("200 OK"));
+    let metrics = operator.get("/metrics").await;
+    assert!(metrics.contains("200 OK") && metrics.contains("\nassay_"), "{metrics}");
+    assert_eq!(witness.ran(), experiment::trials(5));
+    witness.saw_nothing_wrong(&lab).await;
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_planted_loss_is_a_reject() {
+    let lab = Lab::new("loss").await;
+    let (_bench, witness) = (Bench::new(&lab).effect(0.7).start(&lab), Witness::start(&lab));
+    let _operator = lab.operator();
+    let mut experiment = small(&lab, "loss");
+    experiment["spec"]["repetitions"] = json!(6);
+    lab.apply(experiment).await;
+    lab.decided("loss", "Reject", 6).await;
+    witness.saw_nothing_wrong(&lab).await;
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_spec_that_means_nothing_is_refused_by_its_field() {
+    let lab = Lab::new("refused").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let _operator = lab.operator();
+    let mut experiment = small(&lab, "nonsense");
+    experiment["spec"]["objectives"] = json!([{"metric": "througput"}]);
+    lab.apply(experiment).await;
+    let accepted = lab.condition("nonsense", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    lab.check(accepted.message.contains("spec.objectives[0].metric"), &accepted.message).await;
+    lab.condition("nonsense", names::FINISHED, "True", Some("Refused"), SOON).await;
+    assert_eq!(witness.ran(), 0);
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_option_that_rocksdb_refuses_costs_no_trial() {
+    let lab = Lab::new("option").await;
+    let problem = OptionProblem {
+        config: "candidate".to_owned(),
+        scope: "db".to_owned(),
+        option: "max_background_jobs".to_owned(),
+        message: "no such option".to_owned(),
+        suggestion: None,
+    };
+    let answer = OptionsAnswer { problems: vec![problem], ..OptionsAnswer::default() };
+    let bench = Bench::new(&lab).answers(move |question| {
+        if question.configs.contains_key("candidate") { answer.clone() } else { OptionsAnswer::default() }
+    });
+    let (_bench, witness) = (bench.start(&lab), Witness::start(&lab));
+    let _operator = lab.operator();
+    lab.apply(small(&lab, "option")).await;
+    let accepted = lab.condition("option", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let says = ["spec.configs[1].dbOptions", "no such option"].iter().all(|text| accepted.message.contains(text));
+    lab.check(says, &accepted.message).await;
+    assert_eq!((lab.trials("option").await.len(), witness.ran()), (0, 0));
+    lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn blocks_use_every_node() {
+    let lab = Lab::with_nodes("two", 2).await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let _operator = lab.operator();
+    let mut experiment = small(&lab, "two");
+    experiment["spec"]["repetitions"] = json!(6);
+    lab.apply(experiment).await;
+    lab.decided("two", "Win", 6).await;
+    assert_eq!(witness.nodes(), lab.nodes);
+    // A block stays on its node: that is what makes its trials comparable.
+    let mut nodes = std::collections::BTreeMap::new();
+    for trial in lab.trials("two").await {
+        nodes.entry(trial.spec.block).or_insert_with(std::collections::BTreeSet::new).insert(trial.spec.node);
+    }
+    assert!(nodes.values().all(|nodes| nodes.len() == 1), "{nodes:?}");
+    witness.saw_nothing_wrong(&lab).await;
+    lab.close().await;
+}
