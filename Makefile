@@ -36,7 +36,7 @@ put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
 .PHONY: help setup tools build operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
-    deny clean images load-images cluster-up cluster-down cluster-status cluster-test operator-test test-faults
+    chart-test deny clean images load-images cluster-up cluster-down cluster-status cluster-test operator-test test-faults
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -74,6 +74,7 @@ test: lint ## Everything: lints, borders, all tests, at last those on the real R
 	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
 	$(run) cargo test --locked --workspace --doc --quiet
 	@$(MAKE) --no-print-directory browser-test
+	@$(MAKE) --no-print-directory chart-test
 	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
 	@if $(as_root) $(CLUSTER) possible; then \
 	    $(MAKE) --no-print-directory cluster-test && $(MAKE) --no-print-directory operator-test; \
@@ -108,11 +109,17 @@ clippy:
 generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
 	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
 	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
+	@# A chart holds all of its files; it can't read those beside it.
+	cp crds/*.yaml charts/assay/files/crds/
+	scripts/chart-values.sh
 
 browser-test: ## Open report pages in a browser without a window; installs chromium if there is none
 	@$(run) scripts/setup.sh browser
 	$(run) scripts/browser-test.sh
 
+chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is none
+	@scripts/setup.sh chart
+	@scripts/chart-test.sh
 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate

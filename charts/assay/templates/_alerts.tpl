@@ -1,0 +1,69 @@
+{{/*
+  Alerts on what operator/controller/src/metrics.rs exports. Only the leader knows experiments; a sum over replicas that have lead
+  one after the other would count twice for a moment, a maximum does not.
+*/}}
+{{- define "assay.attempts" -}}
+sum by (namespace, experiment) (max by (namespace, experiment, state) (assay_trials{state="valid"}{{ . }})) + {{/**/ -}}
+sum by (namespace, experiment) (max by (namespace, experiment, outcome) (assay_attempts_without_result{{ . }}))
+{{- end }}
+{{- define "assay.alerts" -}}
+{{- $up := printf "up{job=\"%s-metrics\", namespace=\"%s\"}" (include "assay.name" .) .Release.Namespace }}
+{{- $key := "(namespace, experiment)" }}
+{{- $open := printf "max by %s (assay_experiment_condition{condition=\"Finished\"}) == 0" $key }}
+{{- $suspended := printf "max by %s (assay_experiment_condition{condition=\"Suspended\"}) == 1" $key }}
+{{- $attempts := include "assay.attempts" "" }}
+{{- $invalid := printf "max by %s (assay_attempts_without_result{outcome=\"invalid\"})" $key }}
+{{- $namespace := .Release.Namespace }}
+{{- with .Values.metrics.prometheusRule -}}
+groups:
+- name: assay
+  rules:
+  - alert: AssayOperatorDown
+    expr: absent({{ $up }} == 1)
+    for: 5m
+    labels: {severity: warning, namespace: {{ $namespace }}}
+    annotations:
+      summary: No replica of the operator answers.
+      description: Running trials go on, but nothing is collected, judged or begun until one is back.
+  - alert: AssayExperimentWaiting
+    expr: |-
+      max by {{ $key }} (assay_experiment_condition{condition="Progressing"}) == 0
+      and {{ $open }}
+      unless {{ $suspended }}
+    for: {{ .waiting }}
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `Experiment {{ $labels.namespace }}/{{ $labels.experiment }} does not go on.` | quote }}
+      description: >-
+        {{ `The condition Progressing says what it waits for: kubectl describe tune -n {{ $labels.namespace }} {{ $labels.experiment }}` }}
+  - alert: AssayExperimentStuck
+    expr: |-
+      {{ $attempts }}
+      == {{ include "assay.attempts" (printf " offset %s" .stuck) }}
+      and {{ $open }}
+      unless {{ $suspended }}
+    for: 5m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ printf "No attempt of %s has ended for %s." `{{ $labels.namespace }}/{{ $labels.experiment }}` .stuck | quote }}
+      description: >-
+        {{ `Look at its pods: kubectl get pods -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }}` }}
+  - alert: AssayConfigRejected
+    expr: max by (namespace, experiment, config, reason) (assay_verdict{verdict="Reject"}) == 1
+    labels: {severity: info}
+    annotations:
+      summary: {{ `Config {{ $labels.config }} of experiment {{ $labels.namespace }}/{{ $labels.experiment }} is rejected.` | quote }}
+      description: {{ `It is proven to do harm: {{ $labels.reason }}. The alert ends when the experiment is deleted.` | quote }}
+  - alert: AssayManyInvalidAttempts
+    expr: |-
+      {{ $invalid }} / ({{ $attempts }}) > {{ .invalidShare }}
+      and {{ $attempts }} >= 10
+      and {{ $open }}
+    for: 5m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `{{ $value | humanizePercentage }} of the attempts of {{ $labels.namespace }}/{{ $labels.experiment }} are invalid.` | quote }}
+      description: >-
+        {{ `Something disturbs its trials. The gates say what: kubectl get tuningtrials -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }} -o yaml` }}
+{{- end }}
+{{- end }}

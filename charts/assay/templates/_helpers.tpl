@@ -1,0 +1,60 @@
+{{/* What everything of a release is named after. Short, as suffixes and names of pods come after it. */}}
+{{- define "assay.name" -}}
+{{- if contains "assay" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-assay" (.Release.Name | trunc 34 | trimSuffix "-") }}
+{{- end }}
+{{- end }}
+
+{{/* Cluster-wide objects of two releases of one name are told apart by their namespace. */}}
+{{- define "assay.clusterName" -}}
+{{ include "assay.name" . }}:{{ .Release.Namespace }}
+{{- end }}
+
+{{- define "assay.serviceAccount" -}}
+{{ .Values.serviceAccount.name | default (ternary (include "assay.name" .) "default" .Values.serviceAccount.create) }}
+{{- end }}
+
+{{- define "assay.selector" -}}
+app.kubernetes.io/name: assay-operator
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
+{{/* Not app.kubernetes.io/managed-by=assay, by which the operator finds what is its own. */}}
+{{- define "assay.labels" -}}
+app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
+app.kubernetes.io/managed-by: {{ .Release.Service }}
+app.kubernetes.io/part-of: assay
+helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
+{{- end }}
+
+{{/* image (list . "assay-bench" digest) */}}
+{{- define "assay.image" -}}
+{{- $context := index . 0 }}
+{{- with $context.Values.image }}
+{{- printf "%s/%s" .registry (index $ 1) }}
+{{- if index $ 2 }}@{{ index $ 2 }}{{ else }}:{{ .tag | default $context.Chart.AppVersion }}{{ end }}
+{{- end }}
+{{- end }}
+
+{{- define "assay.nodeLeaseNamespace" -}}
+{{ .Values.nodeLeases.namespace | default .Release.Namespace }}
+{{- end }}
+
+{{- define "assay.testNamespace" -}}
+{{ .Values.test.namespace | default (first .Values.namespaces) | default .Release.Namespace }}
+{{- end }}
+
+{{/* What pods and containers of Assay may do: nothing. */}}
+{{- define "assay.podSecurity" -}}
+runAsNonRoot: true
+runAsUser: 65532
+runAsGroup: 65532
+seccompProfile: {type: RuntimeDefault}
+{{- end }}
+
+{{- define "assay.containerSecurity" -}}
+readOnlyRootFilesystem: true
+allowPrivilegeEscalation: false
+capabilities: {drop: [ALL]}
+{{- end }}
