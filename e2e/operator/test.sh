@@ -13,8 +13,7 @@ cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
 ASSAY=${ASSAY:-$PWD/bin/assay}
 ASSAY_OPERATOR=${ASSAY_OPERATOR:-$PWD/bin/assay-operator}
 ASSAY_VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-ASSAY_CLUSTER=$cluster
-export ASSAY ASSAY_OPERATOR ASSAY_VERSION ASSAY_CLUSTER
+export ASSAY ASSAY_OPERATOR ASSAY_VERSION
 fail() {
     echo "operator-test: $*" >&2
     exit 1
@@ -43,5 +42,5 @@ eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
 $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
-    ASSAY_CLUSTER="$ASSAY_CLUSTER" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+    ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
     taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" --quiet --test-threads 4 "$@"

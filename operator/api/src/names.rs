@@ -19,6 +19,10 @@ pub const DROPPED_ANNOTATION: &str = "assay.rocks/dropped";
 /// The namespace, name and uid of the experiment that a node's Lease is held for.
 pub const HOLDER_ANNOTATION: &str = "assay.rocks/holder";
 
+/// Who looks after an object, and that it is us.
+pub const MANAGED_LABEL: &str = "app.kubernetes.io/managed-by";
+pub const MANAGED_BY: &str = "assay";
+
 /// The key of a record in its `ConfigMap`.
 pub const RECORD_KEY: &str = "record.json.gz";
 

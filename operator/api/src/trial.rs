@@ -72,7 +72,7 @@ pub struct TuningTrialStatus {
 }
 
 /// One attempt that has ended.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct AttemptStatus {
     /// Number of the attempt, from 0.

@@ -1,7 +1,7 @@
 //! What the operator knows of trials and pods: what its watches tell, and what it has done itself since. A watch may be late;
 //! whoever went by it alone would create again what was just deleted.
 
-use std::collections::{BTreeMap, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -98,6 +98,8 @@ pub struct Seen {
     pub vanished: BTreeMap<String, Arc<Pod>>,
     /// Those that the watch should have told of.
     pub doubtful: Vec<String>,
+    /// Those that are present and were deleted by us.
+    pub dismissed: BTreeSet<String>,
 }
 
 impl Pods {
@@ -144,6 +146,9 @@ impl Pods {
                 *entry = Known { pod: Arc::clone(&pod), since: Instant::now(), is_seen: true, is_dismissed: false };
             }
             // Else the watch still tells of the one before it.
+            if entry.is_dismissed {
+                seen.dismissed.insert(pod.name_any());
+            }
             seen.present.insert(pod.name_any(), Arc::clone(&entry.pod));
         }
         known.retain(|(_, name), known| {
@@ -246,7 +251,9 @@ mod tests {
         pods.created(pod("2"));
         writer.apply_watcher_event(&Event::Apply(pod("2")));
         assert_eq!(state(&pods).0, ["2"]);
+        assert!(pods.of("ns", "e").dismissed.is_empty());
         pods.dismissed(&pod("2"));
+        assert!(pods.of("ns", "e").dismissed.contains("p"), "the watch does not tell yet");
         writer.apply_watcher_event(&Event::Delete(pod("2")));
         assert_eq!(state(&pods), (none.clone(), none), "we have removed it");
     }

@@ -3,7 +3,7 @@
 
 use std::time::Duration;
 
-use assay_api::names::HOLDER_ANNOTATION;
+use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -81,7 +81,7 @@ impl Leases {
                 // Of a lease that changed meanwhile nothing is replaced.
                 resource_version: known.and_then(|known| known.metadata.resource_version.clone()),
                 annotations: Some([(HOLDER_ANNOTATION.to_owned(), note.to_owned())].into()),
-                labels: Some([("app.kubernetes.io/managed-by".to_owned(), "assay".to_owned())].into()),
+                labels: Some([(MANAGED_LABEL.to_owned(), MANAGED_BY.to_owned())].into()),
                 ..ObjectMeta::default()
             },
             spec: Some(LeaseSpec {

@@ -23,7 +23,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use anyhow::Context as _;
-use assay_api::names::{EXPERIMENT_LABEL, ROLE_LABEL, ROLE_TRIAL};
+use assay_api::names::{EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, ROLE_LABEL, ROLE_TRIAL};
 use assay_api::{TuningExperiment, TuningTrial};
 use clap::Parser as _;
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
@@ -134,7 +134,7 @@ async fn work(client: &Client, args: Args, metrics: Arc<Metrics>, stop: flag::Re
     let any = |_: &Node| Some(Touched::All);
     let nodes = reflect(Api::<Node>::all(client.clone()), watcher::Config::default(), sender.clone(), any);
     let leases: Api<Lease> = Api::namespaced(client.clone(), args.node_lease_namespace());
-    let ours = watcher::Config::default().labels("app.kubernetes.io/managed-by=assay");
+    let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
     let node_leases = reflect(leases, ours, sender, |_| Some(Touched::All));
     for ((experiments, trials), pods) in experiments.iter().zip(&trials).zip(&pods) {
         experiments.wait_until_ready().await.context("experiments can't be watched")?;

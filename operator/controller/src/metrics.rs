@@ -18,6 +18,7 @@ use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
 use crate::context::Context;
+use crate::experiment::node_of;
 use crate::watch::locked;
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
@@ -112,12 +113,7 @@ impl Collector for Findings {
         }
         let now = k8s_openapi::jiff::Timestamp::now();
         for lease in context.node_leases.state() {
-            let (Some(holder), Some(node)) = (
-                crate::lease::holder_of(&lease, now),
-                lease.metadata.name.as_ref().and_then(|n| n.strip_prefix("assay-node-")),
-            ) else {
-                continue;
-            };
+            let (Some(holder), Some(node)) = (crate::lease::holder_of(&lease, now), node_of(&lease)) else { continue };
             let labels = vec![("node", node.to_owned()), ("holder", holder.to_owned())];
             series.add("node_held", "Nodes that run an experiment's trials, and whose", labels, 1.0);
         }

@@ -1,7 +1,8 @@
 //! The objects that run a trial: its pod, the volume of its block, and the pod that checks options before the first block.
 
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, ROLE_CHECK, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
+    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, ROLE_CHECK, ROLE_LABEL,
+    ROLE_TRIAL, TRIAL_LABEL,
 };
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
 use assay_core::cluster;
@@ -104,7 +105,7 @@ impl Template<'_> {
                 "labels": {
                     EXPERIMENT_LABEL: self.experiment.name_any(),
                     ROLE_LABEL: role,
-                    "app.kubernetes.io/managed-by": "assay",
+                    MANAGED_LABEL: MANAGED_BY,
                 },
                 "annotations": {
                     INPUT_ANNOTATION: input,
@@ -190,7 +191,7 @@ impl Template<'_> {
         Some(serde_json::from_value(json!({
             "metadata": {
                 "name": name,
-                "labels": {EXPERIMENT_LABEL: self.experiment.name_any(), "app.kubernetes.io/managed-by": "assay"},
+                "labels": {EXPERIMENT_LABEL: self.experiment.name_any(), MANAGED_LABEL: MANAGED_BY},
                 "ownerReferences": [owner(self.experiment)],
             },
             "spec": {

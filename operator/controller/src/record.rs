@@ -4,7 +4,9 @@ use std::collections::BTreeMap;
 use std::io::Write as _;
 
 use assay_api::TuningTrial;
-use assay_api::names::{ATTEMPT_LABEL, CONTAINER, DROPPED_ANNOTATION, EXPERIMENT_LABEL, RECORD_KEY, TRIAL_LABEL};
+use assay_api::names::{
+    ATTEMPT_LABEL, CONTAINER, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
+};
 use assay_record::{Series, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -51,7 +53,7 @@ pub fn config_map(trial: &TuningTrial, name: &str, attempt: u32, json: &[u8]) ->
         (EXPERIMENT_LABEL.to_owned(), trial.spec.experiment.clone()),
         (TRIAL_LABEL.to_owned(), trial.metadata.name.clone().unwrap_or_default()),
         (ATTEMPT_LABEL.to_owned(), attempt.to_string()),
-        ("app.kubernetes.io/managed-by".to_owned(), "assay".to_owned()),
+        (MANAGED_LABEL.to_owned(), MANAGED_BY.to_owned()),
     ]);
     let annotation = || BTreeMap::from([(DROPPED_ANNOTATION.to_owned(), dropped.join(","))]);
     Ok(ConfigMap {

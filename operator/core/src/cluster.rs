@@ -66,6 +66,21 @@ pub fn trial_id(spec: &TuningTrialSpec, attempt: u32) -> TrialId {
     }
 }
 
+/// The spec of a trial's object, on a node.
+pub fn spec(plan: &Plan, trial: &TrialId, seed: u64, node: &str) -> TuningTrialSpec {
+    TuningTrialSpec {
+        experiment: plan.experiment.name.clone(),
+        plan: plan.digest.to_string(),
+        scenario: trial.scenario.clone(),
+        block: trial.block,
+        config: trial.config.clone(),
+        replicate: trial.replicate,
+        order: trial.order,
+        seed,
+        node: node.to_owned(),
+    }
+}
+
 /// Every attempt that these trials tell of, in the order of the plan.
 pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<Vec<Attempt>, Unfit> {
     let mut attempts = Vec::new();
@@ -174,35 +189,12 @@ mod tests {
         plan.trials().next().unwrap_or_else(|| unreachable!())
     }
 
-    fn spec(plan: &Plan, trial: &TrialId) -> TuningTrialSpec {
-        TuningTrialSpec {
-            experiment: plan.experiment.name.clone(),
-            plan: plan.digest.to_string(),
-            scenario: trial.scenario.clone(),
-            block: trial.block,
-            config: trial.config.clone(),
-            replicate: trial.replicate,
-            order: trial.order,
-            seed: 1,
-            node: "n0".to_owned(),
-        }
-    }
-
     fn status(attempt: u32) -> AttemptStatus {
         AttemptStatus {
             attempt,
-            pod: None,
             node: Some("n0".to_owned()),
             start_time: serde_json::from_value::<Time>("2026-01-02T03:04:05Z".into()).ok(),
-            completion_time: None,
-            outcome: String::new(),
-            reason: None,
-            message: None,
-            findings: Vec::new(),
-            summary: None,
-            record: None,
-            evidence: None,
-            boot: None,
+            ..AttemptStatus::default()
         }
     }
 
@@ -247,7 +239,7 @@ mod tests {
         });
         let attempts = [Attempt::Finished(summary.clone().into()), lost.clone()];
         let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-        let spec = spec(&plan, &trial);
+        let spec = spec(&plan, &trial, 1, "n0");
         let mut told = status(1);
         tell(&mut told, &lost, &places.fate(1));
         assert_eq!((told.outcome.as_str(), told.reason.as_deref()), ("Lost", Some("NodeLost")));

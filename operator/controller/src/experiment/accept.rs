@@ -13,8 +13,8 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 
+use super::Round;
 use super::ended::{self, Ended};
-use super::{Round, this};
 use crate::error::{Error, call};
 use crate::record;
 
@@ -236,12 +236,9 @@ async fn answered(round: &mut Round<'_>, name: &str, pod: &Arc<Pod>) -> Result<A
 }
 
 async fn dismiss(round: &Round<'_>, pod: &Pod) -> Result<(), Error> {
-    round.context.pods.dismissed(pod);
     if pod.metadata.deletion_timestamp.is_some() {
+        round.context.pods.dismissed(pod);
         return Ok(());
     }
-    match call(round.context.api::<Pod>(&round.namespace).delete(&pod.name_any(), &this(pod))).await {
-        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
-        _ => Ok(()),
-    }
+    round.remove(pod, None).await
 }

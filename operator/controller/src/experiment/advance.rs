@@ -4,8 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
+use assay_api::TuningTrial;
 use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
-use assay_api::{TuningTrial, TuningTrialSpec};
 use assay_core::cluster;
 use assay_core::decide::fleet::{self, Begun, Node, NodeState};
 use assay_core::decide::{Action, Places, pass};
@@ -53,7 +53,6 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     }
     let now = round.now.as_millisecond().max(0) as u64;
     let steps = fleet::next(&places, &begun, &nodes, now);
-    let has_more = !steps.is_empty() || !places.is_complete();
     drop(places);
     for node in &busy {
         // What runs is never abandoned for a lease; the record says whether somebody else was there.
@@ -77,8 +76,8 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                     }
                 }
             }
-            Action::GiveUp { block, slot, trial } => {
-                give_up(round, plan, observed, (block, slot), &trial, &step.node).await?;
+            Action::GiveUp { block, trial, .. } => {
+                give_up(round, plan, observed, block, &trial, &step.node).await?;
                 round.wake_in(Duration::ZERO);
             }
             Action::Finished => {}
@@ -86,7 +85,7 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     }
     Ok(match (not_made, running.is_empty()) {
         (Some(why), true) => State::Waiting { reason: "PodRefused", message: why },
-        (_, true) if has_more && nodes.iter().all(|node| node.state != NodeState::Usable) => {
+        (_, true) if nodes.iter().all(|node| node.state != NodeState::Usable) => {
             State::Waiting { reason: "WaitingForNode", message: why_not }
         }
         _ => State::Running { nodes: running.into_iter().collect() },
@@ -259,17 +258,7 @@ async fn make_trial(
     node: &str,
 ) -> Result<Option<Arc<TuningTrial>>, Error> {
     let name = cluster::trial_name(&round.name, trial);
-    let spec = TuningTrialSpec {
-        experiment: round.name.clone(),
-        plan: plan.digest.to_string(),
-        scenario: trial.scenario.clone(),
-        block: trial.block,
-        config: trial.config.clone(),
-        replicate: trial.replicate,
-        order: trial.order,
-        seed,
-        node: node.to_owned(),
-    };
+    let spec = cluster::spec(plan, trial, seed, node);
     let known = observed.trials.get(&name);
     if let Some(known) = known.filter(|known| known.spec == spec) {
         return Ok(Some(Arc::clone(known)));
@@ -312,7 +301,7 @@ async fn give_up(
     round: &Round<'_>,
     plan: &Plan,
     observed: &mut Observed,
-    (block, _): (usize, usize),
+    block: usize,
     trial: &TrialId,
     node: &str,
 ) -> Result<(), Error> {

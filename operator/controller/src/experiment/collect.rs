@@ -15,11 +15,11 @@ use kube::ResourceExt as _;
 use kube::api::PostParams;
 use tracing::{info, warn};
 
+use super::Round;
 use super::ended;
 use super::observe::{Observed, UnderWay};
 use super::outcome::{Outcome, outcome};
 use super::tell::{tell, write};
-use super::{Round, this};
 use crate::error::{Error, call};
 use crate::prometheus::{self, Window};
 use crate::{node, record};
@@ -35,6 +35,10 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
             continue;
         };
         match outcome {
+            // Counted already: it is on its way out.
+            Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
+                observed.leftover.push(found);
+            }
             Outcome::Refused(why) if refusals(&found.trial) + 1 < REFUSALS => {
                 refuse(round, observed, found, &why).await?;
             }
@@ -68,14 +72,7 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
         node: node.or_else(|| Some(found.trial.spec.node.clone())),
         start_time: pod.creation_timestamp(),
         completion_time: Some(Time(super::whole_second(round.now))),
-        outcome: String::new(),
-        reason: None,
-        message: None,
-        findings: Vec::new(),
-        summary: None,
-        record: None,
-        evidence: None,
-        boot: None,
+        ..AttemptStatus::default()
     };
     match outcome {
         Outcome::Finished { summary, record } => {
@@ -170,7 +167,6 @@ async fn refuse(round: &Round<'_>, observed: &mut Observed, found: UnderWay, why
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it began");
     let trial = write(round, &found.trial, &status).await?;
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
-    dismiss(round, &found).await?;
     observed.leftover.push(UnderWay { trial, ..found });
     Ok(())
 }
@@ -186,7 +182,6 @@ pub fn is_kept(round: &Round<'_>, found: &UnderWay) -> bool {
 
 /// Removes a pod whose end is written down.
 pub async fn dismiss(round: &Round<'_>, found: &UnderWay) -> Result<(), Error> {
-    round.context.pods.dismissed(&found.pod);
     let is_lost = found
         .trial
         .status
@@ -194,15 +189,9 @@ pub async fn dismiss(round: &Round<'_>, found: &UnderWay) -> Result<(), Error> {
         .flat_map(|status| &status.attempts)
         .any(|told| told.attempt == found.attempt && told.reason.as_deref() == Some("NodeLost"));
     if found.has_vanished || (found.pod.metadata.deletion_timestamp.is_some() && !is_lost) {
+        round.context.pods.dismissed(&found.pod);
         return Ok(());
     }
-    let mut params = this(&*found.pod);
-    if is_lost {
-        // Nobody is there to confirm that it has ended.
-        params.grace_period_seconds = Some(0);
-    }
-    match call(round.context.api::<Pod>(&round.namespace).delete(&found.pod.name_any(), &params)).await {
-        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
-        _ => Ok(()),
-    }
+    // Of a lost node nobody is there to confirm that it has ended.
+    round.remove(&found.pod, is_lost.then_some(0)).await
 }

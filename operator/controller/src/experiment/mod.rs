@@ -25,6 +25,7 @@ use std::time::{Duration, Instant};
 
 use assay_api::names::{FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment};
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, PatchParams, Preconditions};
 use kube::runtime::controller::Action;
@@ -32,10 +33,10 @@ use kube::{Resource, ResourceExt as _};
 use tracing::{info, warn};
 
 use crate::context::Context;
-use crate::error::Error;
+use crate::error::{Error, call};
 use crate::pod::Template;
 use accept::Accepted;
-pub use node_lease::sweep;
+pub use node_lease::{node_of, sweep};
 use settle::State;
 
 /// One look at an experiment.
@@ -70,6 +71,16 @@ impl<'a> Round<'a> {
     /// Looks again after this at the latest.
     fn wake_in(&mut self, wait: Duration) {
         self.wake = self.wake.min(wait.max(Duration::from_millis(100)));
+    }
+
+    /// Deletes a pod that nobody needs any more; somebody may have been faster.
+    async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
+        self.context.pods.dismissed(pod);
+        let params = DeleteParams { grace_period_seconds, ..this(pod) };
+        match call(self.context.api::<Pod>(&self.namespace).delete(&pod.name_any(), &params)).await {
+            Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
+            _ => Ok(()),
+        }
     }
 
     fn is_suspended(&self) -> bool {

@@ -17,8 +17,16 @@ use crate::watch::locked;
 /// A lease older than this is renewed: a third of what it lasts.
 const RENEW: f64 = 60.0;
 
+/// What the Leases of nodes begin with.
+const PREFIX: &str = "assay-node-";
+
 fn name(node: &str) -> String {
-    format!("assay-node-{node}")
+    format!("{PREFIX}{node}")
+}
+
+/// The node that a Lease is of.
+pub fn node_of(lease: &Lease) -> Option<&str> {
+    lease.metadata.name.as_deref()?.strip_prefix(PREFIX)
 }
 
 fn find(context: &Context, node: &str) -> Option<std::sync::Arc<Lease>> {
@@ -77,7 +85,7 @@ pub async fn release(round: &Round<'_>, node: &str) -> Result<(), Error> {
 pub fn held(round: &Round<'_>) -> Vec<String> {
     let leases = round.context.node_leases.state();
     let ours = leases.iter().filter(|lease| is_ours(round, lease));
-    ours.filter_map(|lease| lease.name_any().strip_prefix("assay-node-").map(ToOwned::to_owned)).collect()
+    ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect()
 }
 
 /// Says that this experiment would like to have a node, or no longer.

@@ -33,6 +33,8 @@ pub struct UnderWay {
     pub pod: Arc<Pod>,
     /// It is there no more, and not because of us.
     pub has_vanished: bool,
+    /// It was deleted by us.
+    pub is_dismissed: bool,
 }
 
 pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Error> {
@@ -52,7 +54,8 @@ pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Err
     let vanished = seen.vanished.into_values().map(|pod| (pod, true));
     for (pod, has_vanished) in present.chain(vanished) {
         let name = pod.name_any();
-        let Some(found) = observed.of_trial(pod, has_vanished) else {
+        let is_dismissed = seen.dismissed.contains(&name);
+        let Some(found) = observed.of_trial(pod, has_vanished, is_dismissed) else {
             if has_vanished {
                 context.pods.gone(&round.namespace, &name);
             }
@@ -70,7 +73,7 @@ pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Err
 
 impl Observed {
     /// The trial that a pod is an attempt of; `None` for pods that are something else, or belong to a trial that is gone.
-    fn of_trial(&self, pod: Arc<Pod>, has_vanished: bool) -> Option<UnderWay> {
+    fn of_trial(&self, pod: Arc<Pod>, has_vanished: bool, is_dismissed: bool) -> Option<UnderWay> {
         let labels = pod.labels();
         if labels.get(ROLE_LABEL)? != ROLE_TRIAL {
             return None;
@@ -78,7 +81,7 @@ impl Observed {
         let trial = Arc::clone(self.trials.get(labels.get(TRIAL_LABEL)?)?);
         let attempt = labels.get(ATTEMPT_LABEL)?.parse().ok()?;
         let is_ours = pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref());
-        is_ours.then_some(UnderWay { trial, attempt, pod, has_vanished })
+        is_ours.then_some(UnderWay { trial, attempt, pod, has_vanished, is_dismissed })
     }
 
     /// Pods that may use a node: all but those that have ended and are kept to be looked at. One that was just removed is there

@@ -79,18 +79,14 @@ fn node_lost(round: &mut Round<'_>, name: &str) -> Option<String> {
 
 async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Outcome, Error> {
     let said = ended::message(&found.pod).unwrap_or_default();
-    match Exit::from_code(code) {
-        Some(Exit::SpecRefused | Exit::EnvironmentRefused) => {
-            let log = if found.has_vanished { String::new() } else { log(round, found).await };
-            let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
-            return Ok(Outcome::Refused(words.to_owned()));
-        }
-        Some(Exit::Completed | Exit::ConfigFailed) => {}
-        None => {
-            let log = if found.has_vanished { String::new() } else { log(round, found).await };
-            let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
-            return Ok(Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")));
-        }
+    let exit = Exit::from_code(code);
+    if !matches!(exit, Some(Exit::Completed | Exit::ConfigFailed)) {
+        let log = if found.has_vanished { String::new() } else { log(round, found).await };
+        let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
+        return Ok(match exit {
+            None => Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")),
+            Some(_) => Outcome::Refused(words.to_owned()),
+        });
     }
     let record = if found.has_vanished { None } else { printed(round, found).await };
     let own = |summary: &Summary| {

@@ -95,17 +95,10 @@ pub async fn write(
 pub fn given_up(attempt: u32, now: Timestamp) -> AttemptStatus {
     AttemptStatus {
         attempt,
-        pod: None,
-        node: None,
         start_time: Some(Time(whole_second(now))),
         completion_time: Some(Time(whole_second(now))),
-        outcome: String::new(),
         reason: Some(format!("{:?}", LostReason::GivenUp)),
         message: Some("its block was interrupted for the last time".to_owned()),
-        findings: Vec::new(),
-        summary: None,
-        record: None,
-        evidence: None,
-        boot: None,
+        ..AttemptStatus::default()
     }
 }

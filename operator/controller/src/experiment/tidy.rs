@@ -3,13 +3,11 @@
 use std::time::Duration;
 
 use assay_api::names::FINISHED;
-use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 
-use super::{Round, claims, ended, node_lease, this};
-use crate::error::{Error, call};
+use super::{Round, claims, ended, node_lease};
+use crate::error::Error;
 
 pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
     let context = round.context;
@@ -20,12 +18,8 @@ pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
             stay += 1;
             continue;
         }
-        context.pods.dismissed(&pod);
         if pod.metadata.deletion_timestamp.is_none() {
-            match call(context.api::<Pod>(&round.namespace).delete(&pod.name_any(), &this(&*pod))).await {
-                Err(error) if !(error.is_not_found() || error.is_conflict()) => return Err(error),
-                _ => {}
-            }
+            round.remove(&pod, None).await?;
         }
     }
     claims::remove_all(round).await?;
