@@ -75,15 +75,15 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics)));
     let stop = on_signals()?;
 
-    let leases = tokio::select! {
-        leases = leader::elected(&client, &args) => leases,
+    let (leases, held) = tokio::select! {
+        elected = leader::elected(&client, &args) => elected,
         served = server => return served?.context("metrics can't be served"),
         () = stopped(stop.clone()) => return Ok(()),
     };
     tokio::select! {
         worked = work(&client, args.clone(), metrics, stop) => worked?,
         // Whatever is under way belongs to the next leader from here on.
-        () = leader::lead(&leases, &args) => anyhow::bail!("this replica does not lead any more"),
+        () = leader::lead(&leases, held, &args) => anyhow::bail!("this replica does not lead any more"),
     }
     // Everything that was begun has ended, so the next leader need not wait.
     leader::resign(&leases, &args).await;
