@@ -32,6 +32,9 @@ pub struct Args {
     /// Prometheus server that `spec.metrics` are asked of, such as <http://prometheus.monitoring:9090>
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
+    /// Ask kubelets for their CPU manager policy, at /configz: needs the right to get nodes/configz
+    #[arg(long)]
+    pub ask_kubelets: bool,
     /// Address of /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,

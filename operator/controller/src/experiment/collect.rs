@@ -82,6 +82,8 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
                 evidence.metrics = metrics(round, found, json).await;
             }
             status.summary = Some(summary);
+            let kubelets = &round.context.kubelets;
+            evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
             status.evidence = Some(evidence);
         }
         Outcome::Lost(reason, message) => {
@@ -107,7 +109,7 @@ fn evidence(pod: &Pod) -> PodEvidenceStatus {
         qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
         foreign_containers: all.filter(|name| *name != CONTAINER).take(16).cloned().collect(),
         volume: volumes.find_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())),
-        metrics: BTreeMap::new(),
+        ..PodEvidenceStatus::default()
     }
 }
 
