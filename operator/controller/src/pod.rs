@@ -35,7 +35,10 @@ impl Template<'_> {
     /// The image that a config runs.
     pub fn image(&self, config: &str) -> &str {
         let own = self.experiment.spec.configs.iter().find(|known| known.name == config);
-        own.and_then(|config| config.image.as_deref()).unwrap_or(&self.args.bench_image)
+        let plan = self.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
+        // Trials of two builds can't be compared, so an upgrade changes nothing for experiments that have begun.
+        let planned = plan.and_then(|plan| plan.bench_image.as_deref());
+        own.and_then(|config| config.image.as_deref()).or(planned).unwrap_or(&self.args.bench_image)
     }
 
     /// The pod of an attempt.
