@@ -155,7 +155,13 @@ fn conditions(
             make(ACCEPTED, "Unknown", "Checking", message)
         }
         _ => {
-            make(ACCEPTED, "True", "OptionsChecked", "the spec is sound, and RocksDB takes the options of every config")
+            let sound = "the spec is sound, and RocksDB takes the options of every config";
+            let datasets = if round.experiment.spec.placement.keeps_datasets() {
+                ""
+            } else {
+                "; every trial prepares its datasets, as placement.storage is an emptyDir"
+            };
+            make(ACCEPTED, "True", "OptionsChecked", &format!("{sound}{datasets}"))
         }
     };
     let progressing = match state {
