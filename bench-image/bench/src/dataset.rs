@@ -9,11 +9,12 @@ use std::{
 
 use assay_record::{DatasetFacts, Digest, EngineConfig, PageCache, ParityHash, TrialSpec};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use rocksdb::{WriteBatch, WriteOptions, checkpoint::Checkpoint};
+use rocksdb::checkpoint::Checkpoint;
 
 use crate::{
     engine::{Engine, EngineError},
-    workload::{Action, Step, Workload},
+    load::Loader,
+    workload::{Step, Workload},
 };
 
 /// A prepared dataset. Its files are never opened again, only linked.
@@ -77,29 +78,17 @@ fn build(
     workload: &dyn Workload,
     report: Report<'_>,
 ) -> Result<DatasetFacts, EngineError> {
-    let engine = Engine::open(build_dir, format, &workload.families(), PageCache::Evict)?;
-    let handles =
-        workload.families().iter().map(|family| engine.handle(&family.name)).collect::<Result<Vec<_>, _>>()?;
-    let mut write_options = WriteOptions::default();
-    write_options.disable_wal(true);
+    let families = workload.families();
+    let mut loader = Loader::open(build_dir, format, &families)?;
     let (mut step, mut content, mut entries) = (Step::default(), ParityHash::default(), 0);
     let total = workload.load_steps();
     for number in 0..total {
         workload.load(number, &mut step);
-        let mut batch = WriteBatch::default();
-        for operation in &step.operations {
-            let (handle, key) = (handles[operation.family as usize], step.resolve(operation.key));
-            if let Action::Put { value } = operation.action {
-                batch.put_cf(handle, key, step.resolve(value));
-                entries += 1;
-            }
-        }
+        entries += loader.write(&step)?;
         content.merge(step.parity);
-        engine.db.write_opt(batch, &write_options)?;
         report(number + 1, total);
     }
-    engine.flush()?;
-    engine.wait_until_settled()?;
+    let engine = loader.finish()?;
     let levels = levels(&engine);
     Checkpoint::new(&engine.db)?.create_checkpoint(checkpoint_dir)?;
     Ok(DatasetFacts {

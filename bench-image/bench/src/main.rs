@@ -10,6 +10,7 @@ mod evidence;
 mod fill;
 mod guard;
 mod live;
+mod load;
 mod measure;
 mod metrics_server;
 mod time_spent;

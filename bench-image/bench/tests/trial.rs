@@ -100,6 +100,22 @@ fn formats_differ_in_files_and_agree_in_answers() {
     assert_eq!(plain.work.counts["reader"].gets_found, 5_000);
 }
 
+/// Where nothing is shared, each trial prepares its own: with many flushes and compactions on the way, and in threads of the config.
+#[test]
+fn datasets_come_out_the_same_wherever_they_are_made() {
+    let mut spec = spec(workload(vec![role("reader", 100, gets())]));
+    let families =
+        [("write_buffer_size", "64K"), ("target_file_size_base", "128K"), ("max_bytes_for_level_base", "512K")];
+    spec.dataset.format = options(&families);
+    spec.dataset.format.db_options.insert("max_background_jobs".to_owned(), "8".to_owned());
+    let first = Bench::new().record(&spec).dataset;
+    let levels = first.files_by_level.iter().filter(|&&files| files > 0).count();
+    assert!(levels > 1 && first.files_by_level.iter().sum::<u64>() > 10, "{first:?}");
+    for _ in 0..3 {
+        assert_eq!(Bench::new().record(&spec).dataset, first);
+    }
+}
+
 #[test]
 fn values_compress_as_declared_at_block_level() {
     for (codec, percent, bytes) in [

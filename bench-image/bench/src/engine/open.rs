@@ -216,10 +216,11 @@ impl Engine {
 
     /// Flushes every family, where one has anything to flush.
     pub fn flush(&self) -> Result<(), EngineError> {
-        for family in &self.families {
-            self.db.flush_cf_opt(self.handle(family)?, &FlushOptions::default())?;
-        }
-        Ok(())
+        self.families.iter().try_for_each(|family| self.flush_family(family))
+    }
+
+    pub fn flush_family(&self, family: &str) -> Result<(), EngineError> {
+        Ok(self.db.flush_cf_opt(self.handle(family)?, &FlushOptions::default())?)
     }
 
     /// Waits until no flush or compaction runs or is due.
