@@ -19,6 +19,9 @@ pub const DROPPED_ANNOTATION: &str = "assay.rocks/dropped";
 /// The namespace, name and uid of the experiment that a node's Lease is held for.
 pub const HOLDER_ANNOTATION: &str = "assay.rocks/holder";
 
+/// What names of Leases that say who has a node begin with, before the node's name.
+pub const NODE_LEASE_PREFIX: &str = "assay-node-";
+
 /// Who looks after an object, and that it is us.
 pub const MANAGED_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "assay";

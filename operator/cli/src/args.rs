@@ -8,6 +8,7 @@ use crate::aa::AaArgs;
 use crate::bench::BenchArg;
 use crate::cluster::NameArgs;
 use crate::cluster::cancel::CancelArgs;
+use crate::cluster::nodes::NodesArgs;
 use crate::cluster::report::ReportArgs;
 use crate::cluster::status::StatusArgs;
 use crate::judge::JudgeArgs;
@@ -35,6 +36,8 @@ pub enum Command {
     Judge(JudgeArgs),
     /// Show the experiments of a cluster, or one of them in detail
     Status(StatusArgs),
+    /// Show which nodes of a cluster can run trials, why others can't, and what trials have seen of them
+    Nodes(NodesArgs),
     /// Fetch the trials, records and report of an experiment on a cluster
     Report(ReportArgs),
     /// Pause an experiment on a cluster: its running trials end, and no other begins

@@ -26,6 +26,7 @@ fn main() -> ExitCode {
         Command::Run(args) => run::command(args),
         Command::Aa(args) => aa::command(args),
         Command::Status(args) => cluster::status::command(&args),
+        Command::Nodes(args) => cluster::nodes::command(&args),
         Command::Report(args) => cluster::report::command(args),
         Command::Suspend(args) => cluster::suspend::command(&args, true),
         Command::Resume(args) => cluster::suspend::command(&args, false),

@@ -12,8 +12,6 @@ use tracing::{info, warn};
 use crate::http::deepest;
 use crate::watch::locked;
 
-/// The policy that gives pods CPUs of their own.
-pub const STATIC: &str = "static";
 /// How long an answer counts. Another policy needs a kubelet that begins anew with an empty state.
 const KEPT: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(3);

@@ -10,7 +10,6 @@ mod kubelet;
 mod leader;
 mod lease;
 mod metrics;
-mod node;
 mod pod;
 mod prometheus;
 mod record;

@@ -9,6 +9,7 @@ use assay_core::cluster;
 use assay_core::decide::pass;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use assay_core::node::DEFAULT_MEMORY;
 use kube::{Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -16,8 +17,6 @@ use crate::args::Args;
 
 /// Where a running bench serves its metrics.
 pub const METRICS_PORT: u16 = 9464;
-/// Memory of a trial where the experiment says nothing.
-pub const DEFAULT_MEMORY: &str = "2Gi";
 /// Who the bench is in its image.
 const USER: i64 = 65532;
 

@@ -5,6 +5,7 @@ pub mod experiment;
 pub mod gates;
 pub mod import;
 pub mod judge;
+pub mod node;
 pub mod plan;
 pub mod report;
 pub mod stats;

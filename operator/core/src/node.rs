@@ -3,12 +3,17 @@
 use std::time::Duration;
 
 use assay_api::{NodeToleration, Placement, TolerationOperator};
-use assay_core::decide::fleet::NodeState;
-use assay_core::validate::quantity;
 use assay_record::Digest;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
+
+use crate::decide::fleet::NodeState;
+use crate::validate::quantity;
+
+/// Memory of a trial where the experiment says nothing.
+pub const DEFAULT_MEMORY: &str = "2Gi";
+/// The CPU manager policy that gives pods CPUs of their own.
+pub const STATIC: &str = "static";
 
 /// What a trial's pod needs of a node.
 pub struct Needs<'a> {
@@ -16,6 +21,21 @@ pub struct Needs<'a> {
     pub memory_bytes: u64,
     /// How long a node may be silent before its trial is lost.
     pub patience: Duration,
+}
+
+impl<'a> Needs<'a> {
+    pub fn new(placement: &'a Placement, patience: Duration) -> Self {
+        let memory = placement.memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
+        Self { placement, memory_bytes: quantity::bytes(memory).unwrap_or_default(), patience }
+    }
+}
+
+/// Why a node is of no use whose kubelet has this policy, where it is known.
+pub fn policy_problem(policy: Option<&str>) -> Option<String> {
+    let policy = policy.filter(|&policy| policy != STATIC)?;
+    Some(format!(
+        "has a kubelet with cpuManagerPolicy {policy}: pods have no CPUs of their own there; it has to be {STATIC}"
+    ))
 }
 
 /// Whether trials may run there, with the reason where they may not.
@@ -48,8 +68,9 @@ pub fn boot(node: &Node) -> Option<Digest> {
 }
 
 fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
-    let labels = node.labels();
-    let missing = needs.placement.node_selector.iter().find(|(key, value)| labels.get(*key) != Some(*value));
+    let labels = node.metadata.labels.as_ref();
+    let has = |key: &str, value: &String| labels.and_then(|labels| labels.get(key)) == Some(value);
+    let missing = needs.placement.node_selector.iter().find(|(key, value)| !has(key, value));
     if let Some((key, value)) = missing {
         return Some(format!("lacks the label {key}={value}"));
     }
@@ -65,17 +86,22 @@ fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
     if let Some(taint) = taint {
         return Some(format!("has the taint {}, which placement.tolerations does not name", taint.key));
     }
-    let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
-    let of = |resource: &str| allocatable.and_then(|all| all.get(resource));
-    let memory = of("memory").and_then(|memory| quantity::bytes(&memory.0).ok());
-    if let Some(cpus) =
-        of("cpu").and_then(|cpus| whole_cpus(&cpus.0)).filter(|&cpus| cpus < u64::from(needs.placement.cpus))
-    {
+    if let Some(cpus) = cpus(node).filter(|&cpus| cpus < u64::from(needs.placement.cpus)) {
         return Some(format!("has {cpus} whole CPUs for pods, {} are needed", needs.placement.cpus));
     }
-    memory
+    memory(node)
         .filter(|&memory| memory < needs.memory_bytes)
         .map(|memory| format!("has {} MiB for pods, {} are needed", memory >> 20, needs.memory_bytes >> 20))
+}
+
+/// Whole CPUs that a node has for pods.
+pub fn cpus(node: &Node) -> Option<u64> {
+    whole_cpus(&node.status.as_ref()?.allocatable.as_ref()?.get("cpu")?.0)
+}
+
+/// Bytes of memory that a node has for pods.
+pub fn memory(node: &Node) -> Option<u64> {
+    quantity::bytes(&node.status.as_ref()?.allocatable.as_ref()?.get("memory")?.0).ok()
 }
 
 /// Whole CPUs of a quantity such as 3900m.

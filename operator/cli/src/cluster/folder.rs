@@ -147,7 +147,8 @@ fn dropped(record: &ConfigMap) -> Vec<String> {
     parts.map(str::trim).filter(|part| !part.is_empty()).map(ToOwned::to_owned).collect()
 }
 
-fn unpacked(record: &ConfigMap) -> anyhow::Result<Vec<u8>> {
+/// The record in its `ConfigMap`.
+pub fn unpacked(record: &ConfigMap) -> anyhow::Result<Vec<u8>> {
     let name = record.metadata.name.as_deref().unwrap_or_default();
     let packed = record.binary_data.as_ref().and_then(|data| data.get(names::RECORD_KEY));
     let packed = packed.with_context(|| format!("ConfigMap {name} has no {}: it is no record", names::RECORD_KEY))?;

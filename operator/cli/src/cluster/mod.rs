@@ -7,6 +7,7 @@ mod errors;
 mod folder;
 mod follow;
 mod follower;
+pub mod nodes;
 pub mod report;
 pub mod run;
 pub mod status;

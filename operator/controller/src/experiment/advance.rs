@@ -9,8 +9,8 @@ use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
 use assay_core::cluster;
 use assay_core::decide::fleet::{self, Begun, Node, NodeState};
 use assay_core::decide::{Action, Places, pass};
+use assay_core::node::{self, Needs};
 use assay_core::plan::Plan;
-use assay_core::validate::quantity;
 use assay_record::TrialId;
 use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim, Pod};
 use kube::api::{ObjectMeta, Patch, PostParams};
@@ -24,9 +24,7 @@ use super::settle::State;
 use super::tell;
 use super::{Round, apply};
 use crate::error::{Error, call};
-use crate::kubelet::STATIC;
-use crate::node::{self, Needs};
-use crate::pod::{DEFAULT_MEMORY, owner};
+use crate::pod::owner;
 use crate::watch::locked;
 
 /// After a pod could not be made: a quota may be raised.
@@ -127,12 +125,7 @@ fn begun(round: &Round<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize,
 async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     let context = round.context;
     let placement = &round.experiment.spec.placement;
-    let memory = placement.memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
-    let needs = Needs {
-        placement,
-        memory_bytes: quantity::bytes(memory).unwrap_or_default(),
-        patience: Duration::from_secs(context.args.node_lost_seconds.into()),
-    };
+    let needs = Needs::new(placement, Duration::from_secs(context.args.node_lost_seconds.into()));
     let mut known = context.nodes.state();
     known.sort_by_key(|node| node.name_any());
     let fits = |node: &&v1::Node| node::judge(node, &needs, round.now).0 == NodeState::Usable;
@@ -141,10 +134,9 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     for node in known {
         let name = node.name_any();
         let (mut state, mut why) = node::judge(&node, &needs, round.now);
-        let policy = context.kubelets.cpu_manager_policy(&name);
-        if let Some(policy) = policy.filter(|policy| state == NodeState::Usable && policy != STATIC) {
-            let mend = "pods have no CPUs of their own there; it has to be static";
-            (state, why) = (NodeState::Gone, Some(format!("has a kubelet with cpuManagerPolicy {policy}: {mend}")));
+        let policy = node::policy_problem(context.kubelets.cpu_manager_policy(&name).as_deref());
+        if state == NodeState::Usable && policy.is_some() {
+            (state, why) = (NodeState::Gone, policy);
         }
         if let Some(silent) = node::silent_for(&node, round.now).filter(|silent| *silent < needs.patience) {
             round.wake_in(needs.patience.saturating_sub(silent) + Duration::from_secs(1));

@@ -8,6 +8,7 @@ use assay_api::names::CONTAINER;
 use assay_api::{AttemptStatus, PodEvidenceStatus, Time, TuningTrial};
 use assay_core::cluster;
 use assay_core::decide::LostReason;
+use assay_core::node;
 use assay_core::plan::Plan;
 use assay_record::TrialRecord;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
@@ -22,7 +23,7 @@ use super::outcome::{Outcome, outcome};
 use super::tell::{tell, write};
 use crate::error::{Error, call};
 use crate::prometheus::{self, Window};
-use crate::{node, record};
+use crate::record;
 
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
@@ -37,7 +38,8 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
         };
         match outcome {
             Outcome::Unfit(why) => {
-                let (trial, image) = (found.trial.name_any(), round.template().image(&found.trial.spec.config).to_owned());
+                let (trial, image) =
+                    (found.trial.name_any(), round.template().image(&found.trial.spec.config).to_owned());
                 return Ok(Some(format!("the bench {image} refuses trial {trial}: {why}")));
             }
             // Counted already: it is on its way out.

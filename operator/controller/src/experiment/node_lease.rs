@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_api::names::{EXPERIMENT_LABEL, HOLDER_ANNOTATION};
+use assay_api::names::{EXPERIMENT_LABEL, HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
 use tracing::{info, warn};
@@ -16,16 +16,13 @@ use crate::watch::locked;
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
 
-/// What the Leases of nodes begin with.
-const PREFIX: &str = "assay-node-";
-
 fn name(node: &str) -> String {
-    format!("{PREFIX}{node}")
+    format!("{NODE_LEASE_PREFIX}{node}")
 }
 
 /// The node that a Lease is of.
 pub fn node_of(lease: &Lease) -> Option<&str> {
-    lease.metadata.name.as_deref()?.strip_prefix(PREFIX)
+    lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)
 }
 
 fn find(context: &Context, node: &str) -> Option<std::sync::Arc<Lease>> {

@@ -4,6 +4,7 @@ use std::time::Duration;
 
 use assay_core::cluster;
 use assay_core::decide::LostReason;
+use assay_core::node;
 use assay_core::plan::Plan;
 use assay_record::{Exit, Summary, TrialRecord};
 use k8s_openapi::api::core::v1::Pod;
@@ -14,7 +15,8 @@ use super::Round;
 use super::ended::{self, Ended};
 use super::observe::UnderWay;
 use crate::error::Error;
-use crate::{node, record};
+use crate::record;
+use crate::watch::locked;
 
 /// What came of a pod.
 pub enum Outcome {

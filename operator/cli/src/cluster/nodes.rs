@@ -1,0 +1,178 @@
+//! `assay nodes`.
+
+use std::collections::BTreeMap;
+use std::fmt::Write as _;
+use std::path::PathBuf;
+use std::process::ExitCode;
+use std::time::Duration;
+
+use anyhow::Context as _;
+use assay_api::{AttemptStatus, Placement, Time, TuningTrial, names};
+use assay_core::decide::fleet::NodeState;
+use assay_core::node::{self, Needs};
+use assay_core::validate::quantity;
+use assay_record::{Evidence, TrialRecord};
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt as _};
+
+use super::errors::{Told as _, words};
+use super::folder::unpacked;
+use super::words::{age, table};
+use super::{Cluster, ClusterArgs, on};
+use crate::check::check_for_cluster;
+use crate::run::unix_ms;
+
+/// A node that is silent for less is waited for.
+const PATIENCE: Duration = Duration::from_mins(2);
+
+/// Arguments of `assay nodes`.
+#[derive(Clone, Debug, clap::Args)]
+pub struct NodesArgs {
+    /// An experiment: nodes are judged by its placement, else by whether they have a whole CPU and 2 GiB for a pod
+    file: Option<PathBuf>,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+pub fn command(args: &NodesArgs) -> anyhow::Result<ExitCode> {
+    let placement = match &args.file {
+        None => Placement::default(),
+        Some(file) => {
+            let checked = check_for_cluster(file);
+            eprint!("{checked}");
+            let spec = checked.spec.filter(|_| checked.experiment.is_some());
+            spec.with_context(|| format!("{} is no sound experiment: see above", file.display()))?.placement
+        }
+    };
+    let text = on(&args.cluster, |cluster| async move { overview(&cluster, &placement).await })?;
+    print!("{text}");
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What the trials of a node have seen.
+struct Seen {
+    at: Option<Time>,
+    policy: Option<String>,
+    evidence: Option<Evidence>,
+}
+
+async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<String> {
+    let nodes: Api<Node> = Api::all(cluster.client.clone());
+    let mut nodes = nodes.list(&ListParams::default()).await.told("the nodes can't be read")?.items;
+    nodes.sort_by_key(kube::ResourceExt::name_any);
+    let holders = holders(cluster).await;
+    let seen = seen(cluster).await?;
+    let needs = Needs::new(placement, PATIENCE);
+    let now = Timestamp::now();
+    let heads = ["node", "use", "CPUs", "memory", "kernel", "held by", "CPU policy", "CPU", "governor", "disk", "seen"];
+    let mut rows = vec![heads.map(ToOwned::to_owned).to_vec()];
+    let mut reasons = String::new();
+    for node in &nodes {
+        let name = node.name_any();
+        let of_node = seen.get(&name);
+        let policy = of_node.and_then(|seen| seen.policy.as_deref());
+        let (state, why) = match (node::judge(node, &needs, now), node::policy_problem(policy)) {
+            ((NodeState::Usable, _), Some(why)) => (NodeState::Gone, Some(why)),
+            (judged, _) => judged,
+        };
+        if let Some(why) = why {
+            // Writing to a string can't fail.
+            let _ = writeln!(reasons, "{name} {why}");
+        }
+        let use_ = match state {
+            NodeState::Usable => "yes",
+            NodeState::Busy => "not now",
+            NodeState::Gone => "no",
+        };
+        rows.push(row(node, use_, holders.get(&name).map(String::as_str), of_node));
+    }
+    let mut text = table(&rows);
+    if !reasons.is_empty() {
+        text.push_str("\nWhy not:\n");
+        text.push_str(&reasons);
+    }
+    if seen.is_empty() {
+        let _ = writeln!(
+            text,
+            "\nNo trial has run in namespace {} yet, so nothing is known of CPUs and disks. `assay aa --cluster FILE` runs an \
+             A/A, which tells how noisy the nodes are, too.",
+            cluster.namespace
+        );
+    }
+    Ok(text)
+}
+
+fn row(node: &Node, use_: &str, holder: Option<&str>, seen: Option<&Seen>) -> Vec<String> {
+    let known = |text: Option<String>| text.unwrap_or_else(|| "unknown".to_owned());
+    let evidence = seen.and_then(|seen| seen.evidence.as_ref());
+    let kernel =
+        node.status.as_ref().and_then(|status| status.node_info.as_ref()).map(|info| info.kernel_version.clone());
+    let disk = evidence.map(|evidence| {
+        let storage = &evidence.storage;
+        let parts = [&storage.device, &storage.model, &storage.transport];
+        parts
+            .into_iter()
+            .flatten()
+            .map(|part| part.trim())
+            .filter(|part| !part.is_empty())
+            .collect::<Vec<_>>()
+            .join(" ")
+    });
+    vec![
+        node.name_any(),
+        use_.to_owned(),
+        known(node::cpus(node).map(|cpus| cpus.to_string())),
+        known(node::memory(node).map(quantity::display)),
+        known(kernel),
+        holder.unwrap_or("nobody").to_owned(),
+        known(seen.and_then(|seen| seen.policy.clone())),
+        known(evidence.and_then(|evidence| evidence.host.cpu_model.clone())),
+        known(evidence.and_then(|evidence| evidence.host.governor.clone())),
+        known(disk.filter(|disk| !disk.is_empty())),
+        seen.map_or_else(|| "never".to_owned(), |seen| age(seen.at.as_ref(), unix_ms())),
+    ]
+}
+
+/// Who has each node, by the Leases of all operators; nobody where they may not be read.
+async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
+    let leases: Api<Lease> = Api::all(cluster.client.clone());
+    let ours = ListParams::default().labels(&format!("{}={}", names::MANAGED_LABEL, names::MANAGED_BY));
+    match leases.list(&ours).await {
+        Ok(found) => {
+            let held = found.items.into_iter().filter_map(|lease| {
+                let node = lease.name_any().strip_prefix(names::NODE_LEASE_PREFIX)?.to_owned();
+                Some((node, lease.spec?.holder_identity?))
+            });
+            held.collect()
+        }
+        Err(error) => {
+            eprintln!("assay: who has which node is not known: {}", words(&error));
+            BTreeMap::new()
+        }
+    }
+}
+
+/// The latest trial of each node that left a record in this namespace.
+async fn seen(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
+    let trials = cluster.trials().list(&ListParams::default()).await.told("the trials can't be read")?.items;
+    let mut latest: BTreeMap<String, AttemptStatus> = BTreeMap::new();
+    for attempt in trials.into_iter().filter_map(|trial: TuningTrial| trial.status).flat_map(|status| status.attempts) {
+        let Some(node) = attempt.node.clone().filter(|_| attempt.record.is_some()) else { continue };
+        let is_newer = latest.get(&node).is_none_or(|known| known.completion_time < attempt.completion_time);
+        if is_newer {
+            latest.insert(node, attempt);
+        }
+    }
+    let mut seen = BTreeMap::new();
+    for (node, attempt) in latest {
+        let record = attempt.record.as_deref().unwrap_or_default();
+        let record = cluster.records().get(record).await.ok().and_then(|record| unpacked(&record).ok());
+        let evidence = record.and_then(|json| TrialRecord::from_json(&json).ok()).map(|record| record.evidence);
+        let policy = attempt.evidence.and_then(|evidence| evidence.cpu_manager_policy);
+        seen.insert(node, Seen { at: attempt.completion_time, policy, evidence });
+    }
+    Ok(seen)
+}
