@@ -26,6 +26,9 @@ pub const NODE_LEASE_PREFIX: &str = "assay-node-";
 pub const MANAGED_LABEL: &str = "app.kubernetes.io/managed-by";
 pub const MANAGED_BY: &str = "assay";
 
+/// What labels of an experiment begin with that its pods have, too: they say which queue pods wait in.
+pub const QUEUE_LABELS: &str = "kueue.x-k8s.io/";
+
 /// The key of a record in its `ConfigMap`.
 pub const RECORD_KEY: &str = "record.json.gz";
 

@@ -47,6 +47,8 @@ pub struct Context {
     pub judged: Mutex<HashMap<String, Judged>>,
     /// When the status of each experiment was written last.
     pub written: Mutex<HashMap<String, Instant>>,
+    /// When pods, by their uid, were last seen behind a scheduling gate.
+    pub gated: Mutex<HashMap<String, Instant>>,
     /// Experiments that wait for a node, so that whoever has it gives it up after a block.
     pub waiting: Mutex<HashMap<String, HashSet<String>>>,
 }
@@ -84,6 +86,7 @@ impl Context {
             progress: Mutex::default(),
             judged: Mutex::default(),
             written: Mutex::default(),
+            gated: Mutex::default(),
             waiting: Mutex::default(),
         }
     }
@@ -136,6 +139,8 @@ impl Context {
         locked(&self.claims).retain(|uid, _| all.contains(uid));
         locked(&self.judged).retain(|uid, _| uids.contains(uid));
         locked(&self.written).retain(|uid, _| uids.contains(uid));
+        let pods: HashSet<String> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
+        locked(&self.gated).retain(|uid, _| pods.contains(uid));
         for waiting in locked(&self.waiting).values_mut() {
             waiting.retain(|uid| uids.contains(uid));
         }

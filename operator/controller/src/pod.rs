@@ -1,15 +1,17 @@
 //! The objects that run a trial: its pod, the volume of its block, and the pod that checks options before the first block.
 
+use std::collections::BTreeMap;
+
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, ROLE_CHECK, ROLE_LABEL,
-    ROLE_TRIAL, TRIAL_LABEL,
+    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, QUEUE_LABELS, ROLE_CHECK,
+    ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
 };
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
 use assay_core::cluster;
 use assay_core::decide::pass;
+use assay_core::node::DEFAULT_MEMORY;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
-use assay_core::node::DEFAULT_MEMORY;
 use kube::{Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
@@ -109,14 +111,14 @@ impl Template<'_> {
                 }
             })
             .collect();
+        let queue = self.experiment.labels().iter().filter(|(name, _)| name.starts_with(QUEUE_LABELS));
+        let mut labels: BTreeMap<&str, &str> = queue.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let experiment = self.experiment.name_any();
+        labels.extend([(EXPERIMENT_LABEL, experiment.as_str()), (ROLE_LABEL, role), (MANAGED_LABEL, MANAGED_BY)]);
         json!({
             "metadata": {
                 "name": name,
-                "labels": {
-                    EXPERIMENT_LABEL: self.experiment.name_any(),
-                    ROLE_LABEL: role,
-                    MANAGED_LABEL: MANAGED_BY,
-                },
+                "labels": labels,
                 "annotations": {
                     INPUT_ANNOTATION: input,
                     // A sidecar takes the pod's CPUs away, and an eviction the whole trial.

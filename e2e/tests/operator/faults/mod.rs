@@ -4,6 +4,7 @@ mod clock;
 mod life;
 mod nodes;
 mod pods;
+mod queue;
 mod quota;
 mod records;
 mod refusals;

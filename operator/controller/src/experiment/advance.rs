@@ -18,6 +18,7 @@ use kube::{Resource, ResourceExt as _};
 use tracing::info;
 
 use super::claims;
+use super::ended;
 use super::node_lease;
 use super::observe::Observed;
 use super::settle::State;
@@ -29,6 +30,9 @@ use crate::watch::locked;
 
 /// After a pod could not be made: a quota may be raised.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How long a pod usually takes to start, and nobody need hear of it.
+const STARTS: Duration = Duration::from_secs(10);
 
 /// Why a pod was not made.
 struct NotMade(String);
@@ -82,6 +86,11 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
             Action::Finished => {}
         }
     }
+    if running == busy
+        && let Some(state) = pending(round, observed)
+    {
+        return Ok(state);
+    }
     Ok(match (not_made, running.is_empty()) {
         (Some(why), true) => State::Waiting { reason: "PodRefused", message: why },
         (_, true) if nodes.iter().all(|node| node.state != NodeState::Usable) => {
@@ -89,6 +98,26 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
         }
         _ => State::Running { nodes: running.into_iter().collect() },
     })
+}
+
+/// What all pods wait for, where none of them has started.
+fn pending(round: &mut Round<'_>, observed: &Observed) -> Option<State> {
+    let mut waiting = None;
+    for found in &observed.under_way {
+        let why = ended::why_waiting(&found.pod)?;
+        let message = format!("{}: {why}", found.pod.name_any());
+        if ended::is_gated(&found.pod) {
+            waiting = Some(State::Waiting { reason: "Queued", message });
+            continue;
+        }
+        let age = found.pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+        if age < STARTS {
+            round.wake_in(STARTS.saturating_sub(age) + Duration::from_secs(1));
+            return None;
+        }
+        waiting = Some(State::Waiting { reason: "PodPending", message });
+    }
+    waiting
 }
 
 /// Where blocks are that have begun, by their position in the plan.

@@ -88,6 +88,12 @@ pub fn is_pending(pod: &Pod) -> bool {
     phase.is_none_or(|phase| phase == "Pending")
 }
 
+/// Whether somebody keeps a pod from being scheduled until there is room for it, such as a queue.
+pub fn is_gated(pod: &Pod) -> bool {
+    is_pending(pod)
+        && pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty())
+}
+
 /// What a pod waits for that has not started, where somebody says so.
 pub fn why_waiting(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref().filter(|_| is_pending(pod))?;

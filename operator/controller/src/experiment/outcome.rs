@@ -1,6 +1,6 @@
 //! What came of a pod: from how it ended, or from what happened to its node.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_core::cluster;
 use assay_core::decide::LostReason;
@@ -58,7 +58,18 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
         return Ok(None);
     }
     let patience = Duration::from_secs(round.context.args.pending_seconds.into());
-    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    let mut age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    // In a queue it may wait for as long as it likes.
+    let uid = pod.uid().unwrap_or_default();
+    let mut gated = locked(&round.context.gated);
+    if ended::is_gated(pod) {
+        gated.insert(uid, Instant::now());
+        return Ok(None);
+    }
+    if let Some(last) = gated.get(&uid) {
+        age = age.min(last.elapsed());
+    }
+    drop(gated);
     if age < patience {
         round.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
         return Ok(None);

@@ -1,0 +1,109 @@
+//! Pods that wait behind a scheduling gate until a queue lets them go, as Kueue does it.
+
+use std::time::Duration;
+
+use assay_api::names;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::experiment::small;
+use crate::lab::{Lab, SOON};
+use crate::scene::Scene;
+
+const QUEUE: &str = "kueue.x-k8s.io/queue-name";
+const GATE: &str = "kueue.x-k8s.io/admission";
+
+/// Puts every pod with a queue's name behind its gate, in the place of Kueue's webhook.
+async fn gates(lab: &Lab) {
+    let name = &lab.namespace;
+    let group = "admissionregistration.k8s.io/v1";
+    let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
+    let gate =
+        format!("Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}");
+    let policy = json!({"apiVersion": group, "kind": "MutatingAdmissionPolicy", "metadata": {"name": name}, "spec": {
+        "matchConstraints": {
+            "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": name}},
+            "resourceRules": [pods],
+        },
+        "matchConditions": [{"name": "queued", "expression": format!("'{QUEUE}' in object.metadata.labels")}],
+        "reinvocationPolicy": "Never",
+        "mutations": [{"patchType": "ApplyConfiguration", "applyConfiguration": {"expression": gate}}],
+    }});
+    let binding = json!({"apiVersion": group, "kind": "MutatingAdmissionPolicyBinding", "metadata": {"name": name},
+        "spec": {"policyName": name}});
+    let file = lab.folder.join("gates.json");
+    let list = json!({"apiVersion": "v1", "kind": "List", "items": [policy, binding]});
+    std::fs::write(&file, list.to_string()).expect("a manifest");
+    let said = lab.kubectl(&["apply", "--filename", &file.display().to_string()]).await;
+    let label = format!("--labels={QUEUE}=team");
+    let probe = ["run", "probe", "--image=probe", &label, "--dry-run=server", "--output=yaml"];
+    lab.until(&format!("pods are gated: {said}"), SOON, async || {
+        lab.kubectl(&probe).await.contains(GATE).then_some(())
+    })
+    .await;
+}
+
+/// Lets all pods go, for ever.
+async fn open(pods: Api<Pod>) {
+    loop {
+        for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
+            let is_gated = pod
+                .spec
+                .as_ref()
+                .and_then(|spec| spec.scheduling_gates.as_ref())
+                .is_some_and(|gates| !gates.is_empty());
+            if is_gated {
+                let change = Patch::Merge(json!({"spec": {"schedulingGates": []}}));
+                let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &change).await;
+            }
+        }
+        tokio::time::sleep(Duration::from_millis(200)).await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_queue_may_take_its_time() {
+    let lab = Lab::new("queue").await;
+    lab.enforce("privileged").await;
+    gates(&lab).await;
+    let scene = Scene::of(lab, "queue", &["--pending-seconds", "5"], |bench| bench);
+    let mut experiment: Value = small(&scene.lab, "queue");
+    experiment["metadata"]["labels"] = json!({QUEUE: "team"});
+    scene.lab.apply(experiment).await;
+    // First the check of the options, which asks for little and waits in line all the same.
+    let waits = async |reason: &str| {
+        scene
+            .lab
+            .condition(
+                "queue",
+                names::PROGRESSING,
+                if reason == "Queued" { "False" } else { "True" },
+                Some(reason),
+                SOON,
+            )
+            .await
+    };
+    let checking = scene
+        .lab
+        .until("the check waits behind the gate", SOON, async || {
+            let found = waits("Checking").await;
+            found.message.contains("SchedulingGated").then_some(found)
+        })
+        .await;
+    assert!(checking.message.contains("SchedulingGated"));
+    let opener = tokio::spawn(open(scene.lab.api()));
+    scene.lab.running_pod().await;
+    opener.abort();
+    let queued = waits("Queued").await;
+    scene.lab.check(queued.message.contains("SchedulingGated"), &queued.message).await;
+    // Longer than a pod may be pending.
+    tokio::time::sleep(Duration::from_secs(8)).await;
+    let opener = tokio::spawn(open(scene.lab.api()));
+    scene.decides(&[]).await;
+    opener.abort();
+    let name = scene.lab.namespace.clone();
+    scene.lab.kubectl(&["delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", &name]).await;
+    scene.lab.close().await;
+}
