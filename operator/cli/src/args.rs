@@ -48,6 +48,10 @@ pub enum Command {
     Cancel(CancelArgs),
     /// Print the custom resource definitions
     Crd,
+    /// Print a script that completes commands and options in a shell
+    ///
+    /// For bash: `source <(assay completions bash)`; other shells have a folder for such scripts.
+    Completions { shell: clap_complete::Shell },
 }
 
 /// What every command needs that reads an experiment.

@@ -33,6 +33,10 @@ fn main() -> ExitCode {
         Command::Cancel(args) => cluster::cancel::command(&args),
         Command::Judge(args) => judge::command(&args),
         Command::Crd => crd::command(),
+        Command::Completions { shell } => {
+            clap_complete::generate(shell, &mut Cli::command(), "assay", &mut std::io::stdout());
+            Ok(ExitCode::SUCCESS)
+        }
     };
     result.unwrap_or_else(|error| {
         eprintln!("assay: {error:#}");
