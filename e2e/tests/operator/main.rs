@@ -15,6 +15,7 @@ mod faults;
 mod kills;
 mod lab;
 mod machine;
+mod nightly;
 mod operator;
 mod pods;
 mod proxy;

@@ -17,6 +17,7 @@ use crate::experiment::small;
 use crate::lab::{Lab, SOON};
 use crate::pods;
 use crate::rights::Subject;
+use crate::scene::Scene;
 use crate::witness::Witness;
 
 /// Two namespaces with an installation each that share the nodes of the first, and who has them.
@@ -206,4 +207,19 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
     let made = lab.api::<Pod>().list(&ListParams::default()).await.expect("a list");
     assert!(made.items.is_empty());
     lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn pods_of_trials_have_no_rights() {
+    let scene = Scene::new("token", |bench| bench.takes(Duration::from_secs(2))).await;
+    scene.begin(|_| ()).await;
+    let spec = scene.lab.running_pod().await.spec.unwrap_or_default();
+    assert_eq!((spec.automount_service_account_token, spec.enable_service_links), (Some(false), Some(false)));
+    let projected = spec.volumes.iter().flatten().any(|volume| volume.projected.is_some() || volume.secret.is_some());
+    assert!(!projected && spec.host_network.is_none() && spec.host_pid.is_none() && spec.host_ipc.is_none());
+    // Whoever it could be, they may do nothing.
+    let nobody = Subject::service_account(&scene.lab.namespace, "default");
+    let rights = nobody.rights(&scene.lab, Some(&scene.lab.namespace)).await;
+    scene.lab.check(rights.is_empty(), &format!("the account of trials may: {rights:?}")).await;
+    scene.lab.close().await;
 }

@@ -91,8 +91,8 @@ pub struct AttemptStatus {
     /// When its end was written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// What became of it, as it was known when it ended: Valid, Held, Invalid, Failed, Lost, or BlockInterrupted and Superseded where
-    /// its block was begun again. The experiment's report says what is known of it since.
+    /// What became of it, as it was known when it ended: Valid, Held, Invalid, Failed or Lost; where its block was begun again, that it
+    /// was interrupted or superseded. The experiment's report says what is known of it since.
     #[schemars(length(max = 32))]
     pub outcome: String,
     /// Why it does not count, in a word.

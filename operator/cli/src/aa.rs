@@ -1,17 +1,23 @@
 //! `assay aa`: the baseline of an experiment against itself.
 
 use std::fmt::Write as _;
+use std::path::Path;
 use std::process::ExitCode;
 
 use anyhow::Context;
 use assay_core::aa::{self, Noise};
+use assay_core::decide::{Attempt, Places};
 use assay_core::experiment::Experiment;
+use assay_core::plan::Plan;
 use assay_core::report::Report;
 use assay_core::stats::Scale;
 use assay_core::validate::validate_document;
 use assay_core::verdict::{Role, Verdict};
+use serde_json::Value;
 
+use crate::cluster::{self, ClusterArgs};
 use crate::file;
+use crate::run::store::keep_noise;
 use crate::run::{self, RunArgs};
 use crate::validate::plural;
 
@@ -24,13 +30,36 @@ use crate::validate::plural;
 pub struct AaArgs {
     #[command(flatten)]
     pub run: RunArgs,
+    /// Run it on a Kubernetes cluster with the operator of Assay: the noise of the nodes that the experiment selects
+    #[arg(long, conflicts_with = "bench")]
+    pub cluster: bool,
+    #[command(flatten)]
+    pub which: ClusterArgs,
     /// How many names the baseline gets beside its own
     #[arg(long, value_name = "NAMES", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub names: u8,
 }
 
 pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
+    if args.cluster {
+        let original = cluster::run::sound(&args.run)?;
+        let (document, experiment) = same(&args)?;
+        let trials = experiment.trials() as usize;
+        return cluster::run::execute(&args.run, &args.which, &document, trials, |fetched| {
+            outcome(&original, &fetched.plan, &fetched.attempts, &fetched.report, &fetched.dir)
+        });
+    }
+    args.which.must_be_empty()?;
     let sound = run::sound(&args.run)?;
+    let (document, experiment) = same(&args)?;
+    let source = serde_yaml::to_string(&document)?;
+    run::execute(experiment, source.as_bytes(), &sound.benches, args.run.out, |session, report| {
+        outcome(&sound.experiment, session.plan(), session.attempts(), report, session.dir())
+    })
+}
+
+/// The A/A of the file, as a document and read.
+fn same(args: &AaArgs) -> anyhow::Result<(Value, Experiment)> {
     let document = file::read(&args.run.file)
         .map_err(|problems| anyhow::anyhow!("{}", problems.first().map(ToString::to_string).unwrap_or_default()))?;
     let document = aa::document(&document.value, usize::from(args.names));
@@ -39,12 +68,21 @@ pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
     let experiment = validation.experiment.with_context(|| {
         format!("the A/A of {} is no experiment: {}", args.run.file.display(), problem.unwrap_or_default())
     })?;
-    let source = serde_yaml::to_string(&document)?;
-    run::execute(experiment, source.as_bytes(), &sound.benches, args.run.out, |session, report| {
-        let noises = session.noise()?;
-        print!("\n{}", text(&sound.experiment, &noises, report));
-        Ok(exit_code(report))
-    })
+    Ok((document, experiment))
+}
+
+/// Tells what was found, keeps it, and says what it means.
+fn outcome(
+    original: &Experiment,
+    plan: &Plan,
+    attempts: &[Attempt],
+    report: &Report,
+    dir: &Path,
+) -> anyhow::Result<u8> {
+    let noises = aa::noise(&Places::new(plan, attempts)?);
+    keep_noise(dir, &noises)?;
+    print!("\n{}", text(original, &noises, report));
+    Ok(exit_code(report))
 }
 
 /// What the A/A says about the machine, and about the experiment that it was made from.

@@ -49,6 +49,17 @@ pub struct ClusterArgs {
     pub namespace: Option<String>,
 }
 
+impl ClusterArgs {
+    /// Where no cluster was asked for.
+    pub fn must_be_empty(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            *self == Self::default(),
+            "--kubeconfig, --context and --namespace are for a run with --cluster"
+        );
+        Ok(())
+    }
+}
+
 /// Arguments of commands that only need a name.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NameArgs {

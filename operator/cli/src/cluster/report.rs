@@ -5,7 +5,9 @@ use std::process::ExitCode;
 
 use anyhow::bail;
 use assay_api::{AttemptStatus, TuningExperiment, TuningTrial};
+use assay_core::decide::Attempt;
 use assay_core::judge::judge;
+use assay_core::plan::Plan;
 use assay_core::report::{Report, terminal};
 use assay_core::status::report_digest;
 use futures::{StreamExt as _, TryStreamExt as _};
@@ -15,8 +17,8 @@ use super::errors::{Told as _, lost};
 use super::folder::{Folder, plan_of};
 use super::words::refused;
 use super::{Cluster, ClusterArgs, experiment_name, on};
-use crate::run::results_of;
 use crate::run::store::{kept_attempts, reports::keep_report};
+use crate::run::{CodeArgs, results_of};
 use crate::validate::plural;
 
 /// Records that are asked for at once.
@@ -36,15 +38,27 @@ pub struct ReportArgs {
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
+    codes: CodeArgs,
+    #[command(flatten)]
     cluster: ClusterArgs,
 }
 
 pub fn command(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let ReportArgs { name, out, cluster } = args;
+    let ReportArgs { name, out, codes, cluster } = args;
     on(&cluster, |cluster| async move {
         let experiment = cluster.experiment(&name).await?;
-        outcome(&cluster, &experiment, out, None).await
+        let outcome = outcome(&cluster, &experiment, out, None).await?;
+        Ok(ExitCode::from(codes.code(&outcome.report)))
     })
+}
+
+/// What came of an experiment.
+pub struct Outcome {
+    pub plan: Plan,
+    pub attempts: Vec<Attempt>,
+    pub report: Report,
+    /// Where all of it is.
+    pub dir: PathBuf,
 }
 
 /// Fetches everything, judges it, and prints what came out.
@@ -53,10 +67,13 @@ pub async fn outcome(
     experiment: &TuningExperiment,
     out: Option<PathBuf>,
     source: Option<&[u8]>,
-) -> anyhow::Result<ExitCode> {
+) -> anyhow::Result<Outcome> {
     let name = experiment.metadata.name.as_deref().unwrap_or_default();
     if let Some(refused) = refused(experiment) {
-        bail!("experiment {name} was refused before any trial: {}", refused.message);
+        if experiment.status.as_ref().is_none_or(|status| status.plan.is_none()) {
+            bail!("experiment {name} was refused before any trial: {}", refused.message);
+        }
+        eprintln!("assay: experiment {name} was refused, and what there is of it does not decide: {}", refused.message);
     }
     let plan = plan_of(experiment)?;
     let trials = cluster.trials_of(name).await?;
@@ -68,12 +85,14 @@ pub async fn outcome(
         eprintln!("assay: {records} can't be found any more: the verdict does not need them, plots are without them");
     }
     // What was written is judged, not what was fetched: `assay judge` on the folder says the same.
-    let report = judge(&plan, &kept_attempts(&folder.dir, &plan)?)?;
+    let attempts = kept_attempts(&folder.dir, &plan)?;
+    let report = judge(&plan, &attempts)?;
     keep_report(&report, &folder.dir, &folder.dir)?;
     compare(experiment, &report)?;
     print!("{}", terminal(&report));
     println!("\nReport: {}; for a pull request: report.md", folder.dir.join("report.html").display());
-    Ok(ExitCode::from(report.exit_code()))
+    let dir = folder.dir;
+    Ok(Outcome { plan, attempts, report, dir })
 }
 
 /// Writes all attempts of a plan to a folder; gives the number of records that are gone.

@@ -4,33 +4,60 @@ use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use assay_api::{TuningExperiment, TuningExperimentSpec};
-use kube::api::{Patch, PatchParams, ValidationDirective};
+use assay_core::experiment::Experiment;
+use kube::api::{Patch, PatchParams, PostParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use super::errors::Told as _;
 use super::follow::{Followed, follow};
-use super::{Cluster, ClusterArgs, MANAGER, on, report};
+use super::report::{self, Outcome};
+use super::{Cluster, ClusterArgs, MANAGER, on};
 use crate::check::check_for_cluster;
-use crate::run::{INTERRUPTED, RunArgs};
+use crate::run::{CodeArgs, INTERRUPTED, RunArgs};
 use crate::validate::plural;
 use crate::{file, run};
 
 /// Fields of metadata that a file may say something about.
-const METADATA: [&str; 4] = ["name", "namespace", "labels", "annotations"];
+const METADATA: [&str; 5] = ["name", "generateName", "namespace", "labels", "annotations"];
 
-pub fn command(args: &RunArgs, which: &ClusterArgs) -> anyhow::Result<ExitCode> {
-    run::needs_a_file(args)?;
-    let checked = check_for_cluster(&args.file);
-    eprint!("{checked}");
-    let Some(experiment) = &checked.experiment else {
-        bail!("{} is not run: correct the {} above", checked.file(), plural(checked.errors(), "error"));
-    };
-    let planned = experiment.trials() as usize;
+pub fn command(args: &RunArgs, codes: CodeArgs, which: &ClusterArgs) -> anyhow::Result<ExitCode> {
+    let planned = sound(args)?.trials() as usize;
     let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
     let document = file::read(&args.file)
         .map_err(|problems| anyhow::anyhow!("{}", problems.first().map(ToString::to_string).unwrap_or_default()))?;
-    let object = object(&document.value);
-    on(which, |cluster| start(cluster, args.clone(), which.clone(), object, source, planned))
+    let asked = Asked { args, which, object: object(&document.value), source, planned };
+    on(which, |cluster| start(cluster, asked, |outcome| Ok(codes.code(&outcome.report))))
+}
+
+/// Checks the file, and says everything that there is to say about it without a cluster.
+pub fn sound(args: &RunArgs) -> anyhow::Result<Experiment> {
+    run::needs_a_file(args)?;
+    let mut checked = check_for_cluster(&args.file);
+    eprint!("{checked}");
+    let (file, errors) = (checked.file().to_owned(), plural(checked.errors(), "error"));
+    checked.experiment.take().with_context(|| format!("{file} is not run: correct the {errors} above"))
+}
+
+/// Runs an experiment that was made from a file to its end. `after` says what its outcome means.
+pub fn execute(
+    args: &RunArgs,
+    which: &ClusterArgs,
+    document: &Value,
+    planned: usize,
+    after: impl FnOnce(&Outcome) -> anyhow::Result<u8>,
+) -> anyhow::Result<ExitCode> {
+    let source = serde_yaml::to_string(document)?.into_bytes();
+    let asked = Asked { args, which, object: object(document), source, planned };
+    on(which, |cluster| start(cluster, asked, after))
+}
+
+/// What was asked for on the command line.
+struct Asked<'a> {
+    args: &'a RunArgs,
+    which: &'a ClusterArgs,
+    object: Value,
+    source: Vec<u8>,
+    planned: usize,
 }
 
 /// What is applied of a document.
@@ -50,11 +77,8 @@ fn object(document: &Value) -> Value {
 
 async fn start(
     cluster: Cluster,
-    args: RunArgs,
-    which: ClusterArgs,
-    object: Value,
-    source: Vec<u8>,
-    planned: usize,
+    Asked { args, which, object, source, planned }: Asked<'_>,
+    after: impl FnOnce(&Outcome) -> anyhow::Result<u8>,
 ) -> anyhow::Result<ExitCode> {
     let cluster = match (object["metadata"]["namespace"].as_str(), &which.namespace) {
         (Some(own), Some(asked)) if own != asked => {
@@ -63,32 +87,53 @@ async fn start(
         (Some(own), _) => cluster.in_namespace(own),
         (None, _) => cluster,
     };
-    let name = object["metadata"]["name"].as_str().unwrap_or_default();
+    let (name, again) = match object["metadata"]["name"].as_str() {
+        Some(name) => (apply(&cluster, name, &object).await?, "The same command follows it again, "),
+        None => (create(&cluster, object).await?, ""),
+    };
+    let name = name.as_str();
+    match follow(&cluster, name, planned).await? {
+        Followed::Finished(experiment) => {
+            let outcome = report::outcome(&cluster, &experiment, args.out.clone(), Some(&source)).await?;
+            Ok(ExitCode::from(after(&outcome)?))
+        }
+        Followed::Interrupted => {
+            eprintln!(
+                "assay: interrupted; experiment {name} goes on in the cluster. {again}`assay report {name}` fetches what \
+                 there is, `assay suspend {name}` pauses it, `assay cancel {name}` deletes it; its namespace is {}",
+                cluster.namespace
+            );
+            Ok(ExitCode::from(INTERRUPTED))
+        }
+    }
+}
+
+/// Another experiment each time, with a name of its own.
+async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<String> {
+    let experiment: TuningExperiment = serde_json::from_value(object)?;
+    let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+    let created = cluster.experiments().create(&params, &experiment).await;
+    let name = created.told("the experiment can't be created")?.metadata.name.unwrap_or_default();
+    eprintln!("assay: experiment {name} is created in namespace {}", cluster.namespace);
+    Ok(name)
+}
+
+/// The experiment of this name, which may be there already.
+async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<String> {
     let found = cluster.find(name).await?;
     if let Some(found) = &found {
-        refuse_another(&cluster, name, found, &object["spec"])?;
+        refuse_another(cluster, name, found, &object["spec"])?;
     }
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
         field_validation: Some(ValidationDirective::Strict),
         ..PatchParams::default()
     };
-    let applied = cluster.experiments().patch(name, &params, &Patch::Apply(&object)).await;
+    let applied = cluster.experiments().patch(name, &params, &Patch::Apply(object)).await;
     applied.told(&format!("experiment {name} can't be applied"))?;
     let what = if found.is_some() { "is there already" } else { "is created" };
     eprintln!("assay: experiment {name} {what} in namespace {}", cluster.namespace);
-    match follow(&cluster, name, planned).await? {
-        Followed::Finished(experiment) => report::outcome(&cluster, &experiment, args.out, Some(&source)).await,
-        Followed::Interrupted => {
-            eprintln!(
-                "assay: interrupted; experiment {name} goes on in the cluster. The same command follows it again, `assay \
-                 report {name}` fetches what there is, `assay suspend {name}` pauses it, `assay cancel {name}` deletes it; \
-                 its namespace is {}",
-                cluster.namespace
-            );
-            Ok(ExitCode::from(INTERRUPTED))
-        }
-    }
+    Ok(name.to_owned())
 }
 
 /// An experiment that changes is a new experiment, so it needs a new name.

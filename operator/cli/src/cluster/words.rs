@@ -20,7 +20,7 @@ pub fn finished(experiment: &TuningExperiment) -> Option<&Condition> {
     condition(conditions(experiment), names::FINISHED).filter(|condition| condition.status == "True")
 }
 
-/// Refused before any trial: there is nothing to report.
+/// It can't run, or can't go on.
 pub fn refused(experiment: &TuningExperiment) -> Option<&Condition> {
     finished(experiment).filter(|condition| condition.reason == "Refused")
 }

@@ -51,7 +51,23 @@ pub struct RunCommandArgs {
     #[arg(long, conflicts_with = "bench")]
     cluster: bool,
     #[command(flatten)]
+    codes: CodeArgs,
+    #[command(flatten)]
     which: ClusterArgs,
+}
+
+/// What a verdict means to a script.
+#[derive(Clone, Copy, Debug, clap::Args)]
+pub struct CodeArgs {
+    /// End with 0, too, where all that is wrong is an Inconclusive: for jobs that shall fail at harm only
+    #[arg(long)]
+    pub allow_inconclusive: bool,
+}
+
+impl CodeArgs {
+    pub fn code(self, report: &Report) -> u8 {
+        if self.allow_inconclusive && report.is_open_at_worst() { 0 } else { report.exit_code() }
+    }
 }
 
 /// What runs an experiment on this machine.
@@ -94,16 +110,14 @@ impl fmt::Display for Full {
 impl std::error::Error for Full {}
 
 pub fn command(args: RunCommandArgs) -> anyhow::Result<ExitCode> {
-    let RunCommandArgs { run: args, cluster, which } = args;
+    let RunCommandArgs { run: args, cluster, codes, which } = args;
     if cluster {
-        return cluster::run::command(&args, &which);
+        return cluster::run::command(&args, codes, &which);
     }
-    if which != ClusterArgs::default() {
-        bail!("--kubeconfig, --context and --namespace are for a run with --cluster");
-    }
+    which.must_be_empty()?;
     let checked = sound(&args)?;
     let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
-    execute(checked.experiment, &source, &checked.benches, args.out, |_, report| Ok(report.exit_code()))
+    execute(checked.experiment, &source, &checked.benches, args.out, |_, report| Ok(codes.code(report)))
 }
 
 /// What a run needs of its file.

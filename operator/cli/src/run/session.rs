@@ -8,7 +8,6 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::{Duration, Instant};
 
 use anyhow::Context;
-use assay_core::aa::{Noise, noise};
 use assay_core::decide::{Action, Attempt, Fate, Lost, LostReason, Moment, Place, Places};
 use assay_core::judge::{design, judge, judge_with};
 use assay_core::plan::Plan;
@@ -101,11 +100,12 @@ impl<'a> Session<'a> {
         Ok(report)
     }
 
-    /// How much its runs scatter, where all configs are the same.
-    pub fn noise(&self) -> anyhow::Result<Vec<Noise>> {
-        let noise = noise(&Places::new(self.plan, &self.attempts)?);
-        self.store.keep_noise(&noise)?;
-        Ok(noise)
+    pub fn plan(&self) -> &Plan {
+        self.plan
+    }
+
+    pub fn attempts(&self) -> &[Attempt] {
+        &self.attempts
     }
 
     /// Removes the databases of a finished experiment.

@@ -216,10 +216,6 @@ impl Store {
         write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
     }
 
-    pub fn keep_noise(&self, noise: &[Noise]) -> anyhow::Result<()> {
-        write(&self.dir.join("noise.json"), &serde_json::to_vec_pretty(noise)?)
-    }
-
     /// Removes the databases of trials that did not end by themselves; datasets stay.
     pub fn remove_leftovers(&self) -> anyhow::Result<()> {
         remove(&self.work().join("trials"))
@@ -229,6 +225,11 @@ impl Store {
     pub fn remove_work(&self) -> anyhow::Result<()> {
         remove(&self.work())
     }
+}
+
+/// Keeps what an A/A has found, beside its report.
+pub fn keep_noise(dir: &Path, noise: &[Noise]) -> anyhow::Result<()> {
+    write(&dir.join("noise.json"), &serde_json::to_vec_pretty(noise)?)
 }
 
 /// Writes the plan of a folder down, or checks that it is the one that is there.

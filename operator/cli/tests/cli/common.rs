@@ -8,11 +8,16 @@ pub fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
+/// The example that is more than an experiment.
+pub fn nightly() -> PathBuf {
+    package().join("../../examples/nightly.yaml")
+}
+
 pub fn examples() -> Vec<PathBuf> {
     let mut files: Vec<PathBuf> = std::fs::read_dir(package().join("../../examples"))
         .expect("there are examples")
         .map(|entry| entry.expect("an example").path())
-        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter(|path| !path.ends_with("nightly.yaml") && path.extension().is_some_and(|extension| extension == "yaml"))
         .collect();
     files.sort();
     files

@@ -2,8 +2,9 @@
 
 use std::path::Path;
 
-use crate::common::{assay, examples, stderr, stdout};
+use crate::common::{assay, examples, nightly, stderr, stdout};
 use assay_core::plan::Plan;
+use serde::Deserialize as _;
 use serde_json::Value;
 
 #[test]
@@ -23,6 +24,24 @@ fn every_example_is_valid_and_planned() {
         assert_eq!(planned.stdout, again.stdout, "{path} has two plans");
         assert!(assay(&["plan", &path]).status.success());
     }
+}
+
+/// The experiment of a night is in a `ConfigMap`, beside the job that runs it.
+#[test]
+fn the_nightly_experiment_is_valid_and_planned() {
+    let yaml = std::fs::read_to_string(nightly()).expect("the example");
+    let documents: Vec<Value> =
+        serde_yaml::Deserializer::from_str(&yaml).map(|one| Value::deserialize(one).expect("YAML")).collect();
+    let map = documents.iter().find(|document| document["kind"] == "ConfigMap").expect("a ConfigMap");
+    let folder = tempfile::tempdir().expect("a folder");
+    let path = folder.path().join("experiment.yaml");
+    std::fs::write(&path, map["data"]["experiment.yaml"].as_str().expect("an experiment")).expect("a file");
+    let path = path.display().to_string();
+    let validated = assay(&["validate", &path]);
+    assert!(validated.status.success(), "{}", stdout(&validated));
+    let planned = assay(&["plan", &path, "--output", "json"]);
+    let plan: Plan = serde_json::from_slice(&planned.stdout).expect("a plan is JSON");
+    assert_eq!(plan.experiment.name, "nightly", "what all nights begin with");
 }
 
 /// What `kubectl patch --type merge` does: maps key by key, everything else as a whole.

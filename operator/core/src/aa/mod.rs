@@ -20,7 +20,8 @@ pub const REPETITIONS: [u32; 6] = [8, 12, 20, 30, 50, 100];
 /// noise stays: scenarios, repetitions, metrics, placement.
 pub fn document(experiment: &Value, names: usize) -> Value {
     let mut document = experiment.clone();
-    let name = document["metadata"]["name"].as_str().unwrap_or_default();
+    let metadata = &document["metadata"];
+    let name = metadata["name"].as_str().or(metadata["generateName"].as_str()).unwrap_or_default();
     // A name has 63 characters at most.
     let name: String = name.chars().take(60).collect();
     document["metadata"]["name"] = json!(format!("{}-aa", name.trim_end_matches('-')));

@@ -286,6 +286,12 @@ impl Report {
         }
     }
 
+    /// Whether nothing speaks against any config but that an answer is missing.
+    pub fn is_open_at_worst(&self) -> bool {
+        let bad = |verdict| matches!(verdict, Verdict::Reject | Verdict::Tradeoff | Verdict::Invalid);
+        !self.configs.iter().any(|config| bad(config.ruling.verdict))
+    }
+
     /// The report as JSON, with a line break at its end.
     pub fn json(&self) -> Result<String, serde_json::Error> {
         serde_json::to_string_pretty(self).map(|json| json + "\n")

@@ -189,11 +189,20 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
             problems.push(Problem::error(path.key("name"), message));
             String::new()
         }
-        _ => {
-            problems.push(Problem::error(path, "name is missing: results are filed under it"));
-            String::new()
-        }
+        _ => generated(object, &path, problems),
     }
+}
+
+/// Where a cluster gives each experiment a name of its own: what all of them begin with.
+fn generated(metadata: &serde_json::Map<String, Value>, path: &FieldPath, problems: &mut Vec<Problem>) -> String {
+    let Some(prefix) = metadata.get("generateName").filter(|prefix| !prefix.is_null()) else {
+        problems.push(Problem::error(path.clone(), "name is missing: results are filed under it"));
+        return String::new();
+    };
+    // A cluster adds five characters.
+    let schema = json!({"type": "string", "minLength": 1, "maxLength": 58, "pattern": "^[a-z0-9][-a-z0-9]*$"});
+    problems.extend(schema::check(&schema, prefix, &path.key("generateName")));
+    prefix.as_str().unwrap_or_default().trim_end_matches('-').to_owned()
 }
 
 fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
