@@ -17,7 +17,8 @@ fn root() -> PathBuf {
 }
 
 fn read(path: &Path) -> String {
-    fs::read_to_string(path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+    assert!(path.is_file(), "there is no {}", path.display());
+    fs::read_to_string(path).expect("a text")
 }
 
 fn page(name: &str) -> String {
@@ -116,6 +117,17 @@ fn every_snippet_of_an_experiment_is_valid() {
         }
     }
     assert!(checked >= 6, "only {checked} snippets were found");
+}
+
+/// Readers are told to print it themselves.
+#[test]
+fn the_example_of_a_verdict_is_what_judge_prints() {
+    let text = page("verdict.md");
+    let example = parts(&text).1.into_iter().map(|(_, code)| code).find(|code| code.starts_with("$ bin/assay judge"));
+    let printed = read(&package().join("tests/judge/cases/ok-db-bench.txt"));
+    let example = example.expect("docs/verdict.md has an example");
+    let (_, shown) = example.split_once("\n\n").expect("the command, then what it prints");
+    assert!(printed.contains(shown), "docs/verdict.md shows what is not printed:\n{shown}");
 }
 
 /// Names of all fields below a schema.
