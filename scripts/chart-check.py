@@ -56,7 +56,8 @@ def check_pod(where, pod, accounts):
         need(own.get("capabilities", {}).get("drop") == ["ALL"], f"{where} keeps capabilities")
         resources = container.get("resources", {})
         need("memory" in resources.get("limits", {}), f"{where} has no memory limit")
-        need("cpu" in resources.get("requests", {}), f"{where} asks for no CPU")
+        # Whatever it asked for, however little, a trial that needs all CPUs of a small node could never have.
+        need("cpu" not in resources.get("requests", {}), f"{where} asks for CPU")
 
 
 def check_arguments(arguments):

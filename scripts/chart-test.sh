@@ -79,7 +79,7 @@ render namespaced --set 'namespaces={team-a,team-b}' $monitoring
 render everything $monitoring --set metrics.dashboard.enabled=true --set prometheus.url=http://prometheus.monitoring:9090 \
     --set 'hostPaths={/mnt/nvme}' --set nodeLeases.namespace=leases --set 'networkPolicy.benchNamespaces={bench}' \
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
-    --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
+    --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
     --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' \
     --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b
 # shellcheck disable=SC2086 # words
@@ -96,6 +96,11 @@ has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
 has everything 1 '^ +- --prometheus=http://prometheus.monitoring:9090$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
+has everything 1 '^ +- --allow-image=registry.example/lab$'
+has everything 1 '^ +- --ask-kubelets$'
+has everything 1 'resources: \[nodes/configz\]'
+has everything 1 'port: 10250'
+has cluster 0 'configz|10250|ask-kubelets'
 has everything 1 '^ +- --node-lease-namespace=leases$'
 has everything 1 'bench-image=localhost/assay-bench@sha256:0'
 has everything 1 'grafana_dashboard: "1"'

@@ -45,6 +45,7 @@ make_credentials() {
         certificate kube-scheduler client /CN=system:kube-scheduler
         certificate kube-proxy client /CN=system:kube-proxy
         certificate kubelet client "/O=system:nodes/CN=system:node:$name"
+        certificate kubelet-server server "/O=system:nodes/CN=system:node:$name"
         certificate kubelet-client client /O=system:masters/CN=kube-apiserver
         certificate kwok client /O=system:masters/CN=kwok
         certificate volumes client /O=system:masters/CN=volumes

@@ -28,6 +28,10 @@ ASSAY_PROMETHEUS=$cache/prometheus/usr/bin/prometheus
 export ASSAY_PROMETHEUS
 [ -x "$ASSAY_PROMETHEUS" ] || fail "there is no $ASSAY_PROMETHEUS; \`scripts/setup.sh cluster\` unpacks it"
 
+# With it the operator is installed on the real node.
+ASSAY_HELM=$(scripts/helm.sh)
+export ASSAY_HELM
+
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
 tests=$(cargo test --locked --package assay-e2e --features cluster --test operator --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
@@ -42,5 +46,5 @@ eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
 $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
-    ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+    ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
     taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" --quiet --test-threads 4 "$@"

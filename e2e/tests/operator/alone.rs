@@ -2,9 +2,11 @@
 
 use std::time::Duration;
 
+use assay_api::names;
 use serde_json::{Value, json};
 
-use crate::lab::Lab;
+use crate::experiment::small;
+use crate::lab::{Lab, SOON};
 use crate::machine::{NODE, cluster};
 use crate::scene::Scene;
 
@@ -55,6 +57,38 @@ async fn a_kubelet_that_was_away_costs_no_trial() {
     scene.lab.follows_from_trials(&scene.name).await;
     scene.witness.saw_nothing_wrong(&scene.lab).await;
     scene.lab.close().await;
+}
+
+/// Only where the operator was told that it may be, and a folder for each experiment.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_folder_of_the_node_holds_databases() {
+    let lab = Lab::alone("folder", 0).await;
+    // The strictest standard forbids such volumes to everybody.
+    lab.enforce("privileged").await;
+    let allowed = lab.folder.join("allowed");
+    std::fs::create_dir_all(&allowed).expect("a folder");
+    std::os::unix::fs::chown(&allowed, Some(65532), Some(65532)).expect("it belongs to the bench's user");
+    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
+    let path = allowed.display().to_string();
+    let _operator = lab.operator_with(&["--bench-image", &image, "--host-path", &path], None);
+    let on = |name: &str, path: &str| {
+        let mut experiment = small(&lab, name);
+        on_the_real_node(&mut experiment["spec"]);
+        experiment["spec"]["placement"]["storage"] = json!({"hostPath": {"path": path}});
+        experiment
+    };
+    lab.apply(on("elsewhere", "/etc")).await;
+    let refused = lab.condition("elsewhere", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let says =
+        format!("spec.placement.storage.hostPath.path: /etc is not allowed; this operator allows what is below {path}");
+    lab.check(refused.message.contains(&says), &refused.message).await;
+    lab.apply(on("folder", &path)).await;
+    lab.finished("folder").await;
+    let ended = lab.losses("folder").await;
+    lab.check(!ended.iter().any(|loss| loss.starts_with("Lost")), &format!("no trial is lost: {ended:?}")).await;
+    let own = allowed.join(&lab.namespace).join("folder");
+    lab.check(own.is_dir(), &format!("{} has the databases", own.display())).await;
+    lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

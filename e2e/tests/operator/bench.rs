@@ -139,7 +139,7 @@ impl Bench {
     }
 
     pub fn start(self, lab: &Lab) -> AtWork {
-        let (changes, held) = (pods::changes(lab), self.held.clone());
+        let (changes, held) = (pods::changes(lab.api()), self.held.clone());
         let task = tokio::spawn(async move {
             let mut changes = std::pin::pin!(changes);
             let (mut seen, mut ran) = (BTreeSet::new(), Vec::new());

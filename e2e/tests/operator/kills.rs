@@ -95,7 +95,7 @@ impl Objects {
 fn states(lab: &Lab) -> UnboundedReceiver<State> {
     let trials = watcher(lab.api::<TuningTrial>(), watcher::Config::default()).default_backoff();
     let trials = trials.filter_map(|event| async { event.ok().map(|event| Change::Trial(event.into())) });
-    let changes = select(trials, pods::changes(lab).map(|event| Change::Pod(event.into())));
+    let changes = select(trials, pods::changes(lab.api()).map(|event| Change::Pod(event.into())));
     let (sender, receiver) = unbounded_channel();
     tokio::spawn(async move {
         let mut changes = std::pin::pin!(changes);

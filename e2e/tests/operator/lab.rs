@@ -2,8 +2,8 @@
 
 use std::fmt::Write as _;
 use std::path::PathBuf;
-use std::sync::Mutex;
 use std::sync::atomic::{AtomicU32, Ordering};
+use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume};
@@ -31,7 +31,9 @@ pub struct Lab {
     pub folder: PathBuf,
     logs: Mutex<Vec<PathBuf>>,
     operators: AtomicU32,
-    _share: Share,
+    /// Where its operators say who has a node.
+    leases: String,
+    share: Arc<Share>,
 }
 
 impl Lab {
@@ -41,29 +43,40 @@ impl Lab {
     }
 
     pub async fn with_nodes(name: &str, nodes: usize) -> Self {
-        Self::of(name, nodes, machine::shared().await).await
+        Self::of(name, nodes, machine::shared().await.into()).await
     }
 
     /// While no other test runs.
     pub async fn alone(name: &str, nodes: usize) -> Self {
-        Self::of(name, nodes, machine::alone().await).await
+        Self::of(name, nodes, machine::alone().await.into()).await
     }
 
-    async fn of(name: &str, nodes: usize, share: Share) -> Self {
+    /// Another namespace, whose operators share the nodes of this one.
+    pub async fn beside(&self, name: &str) -> Self {
+        Self { leases: self.namespace.clone(), ..Self::of(name, 0, Arc::clone(&self.share)).await }
+    }
+
+    async fn of(name: &str, nodes: usize, share: Arc<Share>) -> Self {
         let client = client().await;
         crds(&client).await;
         let namespace = format!("e2e-{name}-{:x}", now_ms() % 0x00ff_ffff);
         let folder = std::env::temp_dir().join("assay-e2e").join(&namespace);
         std::fs::create_dir_all(&folder).expect("a folder for logs");
         let (logs, operators) = (Mutex::default(), AtomicU32::new(0));
-        let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, _share: share };
+        let leases = namespace.clone();
+        let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, leases, share };
         // Everything that the operator makes has to pass the strictest of the standards.
-        let labels = json!({"pod-security.kubernetes.io/enforce": "restricted"});
-        lab.put::<Namespace>(None, json!({"metadata": {"name": lab.namespace, "labels": labels}})).await;
+        lab.enforce("restricted").await;
         for _ in 0..nodes {
             lab.add_node().await;
         }
         lab
+    }
+
+    /// Another Pod Security Standard for its namespace.
+    pub async fn enforce(&self, standard: &str) {
+        let labels = json!({"pod-security.kubernetes.io/enforce": standard});
+        self.put::<Namespace>(None, json!({"metadata": {"name": self.namespace, "labels": labels}})).await;
     }
 
     /// One more node, played by KWOK.
@@ -166,7 +179,16 @@ impl Lab {
         let number = self.operators.fetch_add(1, Ordering::Relaxed);
         let log = self.folder.join(format!("operator-{number}.log"));
         self.logs.lock().expect("the logs").push(log.clone());
-        Operator::start(&self.namespace, &format!("operator-{number}"), args, kubeconfig, log)
+        let namespaces = [
+            "--namespace",
+            &self.namespace,
+            "--own-namespace",
+            &self.namespace,
+            "--node-lease-namespace",
+            &self.leases,
+        ];
+        let args = [&namespaces, args].concat();
+        Operator::start(&format!("operator-{number}"), &args, kubeconfig, log)
     }
 
     /// Waits until there is an answer, and says what was there instead when there is none.

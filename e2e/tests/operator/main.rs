@@ -8,6 +8,7 @@
 
 mod alone;
 mod bench;
+mod chart;
 mod command_line;
 mod experiment;
 mod faults;
@@ -18,8 +19,10 @@ mod operator;
 mod pods;
 mod proxy;
 mod real;
+mod rights;
 mod scene;
 mod size;
+mod tenants;
 mod unkind_api;
 mod verdict;
 mod witness;

@@ -21,13 +21,12 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn start(namespace: &str, identity: &str, args: &[&str], kubeconfig: Option<&PathBuf>, log: PathBuf) -> Self {
+    pub fn start(identity: &str, args: &[&str], kubeconfig: Option<&PathBuf>, log: PathBuf) -> Self {
         let program = std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator");
         let port = free_port();
         let mut command = Command::new(program);
         command
             .args(["--listen", &format!("127.0.0.1:{port}"), "--identity", identity])
-            .args(["--namespace", namespace, "--own-namespace", namespace, "--node-lease-namespace", namespace])
             .args(args)
             // Arguments may name another one.
             .env("ASSAY_BENCH_IMAGE", IMAGE)
@@ -58,6 +57,13 @@ impl Operator {
 
     pub fn is_running(&mut self) -> bool {
         self.process.try_wait().is_ok_and(|status| status.is_none())
+    }
+
+    /// The most memory that it had so far.
+    pub fn peak_mib(&self) -> u64 {
+        let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it is running");
+        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel counts memory");
+        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
     }
 
     /// What it answers to a request, headers and all.

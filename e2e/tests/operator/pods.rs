@@ -7,11 +7,10 @@ use kube::api::ListParams;
 use kube::runtime::{WatchStreamExt, watcher};
 use kube::{Api, ResourceExt};
 
-use crate::lab::Lab;
+use crate::lab::{Lab, SOON};
 
-/// Every change of the namespace's pods. A watch that ends is begun again.
-pub fn changes(lab: &Lab) -> impl Stream<Item = watcher::Event<Pod>> + Send + use<> {
-    let pods: Api<Pod> = lab.api();
+/// Every change of pods. A watch that ends is begun again.
+pub fn changes(pods: Api<Pod>) -> impl Stream<Item = watcher::Event<Pod>> + Send {
     watcher(pods, watcher::Config::default()).default_backoff().filter_map(|event| async { event.ok() })
 }
 
@@ -43,6 +42,13 @@ impl Lab {
             pods.items.into_iter().find(|pod| role(pod) == names::ROLE_TRIAL && fits(pod))
         })
         .await
+    }
+
+    /// Waits until all pods of trials are gone.
+    pub async fn no_pods(&self) {
+        let selector = format!("{}={}", names::ROLE_LABEL, names::ROLE_TRIAL);
+        let none = async || self.names::<Pod>(&selector).await.is_empty().then_some(());
+        self.until("no pod of a trial is left", SOON, none).await;
     }
 
     /// Waits for a trial's pod that runs.

@@ -10,7 +10,7 @@ use futures::StreamExt;
 use http::{Method, Request, Response, StatusCode, Uri};
 use http_body_util::combinators::UnsyncBoxBody;
 use http_body_util::{BodyExt, BodyStream, Full, StreamBody};
-use hyper::body::{Bytes, Incoming};
+use hyper::body::{Bytes, Frame, Incoming};
 use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
@@ -45,6 +45,7 @@ pub const FAULTS: [Fault; 6] =
 struct State {
     random: u64,
     counts: BTreeMap<Fault, usize>,
+    logs: usize,
 }
 
 #[derive(Clone)]
@@ -53,6 +54,8 @@ pub struct Proxy {
     state: Arc<Mutex<State>>,
     /// Of a hundred requests, this many go wrong.
     percent: u64,
+    /// Logs of containers do not end.
+    endless_logs: bool,
 }
 
 /// It works as long as this is kept.
@@ -66,6 +69,11 @@ impl Running {
     pub fn count(&self, fault: Fault) -> usize {
         self.state.lock().expect("the proxy").counts.get(&fault).copied().unwrap_or_default()
     }
+
+    /// How many logs were asked for.
+    pub fn logs(&self) -> usize {
+        self.state.lock().expect("the proxy").logs
+    }
 }
 
 impl Drop for Running {
@@ -75,12 +83,22 @@ impl Drop for Running {
 }
 
 impl Proxy {
-    /// Speaks plain HTTP on this machine, and to the API server with the credentials of the test.
     pub async fn start(lab: &Lab, percent: u64, seed: u64) -> Running {
+        Self::serve(lab, |proxy| Self { percent, ..proxy }, seed).await
+    }
+
+    /// Kind, but for logs.
+    pub async fn with_endless_logs(lab: &Lab) -> Running {
+        Self::serve(lab, |proxy| Self { endless_logs: true, ..proxy }, 1).await
+    }
+
+    /// Speaks plain HTTP on this machine, and to the API server with the credentials of the test.
+    async fn serve(lab: &Lab, change: impl FnOnce(Self) -> Self, seed: u64) -> Running {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let state = Arc::new(Mutex::new(State { random: seed | 1, ..State::default() }));
-        let proxy = Self { client: lab.client.clone(), state: state.clone(), percent };
+        let proxy = Self { client: lab.client.clone(), state: state.clone(), percent: 0, endless_logs: false };
+        let proxy = change(proxy);
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
                 let proxy = proxy.clone();
@@ -114,6 +132,12 @@ impl Proxy {
             .uri()
             .query()
             .is_some_and(|query| query.split('&').any(|part| part == "watch=true" || part == "watch=1"));
+        if self.endless_logs && request.uri().path().ends_with("/log") {
+            self.state.lock().expect("the proxy").logs += 1;
+            let noise = Bytes::from(vec![b'.'; 65536]);
+            let frames = futures::stream::repeat_with(move || Ok(Frame::data(noise.clone())));
+            return Ok(Response::new(StreamBody::new(frames).boxed_unsync()));
+        }
         let writes = request.method() != Method::GET;
         let Some(fault) = self.fault(watches, writes) else { return self.forward(request, watches).await };
         match fault {

@@ -1,22 +1,20 @@
-//! The whole of it once: real pods on a real node, the operator as a Deployment of two, a real Prometheus.
+//! The whole of it once: the chart, real pods on a real node, a real Prometheus, an upgrade in the middle.
 
 use std::collections::BTreeMap;
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
-use assay_api::names;
-use k8s_openapi::api::apps::v1::Deployment;
+use assay_api::{TuningExperimentStatus, names};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use k8s_openapi::api::rbac::v1::{ClusterRole, ClusterRoleBinding};
-use kube::Api;
-use kube::api::DeleteParams;
 use serde_json::Value;
 
+use crate::chart::{helm, install, upgrade};
 use crate::command_line::report_is_judged_alike;
 use crate::experiment::condition;
-use crate::lab::{Lab, SOON};
+use crate::lab::Lab;
 use crate::machine::audit_log;
 use crate::operator::free_port;
+use crate::rights;
 
 /// Writes of the operator that a trial may cost, leases and status included.
 const WRITES: usize = 10;
@@ -57,28 +55,9 @@ impl Drop for Prometheus {
     }
 }
 
-fn file(name: &str) -> PathBuf {
-    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("operator").join(name)
-}
-
-async fn install(lab: &Lab, prometheus: &str) {
-    let version = std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION");
-    let manifest = std::fs::read_to_string(file("operator.yaml")).expect("the operator's manifest");
-    let filled = [("@namespace@", lab.namespace.as_str()), ("@version@", &version), ("@prometheus@", prometheus)];
-    let manifest = filled.iter().fold(manifest, |text, (word, value)| text.replace(word, value));
-    let path = lab.folder.join("operator.yaml");
-    std::fs::write(&path, manifest).expect("a manifest");
-    let said = lab.kubectl(&["apply", "--server-side", "--filename", &path.display().to_string()]).await;
-    lab.until(&format!("both replicas are ready: {said}"), SOON, async || {
-        let deployment = lab.api::<Deployment>().get_opt("assay-operator").await.ok()??;
-        (deployment.status?.ready_replicas? == 2).then_some(())
-    })
-    .await;
-}
-
 /// Writes of the operator's account, by verb and resource.
 fn writes(namespace: &str) -> BTreeMap<String, usize> {
-    let account = format!("system:serviceaccount:{namespace}:assay-operator");
+    let account = format!("system:serviceaccount:{namespace}:assay");
     let mut writes = BTreeMap::new();
     let log = std::fs::read_to_string(audit_log()).expect("the cluster keeps an audit log");
     for line in log.lines().filter(|line| line.contains(&account)) {
@@ -92,13 +71,25 @@ fn writes(namespace: &str) -> BTreeMap<String, usize> {
     writes
 }
 
+fn is_finished(status: &TuningExperimentStatus) -> bool {
+    condition(status, names::FINISHED).is_some_and(|found| found.status == "True")
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_experiment_on_a_real_node_is_decided() {
     let lab = Lab::alone("real", 0).await;
     let prometheus = Prometheus::start(&lab.folder);
     install(&lab, &prometheus.url).await;
-    let yaml = std::fs::read_to_string(file("quick.yaml")).expect("the experiment");
+    rights::are_least(&lab).await;
+    let yaml =
+        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/operator/quick.yaml")).expect("the experiment");
     lab.apply(serde_yaml::from_str(&yaml).expect("the experiment is YAML")).await;
+    lab.until("two blocks are done", 300, async || {
+        (lab.status("quick").await.progress?.blocks_done >= 2).then_some(())
+    })
+    .await;
+    upgrade(&lab).await;
+    lab.check(!is_finished(&lab.status("quick").await), "it is upgraded while the experiment runs").await;
     lab.condition("quick", names::FINISHED, "True", None, 900).await;
     let status = lab.status("quick").await;
     let reason = condition(&status, names::FINISHED).map(|found| found.reason.as_str());
@@ -112,6 +103,8 @@ async fn an_experiment_on_a_real_node_is_decided() {
             let evidence = attempt.evidence.unwrap_or_default();
             let pod = attempt.pod.unwrap_or_default();
             lab.check(evidence.qos_class.as_deref() == Some("Guaranteed"), &format!("{pod} is Guaranteed")).await;
+            let policy = evidence.cpu_manager_policy.as_deref();
+            lab.check(policy == Some("static"), &format!("the kubelet's policy for {pod} is {policy:?}")).await;
             lab.check(evidence.volume.is_some(), &format!("{pod} had a volume")).await;
             lab.check(attempt.record.is_some(), &format!("{pod} left its record")).await;
             let asked = evidence.metrics.contains_key("appended_samples");
@@ -126,9 +119,10 @@ async fn an_experiment_on_a_real_node_is_decided() {
     println!("{total} writes for {attempts} trials: {writes:?}");
     lab.check(total <= WRITES * attempts, &format!("{total} writes for {attempts} trials: {writes:?}")).await;
 
-    let roles: Api<ClusterRole> = Api::all(lab.client.clone());
-    let bindings: Api<ClusterRoleBinding> = Api::all(lab.client.clone());
-    roles.delete(&lab.namespace, &DeleteParams::default()).await.expect("the role can be deleted");
-    bindings.delete(&lab.namespace, &DeleteParams::default()).await.expect("the binding can be deleted");
+    let said = helm(&lab, &["test", "assay", "--timeout", "10m", "--logs"]).await;
+    lab.check(said.contains("Win"), &format!("helm test: {said}")).await;
+    helm(&lab, &["uninstall", "assay", "--wait"]).await;
+    let left = lab.kubectl(&["get", "clusterroles,clusterrolebindings", "--output", "name"]).await;
+    lab.check(!left.contains(&lab.namespace), &format!("rights are left: {left}")).await;
     lab.close().await;
 }

@@ -29,6 +29,25 @@ async fn an_unkind_api_server_costs_time_and_no_trial() {
     }
 }
 
+/// A verdict follows from summaries, so what a log does costs the full record and nothing else: least of all the operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_log_without_end_costs_the_full_record_only() {
+    let lab = Lab::new("log").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let proxy = Proxy::with_endless_logs(&lab).await;
+    let mut operator = lab.operator_with(&[], Some(&proxy.kubeconfig));
+    lab.apply(small(&lab, "log")).await;
+    lab.decided("log", "Win", 5).await;
+    assert!(proxy.logs() >= experiment::trials(5), "every trial's log was asked for");
+    let records = lab.trials("log").await.into_iter().filter_map(|trial| trial.status);
+    let records = records.flat_map(|status| status.attempts).filter(|attempt| attempt.record.is_some());
+    assert_eq!(records.count(), 0);
+    assert!(operator.is_running());
+    lab.check(operator.peak_mib() < 200, &format!("the operator took {} MiB", operator.peak_mib())).await;
+    witness.saw_nothing_wrong(&lab).await;
+    lab.close().await;
+}
+
 /// The proxy by itself: what it lets through is what the API server said.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kind_proxy_changes_nothing() {

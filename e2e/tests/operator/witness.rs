@@ -1,13 +1,13 @@
-//! Sees every pod of a namespace and knows nothing of the operator's own accounts.
+//! Sees every pod of a namespace, or of some nodes, and knows nothing of the operator's own accounts.
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use assay_api::names;
-use futures::StreamExt;
+use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt;
 use kube::runtime::watcher::Event;
+use kube::{Api, ResourceExt};
 use tokio::task::AbortHandle;
 
 use crate::lab::Lab;
@@ -40,9 +40,28 @@ impl Drop for Witness {
 }
 
 impl Witness {
+    /// Sees the pods of a namespace.
     pub fn start(lab: &Lab) -> Self {
+        Self::of(pods::changes(lab.api()))
+    }
+
+    /// Sees the pods on the nodes of a lab, whosever they are.
+    pub fn of_nodes(lab: &Lab) -> Self {
+        let nodes = lab.nodes.clone();
+        let changes = pods::changes(Api::all(lab.client.clone()));
+        Self::of(changes.filter(move |event| {
+            let is_meant = match event {
+                Event::Apply(pod) | Event::InitApply(pod) | Event::Delete(pod) => {
+                    nodes.iter().any(|node| node == pods::node(pod))
+                }
+                Event::Init | Event::InitDone => true,
+            };
+            std::future::ready(is_meant)
+        }))
+    }
+
+    fn of(changes: impl Stream<Item = Event<Pod>> + Send + 'static) -> Self {
         let seen: Arc<Mutex<Seen>> = Arc::default();
-        let changes = pods::changes(lab);
         let shared = seen.clone();
         let task = tokio::spawn(async move {
             let mut changes = std::pin::pin!(changes);

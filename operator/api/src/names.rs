@@ -1,4 +1,4 @@
-//! The words that objects of a cluster carry: labels, annotations, condition types and reasons. Each is written here and
+//! The words that objects of a cluster carry: labels, annotations and condition types. Each is written here and
 //! nowhere else.
 
 /// Name of the experiment, on everything that is made for it.

@@ -50,6 +50,13 @@ impl Default for Placement {
     }
 }
 
+impl Placement {
+    /// Whether a cluster's trials find datasets that others have prepared.
+    pub fn keeps_datasets(&self) -> bool {
+        self.storage.as_ref().is_some_and(|storage| storage.empty_dir.is_none())
+    }
+}
+
 fn one() -> u32 {
     1
 }

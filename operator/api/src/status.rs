@@ -65,6 +65,10 @@ pub struct PlanStatus {
     /// What made the plan, with its version. Another version may not be able to go on with it.
     #[schemars(length(max = 64))]
     pub engine: String,
+    /// Image of the bench that configs without an image of their own run: to the end, whatever operator goes on with it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub bench_image: Option<String>,
 }
 
 /// How much of the plan is there.

@@ -91,7 +91,8 @@ pub struct AttemptStatus {
     /// When its end was written down.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// What the gates said when it ended: Valid, Held, Invalid, Failed or Lost.
+    /// What became of it, as it was known when it ended: Valid, Held, Invalid, Failed, Lost, or BlockInterrupted and Superseded where
+    /// its block was begun again. The experiment's report says what is known of it since.
     #[schemars(length(max = 32))]
     pub outcome: String,
     /// Why it does not count, in a word.
@@ -131,6 +132,10 @@ pub struct PodEvidenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub qos_class: Option<String>,
+    /// CPU manager policy of the node's kubelet. Only static gives pods CPUs of their own. Known where the operator may ask kubelets.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 32))]
+    pub cpu_manager_policy: Option<String>,
     /// Containers of the pod that Assay did not put there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]

@@ -26,14 +26,15 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
         return Ok(ExitCode::FAILURE);
     };
     let plan = Plan::new(experiment)?;
+    let keeps_datasets = report.spec.as_ref().is_some_and(|spec| spec.placement.keeps_datasets());
     match args.output {
         Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
-        Output::Text => print!("{}", text(&plan, args.noise.map(|percent| percent / 100.0))),
+        Output::Text => print!("{}", text(&plan, keeps_datasets, args.noise.map(|percent| percent / 100.0))),
     }
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(plan: &Plan, noise: Option<f64>) -> String {
+fn text(plan: &Plan, keeps_datasets: bool, noise: Option<f64>) -> String {
     let experiment = &plan.experiment;
     let mut out = String::new();
     // Writing to a string can't fail.
@@ -51,6 +52,7 @@ fn text(plan: &Plan, noise: Option<f64>) -> String {
     configs(experiment, &mut out);
     metrics(experiment, &mut out);
     scenarios(experiment, &mut out);
+    datasets(experiment, keeps_datasets, &mut out);
     decides(experiment, &mut out);
     looks(experiment, &mut out);
     finds(experiment, noise, &mut out);
@@ -114,6 +116,15 @@ fn scenarios(experiment: &Experiment, out: &mut String) {
                 duration(block)
             );
         }
+    }
+}
+
+/// How often datasets are prepared, which can take longer than trials.
+fn datasets(experiment: &Experiment, keeps: bool, out: &mut String) {
+    if experiment.scenarios.iter().any(|scenario| disk::need(&scenario.workload).dataset_bytes > 0) {
+        let on_a_cluster =
+            if keeps { "once a block" } else { "for every trial, as placement.storage is an emptyDir there" };
+        let _ = writeln!(out, "datasets   prepared once; on a cluster {on_a_cluster}");
     }
 }
 

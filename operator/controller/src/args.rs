@@ -11,6 +11,9 @@ pub struct Args {
     /// Image of the bench that configs without an image of their own run
     #[arg(long, env = "ASSAY_BENCH_IMAGE")]
     pub bench_image: String,
+    /// What images that configs name must begin with, such as registry.example/lab; any image may be named where none is given
+    #[arg(long = "allow-image", value_name = "PREFIX")]
+    pub allowed_images: Vec<String>,
     /// When nodes pull images of benches
     #[arg(long, value_enum, default_value_t = PullPolicy::IfNotPresent)]
     pub image_pull_policy: PullPolicy,
@@ -29,6 +32,9 @@ pub struct Args {
     /// Path on nodes below which experiments may keep databases by hostPath
     #[arg(long = "host-path", value_name = "PATH")]
     pub host_paths: Vec<String>,
+    /// Ask kubelets for their CPU manager policy, at /configz: needs the right to get nodes/configz
+    #[arg(long)]
+    pub ask_kubelets: bool,
     /// Prometheus server that `spec.metrics` are asked of, such as <http://prometheus.monitoring:9090>
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
@@ -58,11 +64,20 @@ impl Args {
 
     /// Whether a database may be there: at a path that was allowed, or below one.
     pub fn allows_host_path(&self, path: &str) -> bool {
-        self.host_paths.iter().any(|allowed| {
-            let allowed = allowed.trim_end_matches('/');
-            path.strip_prefix(allowed).is_some_and(|rest| rest.is_empty() || rest.starts_with('/'))
-        })
+        self.host_paths.iter().any(|allowed| begins_with(path, allowed, &['/']))
     }
+
+    /// Whether a config may name this image.
+    pub fn allows_image(&self, image: &str) -> bool {
+        self.allowed_images.is_empty()
+            || self.allowed_images.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@']))
+    }
+}
+
+/// By whole parts, which one of these characters separates.
+fn begins_with(text: &str, allowed: &str, separators: &[char]) -> bool {
+    let rest = text.strip_prefix(allowed.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separators))
 }
 
 fn default_identity() -> String {
@@ -72,6 +87,25 @@ fn default_identity() -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn images_are_allowed_by_whole_parts() {
+        let start = ["assay-operator", "--bench-image", "bench"];
+        assert!(Args::parse_from(start).allows_image("anything"));
+        let args =
+            Args::parse_from([&start[..], &["--allow-image", "r.example/lab", "--allow-image", "x/y:1"]].concat());
+        for (image, allowed) in [
+            ("r.example/lab/bench:2", true),
+            ("r.example/lab@sha256:0", true),
+            ("r.example/lab2/bench", false),
+            ("r.example", false),
+            ("x/y:1", true),
+            ("x/y:12", false),
+            ("x/y", false),
+        ] {
+            assert_eq!(args.allows_image(image), allowed, "{image}");
+        }
+    }
 
     #[test]
     fn host_paths_are_allowed_by_whole_parts() {

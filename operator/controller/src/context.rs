@@ -16,6 +16,7 @@ use tracing::warn;
 use crate::args::Args;
 use crate::http::Http;
 use crate::known::{Pods, Trials};
+use crate::kubelet::Kubelets;
 use crate::lease::Leases;
 use crate::metrics::Metrics;
 use crate::watch::locked;
@@ -27,6 +28,7 @@ pub struct Context {
     pub client: Client,
     pub args: Args,
     pub http: Http,
+    pub kubelets: Kubelets,
     pub experiments: Vec<Store<TuningExperiment>>,
     pub trials: Trials,
     pub pods: Pods,
@@ -62,10 +64,11 @@ pub struct Stores {
 }
 
 impl Context {
-    pub fn new(client: Client, args: Args, stores: Stores, metrics: Arc<Metrics>) -> Self {
+    pub fn new(client: Client, args: Args, kubelets: Kubelets, stores: Stores, metrics: Arc<Metrics>) -> Self {
         let reporter = Reporter { controller: "assay-operator".to_owned(), instance: Some(args.identity.clone()) };
         Self {
             http: Http::new(),
+            kubelets,
             leases: Leases::new(&client, args.node_lease_namespace(), NODE_LEASE),
             recorder: Recorder::new(client.clone(), reporter),
             client,

@@ -45,7 +45,7 @@ impl Http {
 }
 
 /// What really happened, behind the layers that only pass it on.
-fn deepest(error: &dyn std::error::Error) -> String {
+pub fn deepest(error: &dyn std::error::Error) -> String {
     let mut error = error;
     while let Some(source) = error.source() {
         error = source;

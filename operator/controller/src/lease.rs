@@ -1,22 +1,35 @@
 //! Leases: who may act, and who holds a node. Every change names the version that it was made from, so of two who want the same
 //! only one gets it.
 
-use std::time::Duration;
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
 
 use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
-use kube::{Api, Client};
+use kube::{Api, Client, ResourceExt as _};
 
 use crate::error::{Error, call};
+use crate::watch::locked;
 
 /// Leases of one namespace that are held for one length of time.
 #[derive(Clone)]
 pub struct Leases {
     api: Api<Lease>,
     duration: Duration,
+    seen: Arc<Mutex<HashMap<String, Sighting>>>,
+}
+
+/// The version of a lease that was seen last, and since when. Clocks of other machines may be wrong by any time, so what counts is
+/// for how long a lease has not changed by a clock of our own.
+struct Sighting {
+    version: String,
+    since: Instant,
+    /// When we took or renewed it ourselves.
+    renewed: Option<Instant>,
 }
 
 /// What came of asking for a lease.
@@ -29,7 +42,44 @@ pub enum Asked {
 
 impl Leases {
     pub fn new(client: &Client, namespace: &str, duration: Duration) -> Self {
-        Self { api: Api::namespaced(client.clone(), namespace), duration }
+        Self { api: Api::namespaced(client.clone(), namespace), duration, seen: Arc::default() }
+    }
+
+    /// What remains until a lease has run out, if nobody renews it.
+    pub fn remains(&self, lease: &Lease) -> Duration {
+        self.duration.saturating_sub(self.unchanged_for(lease))
+    }
+
+    /// Who holds a lease that has not run out.
+    pub fn holder_of<'a>(&self, lease: &'a Lease) -> Option<&'a str> {
+        let holder = lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+        (!self.remains(lease).is_zero()).then_some(holder)
+    }
+
+    /// For how long a lease is known as it is.
+    pub fn unchanged_for(&self, lease: &Lease) -> Duration {
+        self.sighting(lease, |sighting| sighting.since.elapsed())
+    }
+
+    /// Since when we have not renewed a lease; `None` if we never did.
+    pub fn renewed_for(&self, lease: &Lease) -> Option<Duration> {
+        self.sighting(lease, |sighting| sighting.renewed.map(|renewed| renewed.elapsed()))
+    }
+
+    fn sighting<T>(&self, lease: &Lease, read: impl FnOnce(&mut Sighting) -> T) -> T {
+        let version = lease.resource_version().unwrap_or_default();
+        let mut seen = locked(&self.seen);
+        let new = || Sighting { version: version.clone(), since: Instant::now(), renewed: None };
+        let sighting = seen.entry(lease.name_any()).or_insert_with(new);
+        if sighting.version != version {
+            (sighting.version, sighting.since) = (version, Instant::now());
+        }
+        read(sighting)
+    }
+
+    fn held(&self, lease: Lease) -> Asked {
+        self.sighting(&lease, |sighting| sighting.renewed = Some(Instant::now()));
+        Asked::Held(lease.into())
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, Error> {
@@ -42,17 +92,17 @@ impl Leases {
         let Some(known) = known else {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
-                Ok(lease) => Ok(Asked::Held(lease.into())),
+                Ok(lease) => Ok(self.held(lease)),
                 Err(error) if error.is_conflict() => Ok(Asked::Taken("somebody who was faster".to_owned())),
                 Err(error) => Err(error),
             };
         };
-        if let Some(other) = holder_of(known, now).filter(|other| *other != holder) {
+        if let Some(other) = self.holder_of(known).filter(|other| *other != holder) {
             return Ok(Asked::Taken(other.to_owned()));
         }
         let lease = self.lease(name, holder, note, now, Some(known));
         match call(self.api.replace(name, &PostParams::default(), &lease)).await {
-            Ok(lease) => Ok(Asked::Held(lease.into())),
+            Ok(lease) => Ok(self.held(lease)),
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 Ok(Asked::Taken("somebody who was faster".to_owned()))
             }
@@ -96,42 +146,59 @@ impl Leases {
     }
 }
 
-/// Who holds a lease that has not run out.
-pub fn holder_of(lease: &Lease, now: Timestamp) -> Option<&str> {
-    let spec = lease.spec.as_ref()?;
-    let holder = spec.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
-    (age(lease, now) < f64::from(spec.lease_duration_seconds?)).then_some(holder)
-}
-
-/// Seconds since it was renewed.
-pub fn age(lease: &Lease, now: Timestamp) -> f64 {
-    let renewed = lease.spec.as_ref().and_then(|spec| spec.renew_time.as_ref());
-    renewed.map_or(f64::INFINITY, |time| now.duration_since(time.0).as_secs_f64())
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
 
-    fn lease(holder: &str, renewed_seconds_ago: i64) -> Lease {
-        let renewed = Timestamp::now() - Duration::from_secs(renewed_seconds_ago.unsigned_abs());
+    const DURATION: Duration = Duration::from_secs(30);
+
+    fn leases() -> Leases {
+        let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap_or_else(|error| unreachable!("{error}")));
+        let client = Client::try_from(nowhere).unwrap_or_else(|error| unreachable!("{error}"));
+        Leases::new(&client, "here", DURATION)
+    }
+
+    fn lease(holder: &str, version: &str) -> Lease {
+        let renewed = Timestamp::now() - Duration::from_hours(1);
         Lease {
-            metadata: ObjectMeta::default(),
+            metadata: ObjectMeta {
+                name: Some("l".to_owned()),
+                resource_version: Some(version.to_owned()),
+                ..ObjectMeta::default()
+            },
             spec: Some(LeaseSpec {
                 holder_identity: Some(holder.to_owned()),
-                lease_duration_seconds: Some(30),
                 renew_time: Some(MicroTime(renewed)),
                 ..LeaseSpec::default()
             }),
         }
     }
 
-    #[test]
-    fn a_lease_runs_out() {
-        let now = Timestamp::now();
-        assert_eq!(holder_of(&lease("a", 29), now), Some("a"));
-        assert_eq!(holder_of(&lease("a", 31), now), None);
-        assert_eq!(holder_of(&lease("", 1), now), None);
-        assert_eq!(holder_of(&Lease::default(), now), None);
+    fn later(leases: &Leases, by: Duration) {
+        for sighting in locked(&leases.seen).values_mut() {
+            sighting.since =
+                sighting.since.checked_sub(by).unwrap_or_else(|| unreachable!("the machine has just begun"));
+        }
+    }
+
+    #[tokio::test]
+    async fn a_lease_runs_out_when_nobody_renews_it() {
+        let leases = leases();
+        assert_eq!(leases.holder_of(&lease("", "1")), None);
+        assert_eq!(leases.holder_of(&lease("a", "1")), Some("a"), "whatever the clock of who renewed it says");
+        later(&leases, Duration::from_secs(29));
+        assert_eq!(leases.holder_of(&lease("a", "1")), Some("a"));
+        assert!(leases.remains(&lease("a", "1")) <= Duration::from_secs(1));
+        assert_eq!(leases.holder_of(&lease("a", "2")), Some("a"), "it was renewed");
+        later(&leases, DURATION);
+        assert_eq!(leases.holder_of(&lease("a", "2")), None);
+    }
+
+    #[tokio::test]
+    async fn only_what_we_renewed_is_known_as_renewed() {
+        let leases = leases();
+        assert_eq!(leases.renewed_for(&lease("a", "1")), None);
+        leases.held(lease("a", "2"));
+        assert!(leases.renewed_for(&lease("a", "2")).is_some_and(|since| since < DURATION));
     }
 }

@@ -6,6 +6,7 @@ mod error;
 mod experiment;
 mod http;
 mod known;
+mod kubelet;
 mod leader;
 mod lease;
 mod metrics;
@@ -42,6 +43,7 @@ use crate::args::Args;
 use crate::context::{Context, Stores};
 use crate::error::Error;
 use crate::known::{Pods, Trials};
+use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
 use crate::watch::{Touched, locked, reflect};
 
@@ -70,20 +72,21 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let mut config = Config::infer().await.context("no kubeconfig was found, and this is no pod")?;
     // Who asked has to know that an answer was an error: the next look tries again, with what is true by then.
     config.default_retry = false;
-    let client = Client::try_from(config).context("the kubeconfig can't be used")?;
+    let client = Client::try_from(config.clone()).context("the kubeconfig can't be used")?;
+    let kubelets = Kubelets::new(args.ask_kubelets.then_some(config));
     let metrics = Arc::new(Metrics::new());
     let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics)));
     let stop = on_signals()?;
 
-    let leases = tokio::select! {
-        leases = leader::elected(&client, &args) => leases,
+    let (leases, held) = tokio::select! {
+        elected = leader::elected(&client, &args) => elected,
         served = server => return served?.context("metrics can't be served"),
         () = stopped(stop.clone()) => return Ok(()),
     };
     tokio::select! {
-        worked = work(&client, args.clone(), metrics, stop) => worked?,
+        worked = work(&client, args.clone(), kubelets, metrics, stop) => worked?,
         // Whatever is under way belongs to the next leader from here on.
-        () = leader::lead(&leases, &args) => anyhow::bail!("this replica does not lead any more"),
+        () = leader::lead(&leases, held, &args) => anyhow::bail!("this replica does not lead any more"),
     }
     // Everything that was begun has ended, so the next leader need not wait.
     leader::resign(&leases, &args).await;
@@ -112,7 +115,13 @@ async fn stopped(mut stop: flag::Receiver<bool>) {
 }
 
 /// Watches and reconciles until it is asked to stop; looks that have begun are finished.
-async fn work(client: &Client, args: Args, metrics: Arc<Metrics>, stop: flag::Receiver<bool>) -> anyhow::Result<()> {
+async fn work(
+    client: &Client,
+    args: Args,
+    kubelets: Kubelets,
+    metrics: Arc<Metrics>,
+    stop: flag::Receiver<bool>,
+) -> anyhow::Result<()> {
     let (sender, mut touched) = mpsc::unbounded_channel();
     let namespaces: Vec<Option<String>> = match args.namespaces.as_slice() {
         [] => vec![None],
@@ -151,7 +160,7 @@ async fn work(client: &Client, args: Args, metrics: Arc<Metrics>, stop: flag::Re
         nodes,
         node_leases,
     };
-    let context = Arc::new(Context::new(client.clone(), args, stores, metrics));
+    let context = Arc::new(Context::new(client.clone(), args, kubelets, stores, metrics));
     context.metrics.watch(Arc::clone(&context));
     tokio::spawn(scrape(Arc::clone(&context)));
     tokio::spawn({

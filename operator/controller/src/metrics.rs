@@ -111,9 +111,8 @@ impl Collector for Findings {
             let labels = vec![("namespace", namespace.clone()), ("pod", pod.clone())];
             series.add("trial_progress_ratio", "Share of its steps that a running trial has done", labels, *share);
         }
-        let now = k8s_openapi::jiff::Timestamp::now();
         for lease in context.node_leases.state() {
-            let (Some(holder), Some(node)) = (crate::lease::holder_of(&lease, now), node_of(&lease)) else { continue };
+            let (Some(holder), Some(node)) = (context.leases.holder_of(&lease), node_of(&lease)) else { continue };
             let labels = vec![("node", node.to_owned()), ("holder", holder.to_owned())];
             series.add("node_held", "Nodes that run an experiment's trials, and whose", labels, 1.0);
         }

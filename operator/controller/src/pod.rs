@@ -35,7 +35,10 @@ impl Template<'_> {
     /// The image that a config runs.
     pub fn image(&self, config: &str) -> &str {
         let own = self.experiment.spec.configs.iter().find(|known| known.name == config);
-        own.and_then(|config| config.image.as_deref()).unwrap_or(&self.args.bench_image)
+        let plan = self.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
+        // Trials of two builds can't be compared, so an upgrade changes nothing for experiments that have begun.
+        let planned = plan.and_then(|plan| plan.bench_image.as_deref());
+        own.and_then(|config| config.image.as_deref()).or(planned).unwrap_or(&self.args.bench_image)
     }
 
     /// The pod of an attempt.
@@ -61,12 +64,16 @@ impl Template<'_> {
         pod["metadata"]["labels"][TRIAL_LABEL] = trial.name_any().into();
         pod["metadata"]["labels"][ATTEMPT_LABEL] = attempt.to_string().into();
         pod["metadata"]["ownerReferences"] = json!([owner(trial)]);
-        // Through the scheduler, which knows what else is on the node.
-        pod["spec"]["affinity"] = json!({"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
-            "nodeSelectorTerms": [{"matchFields": [
-                {"key": "metadata.name", "operator": "In", "values": [spec.node]},
-            ]}],
-        }}});
+        // Through the scheduler, which knows what else is on the node. It keeps trials of all operators and namespaces apart even
+        // where nobody renews a lease any more.
+        pod["spec"]["affinity"] = json!({
+            "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {
+                "nodeSelectorTerms": [{"matchFields": [
+                    {"key": "metadata.name", "operator": "In", "values": [spec.node]},
+                ]}],
+            }},
+            "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [trials_on_a_node()]},
+        });
         let container = &mut pod["spec"]["containers"][0];
         container["resources"] = json!({"requests": resources, "limits": resources});
         container["ports"] = json!([{"name": "metrics", "containerPort": METRICS_PORT}]);
@@ -80,6 +87,10 @@ impl Template<'_> {
         let arguments = json!(["options", "/etc/assay/input.json", "--termination-log", "/dev/termination-log"]);
         let mut pod = self.pod(name, ROLE_CHECK, config, &arguments, input);
         pod["metadata"]["ownerReferences"] = json!([owner(self.experiment)]);
+        // Short as it is, it is better run where no trial is measured.
+        pod["spec"]["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
+            {"weight": 100, "podAffinityTerm": trials_on_a_node()},
+        ]}});
         pod["spec"]["containers"][0]["resources"] = json!({
             "requests": {"cpu": "10m", "memory": "256Mi"},
             "limits": {"cpu": "1", "memory": "256Mi"},
@@ -213,6 +224,15 @@ pub fn owner<K: Resource<DynamicType = ()>>(of: &K) -> OwnerReference {
         controller: Some(true),
         block_owner_deletion: None,
     }
+}
+
+/// The term of an affinity for all trials on a node, of whatever experiment and namespace.
+fn trials_on_a_node() -> Value {
+    json!({
+        "topologyKey": "kubernetes.io/hostname",
+        "namespaceSelector": {},
+        "labelSelector": {"matchLabels": {ROLE_LABEL: ROLE_TRIAL, MANAGED_LABEL: MANAGED_BY}},
+    })
 }
 
 fn push(list: &mut Value, item: Value) {

@@ -10,6 +10,7 @@ use assay_api::names::{
 use assay_record::{Series, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
+use futures::AsyncReadExt as _;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::Api;
@@ -22,8 +23,8 @@ use crate::pod::owner;
 const MOST_BYTES: usize = 64 * 1024;
 /// Lines at the end of a log among which the record is. After it comes nothing but what the bench says about its end.
 const TAIL: i64 = 20;
-/// What a log may have at most: more is no record.
-const LONGEST_LOG: i64 = 64 << 20;
+/// What is read of them at most: more is no record, and would not fit into the operator's memory.
+const LONGEST_LOG: u64 = 16 << 20;
 
 /// The record that a bench has printed, byte for byte.
 pub async fn printed(pods: &Api<Pod>, name: &str) -> Result<Option<Vec<u8>>, Error> {
@@ -35,10 +36,17 @@ pub async fn log(pods: &Api<Pod>, name: &str) -> Result<String, Error> {
     let params = LogParams {
         container: Some(CONTAINER.to_owned()),
         tail_lines: Some(TAIL),
-        limit_bytes: Some(LONGEST_LOG),
+        limit_bytes: Some(LONGEST_LOG.cast_signed()),
         ..LogParams::default()
     };
-    call(pods.logs(name, &params)).await
+    let read = async {
+        let mut bytes = Vec::new();
+        // Whoever answers may do so without end.
+        let log = pods.log_stream(name, &params).await?.take(LONGEST_LOG);
+        std::pin::pin!(log).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
+        Ok(bytes)
+    };
+    Ok(String::from_utf8_lossy(&call(read).await?).into_owned())
 }
 
 fn framed(log: &str) -> Option<Vec<u8>> {

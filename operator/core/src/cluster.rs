@@ -259,8 +259,8 @@ mod tests {
         told.evidence = Some(PodEvidenceStatus {
             qos_class: Some("Guaranteed".to_owned()),
             foreign_containers: vec!["proxy".to_owned()],
-            volume: None,
             metrics: BTreeMap::from([("watts".to_owned(), "17.25".to_owned())]),
+            ..PodEvidenceStatus::default()
         });
         let Ok(Attempt::Finished(read)) = attempt(&spec, &told) else { unreachable!() };
         assert_eq!(read.metrics["watts"], 17.25);

@@ -34,12 +34,6 @@ async fn hanging(name: &str) -> (Scene, Arc<AtomicBool>) {
     (scene, hold)
 }
 
-async fn no_pods(lab: &Lab) {
-    let selector = format!("{}={}", names::ROLE_LABEL, names::ROLE_TRIAL);
-    let none = async || lab.names::<Pod>(&selector).await.is_empty().then_some(());
-    lab.until("no pod of a trial is left", SOON, none).await;
-}
-
 /// The trial that runs is not lost by it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_suspended_experiment_goes_on_where_it_was() {
@@ -48,7 +42,7 @@ async fn a_suspended_experiment_goes_on_where_it_was() {
     scene.lab.running_pod().await;
     edit(&scene.lab, &scene.name, json!({"suspend": true})).await.expect("suspend can be changed");
     scene.lab.condition(&scene.name, names::SUSPENDED, "True", None, SOON).await;
-    no_pods(&scene.lab).await;
+    scene.lab.no_pods().await;
     let ran = scene.witness.ran();
     tokio::time::sleep(Duration::from_secs(5)).await;
     scene.lab.check(scene.witness.ran() == ran, "nothing runs while the experiment is suspended").await;
@@ -61,7 +55,7 @@ async fn a_deleted_experiment_leaves_nothing() {
     let (scene, _hold) = hanging("erased").await;
     let experiments = scene.lab.api::<TuningExperiment>();
     experiments.delete(&scene.name, &DeleteParams::default()).await.expect("an experiment can be deleted");
-    no_pods(&scene.lab).await;
+    scene.lab.no_pods().await;
     let lab = &scene.lab;
     lab.until("trials and records are gone", SOON, async || {
         let records = lab.names::<ConfigMap>(names::EXPERIMENT_LABEL).await;

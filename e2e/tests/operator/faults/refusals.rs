@@ -1,10 +1,12 @@
 //! Nodes that refuse a trial before anything ran: it costs no attempt, until it is too much.
 
+use assay_api::names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
 
 use crate::bench::End;
+use crate::lab::SOON;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -27,6 +29,24 @@ async fn five_refusals_in_a_row_are_a_lost_attempt() {
     let scene = Scene::new("refusals", |bench| bench.script(refuse)).await;
     scene.begin(|_| ()).await;
     scene.ends_well(&["Lost EnvironmentRefused"]).await;
+}
+
+/// Trying again gives the same answer, so it is given once.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bench_that_refuses_the_spec_ends_the_experiment() {
+    let refuse = |run: &crate::bench::Run| {
+        if run.is_chosen() { End::says(2, "protocol 2 is not known") } else { run.done() }
+    };
+    let scene = Scene::new("unfit", |bench| bench.script(refuse)).await;
+    scene.begin(|_| ()).await;
+    scene.lab.condition(&scene.name, names::FINISHED, "True", Some("Refused"), 120).await;
+    let accepted = scene.lab.condition(&scene.name, names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let says = ["protocol 2 is not known", crate::operator::IMAGE].iter().all(|word| accepted.message.contains(word));
+    scene.lab.check(says, &accepted.message).await;
+    let ran = scene.witness.ran();
+    scene.lab.no_pods().await;
+    assert_eq!(scene.witness.ran(), ran);
+    scene.lab.close().await;
 }
 
 /// The kubelet refuses a pod that the scheduler gave it, for example while the CPUs of the last one are not free yet.

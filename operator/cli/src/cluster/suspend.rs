@@ -26,7 +26,7 @@ async fn set(cluster: Cluster, name: String, suspend: bool) -> anyhow::Result<Ex
     cluster.experiments().patch(&name, &params, &patch).await.told(&format!("experiment {name} can't be changed"))?;
     if suspend {
         println!(
-            "experiment {name} is suspended: its running trials end without counting; `assay resume {name}` goes on"
+            "experiment {name} is suspended: running trials end and count, no other begins; `assay resume {name}` goes on"
         );
     } else {
         println!("experiment {name} goes on");

@@ -35,7 +35,12 @@ pub enum Accepted {
 
 pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
     let status = round.experiment.status.as_ref();
+    // Also of one that was planned: a status can be written by others, and what is allowed by an administrator is not theirs to say.
+    let disallowed = disallowed(round);
     if let Some(planned) = status.and_then(|status| status.plan.as_ref()) {
+        if !disallowed.is_empty() {
+            return Ok(Accepted::Waiting("NotAllowed", lines(&disallowed).join("; ")));
+        }
         return Ok(match plan(round) {
             Ok(plan) if plan.digest.as_str() == planned.digest => Accepted::Plan(plan),
             Ok(_) | Err(_) => Accepted::Waiting(
@@ -49,16 +54,17 @@ pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
         });
     }
     // Trials begin only after everything was checked: a status without the plan is one that we have not seen our own write of.
-    if !round.context.trials.of(&round.namespace, &round.uid).is_empty()
+    if disallowed.is_empty()
+        && !round.context.trials.of(&round.namespace, &round.uid).is_empty()
         && let Ok(plan) = plan(round)
     {
         return Ok(Accepted::Plan(plan));
     }
     let validation = validate::validate(&round.name, &round.experiment.spec);
     let mut problems: Vec<Problem> = validation.problems.iter().filter(|problem| problem.is_error()).cloned().collect();
-    problems.extend(disallowed(round));
+    problems.extend(disallowed);
     if !problems.is_empty() {
-        return Ok(Accepted::Refused(problems.iter().map(ToString::to_string).collect()));
+        return Ok(Accepted::Refused(lines(&problems)));
     }
     if round.is_suspended() {
         let pods = round.context.pods.of(&round.namespace, &round.name).present;
@@ -80,10 +86,13 @@ pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
 fn plan(round: &Round<'_>) -> Result<Arc<Plan>, Vec<String>> {
     round.context.plan(&round.uid, || {
         let validation = validate::validate(&round.name, &round.experiment.spec);
-        let problems = || validation.problems.iter().map(ToString::to_string).collect::<Vec<_>>();
-        let experiment = validation.experiment.clone().ok_or_else(problems)?;
+        let experiment = validation.experiment.clone().ok_or_else(|| lines(&validation.problems))?;
         Plan::new(experiment).map_err(|error| vec![error.to_string()])
     })
+}
+
+fn lines(problems: &[Problem]) -> Vec<String> {
+    problems.iter().map(ToString::to_string).collect()
 }
 
 /// What another operator may allow.
@@ -99,6 +108,12 @@ fn disallowed(round: &Round<'_>) -> Vec<Problem> {
         };
         let message = format!("{} is not allowed; {allowed}", host.path);
         problems.push(Problem::error(path("spec.placement.storage.hostPath.path"), message));
+    }
+    for (index, config) in spec.configs.iter().enumerate() {
+        if let Some(image) = config.image.as_deref().filter(|image| !args.allows_image(image)) {
+            let message = format!("{image} is not allowed; this operator allows {}", args.allowed_images.join(", "));
+            problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
+        }
     }
     if !spec.metrics.is_empty() && args.prometheus.is_none() {
         let message = "this operator knows no Prometheus server: start it with --prometheus URL, or remove the metrics";

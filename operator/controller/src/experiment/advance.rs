@@ -12,7 +12,7 @@ use assay_core::decide::{Action, Places, pass};
 use assay_core::plan::Plan;
 use assay_core::validate::quantity;
 use assay_record::TrialId;
-use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use k8s_openapi::api::core::v1::{self, PersistentVolumeClaim, Pod};
 use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Resource, ResourceExt as _};
 use tracing::info;
@@ -24,6 +24,7 @@ use super::settle::State;
 use super::tell;
 use super::{Round, apply};
 use crate::error::{Error, call};
+use crate::kubelet::STATIC;
 use crate::node::{self, Needs};
 use crate::pod::{DEFAULT_MEMORY, owner};
 use crate::watch::locked;
@@ -38,7 +39,7 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     claims::list(round).await?;
     let busy: BTreeSet<String> = observed.on_nodes(round).map(|found| found.trial.spec.node.clone()).collect();
     let begun = begun(round, plan, observed);
-    let (nodes, why_not) = nodes(round);
+    let (nodes, why_not) = nodes(round).await;
     let unfit = |error: assay_core::decide::Unplanned| Error::Unexpected(error.to_string());
     let places = Places::new(plan, &observed.attempts).map_err(unfit)?;
     end_blocks(round, plan, &places, &begun, &busy).await?;
@@ -123,7 +124,7 @@ fn begun(round: &Round<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize,
 }
 
 /// Every node as this experiment may use it, and why it may not use those that it may not.
-fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
+async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     let context = round.context;
     let placement = &round.experiment.spec.placement;
     let memory = placement.memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
@@ -134,10 +135,17 @@ fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     };
     let mut known = context.nodes.state();
     known.sort_by_key(|node| node.name_any());
+    let fits = |node: &&v1::Node| node::judge(node, &needs, round.now).0 == NodeState::Usable;
+    context.kubelets.ask(known.iter().map(|node| &**node).filter(fits)).await;
     let (mut nodes, mut why_not) = (Vec::new(), Vec::new());
     for node in known {
         let name = node.name_any();
         let (mut state, mut why) = node::judge(&node, &needs, round.now);
+        let policy = context.kubelets.cpu_manager_policy(&name);
+        if let Some(policy) = policy.filter(|policy| state == NodeState::Usable && policy != STATIC) {
+            let mend = "pods have no CPUs of their own there; it has to be static";
+            (state, why) = (NodeState::Gone, Some(format!("has a kubelet with cpuManagerPolicy {policy}: {mend}")));
+        }
         if let Some(silent) = node::silent_for(&node, round.now).filter(|silent| *silent < needs.patience) {
             round.wake_in(needs.patience.saturating_sub(silent) + Duration::from_secs(1));
         }

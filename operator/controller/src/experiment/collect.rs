@@ -27,7 +27,8 @@ use crate::{node, record};
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
 
-pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<(), Error> {
+/// Writes down what has ended. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
+pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<Option<String>, Error> {
     let mut told = Vec::new();
     for found in std::mem::take(&mut observed.under_way) {
         let Some(outcome) = outcome(round, plan, &found).await? else {
@@ -35,6 +36,10 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
             continue;
         };
         match outcome {
+            Outcome::Unfit(why) => {
+                let (trial, image) = (found.trial.name_any(), round.template().image(&found.trial.spec.config).to_owned());
+                return Ok(Some(format!("the bench {image} refuses trial {trial}: {why}")));
+            }
             // Counted already: it is on its way out.
             Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
                 observed.leftover.push(found);
@@ -59,7 +64,7 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
             dismiss(round, found).await?;
         }
     }
-    Ok(())
+    Ok(None)
 }
 
 /// What is written down about an attempt that has ended; its record is kept first.
@@ -77,6 +82,8 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
     match outcome {
         Outcome::Finished { summary, record } => {
             let mut evidence = evidence(pod);
+            let kubelets = &round.context.kubelets;
+            evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
             if let Some(json) = &record {
                 status.record = keep(round, found, json).await?;
                 evidence.metrics = metrics(round, found, json).await;
@@ -90,7 +97,7 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
             let node = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(&found.trial.spec.node));
             status.boot = node.and_then(|node| node::boot(&node)).map(|boot| boot.to_string());
         }
-        Outcome::Refused(_) => {}
+        Outcome::Refused(_) | Outcome::Unfit(_) => {}
     }
     Ok(status)
 }
@@ -107,7 +114,7 @@ fn evidence(pod: &Pod) -> PodEvidenceStatus {
         qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
         foreign_containers: all.filter(|name| *name != CONTAINER).take(16).cloned().collect(),
         volume: volumes.find_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())),
-        metrics: BTreeMap::new(),
+        ..PodEvidenceStatus::default()
     }
 }
 

@@ -125,17 +125,21 @@ async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action
             settle::write(&mut round, &State::Waiting { reason, message }, None).await?;
             return Ok(Action::requeue(round.wake));
         }
-        Accepted::Refused(problems) => {
-            info!(namespace = round.namespace, experiment = round.name, "refused: {}", problems.join("; "));
-            settle::write(&mut round, &State::Refused(problems), None).await?;
-            return Ok(Action::await_change());
-        }
+        Accepted::Refused(problems) => return refuse(&mut round, problems).await,
     };
     let mut observed = observe::observe(&mut round, &plan).await?;
-    collect::collect(&mut round, &plan, &mut observed).await?;
+    if let Some(problem) = collect::collect(&mut round, &plan, &mut observed).await? {
+        return refuse(&mut round, vec![problem]).await;
+    }
     let state = advance::advance(&mut round, &plan, &mut observed).await?;
     settle::write(&mut round, &state, Some((&plan, &observed))).await?;
     Ok(Action::requeue(round.wake))
+}
+
+async fn refuse(round: &mut Round<'_>, problems: Vec<String>) -> Result<Action, Error> {
+    info!(namespace = round.namespace, experiment = round.name, "refused: {}", problems.join("; "));
+    settle::write(round, &State::Refused(problems), None).await?;
+    Ok(Action::await_change())
 }
 
 pub fn is_finished(experiment: &TuningExperiment) -> bool {

@@ -4,18 +4,17 @@ use std::time::Duration;
 
 use assay_api::names::{EXPERIMENT_LABEL, HOLDER_ANNOTATION};
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use tracing::{info, warn};
 
 use super::Round;
 use crate::context::Context;
 use crate::error::Error;
-use crate::lease::{self, Asked};
+use crate::lease::Asked;
 use crate::watch::locked;
 
-/// A lease older than this is renewed: a third of what it lasts.
-const RENEW: f64 = 60.0;
+/// How often a lease is renewed: three times within what it lasts.
+const RENEW: Duration = Duration::from_mins(1);
 
 /// What the Leases of nodes begin with.
 const PREFIX: &str = "assay-node-";
@@ -49,17 +48,17 @@ fn is_ours(round: &Round<'_>, lease: &Lease) -> bool {
 /// Who else holds a node.
 pub fn other_holder(round: &Round<'_>, node: &str) -> Option<String> {
     let lease = find(round.context, node)?;
-    let holder = lease::holder_of(&lease, round.now)?;
+    let holder = round.context.leases.holder_of(&lease)?;
     (!is_ours(round, &lease)).then(|| holder.to_owned())
 }
 
 /// Takes a node, or keeps it.
 pub async fn hold(round: &mut Round<'_>, node: &str) -> Result<bool, Error> {
-    round.wake_in(Duration::from_secs_f64(RENEW));
+    round.wake_in(RENEW);
     let known = find(round.context, node);
     if let Some(known) = &known
         && is_ours(round, known)
-        && lease::age(known, round.now) < RENEW
+        && round.context.leases.renewed_for(known).is_some_and(|since| since < RENEW)
     {
         return Ok(true);
     }
@@ -137,6 +136,6 @@ fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
         pod.namespace().as_deref() == Some(namespace) && pod.labels().get(EXPERIMENT_LABEL).is_some_and(|of| of == name)
     });
     // A watch may be late to tell of an experiment that has just begun.
-    let is_new = lease::age(lease, Timestamp::now()) < 15.0;
+    let is_new = context.leases.unchanged_for(lease) < Duration::from_secs(15);
     (!is_known && !has_pods && !is_new).then_some(noted.as_str())
 }

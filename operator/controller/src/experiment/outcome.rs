@@ -25,6 +25,8 @@ pub enum Outcome {
     Lost(LostReason, String),
     /// Nothing ran, so nothing counts.
     Refused(String),
+    /// The bench can't run this trial, now or ever.
+    Unfit(String),
 }
 
 /// What came of a pod; `None` while it goes on.
@@ -85,6 +87,7 @@ async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> 
         let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
         return Ok(match exit {
             None => Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")),
+            Some(Exit::SpecRefused) => Outcome::Unfit(words.to_owned()),
             Some(_) => Outcome::Refused(words.to_owned()),
         });
     }

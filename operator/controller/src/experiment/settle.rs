@@ -37,7 +37,7 @@ pub async fn write(round: &mut Round<'_>, state: &State, seen: Option<(&Plan, &O
     let mut after = before.clone();
     if let Some((plan, observed)) = seen {
         after = judged(round, plan, observed, matches!(state, State::Finished))?;
-        after.plan = before.plan.clone().or_else(|| Some(planned(plan)));
+        after.plan = before.plan.clone().or_else(|| Some(planned(plan, &round.context.args.bench_image)));
         if let Some(progress) = &mut after.progress {
             progress.estimated_completion_time = estimate(round, plan, observed, progress, state);
         }
@@ -88,13 +88,14 @@ fn judged(
     Ok(status)
 }
 
-fn planned(plan: &Plan) -> PlanStatus {
+fn planned(plan: &Plan, bench_image: &str) -> PlanStatus {
     PlanStatus {
         digest: plan.digest.to_string(),
         seed: plan.experiment.seed,
         blocks: plan.blocks.len() as u32,
         trials: plan.experiment.trials() as u32,
         engine: concat!("assay ", env!("CARGO_PKG_VERSION")).to_owned(),
+        bench_image: Some(bench_image.to_owned()),
     }
 }
 
@@ -154,7 +155,13 @@ fn conditions(
             make(ACCEPTED, "Unknown", "Checking", message)
         }
         _ => {
-            make(ACCEPTED, "True", "OptionsChecked", "the spec is sound, and RocksDB takes the options of every config")
+            let sound = "the spec is sound, and RocksDB takes the options of every config";
+            let datasets = if round.experiment.spec.placement.keeps_datasets() {
+                ""
+            } else {
+                "; every trial prepares its datasets, as placement.storage is an emptyDir"
+            };
+            make(ACCEPTED, "True", "OptionsChecked", &format!("{sound}{datasets}"))
         }
     };
     let progressing = match state {

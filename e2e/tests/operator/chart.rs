@@ -1,0 +1,53 @@
+//! The chart, as it is installed.
+
+use std::path::PathBuf;
+
+use tokio::process::Command;
+
+use crate::lab::Lab;
+use crate::machine::cluster;
+
+/// Helm, as somebody types it, and what it says.
+pub async fn helm(lab: &Lab, args: &[&str]) -> String {
+    let program = std::env::var("ASSAY_HELM").expect("ASSAY_HELM is the path of Helm");
+    let output = Command::new(program).args(["--namespace", &lab.namespace]).args(args).output().await;
+    let output = output.expect("ASSAY_HELM can be started");
+    let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
+    lab.check(output.status.success(), &format!("helm {args:?}: {said}")).await;
+    said
+}
+
+fn chart() -> String {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../charts/assay").display().to_string()
+}
+
+pub async fn install(lab: &Lab, prometheus: &str) {
+    let own = format!("namespaces={{{}}}", lab.namespace);
+    let prometheus = format!("prometheus.url={prometheus}");
+    let chart = chart();
+    // The tests have brought the definitions, and look after them.
+    let values = [own.as_str(), "crds.enabled=false", "askKubelets=true", &prometheus];
+    let set = values.iter().flat_map(|value| ["--set", value]);
+    helm(lab, &["install", "assay", &chart, "--wait"].into_iter().chain(set).collect::<Vec<_>>()).await;
+}
+
+/// What the chart gives to people, and nothing else of it.
+pub async fn user_roles(lab: &Lab, release: &str) {
+    let (chart, file) = (chart(), lab.folder.join("user-roles.yaml"));
+    let roles = helm(lab, &["template", release, &chart, "--show-only", "templates/user-roles.yaml"]).await;
+    std::fs::write(&file, roles).expect("a manifest");
+    lab.kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()]).await;
+}
+
+/// Another version of everything that the chart installs, and other values.
+pub async fn upgrade(lab: &Lab) {
+    let version = std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION");
+    for image in ["operator", "bench"] {
+        let (old, new) = (format!("localhost/assay-{image}:{version}"), format!("localhost/assay-{image}:next"));
+        cluster(&["exec", "ctr", "--namespace", "k8s.io", "images", "tag", "--force", &old, &new]).await;
+    }
+    let chart = chart();
+    let values = ["--set", "image.tag=next", "--set", "pendingSeconds=200", "--set", "log=debug\\,kube=warn"];
+    let args = ["upgrade", "assay", &chart, "--wait", "--reset-then-reuse-values"];
+    helm(lab, &args.into_iter().chain(values).collect::<Vec<_>>()).await;
+}

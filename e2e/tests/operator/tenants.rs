@@ -1,0 +1,209 @@
+//! Teams that share a cluster: their experiments never share a node, and nobody reaches what is another team's.
+
+use std::time::Duration;
+
+use assay_api::{TuningExperiment, TuningExperimentSpec};
+use assay_core::plan::Plan;
+use assay_core::validate::validate;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
+use serde_json::{Value, json};
+
+use crate::bench::{Bench, End, Run};
+use crate::chart::user_roles;
+use crate::experiment::small;
+use crate::lab::{Lab, SOON};
+use crate::pods;
+use crate::rights::Subject;
+use crate::witness::Witness;
+
+/// Two namespaces with an installation each that share the nodes of the first, and who has them.
+struct Teams {
+    first: Lab,
+    second: Lab,
+}
+
+impl Teams {
+    async fn new(name: &str) -> Self {
+        let first = Lab::new(name).await;
+        let second = first.beside(&format!("{name}-b")).await;
+        Self { first, second }
+    }
+
+    /// The small experiment in the namespace of `lab`, on the shared node.
+    fn experiment(&self, name: &str) -> Value {
+        small(&self.first, name)
+    }
+
+    async fn close(self) {
+        self.second.close().await;
+        self.first.close().await;
+    }
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn two_installations_never_share_a_node() {
+    let teams = Teams::new("race").await;
+    let (first, second) = (&teams.first, &teams.second);
+    let takes = Duration::from_millis(300);
+    let _benches = [first, second].map(|lab| Bench::new(lab).takes(takes).start(lab));
+    let witness = Witness::of_nodes(first);
+    let _operators = [first.operator(), second.operator()];
+    let (one, other) = (teams.experiment("one"), teams.experiment("other"));
+    tokio::join!(first.apply(one), second.apply(other));
+    tokio::join!(first.decided("one", "Win", 5), second.decided("other", "Win", 5));
+    assert_eq!(witness.ran(), 20);
+    witness.saw_nothing_wrong(first).await;
+    teams.close().await;
+}
+
+/// A Lease says who may begin; what still runs of somebody who lost it, the scheduler keeps others away from.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_whose_lease_was_lost_is_not_shared_either() {
+    let teams = Teams::new("fence").await;
+    let (first, second) = (&teams.first, &teams.second);
+    let hangs = |run: &Run| {
+        let trial = &run.spec.trial;
+        if (trial.block, trial.order, trial.attempt) == (0, 0, 0) { End::Never } else { run.done() }
+    };
+    let _first_bench = Bench::new(first).script(hangs).start(first);
+    let _second_bench = Bench::new(second).start(second);
+    let witness = Witness::of_nodes(first);
+    let mut operator = first.operator();
+    first.apply(teams.experiment("one")).await;
+    let running = first.running_pod().await;
+    operator.kill();
+    let leases: Api<Lease> = first.api();
+    let node = format!("assay-node-{}", first.nodes[0]);
+    leases.delete(&node, &DeleteParams::default()).await.expect("somebody deletes the lease");
+    let _other = second.operator();
+    second.apply(teams.experiment("other")).await;
+    let waiting = second.pod("the second team's pod is there", |pod| pods::node(pod).is_empty()).await;
+    second
+        .until("the scheduler says why it waits", SOON, async || {
+            let pod = second.api::<Pod>().get(&waiting.name_any()).await.ok()?;
+            let conditions = pod.status?.conditions.unwrap_or_default();
+            conditions
+                .iter()
+                .any(|found| found.message.as_ref().is_some_and(|m| m.contains("anti-affinity")))
+                .then_some(())
+        })
+        .await;
+    let still = first.api::<Pod>().get(&running.name_any()).await.expect("the first team's pod");
+    assert_eq!(pods::phase(&still), "Running");
+    // Its operator comes back, and sees it go.
+    operator.start_again();
+    first
+        .until("the operator watches again", SOON, async || {
+            (operator.said().matches(r#""message":"watching""#).count() == 2).then_some(())
+        })
+        .await;
+    let at_once = DeleteParams::default().grace_period(0);
+    first.api::<Pod>().delete(&running.name_any(), &at_once).await.expect("it can be deleted");
+    second.decided("other", "Win", 5).await;
+    first.decided("one", "Win", 5).await;
+    witness.saw_nothing_wrong(first).await;
+    teams.close().await;
+}
+
+/// As somebody has it who may `edit` a namespace, and nothing else.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_team_reaches_only_what_is_its_own() {
+    let teams = Teams::new("team").await;
+    let (own, other) = (&teams.first, &teams.second);
+    let user = "somebody-of-the-first-team";
+    let roles = format!("{}-roles", own.namespace);
+    user_roles(own, &roles).await;
+    own.put::<k8s_openapi::api::rbac::v1::RoleBinding>(
+        Some(&own.namespace),
+        json!({
+            "metadata": {"name": "edit"},
+            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": "edit"},
+            "subjects": [{"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user}],
+        }),
+    )
+    .await;
+    let somebody = Subject { user: user.to_owned(), groups: vec!["system:authenticated".to_owned()] };
+    let experiments = "tuningexperiments.assay.rocks";
+    own.until("roles are aggregated", SOON, async || {
+        somebody.may(own, Some(&own.namespace), "create", experiments).await.then_some(())
+    })
+    .await;
+    let here = Some(own.namespace.as_str());
+    for (verb, what) in [("delete", experiments), ("list", "tuningtrials.assay.rocks"), ("get", "configmaps")] {
+        own.check(somebody.may(own, here, verb, what).await, &format!("they {verb} their own {what}")).await;
+    }
+    // What a trial says, who has a node and what an experiment was planned with is the operator's to write.
+    for (verb, what) in [
+        ("create", "tuningtrials.assay.rocks"),
+        ("patch", "tuningtrials.assay.rocks/status"),
+        ("patch", "tuningexperiments.assay.rocks/status"),
+        ("patch", "nodes"),
+    ] {
+        own.check(!somebody.may(own, here, verb, what).await, &format!("nobody may {verb} {what}")).await;
+    }
+    let there = Some(other.namespace.as_str());
+    for resource in
+        [experiments, "tuningtrials.assay.rocks", "configmaps", "pods", "pods/log", "leases.coordination.k8s.io"]
+    {
+        for verb in ["get", "list", "create", "patch", "delete"] {
+            let refused = !somebody.may(own, there, verb, resource).await;
+            own.check(refused, &format!("they may not {verb} another team's {resource}")).await;
+        }
+    }
+    own.kubectl(&["delete", "clusterroles", "--selector", &format!("app.kubernetes.io/instance={roles}")]).await;
+    teams.close().await;
+}
+
+/// An experiment can ask for nothing that an administrator has not allowed, and no status that somebody writes changes that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
+    let lab = Lab::new("allowed").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let mut operator = lab.operator_with(&["--allow-image", "registry.example/lab"], None);
+    let with = |name: &str, change: &dyn Fn(&mut Value)| {
+        let mut experiment = small(&lab, name);
+        change(&mut experiment["spec"]);
+        experiment
+    };
+    for (name, field, change) in [
+        (
+            "path",
+            "spec.placement.storage.hostPath.path",
+            (&|spec: &mut Value| {
+                spec["placement"]["storage"] = json!({"hostPath": {"path": "/etc"}});
+            }) as &dyn Fn(&mut Value),
+        ),
+        ("image", "spec.configs[1].image", &|spec| {
+            spec["configs"][1]["image"] = json!("registry.example/lab2/bench:1");
+        }),
+    ] {
+        lab.apply(with(name, change)).await;
+        let accepted = lab.condition(name, assay_api::names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+        lab.check(accepted.message.contains(field), &accepted.message).await;
+        // As if it had been planned long ago, under an operator that allowed it.
+        operator.kill();
+        let api: Api<TuningExperiment> = lab.api();
+        api.delete(name, &DeleteParams::default()).await.expect("it can be deleted");
+        lab.until("it is gone", SOON, async || api.get_opt(name).await.ok()?.is_none().then_some(())).await;
+        lab.apply(with(name, change)).await;
+        let spec: TuningExperimentSpec = serde_json::from_value(with(name, change)["spec"].clone()).expect("a spec");
+        let digest = Plan::new(validate(name, &spec).experiment.expect("it is sound")).expect("a plan").digest;
+        let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "engine": "assay"});
+        let status =
+            json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "status": {"plan": plan}});
+        let params = PatchParams::apply("somebody").force();
+        api.patch_status(name, &params, &Patch::Apply(&status))
+            .await
+            .expect("somebody with the right to it writes a status");
+        operator.start_again();
+        let waits = lab.condition(name, assay_api::names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
+        lab.check(waits.message.contains(field), &waits.message).await;
+    }
+    assert_eq!(witness.ran(), 0);
+    let made = lab.api::<Pod>().list(&ListParams::default()).await.expect("a list");
+    assert!(made.items.is_empty());
+    lab.close().await;
+}
