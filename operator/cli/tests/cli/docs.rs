@@ -4,7 +4,7 @@ use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assay_api::TuningExperiment;
+use assay_api::{TuningExperiment, names};
 use assay_core::decide::LostReason;
 use assay_core::verdict::Reason;
 use serde_json::Value;
@@ -202,8 +202,7 @@ fn every_end_of_an_attempt_is_explained() {
 }
 
 /// Reasons of conditions have no type: they are the words in `CamelCase` that these files quote.
-#[test]
-fn every_reason_of_a_condition_is_explained() {
+fn reasons() -> BTreeSet<String> {
     const OTHERS: [&str; 5] = ["True", "False", "Unknown", "TuningExperiment", "TuningTrial"];
     let folder = root().join("operator/controller/src/experiment");
     let sources = ["accept.rs", "advance.rs", "settle.rs", "tell.rs"].map(|name| read(&folder.join(name)));
@@ -216,5 +215,40 @@ fn every_reason_of_a_condition_is_explained() {
     for known in ["OptionsChecked", "WaitingForNode", "PodRefused", "PlanChanged", "Decided"] {
         assert!(reasons.contains(known), "{known} is not found in the sources: {reasons:?}");
     }
-    must_have("troubleshooting.md", reasons);
+    reasons
+}
+
+#[test]
+fn every_reason_of_a_condition_is_explained() {
+    must_have("troubleshooting.md", reasons());
+}
+
+/// The script for Argo CD, which nobody here runs, compares with words that conditions really have.
+#[test]
+fn the_health_of_an_experiment_is_told_by_conditions_that_there_are() {
+    let text = page("operations.md");
+    let script = parts(&text).1.into_iter().map(|(_, code)| code).find(|code| code.contains("customizations.health"));
+    let script = script.expect("docs/operations.md has a script");
+    let compared = |with: &str| -> BTreeSet<String> {
+        let rest = script.split(&format!("condition.{with} == \"")).skip(1);
+        rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+    };
+    let types = [names::FINISHED, names::PROGRESSING, names::SUSPENDED].map(ToOwned::to_owned);
+    assert_eq!(compared("type"), types.into());
+    let (compared, known) = (compared("reason"), reasons());
+    assert_eq!(compared.len(), 2);
+    assert!(compared.is_subset(&known), "{compared:?}");
+}
+
+/// A workflow is read by nobody but the machine that runs it, too late.
+#[test]
+fn commands_of_the_workflow_have_the_options_that_there_are() {
+    let workflow = read(&root().join("examples/github/rocksdb-change.yml"));
+    let _: Value = serde_yaml::from_str(&workflow).expect("a document of YAML");
+    let help = stdout(&assay(&["run", "--help"]));
+    let commands: Vec<&str> = workflow.lines().filter_map(|line| Some(line.split_once("assay run ")?.1)).collect();
+    assert_eq!(commands.len(), 2);
+    for option in commands.iter().flat_map(|command| command.split(' ')).filter(|word| word.starts_with("--")) {
+        assert!(help.contains(option), "assay run has no {option}");
+    }
 }
