@@ -45,7 +45,7 @@ fn the_nightly_experiment_is_valid_and_planned() {
 }
 
 /// What `kubectl patch --type merge` does: maps key by key, everything else as a whole.
-fn merge(into: &mut Value, patch: Value) {
+pub fn merge(into: &mut Value, patch: Value) {
     match (into, patch) {
         (Value::Object(into), Value::Object(patch)) => {
             for (key, value) in patch {

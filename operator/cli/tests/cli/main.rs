@@ -1,6 +1,7 @@
-//! The command line as its users see it: `validate`, `plan` and `crd`.
+//! The command line as its users see it: `validate`, `plan` and `crd`, and the documentation that tells of it.
 
 mod check;
 mod common;
 mod crd;
+mod docs;
 mod examples;

@@ -123,7 +123,8 @@ pub enum LostReason {
 }
 
 impl LostReason {
-    pub(crate) const ALL: [Self; 9] = [
+    /// Every reason there is.
+    pub const ALL: [Self; 9] = [
         Self::Crashed,
         Self::OutOfMemory,
         Self::UnreadableRecord,

@@ -1,0 +1,254 @@
+//! What can be checked of the documentation: its links, its snippets, and that no field and no reason is missing.
+
+use std::collections::BTreeSet;
+use std::fs;
+use std::path::{Path, PathBuf};
+
+use assay_api::{TuningExperiment, names};
+use assay_core::decide::LostReason;
+use assay_core::verdict::Reason;
+use serde_json::Value;
+
+use crate::common::{assay, package, stdout};
+use crate::examples::merge;
+
+fn root() -> PathBuf {
+    package().join("../..")
+}
+
+fn read(path: &Path) -> String {
+    assert!(path.is_file(), "there is no {}", path.display());
+    fs::read_to_string(path).expect("a text")
+}
+
+fn page(name: &str) -> String {
+    read(&root().join("docs").join(name))
+}
+
+/// The pages that are about Assay as a whole.
+fn pages() -> Vec<PathBuf> {
+    let docs = fs::read_dir(root().join("docs")).expect("there is documentation");
+    let docs =
+        docs.map(|entry| entry.expect("a page").path()).filter(|path| path.extension().is_some_and(|e| e == "md"));
+    let others = ["README.md", "CONTRIBUTING.md", "CHANGELOG.md", "charts/assay/README.md"];
+    let mut pages: Vec<PathBuf> = docs.chain(others.map(|name| root().join(name))).collect();
+    pages.sort();
+    pages
+}
+
+/// Lines outside of code, and blocks of code with their language.
+fn parts(text: &str) -> (Vec<&str>, Vec<(&str, String)>) {
+    let (mut prose, mut blocks) = (Vec::new(), Vec::new());
+    let mut lines = text.lines();
+    while let Some(line) = lines.next() {
+        match line.strip_prefix("```") {
+            None => prose.push(line),
+            Some(language) => {
+                let code: Vec<&str> = lines.by_ref().take_while(|line| !line.starts_with("```")).collect();
+                blocks.push((language, code.join("\n") + "\n"));
+            }
+        }
+    }
+    (prose, blocks)
+}
+
+/// The anchor that a heading gets where it is shown.
+fn anchor(heading: &str) -> String {
+    let kept = heading.trim().to_lowercase();
+    let kept = kept.chars().filter(|c| c.is_alphanumeric() || matches!(c, ' ' | '-' | '_'));
+    kept.map(|c| if c == ' ' { '-' } else { c }).collect()
+}
+
+fn anchors(page: &Path) -> BTreeSet<String> {
+    let text = read(page);
+    parts(&text).0.into_iter().filter(|line| line.starts_with('#')).map(|line| anchor(line.trim_matches('#'))).collect()
+}
+
+#[test]
+fn every_link_leads_somewhere() {
+    let mut broken = Vec::new();
+    for page in pages() {
+        let text = read(&page);
+        let prose = parts(&text).0.join("\n");
+        let links = prose.split("](").skip(1).filter_map(|rest| Some(rest.split_once(')')?.0));
+        for link in links.filter(|link| !link.starts_with("http")) {
+            let (file, wanted) = link.split_once('#').unwrap_or((link, ""));
+            let target = if file.is_empty() { page.clone() } else { page.with_file_name(file) };
+            if !target.exists() || !wanted.is_empty() && !anchors(&target).contains(wanted) {
+                broken.push(format!("{}: {link}", page.display()));
+            }
+        }
+    }
+    assert!(broken.is_empty(), "links that lead nowhere: {broken:#?}");
+}
+
+#[test]
+fn every_page_is_in_the_readme() {
+    let readme = read(&root().join("README.md"));
+    for page in pages().iter().filter(|page| page.parent().is_some_and(|folder| folder.ends_with("docs"))) {
+        let name = page.file_name().unwrap_or_default().to_string_lossy();
+        assert!(readme.contains(&format!("](docs/{name})")), "README.md does not link docs/{name}");
+    }
+}
+
+/// What begins with `spec:` is a patch of the example that readers start from.
+#[test]
+fn every_snippet_of_an_experiment_is_valid() {
+    let folder = tempfile::tempdir().expect("a folder");
+    let yaml = |text: &str| -> Value { serde_yaml::from_str(text).expect("a document of YAML") };
+    let example = read(&root().join("examples/quickstart.yaml"));
+    let mut checked = 0;
+    for page in pages() {
+        let text = read(&page);
+        for (_, snippet) in parts(&text).1.iter().filter(|(language, _)| *language == "yaml") {
+            let mut document = yaml(&example);
+            if snippet.starts_with("apiVersion: assay.rocks") {
+                document = yaml(snippet);
+            } else if snippet.starts_with("spec:") {
+                merge(&mut document, yaml(snippet));
+            } else {
+                continue;
+            }
+            let path = folder.path().join("snippet.yaml");
+            fs::write(&path, serde_yaml::to_string(&document).expect("YAML")).expect("a file");
+            let validated = assay(&["validate", &path.display().to_string()]);
+            assert!(validated.status.success(), "{}:\n{snippet}{}", page.display(), stdout(&validated));
+            checked += 1;
+        }
+    }
+    assert!(checked >= 6, "only {checked} snippets were found");
+}
+
+/// Readers are told to print it themselves.
+#[test]
+fn the_example_of_a_verdict_is_what_judge_prints() {
+    let text = page("verdict.md");
+    let example = parts(&text).1.into_iter().map(|(_, code)| code).find(|code| code.starts_with("$ bin/assay judge"));
+    let printed = read(&package().join("tests/judge/cases/ok-db-bench.txt"));
+    let example = example.expect("docs/verdict.md has an example");
+    let (_, shown) = example.split_once("\n\n").expect("the command, then what it prints");
+    assert!(printed.contains(shown), "docs/verdict.md shows what is not printed:\n{shown}");
+}
+
+/// Names of all fields below a schema.
+fn fields(schema: &Value, found: &mut BTreeSet<String>) {
+    match schema {
+        Value::Object(object) => {
+            if let Some(properties) = object.get("properties").and_then(Value::as_object) {
+                found.extend(properties.keys().cloned());
+            }
+            object.values().for_each(|value| fields(value, found));
+        }
+        Value::Array(items) => items.iter().for_each(|value| fields(value, found)),
+        _ => {}
+    }
+}
+
+#[test]
+fn every_field_of_a_spec_is_explained() {
+    let schema = assay_api::schema::<TuningExperiment>().expect("there is a schema");
+    let mut wanted = BTreeSet::new();
+    fields(&schema["properties"]["spec"], &mut wanted);
+    assert!(wanted.contains("maxBlockDurationSeconds") && wanted.contains("zipfianExponent"), "{wanted:?}");
+    let text = page("experiment.md");
+    let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
+    wanted.retain(|field| !words.contains(field.as_str()));
+    assert!(wanted.is_empty(), "docs/experiment.md lacks {wanted:?}");
+}
+
+fn must_have(name: &str, words: impl IntoIterator<Item = String>) {
+    let text = page(name);
+    let mut words: BTreeSet<String> = words.into_iter().collect();
+    assert!(!words.is_empty(), "nothing is asked of docs/{name}");
+    words.retain(|word| !text.contains(&format!("`{word}")));
+    assert!(words.is_empty(), "docs/{name} lacks {words:?}");
+}
+
+/// The values of an enum in a committed schema.
+fn values(schema: &str, name: &str) -> Vec<String> {
+    let schema: Value = serde_json::from_str(&read(&root().join("schemas").join(schema))).expect("a schema is JSON");
+    let definition = &schema["$defs"][name];
+    let variants = definition["oneOf"].as_array().into_iter().flatten().chain([definition]);
+    let words = variants.flat_map(|of| of["enum"].as_array().into_iter().flatten().chain(of.get("const")));
+    words.filter_map(Value::as_str).map(ToOwned::to_owned).collect()
+}
+
+#[test]
+fn every_verdict_reason_and_label_is_explained() {
+    let none = Vec::new;
+    let reasons = [
+        Reason::Unstable,
+        Reason::Harm(none()),
+        Reason::Better(none()),
+        Reason::GuardrailUnresolved(none()),
+        Reason::Equivalent,
+        Reason::TooFewBlocks,
+        Reason::NoGain,
+        Reason::Underpowered,
+        Reason::WorseIn(none()),
+    ];
+    must_have("verdict.md", reasons.map(|reason| reason.to_string()));
+    must_have("verdict.md", ["Incomplete", "Unblocked"].map(ToOwned::to_owned));
+    for name in ["Verdict", "Status", "Label"] {
+        must_have("verdict.md", values("report.json", name));
+    }
+}
+
+#[test]
+fn every_end_of_an_attempt_is_explained() {
+    must_have("troubleshooting.md", LostReason::ALL.map(|reason| format!("{reason:?}")));
+    must_have("troubleshooting.md", values("trial-record.json", "FailureKind"));
+    must_have("troubleshooting.md", values("report.json", "TrialFate"));
+}
+
+/// Reasons of conditions have no type: they are the words in `CamelCase` that these files quote.
+fn reasons() -> BTreeSet<String> {
+    const OTHERS: [&str; 5] = ["True", "False", "Unknown", "TuningExperiment", "TuningTrial"];
+    let folder = root().join("operator/controller/src/experiment");
+    let sources = ["accept.rs", "advance.rs", "settle.rs", "tell.rs"].map(|name| read(&folder.join(name)));
+    let is_reason = |word: &str| {
+        word.starts_with(|c: char| c.is_ascii_uppercase()) && word.chars().all(|c| c.is_ascii_alphabetic())
+    };
+    let quoted = sources.iter().flat_map(|source| source.split('"'));
+    let reasons: BTreeSet<String> =
+        quoted.filter(|word| is_reason(word) && !OTHERS.contains(word)).map(ToOwned::to_owned).collect();
+    for known in ["OptionsChecked", "WaitingForNode", "PodRefused", "PlanChanged", "Decided"] {
+        assert!(reasons.contains(known), "{known} is not found in the sources: {reasons:?}");
+    }
+    reasons
+}
+
+#[test]
+fn every_reason_of_a_condition_is_explained() {
+    must_have("troubleshooting.md", reasons());
+}
+
+/// The script for Argo CD, which nobody here runs, compares with words that conditions really have.
+#[test]
+fn the_health_of_an_experiment_is_told_by_conditions_that_there_are() {
+    let text = page("operations.md");
+    let script = parts(&text).1.into_iter().map(|(_, code)| code).find(|code| code.contains("customizations.health"));
+    let script = script.expect("docs/operations.md has a script");
+    let compared = |with: &str| -> BTreeSet<String> {
+        let rest = script.split(&format!("condition.{with} == \"")).skip(1);
+        rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
+    };
+    let types = [names::FINISHED, names::PROGRESSING, names::SUSPENDED].map(ToOwned::to_owned);
+    assert_eq!(compared("type"), types.into());
+    let (compared, known) = (compared("reason"), reasons());
+    assert_eq!(compared.len(), 2);
+    assert!(compared.is_subset(&known), "{compared:?}");
+}
+
+/// A workflow is read by nobody but the machine that runs it, too late.
+#[test]
+fn commands_of_the_workflow_have_the_options_that_there_are() {
+    let workflow = read(&root().join("examples/github/rocksdb-change.yml"));
+    let _: Value = serde_yaml::from_str(&workflow).expect("a document of YAML");
+    let help = stdout(&assay(&["run", "--help"]));
+    let commands: Vec<&str> = workflow.lines().filter_map(|line| Some(line.split_once("assay run ")?.1)).collect();
+    assert_eq!(commands.len(), 2);
+    for option in commands.iter().flat_map(|command| command.split(' ')).filter(|word| word.starts_with("--")) {
+        assert!(help.contains(option), "assay run has no {option}");
+    }
+}
