@@ -28,6 +28,10 @@ as_root = $(if $(filter-out 0,$(shell id -u)),sudo env HOME=/root PATH="$$PATH" 
 image = IMAGE_ARGS='VERSION=$(VERSION) ROCKSDB_VERSION=$(ROCKSDB_VERSION)' scripts/image.sh \
     localhost/assay-$(1):$(VERSION) $(2)/Containerfile $(IMAGES)/assay-$(1).tar $(3)
 
+# What is in an image, as CycloneDX. Fails where it has a file too many.
+# sbom NAME PACKAGES
+sbom = scripts/sbom.py $(IMAGES)/assay-$(1).tar $(2) >$(IMAGES)/assay-$(1).cdx.json
+
 # Copies a program to bin: only what changed, and by renaming, since an experiment may be running the old one.
 # put PROFILE PROGRAM
 put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
@@ -124,11 +128,13 @@ chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate
 
-images: build operator ## Write container images to target/images, for docker load and the like
+images: build operator ## Write container images to target/images, for docker load and the like, with what is in them
 	@scripts/setup.sh images
 	@$(call image,bench,bench-image,bin/assay-bench)
+	@$(call sbom,bench,assay-bench)
 	@# With the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
 	@$(call image,operator,operator,bin/assay-operator bin/assay)
+	@$(call sbom,operator,assay-controller assay-cli)
 
 load-images: images ## Bring those images into the cluster of make cluster-up
 	$(as_root) $(CLUSTER) load $(IMAGES)/*.tar
