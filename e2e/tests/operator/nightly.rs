@@ -1,5 +1,6 @@
 //! `examples/nightly.yaml` as it is, but for its images and nodes: the job's pod runs on the real node, its trials on a fake one.
 
+use assay_record::Digest;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};
@@ -7,7 +8,7 @@ use kube::{Api, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bench::Bench;
+use crate::bench::{Bench, End, Run};
 use crate::experiment::small;
 use crate::lab::Lab;
 
@@ -31,6 +32,12 @@ fn documents(lab: &Lab) -> Vec<Value> {
     experiment["spec"]["guardrails"] = json!([]);
     map["data"]["experiment.yaml"] = json!(experiment.to_string());
     documents
+}
+
+/// Two images are two builds, or there is nothing to compare.
+fn of_its_image(run: &Run) -> End {
+    let build = Digest::of(run.spec.trial.config.as_bytes());
+    run.done_with(|summary| summary.parity.build = build)
 }
 
 /// A night: whether the job succeeded, and what its pod said.
@@ -63,11 +70,11 @@ async fn a_night_that_makes_things_worse_fails() {
     let said = lab.kubectl(&["apply", "--filename", &file.display().to_string()]).await;
     lab.check(said.contains("cronjob.batch/nightly created"), &said).await;
 
-    let worse = Bench::new(&lab).effect(0.7).start(&lab);
+    let worse = Bench::new(&lab).effect(0.7).script(of_its_image).start(&lab);
     let (succeeded, log) = night(&lab, "worse").await;
     lab.check(!succeeded && log.contains("Reject"), &log).await;
     drop(worse);
-    let _same = Bench::new(&lab).effect(1.0).start(&lab);
+    let _same = Bench::new(&lab).effect(1.0).script(of_its_image).start(&lab);
     let (succeeded, log) = night(&lab, "same").await;
     lab.check(succeeded && !log.contains("Reject"), &log).await;
     let nights = lab.names::<assay_api::TuningExperiment>("").await;

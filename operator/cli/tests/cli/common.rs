@@ -43,10 +43,14 @@ pub fn stderr(output: &Output) -> String {
 
 /// Compares with a file that `ASSAY_UPDATE_GOLDEN=1` writes anew.
 pub fn golden(name: &str, text: &str) {
-    let path = package().join("tests/cases").join(name);
+    golden_at(&package().join("tests/cases").join(name), text);
+}
+
+/// The same, wherever the file is.
+pub fn golden_at(path: &Path, text: &str) {
     if std::env::var_os("ASSAY_UPDATE_GOLDEN").is_some() {
-        std::fs::write(&path, text).expect("a golden is written");
+        std::fs::write(path, text).expect("a golden is written");
     }
-    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    let expected = std::fs::read_to_string(path).unwrap_or_default();
     assert_eq!(text, expected, "{} is stale: run the tests with ASSAY_UPDATE_GOLDEN=1", path.display());
 }

@@ -230,7 +230,8 @@ fn the_health_of_an_experiment_is_told_by_conditions_that_there_are() {
     let script = parts(&text).1.into_iter().map(|(_, code)| code).find(|code| code.contains("customizations.health"));
     let script = script.expect("docs/operations.md has a script");
     let compared = |with: &str| -> BTreeSet<String> {
-        let rest = script.split(&format!("condition.{with} == \"")).skip(1);
+        let comparison = format!("condition.{with} == \"");
+        let rest = script.split(&comparison).skip(1);
         rest.filter_map(|rest| Some(rest.split_once('"')?.0.to_owned())).collect()
     };
     let types = [names::FINISHED, names::PROGRESSING, names::SUSPENDED].map(ToOwned::to_owned);

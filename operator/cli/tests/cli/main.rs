@@ -5,3 +5,4 @@ mod common;
 mod crd;
 mod docs;
 mod examples;
+mod reference;

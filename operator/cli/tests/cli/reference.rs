@@ -1,0 +1,78 @@
+//! `docs/reference.md`: every field of both kinds, from the definitions that the API server has.
+
+use std::fmt::Write as _;
+
+use serde_json::Value;
+
+use crate::common::{golden_at, package};
+
+const HEAD: &str = "# API reference
+
+Every field of `assay.rocks/v1alpha1`, made from the definitions in `crds/` by `make generate`; `kubectl explain tuningexperiment.spec` says
+the same. [experiment.md](experiment.md) explains how to write an experiment.
+";
+
+/// A table of the fields of an object, then those of the objects in it.
+fn section(path: &str, schema: &Value, out: &mut String) {
+    let Some(properties) = schema["properties"].as_object() else { return };
+    let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
+    // Writing to a string can't fail.
+    let _ = writeln!(out, "\n## {path}\n");
+    if let Some(description) = schema["description"].as_str() {
+        let _ = writeln!(out, "{}\n", escaped(description));
+    }
+    let _ = writeln!(out, "| field | type | |\n|---|---|---|");
+    for (name, field) in properties {
+        let mut says = escaped(field["description"].as_str().unwrap_or_default());
+        if required.contains(&name.as_str()) {
+            says.push_str(" **Required.**");
+        }
+        if let Some(default) = field.get("default").filter(|default| !default.is_null() && !default.is_object()) {
+            let _ = write!(says, " Default: `{}`.", default.to_string().trim_matches('"'));
+        }
+        let _ = writeln!(out, "| `{name}` | {} | {says} |", kind(field));
+    }
+    for rule in schema["x-kubernetes-validations"].as_array().into_iter().flatten() {
+        let _ = writeln!(out, "\nRule: {}", escaped(rule["message"].as_str().unwrap_or_default()));
+    }
+    for (name, field) in properties {
+        section(&format!("{path}.{name}"), field, out);
+        section(&format!("{path}.{name}[]"), &field["items"], out);
+        section(&format!("{path}.{name}.*"), &field["additionalProperties"], out);
+    }
+}
+
+fn kind(schema: &Value) -> String {
+    if let Some(values) = schema["enum"].as_array() {
+        let values: Vec<String> = values.iter().filter_map(Value::as_str).map(|value| format!("`{value}`")).collect();
+        return values.join(", ");
+    }
+    if schema["x-kubernetes-int-or-string"] == true {
+        return "integer or string".to_owned();
+    }
+    match schema["type"].as_str() {
+        Some("array") => format!("list of {}", kind(&schema["items"])),
+        Some("object") if schema["additionalProperties"].is_object() => {
+            format!("map of {}", kind(&schema["additionalProperties"]))
+        }
+        Some(kind) => kind.to_owned(),
+        None => "any".to_owned(),
+    }
+}
+
+fn escaped(text: &str) -> String {
+    text.replace('\n', " ").replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
+}
+
+#[test]
+fn the_reference_has_every_field() {
+    let mut text = HEAD.to_owned();
+    for crd in assay_api::crds().expect("definitions") {
+        let kind = crd["spec"]["names"]["kind"].as_str().expect("a kind");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        for part in ["spec", "status"] {
+            section(&format!("{kind}.{part}"), &schema["properties"][part], &mut text);
+        }
+    }
+    golden_at(&package().join("../../docs/reference.md"), &text);
+}
