@@ -146,7 +146,12 @@ impl Bench {
             while let Some(event) = changes.next().await {
                 let (Event::Apply(pod) | Event::InitApply(pod)) = event else { continue };
                 let uid = pod.uid().unwrap_or_default();
-                if pods::phase(&pod) != "Running" || pod.metadata.deletion_timestamp.is_some() || !seen.insert(uid) {
+                let is_ours = !pods::role(&pod).is_empty();
+                if !is_ours
+                    || pods::phase(&pod) != "Running"
+                    || pod.metadata.deletion_timestamp.is_some()
+                    || !seen.insert(uid)
+                {
                     continue;
                 }
                 let before = ran.iter().filter(|name| **name == pod.name_any()).count();
