@@ -8,7 +8,7 @@ use kube::{Api, ResourceExt};
 use serde::Deserialize;
 use serde_json::{Value, json};
 
-use crate::bench::{Bench, End, Run};
+use crate::bench::{AtWork, Bench, Run};
 use crate::experiment::small;
 use crate::lab::Lab;
 
@@ -35,17 +35,10 @@ fn documents(lab: &Lab) -> Vec<Value> {
 }
 
 /// Two images are two builds, or there is nothing to compare. Tonight's is as fast as told, relative to the release.
-fn builds(tonight: f64) -> impl Fn(&Run) -> End + Send + Sync + 'static {
-    move |run| {
-        let config = &run.spec.trial.config;
-        let speed = if config == "tonight" { tonight } else { 1.0 };
-        run.done_with(|summary| {
-            summary.parity.build = Digest::of(config.as_bytes());
-            *summary.metrics.get_mut("throughput").expect("the objective") *= speed;
-            // The same steps take that much longer, or the gates see through it.
-            summary.window_seconds /= speed;
-        })
-    }
+fn bench(lab: &Lab, tonight: f64) -> AtWork {
+    let build =
+        |run: &Run| run.done_with(|summary| summary.parity.build = Digest::of(run.spec.trial.config.as_bytes()));
+    Bench::new(lab).baseline("release").effect(tonight).script(build).start(lab)
 }
 
 /// A night: whether the job succeeded, and what its pod said.
@@ -78,11 +71,11 @@ async fn a_night_that_makes_things_worse_fails() {
     let said = lab.kubectl(&["apply", "--filename", &file.display().to_string()]).await;
     lab.check(said.contains("cronjob.batch/nightly created"), &said).await;
 
-    let worse = Bench::new(&lab).script(builds(0.7)).start(&lab);
+    let worse = bench(&lab, 0.7);
     let (succeeded, log) = night(&lab, "worse").await;
     lab.check(!succeeded && log.contains("Reject"), &log).await;
     drop(worse);
-    let _same = Bench::new(&lab).script(builds(1.0)).start(&lab);
+    let _same = bench(&lab, 1.0);
     let (succeeded, log) = night(&lab, "same").await;
     lab.check(succeeded && !log.contains("Reject"), &log).await;
     let nights = lab.names::<assay_api::TuningExperiment>("").await;
