@@ -8,6 +8,8 @@ cd "$(dirname "$0")/.."
 chart=charts/assay
 cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
 helm=$(scripts/helm.sh)
+# Kinds of others, and our own, whose schemas Kubernetes does not have.
+kubeconform="$(scripts/kubeconform.sh) -skip TuningExperiment,ServiceMonitor,PrometheusRule"
 # The system's has Debian's packages, also where another one comes first.
 python=python3
 python3 -c 'import yaml' 2>/dev/null || python=/usr/bin/python3
@@ -32,6 +34,8 @@ render() {
         return
     fi
     "$python" scripts/chart-check.py objects "$work/$name.yaml" || wrong "$name is rendered wrong"
+    # shellcheck disable=SC2086 # words
+    $kubeconform "$work/$name.yaml" >"$work/out" || wrong "$name is not what Kubernetes knows: $(cat "$work/out")"
 }
 # has NAME COUNT PATTERN: lines of what was rendered
 has() {
@@ -88,6 +92,12 @@ render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --
     --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false --set replicas=1
 golden cluster
 golden namespaced
+# A check that lets everything pass would not be noticed.
+sed 's/automountServiceAccountToken/automountToken/' "$work/cluster.yaml" >"$work/typo.yaml"
+# shellcheck disable=SC2086 # words
+if $kubeconform "$work/typo.yaml" >"$work/out"; then wrong 'kubeconform accepts a field that there is not'; fi
+# shellcheck disable=SC2086 # words
+$kubeconform examples/nightly.yaml >"$work/out" || wrong "examples/nightly.yaml: $(cat "$work/out")"
 
 has cluster 0 'ServiceMonitor|PrometheusRule|grafana_dashboard'
 has cluster 0 '^ +- --(namespace|host-path|prometheus)='

@@ -9,12 +9,18 @@ use crate::machine::cluster;
 
 /// Helm, as somebody types it, and what it says.
 pub async fn helm(lab: &Lab, args: &[&str]) -> String {
+    let (succeeded, said) = try_helm(lab, args).await;
+    lab.check(succeeded, &format!("helm {args:?}: {said}")).await;
+    said
+}
+
+/// The same, where it may fail.
+pub async fn try_helm(lab: &Lab, args: &[&str]) -> (bool, String) {
     let program = std::env::var("ASSAY_HELM").expect("ASSAY_HELM is the path of Helm");
     let output = Command::new(program).args(["--namespace", &lab.namespace]).args(args).output().await;
     let output = output.expect("ASSAY_HELM can be started");
     let said = String::from_utf8_lossy(&[output.stdout, output.stderr].concat()).into_owned();
-    lab.check(output.status.success(), &format!("helm {args:?}: {said}")).await;
-    said
+    (output.status.success(), said)
 }
 
 fn chart() -> String {

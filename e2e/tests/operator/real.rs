@@ -6,9 +6,9 @@ use std::process::{Child, Command, Stdio};
 
 use assay_api::{TuningExperimentStatus, names};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use serde_json::Value;
+use serde_json::{Value, json};
 
-use crate::chart::{helm, install, upgrade};
+use crate::chart::{helm, install, try_helm, upgrade};
 use crate::command_line::report_is_judged_alike;
 use crate::experiment::condition;
 use crate::lab::Lab;
@@ -18,6 +18,8 @@ use crate::rights;
 
 /// Writes of the operator that a trial may cost, leases and status included.
 const WRITES: usize = 10;
+/// How often an experiment is begun while the machine is busy with something else.
+const TRIES: usize = 3;
 
 /// A Prometheus that scrapes itself four times a second: windows here are short.
 struct Prometheus {
@@ -71,6 +73,12 @@ fn writes(namespace: &str) -> BTreeMap<String, usize> {
     writes
 }
 
+/// Whether others took CPU time from an experiment's trials: on a machine that is not ours alone another try may be luckier.
+async fn was_disturbed(lab: &Lab, experiment: &str) -> bool {
+    let losses = lab.losses(experiment).await;
+    losses.iter().filter(|loss| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str())).count() >= 3
+}
+
 fn is_finished(status: &TuningExperimentStatus) -> bool {
     condition(status, names::FINISHED).is_some_and(|found| found.status == "True")
 }
@@ -83,22 +91,37 @@ async fn an_experiment_on_a_real_node_is_decided() {
     rights::are_least(&lab).await;
     let yaml =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/operator/quick.yaml")).expect("the experiment");
-    lab.apply(serde_yaml::from_str(&yaml).expect("the experiment is YAML")).await;
-    lab.until("two blocks are done", 300, async || {
-        (lab.status("quick").await.progress?.blocks_done >= 2).then_some(())
-    })
-    .await;
-    upgrade(&lab).await;
-    lab.check(!is_finished(&lab.status("quick").await), "it is upgraded while the experiment runs").await;
-    lab.condition("quick", names::FINISHED, "True", None, 900).await;
-    let status = lab.status("quick").await;
-    let reason = condition(&status, names::FINISHED).map(|found| found.reason.as_str());
-    let verdict = status.verdicts.first().map(|found| found.verdict.as_str());
-    lab.check((reason, verdict) == (Some("Decided"), Some("Reject")), &format!("{reason:?} {verdict:?}")).await;
-    lab.follows_from_trials("quick").await;
-    report_is_judged_alike(&lab, "quick", 10).await;
+    let mut experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
+    let (mut attempts, mut tries) = (0, TRIES);
+    let name = loop {
+        let name = format!("quick-{tries}");
+        experiment["metadata"]["name"] = json!(name);
+        lab.apply(experiment.clone()).await;
+        if tries == TRIES {
+            lab.until("two blocks are done", 600, async || {
+                (lab.status(&name).await.progress?.blocks_done >= 2).then_some(())
+            })
+            .await;
+            upgrade(&lab).await;
+        }
+        let upgraded = lab.status(&name).await;
+        lab.condition(&name, names::FINISHED, "True", None, 900).await;
+        let status = lab.status(&name).await;
+        let reason = condition(&status, names::FINISHED).map(|found| found.reason.as_str());
+        let verdict = status.verdicts.first().map(|found| found.verdict.as_str());
+        attempts += status.progress.as_ref().map_or(0, |progress| progress.attempts as usize);
+        if (reason, verdict) == (Some("Decided"), Some("Reject")) {
+            let is_under_way = tries < TRIES || !is_finished(&upgraded);
+            lab.check(is_under_way, "it is upgraded while the experiment runs").await;
+            break name;
+        }
+        tries -= 1;
+        lab.check(tries > 0 && was_disturbed(&lab, &name).await, &format!("{name}: {reason:?} {verdict:?}")).await;
+    };
+    lab.follows_from_trials(&name).await;
+    report_is_judged_alike(&lab, &name, 10).await;
 
-    for trial in lab.trials("quick").await {
+    for trial in lab.trials(&name).await {
         for attempt in trial.status.into_iter().flat_map(|status| status.attempts) {
             let evidence = attempt.evidence.unwrap_or_default();
             let pod = attempt.pod.unwrap_or_default();
@@ -114,13 +137,18 @@ async fn an_experiment_on_a_real_node_is_decided() {
     let claims = lab.names::<PersistentVolumeClaim>("").await;
     lab.check(claims.is_empty(), &format!("volumes are left: {claims:?}")).await;
     let writes = writes(&lab.namespace);
-    let attempts = status.progress.unwrap_or_default().attempts as usize;
     let total: usize = writes.values().sum();
     println!("{total} writes for {attempts} trials: {writes:?}");
     lab.check(total <= WRITES * attempts, &format!("{total} writes for {attempts} trials: {writes:?}")).await;
 
-    let said = helm(&lab, &["test", "assay", "--timeout", "10m", "--logs"]).await;
-    lab.check(said.contains("Win"), &format!("helm test: {said}")).await;
+    for tries in (0..TRIES).rev() {
+        let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "15m", "--logs"]).await;
+        if succeeded {
+            lab.check(said.contains("Win"), &format!("helm test: {said}")).await;
+            break;
+        }
+        lab.check(tries > 0 && was_disturbed(&lab, "assay-test").await, &format!("helm test: {said}")).await;
+    }
     helm(&lab, &["uninstall", "assay", "--wait"]).await;
     let left = lab.kubectl(&["get", "clusterroles,clusterrolebindings", "--output", "name"]).await;
     lab.check(!left.contains(&lab.namespace), &format!("rights are left: {left}")).await;
