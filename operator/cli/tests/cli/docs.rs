@@ -258,11 +258,18 @@ fn commands_of_the_workflow_have_the_options_that_there_are() {
 #[test]
 fn every_metric_of_the_operator_is_explained() {
     let source = read(&root().join("operator/controller/src/metrics.rs"));
-    let calls = ["series.add(\"", "registry.register(\"", "registry.register_with_unit(\n            \"", "                (\"effect_"];
+    let calls = [
+        "series.add(\"",
+        "registry.register(\"",
+        "registry.register_with_unit(\n            \"",
+        "                (\"effect_",
+    ];
     let mut found = BTreeSet::new();
     for call in calls {
         let prefix = if call.ends_with("effect_") { "effect_" } else { "" };
-        found.extend(source.split(call).skip(1).filter_map(|rest| Some(format!("assay_{prefix}{}", rest.split_once('"')?.0))));
+        found.extend(
+            source.split(call).skip(1).filter_map(|rest| Some(format!("assay_{prefix}{}", rest.split_once('"')?.0))),
+        );
     }
     assert!(found.contains("assay_effect_low_percent") && found.contains("assay_reconcile_duration"), "{found:?}");
     must_have("operations.md", found);
