@@ -24,7 +24,8 @@ fn full_memtables_are_told_from_others() {
     assert!(small.filled_memtables.unwrap() > 3, "{small:?}");
     assert!(small.immutable_memtables_peak.unwrap() >= 1, "{small:?}");
     let fullest = small.fullest_memtable_bytes.unwrap();
-    assert!((200_000..=1 << 20).contains(&fullest), "{small:?}");
+    // A memtable may outgrow its size by most of its last block, which is an eighth of that size.
+    assert!((200_000..=(1 << 20) * 9 / 8).contains(&fullest), "{small:?}");
     let large = seen(&writes(&[("write_buffer_size", "64M")]));
     assert_eq!((large.filled_memtables, large.flushes, large.immutable_memtables_peak), (Some(0), Some(0), Some(0)));
     assert!(large.fullest_memtable_bytes.unwrap() > 8_000_000, "{large:?}");
