@@ -52,7 +52,7 @@ pub fn trials(blocks: usize) -> usize {
 }
 
 pub fn condition<'a>(status: &'a TuningExperimentStatus, kind: &str) -> Option<&'a Condition> {
-    status.conditions.iter().find(|condition| condition.type_ == kind)
+    assay_api::condition::find(&status.conditions, kind)
 }
 
 impl Lab {

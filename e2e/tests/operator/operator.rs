@@ -10,6 +10,8 @@ use nix::unistd::Pid;
 use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
+use crate::lab::{Lab, SOON};
+
 /// What fake nodes pretend to run.
 pub const IMAGE: &str = "localhost/assay-bench:e2e";
 
@@ -75,6 +77,12 @@ impl Operator {
             let _ = stream.read_to_string(&mut answer).await;
         }
         answer
+    }
+
+    /// Waits until it watches for the second time, after it was started again.
+    pub async fn is_back(&self, lab: &Lab) {
+        let watches = async || (self.said().matches(r#""message":"watching""#).count() == 2).then_some(());
+        lab.until("the operator watches again", SOON, watches).await;
     }
 
     pub fn said(&self) -> String {

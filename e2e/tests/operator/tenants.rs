@@ -96,11 +96,7 @@ async fn a_node_whose_lease_was_lost_is_not_shared_either() {
     assert_eq!(pods::phase(&still), "Running");
     // Its operator comes back, and sees it go.
     operator.start_again();
-    first
-        .until("the operator watches again", SOON, async || {
-            (operator.said().matches(r#""message":"watching""#).count() == 2).then_some(())
-        })
-        .await;
+    operator.is_back(first).await;
     let at_once = DeleteParams::default().grace_period(0);
     first.api::<Pod>().delete(&running.name_any(), &at_once).await.expect("it can be deleted");
     second.decided("other", "Win", 5).await;

@@ -1,4 +1,10 @@
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{Schema, SchemaGenerator, json_schema};
+
+/// The condition of a type, if somebody has written it.
+pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
+    conditions.iter().find(|condition| condition.type_ == type_)
+}
 
 /// Conditions of a status, by their type. With the bounds that Kubernetes documents and its generated schema lacks.
 pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {

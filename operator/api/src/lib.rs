@@ -1,6 +1,6 @@
 //! The Kubernetes API of Assay, group `assay.rocks`, version `v1alpha1`.
 
-mod condition;
+pub mod condition;
 mod crd;
 mod experiment;
 pub mod names;

@@ -45,7 +45,8 @@ pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
         let original = cluster::run::sound(&args.run)?;
         let (document, experiment) = same(&args)?;
         let trials = experiment.trials() as usize;
-        return cluster::run::execute(&args.run, &args.which, &document, trials, |fetched| {
+        let source = serde_yaml::to_string(&document)?.into_bytes();
+        return cluster::run::execute(&args.run, &args.which, (&document, source), trials, |fetched| {
             outcome(&original, &fetched.plan, &fetched.attempts, &fetched.report, &fetched.dir)
         });
     }
@@ -60,9 +61,7 @@ pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
 
 /// The A/A of the file, as a document and read.
 fn same(args: &AaArgs) -> anyhow::Result<(Value, Experiment)> {
-    let document = file::read(&args.run.file)
-        .map_err(|problems| anyhow::anyhow!("{}", problems.first().map(ToString::to_string).unwrap_or_default()))?;
-    let document = aa::document(&document.value, usize::from(args.names));
+    let document = aa::document(&file::document(&args.run.file)?, usize::from(args.names));
     let validation = validate_document(&document);
     let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
     let experiment = validation.experiment.with_context(|| {

@@ -45,6 +45,12 @@ pub struct Document {
     pub places: Rc<Node>,
 }
 
+/// The document of a file that was checked before.
+pub fn document(path: &Path) -> anyhow::Result<Value> {
+    let problem = |problems: Vec<FileProblem>| problems.first().map(ToString::to_string).unwrap_or_default();
+    read(path).map(|document| document.value).map_err(|problems| anyhow::anyhow!(problem(problems)))
+}
+
 /// Reads a file, or standard input where the path is `-`.
 pub fn read(path: &Path) -> Result<Document, Vec<FileProblem>> {
     let bytes = if path.as_os_str() == "-" {

@@ -1,5 +1,5 @@
 {{/*
-  A real experiment of a minute or two. The baseline's write buffer is so small that a larger one is a Win on any machine; the
+  A real experiment of a few minutes. The baseline's write buffer is so small that a larger one is a Win on any machine; the
   margin is so small that nothing here is proven equal, so that exit code 0 says Win and nothing else.
 */}}
 {{- define "assay.testExperiment" -}}

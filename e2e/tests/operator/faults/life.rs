@@ -115,12 +115,7 @@ async fn the_spec_of_a_running_experiment_can_not_be_edited() {
     edit(&scene.lab, &scene.name, json!({"ttlSecondsAfterFinished": 5})).await.expect("that can be changed");
     scene.operator.kill();
     scene.operator.start_again();
-    scene
-        .lab
-        .until("the operator watches again", SOON, async || {
-            (scene.operator.said().matches(r#""message":"watching""#).count() == 2).then_some(())
-        })
-        .await;
+    scene.operator.is_back(&scene.lab).await;
     // It has to see the pod before that is gone.
     tokio::time::sleep(Duration::from_secs(2)).await;
     hold.store(false, Ordering::Relaxed);

@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use assay_api::condition::find;
 use assay_api::{AttemptStatus, TuningExperiment, TuningTrial, names};
 use assay_core::cluster::trial_id;
 use assay_record::TrialId;
 
-use super::words::{self, condition, conditions, decisions, finished, is_over, waits_for};
+use super::words::{self, conditions, decisions, finished, is_over, waits_for};
 
 /// Something to tell.
 #[derive(Clone, Debug, PartialEq)]
@@ -36,7 +37,7 @@ impl Follower {
 
     pub fn see_experiment(&mut self, experiment: TuningExperiment) -> Vec<Line> {
         let mut lines = Vec::new();
-        let accepted = condition(conditions(&experiment), names::ACCEPTED);
+        let accepted = find(conditions(&experiment), names::ACCEPTED);
         let checking = accepted.is_some_and(|accepted| accepted.status == "Unknown");
         if checking && !self.checking {
             lines.push(Line::Say("assay: the options of all configs are being checked".to_owned()));

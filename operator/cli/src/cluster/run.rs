@@ -23,10 +23,8 @@ const METADATA: [&str; 5] = ["name", "generateName", "namespace", "labels", "ann
 pub fn command(args: &RunArgs, codes: CodeArgs, which: &ClusterArgs) -> anyhow::Result<ExitCode> {
     let planned = sound(args)?.trials() as usize;
     let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
-    let document = file::read(&args.file)
-        .map_err(|problems| anyhow::anyhow!("{}", problems.first().map(ToString::to_string).unwrap_or_default()))?;
-    let asked = Asked { args, which, object: object(&document.value), source, planned };
-    on(which, |cluster| start(cluster, asked, |outcome| Ok(codes.code(&outcome.report))))
+    let document = file::document(&args.file)?;
+    execute(args, which, (&document, source), planned, |outcome| Ok(codes.code(&outcome.report)))
 }
 
 /// Checks the file, and says everything that there is to say about it without a cluster.
@@ -38,15 +36,14 @@ pub fn sound(args: &RunArgs) -> anyhow::Result<Experiment> {
     checked.experiment.take().with_context(|| format!("{file} is not run: correct the {errors} above"))
 }
 
-/// Runs an experiment that was made from a file to its end. `after` says what its outcome means.
+/// Runs an experiment to its end, and keeps its source beside the records. `after` says what its outcome means.
 pub fn execute(
     args: &RunArgs,
     which: &ClusterArgs,
-    document: &Value,
+    (document, source): (&Value, Vec<u8>),
     planned: usize,
     after: impl FnOnce(&Outcome) -> anyhow::Result<u8>,
 ) -> anyhow::Result<ExitCode> {
-    let source = serde_yaml::to_string(document)?.into_bytes();
     let asked = Asked { args, which, object: object(document), source, planned };
     on(which, |cluster| start(cluster, asked, after))
 }

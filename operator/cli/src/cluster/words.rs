@@ -1,15 +1,11 @@
 //! What objects of a cluster say, in words.
 
+use assay_api::condition::find;
 use assay_api::{AttemptStatus, Condition, Time, TuningExperiment, TuningTrial, names};
 use assay_core::cluster::trial_id;
 use assay_core::report::INCOMPLETE;
 
 use crate::run::screen::{self, all_so_far, one_so_far};
-
-/// The condition of a type, if somebody has written it.
-pub fn condition<'a>(conditions: &'a [Condition], kind: &str) -> Option<&'a Condition> {
-    conditions.iter().find(|condition| condition.type_ == kind)
-}
 
 pub fn conditions(experiment: &TuningExperiment) -> &[Condition] {
     experiment.status.as_ref().map_or(&[], |status| &status.conditions)
@@ -17,7 +13,7 @@ pub fn conditions(experiment: &TuningExperiment) -> &[Condition] {
 
 /// How an experiment has ended; `None` while it has not.
 pub fn finished(experiment: &TuningExperiment) -> Option<&Condition> {
-    condition(conditions(experiment), names::FINISHED).filter(|condition| condition.status == "True")
+    find(conditions(experiment), names::FINISHED).filter(|condition| condition.status == "True")
 }
 
 /// It can't run, or can't go on.
@@ -46,7 +42,7 @@ pub fn waits_for(experiment: &TuningExperiment) -> Option<String> {
     if !observed(experiment) {
         return Some("the operator, which has not looked at it yet".to_owned());
     }
-    let progressing = condition(conditions(experiment), names::PROGRESSING)?;
+    let progressing = find(conditions(experiment), names::PROGRESSING)?;
     (progressing.status == "False").then(|| format!("{}: {}", progressing.reason, progressing.message))
 }
 
@@ -76,7 +72,7 @@ pub fn age(since: Option<&Time>, now_ms: u64) -> String {
 /// A trial is over: no attempt will come any more.
 pub fn is_over(trial: &TuningTrial) -> bool {
     let conditions = trial.status.as_ref().map_or(&[][..], |status| &status.conditions);
-    condition(conditions, names::FINISHED).is_some_and(|condition| condition.status == "True")
+    find(conditions, names::FINISHED).is_some_and(|condition| condition.status == "True")
 }
 
 /// The trial with its next attempt, as lines name it.

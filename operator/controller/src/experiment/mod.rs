@@ -23,6 +23,7 @@ mod tidy;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
+use assay_api::condition::find;
 use assay_api::names::{FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment};
 use k8s_openapi::api::core::v1::Pod;
@@ -144,7 +145,7 @@ async fn refuse(round: &mut Round<'_>, problems: Vec<String>) -> Result<Action, 
 
 pub fn is_finished(experiment: &TuningExperiment) -> bool {
     let conditions = experiment.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
-    conditions.iter().any(|condition| condition.type_ == FINISHED && condition.status == "True")
+    find(conditions, FINISHED).is_some_and(|condition| condition.status == "True")
 }
 
 /// Server-side apply by the operator, over whatever others have written.

@@ -2,6 +2,7 @@
 
 use std::time::{Duration, Instant};
 
+use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, FINISHED, PROGRESSING, SUSPENDED};
 use assay_api::{Condition, PlanStatus, ProgressStatus, Time, TuningExperiment, TuningExperimentStatus};
 use assay_core::decide::{Place, Places};
@@ -234,14 +235,11 @@ fn is_due(round: &mut Round<'_>, before: &TuningExperimentStatus, after: &Tuning
 
 /// Events about what has changed for whoever waits.
 async fn tell(round: &Round<'_>, state: &State, before: &[Condition], after: &TuningExperimentStatus) {
-    let find = |conditions: &[Condition], type_: &str| {
-        conditions.iter().find(|known| known.type_ == type_).map(|known| (known.status.clone(), known.reason.clone()))
+    let known = |conditions: &[Condition], type_: &str| {
+        find(conditions, type_).map(|known| (known.status.clone(), known.reason.clone()))
     };
-    let changed = |type_: &str| find(before, type_) != find(&after.conditions, type_);
-    let message = |type_: &str| {
-        let found = after.conditions.iter().find(|known| known.type_ == type_);
-        found.map(|known| known.message.clone()).unwrap_or_default()
-    };
+    let changed = |type_: &str| known(before, type_) != known(&after.conditions, type_);
+    let message = |type_: &str| find(&after.conditions, type_).map(|known| known.message.clone()).unwrap_or_default();
     match state {
         State::Refused(_) if changed(ACCEPTED) => {
             round.context.tell(round.experiment, EventType::Warning, "Refused", &message(ACCEPTED)).await;
