@@ -44,7 +44,17 @@ fi
 exports=$($root "$cluster" up) || fail "the cluster does not start; see above"
 eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
+run() {
+    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
+        ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+        "$@" --quiet --test-threads 4
+}
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
-$root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
-    ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
-    taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" --quiet --test-threads 4 "$@"
+beside_trials() { run taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
+if [ $# -gt 0 ]; then
+    beside_trials "$@"
+else
+    # Most have no real trials, and need not wait for those that have the cluster to themselves.
+    run "$tests" --skip alone:: --skip real::
+    beside_trials alone:: real::
+fi
