@@ -37,9 +37,12 @@ sbom = scripts/sbom.py $(IMAGES)/assay-$(1).tar $(2) >$(IMAGES)/assay-$(1).cdx.j
 put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
     { cp $(TARGET)/$(1)/$(2) bin/.$(2).new && mv bin/.$(2).new bin/$(2); }; }
 
+# With bin in the PATH, `kubectl assay` is assay.
+put_cli = $(call put,release,assay); ln -sf assay bin/kubectl-assay
+
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools build operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
+.PHONY: help setup tools build bench operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
     chart-test deny clean images load-images cluster-up cluster-down cluster-status cluster-test operator-test test-faults
 
 help: ## List the targets
@@ -51,16 +54,17 @@ setup: ## Install what is missing, build RocksDB once; run by the targets that n
 tools: ## The same without RocksDB: enough for work on the operator and the CLI
 	@$(run) scripts/setup.sh tools
 
-build: setup ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
+build: bench ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
 	$(run) cargo build --locked --release -p assay-cli
-	$(run) cargo build --locked --profile measured -p assay-bench
-	@$(call put,release,assay)
-	@$(call put,measured,assay-bench)
-	@# With bin in the PATH, `kubectl assay` is assay.
-	@ln -sf assay bin/kubectl-assay
+	@$(call put_cli)
 
-operator: tools ## Build bin/assay-operator
-	$(run) cargo build --locked --release -p assay-controller
+bench: setup ## Build bin/assay-bench
+	$(run) cargo build --locked --profile measured -p assay-bench
+	@$(call put,measured,assay-bench)
+
+operator: tools ## Build bin/assay-operator, and bin/assay with it: together they compile what they share once
+	$(run) cargo build --locked --release -p assay-cli -p assay-controller
+	@$(call put_cli)
 	@$(call put,release,assay-operator)
 
 quickstart: build ## Run examples/quickstart.yaml and print its verdict
@@ -128,8 +132,9 @@ chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate
 
-images: build operator ## Write container images to target/images, for docker load and the like, with what is in them
+images: bench operator ## Write container images to target/images, for docker load and the like, with what is in them
 	@scripts/setup.sh images
+	@scripts/sbom-test.py
 	@$(call image,bench,bench-image,bin/assay-bench)
 	@$(call sbom,bench,assay-bench)
 	@# With the CLI, for jobs in a cluster that run an experiment and wait for its verdict.

@@ -69,7 +69,10 @@ need_for_trials() {
     [ "$1" != browser ] || have_browser || need chromium "opens report pages in tests"
 }
 
-need_for_images() { have buildah || have docker || need buildah "builds container images"; }
+need_for_images() {
+    have buildah || have docker || need buildah "builds container images"
+    have python3 || need python3 "writes down what is in an image"
+}
 
 need_for_cluster() {
     have_certificates || need ca-certificates "to trust the servers that Go modules come from"

@@ -18,7 +18,7 @@ fail() {
     echo "operator-test: $*" >&2
     exit 1
 }
-for program in "$ASSAY" "$ASSAY_OPERATOR"; do [ -x "$program" ] || fail "there is no $program; \`make build\` makes it"; done
+for program in "$ASSAY" "$ASSAY_OPERATOR"; do [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"; done
 for image in bench operator; do
     [ -f "$target/images/assay-$image.tar" ] || fail "there is no $target/images/assay-$image.tar; \`make images\` makes it"
 done

@@ -3,6 +3,7 @@
 use std::process::Output;
 
 use assay_api::{TuningExperiment, names};
+use serde_json::Value;
 use tokio::process::Command;
 
 use crate::experiment;
@@ -18,6 +19,15 @@ pub async fn assay(lab: &Lab, args: &[&str]) -> Output {
 
 fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
+}
+
+/// An experiment as a file.
+fn written(lab: &Lab, experiment: &mut Value) -> String {
+    experiment["apiVersion"] = "assay.rocks/v1alpha1".into();
+    experiment["kind"] = "TuningExperiment".into();
+    let file = lab.folder.join("experiment.yaml");
+    std::fs::write(&file, serde_yaml::to_string(&experiment).expect("YAML")).expect("a file");
+    file.display().to_string()
 }
 
 /// What `assay report` fetches is judged by `assay judge` to the same bytes, and to what the status names.
@@ -43,12 +53,9 @@ pub async fn report_is_judged_alike(lab: &Lab, name: &str, code: i32) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_experiment_is_run_followed_and_reported() {
     let scene = Scene::new("typed", |bench| bench).await;
-    let file = scene.lab.folder.join("experiment.yaml");
     let mut experiment = experiment::small(&scene.lab, &scene.name);
-    experiment["apiVersion"] = "assay.rocks/v1alpha1".into();
-    experiment["kind"] = "TuningExperiment".into();
-    std::fs::write(&file, serde_yaml::to_string(&experiment).expect("YAML")).expect("a file");
-    let (file, out) = (file.display().to_string(), scene.lab.folder.join("out").display().to_string());
+    let file = written(&scene.lab, &mut experiment);
+    let out = scene.lab.folder.join("out").display().to_string();
     let ran = assay(&scene.lab, &["run", "--cluster", &file, "--out", &out]).await;
     let said = text(&ran);
     scene.lab.check(ran.status.code() == Some(0) && said.contains("Win"), &said).await;
@@ -57,7 +64,7 @@ async fn an_experiment_is_run_followed_and_reported() {
     let again = assay(&scene.lab, &["run", "--cluster", &file, "--out", &out]).await;
     scene.lab.check(again.status.code() == Some(0), &format!("the same command again: {}", text(&again))).await;
     experiment["spec"]["repetitions"] = 6.into();
-    std::fs::write(&file, serde_yaml::to_string(&experiment).expect("YAML")).expect("a file");
+    let file = written(&scene.lab, &mut experiment);
     let other = assay(&scene.lab, &["run", "--cluster", &file, "--out", &out]).await;
     scene.lab.check(other.status.code() == Some(1), &format!("another spec: {}", text(&other))).await;
 
@@ -92,4 +99,37 @@ async fn an_experiment_is_suspended_and_resumed() {
     let resumed = assay(&scene.lab, &["resume", &scene.name]).await;
     scene.lab.check(resumed.status.success(), &text(&resumed)).await;
     scene.ends_well(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn nodes_are_judged_and_their_noise_is_measured() {
+    let mut lab = Lab::with_nodes("nodes", 2).await;
+    let tainted = lab.add_node().await;
+    lab.kubectl(&["taint", "node", &tainted, "lab=closed:NoSchedule"]).await;
+    lab.kubectl(&["cordon", &lab.nodes[1]]).await;
+    let scene = Scene::of(lab, "nodes", &[], |bench| bench);
+    let file = written(&scene.lab, &mut experiment::small(&scene.lab, &scene.name));
+    let out = scene.lab.folder.join("out").display().to_string();
+    let noise = assay(&scene.lab, &["aa", "--cluster", &file, "--out", &out]).await;
+    let said = text(&noise);
+    scene.lab.check(noise.status.code() == Some(0), &said).await;
+    for part in
+        ["False claims: 0 of 1 verdict overall", "Noise of single runs", "Effects on throughput that nodes resolves"]
+    {
+        scene.lab.check(said.contains(part), &format!("{part} is not in\n{said}")).await;
+    }
+    let own = scene.lab.trials("nodes-aa").await;
+    scene.lab.check(own.iter().all(|trial| trial.spec.node == scene.lab.nodes[0]), "trials ran elsewhere").await;
+
+    let nodes = assay(&scene.lab, &["nodes", &file]).await;
+    let said = text(&nodes);
+    scene.lab.check(nodes.status.success(), &said).await;
+    let row = |node: &str| said.lines().find(|line| line.starts_with(node)).unwrap_or_default().to_owned();
+    let uses = |node: &str| row(node).split_whitespace().nth(1).unwrap_or_default().to_owned();
+    let [usable, cordoned, tainted] = [0, 1, 2].map(|number| scene.lab.nodes[number].clone());
+    scene.lab.check(uses(&usable) == "yes" && row(&usable).contains("64 GiB"), &said).await;
+    for (node, why) in [(&cordoned, "is cordoned"), (&tainted, "has the taint lab,")] {
+        scene.lab.check(uses(node) == "no" && said.contains(&format!("{node} {why}")), &said).await;
+    }
+    scene.lab.close().await;
 }

@@ -89,6 +89,14 @@ impl Lab {
         self.status(experiment).await
     }
 
+    /// Waits until this many attempts have ended, whatever came of them.
+    pub async fn attempted(&self, experiment: &str, attempts: u32) {
+        self.until(&format!("{experiment} has {attempts} attempts behind it"), LONG, async || {
+            (self.status(experiment).await.progress?.attempts >= attempts).then_some(())
+        })
+        .await;
+    }
+
     /// All trials of an experiment, by name.
     pub async fn trials(&self, experiment: &str) -> Vec<TuningTrial> {
         let selector = format!("{}={experiment}", names::EXPERIMENT_LABEL);

