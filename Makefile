@@ -59,9 +59,10 @@ build: setup ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
 	@# With bin in the PATH, `kubectl assay` is assay.
 	@ln -sf assay bin/kubectl-assay
 
-operator: tools ## Build bin/assay-operator
-	$(run) cargo build --locked --release -p assay-controller
+operator: tools ## Build bin/assay-operator and bin/assay-agent
+	$(run) cargo build --locked --release -p assay-controller -p assay-agent
 	@$(call put,release,assay-operator)
+	@$(call put,release,assay-agent)
 
 quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	@# 0, 10 and 11 say which verdict was reached; anything else means that none was.
@@ -132,9 +133,9 @@ images: build operator ## Write container images to target/images, for docker lo
 	@scripts/setup.sh images
 	@$(call image,bench,bench-image,bin/assay-bench)
 	@$(call sbom,bench,assay-bench)
-	@# With the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
-	@$(call image,operator,operator,bin/assay-operator bin/assay)
-	@$(call sbom,operator,assay-controller assay-cli)
+	@# With the agent of nodes, and with the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
+	@$(call image,operator,operator,bin/assay-operator bin/assay-agent bin/assay)
+	@$(call sbom,operator,assay-controller assay-agent assay-cli)
 
 load-images: images ## Bring those images into the cluster of make cluster-up
 	$(as_root) $(CLUSTER) load $(IMAGES)/*.tar

@@ -1,5 +1,6 @@
 //! The Kubernetes API of Assay, group `assay.rocks`, version `v1alpha1`.
 
+pub mod agent;
 pub mod condition;
 mod crd;
 mod experiment;
