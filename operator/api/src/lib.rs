@@ -23,4 +23,4 @@ pub use status::{
     CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, PlanStatus, ProgressStatus,
     TuningExperimentStatus,
 };
-pub use trial::{AttemptStatus, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};
+pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};
