@@ -48,8 +48,8 @@ pub struct Context {
     pub progress: Mutex<HashMap<(String, String), f64>>,
     /// What was judged last, by the uid of the experiment.
     pub judged: Mutex<HashMap<String, Judged>>,
-    /// When the status of each experiment was written last.
-    pub written: Mutex<HashMap<String, Instant>>,
+    /// Each experiment as the API server had it when its status was written last, and when that was.
+    pub written: Mutex<HashMap<String, (Instant, TuningExperiment)>>,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: Mutex<HashMap<String, Instant>>,
     /// Experiments that wait for a node, so that whoever has it gives it up after a block.

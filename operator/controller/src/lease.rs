@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::error::{Error, call};
+use crate::known::version;
 use crate::watch::locked;
 
 /// Leases of one namespace that are held for one length of time.
@@ -96,7 +97,7 @@ impl Leases {
         let written = seen.get(name).filter(|known| known.renewed.is_some_and(|renewed| renewed.elapsed() < LATE));
         let written = written.and_then(|known| known.written.clone());
         match (watched, written) {
-            (Some(watched), Some(written)) if version(&watched) < version(&written) => Some(written),
+            (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
             (None, written) => written,
             (watched, _) => watched,
         }
@@ -188,11 +189,6 @@ impl Leases {
             }),
         }
     }
-}
-
-/// Versions of one kind are numbers that grow with every write.
-fn version(lease: &Lease) -> u64 {
-    lease.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]
