@@ -62,10 +62,11 @@ bench: setup ## Build bin/assay-bench
 	$(run) cargo build --locked --profile measured -p assay-bench
 	@$(call put,measured,assay-bench)
 
-operator: tools ## Build bin/assay-operator, and bin/assay with it: together they compile what they share once
-	$(run) cargo build --locked --release -p assay-cli -p assay-controller
+operator: tools ## Build bin/assay-operator, bin/assay-agent and bin/assay: together they compile what they share once
+	$(run) cargo build --locked --release -p assay-cli -p assay-controller -p assay-agent
 	@$(call put_cli)
 	@$(call put,release,assay-operator)
+	@$(call put,release,assay-agent)
 
 quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	@# 0, 10 and 11 say which verdict was reached; anything else means that none was.
@@ -137,9 +138,9 @@ images: bench operator ## Write container images to target/images, for docker lo
 	@scripts/sbom-test.py
 	@$(call image,bench,bench-image,bin/assay-bench)
 	@$(call sbom,bench,assay-bench)
-	@# With the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
-	@$(call image,operator,operator,bin/assay-operator bin/assay)
-	@$(call sbom,operator,assay-controller assay-cli)
+	@# With the agent of nodes, and with the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
+	@$(call image,operator,operator,bin/assay-operator bin/assay-agent bin/assay)
+	@$(call sbom,operator,assay-controller assay-agent assay-cli)
 
 load-images: images ## Bring those images into the cluster of make cluster-up
 	$(as_root) $(CLUSTER) load $(IMAGES)/*.tar

@@ -57,6 +57,7 @@ tree assay-record normal,build "the protocol is serde and nothing else" "$runtim
 # The client's TLS is ring, which has C and assembler in it; a linker, and so a compiler of C, is there wherever Rust is.
 tree assay-cli normal,build "it builds without a compiler of C++" "$engine|$plusplus"
 tree assay-controller normal,build "it builds without a compiler of C++" "$engine|$plusplus"
+tree assay-agent normal,build "it builds without a compiler of C++" "$engine|$plusplus"
 cargo tree --locked --quiet --prefix none --workspace -e normal,build,dev -i librocksdb-sys | only assay-bench || failed=1
 if [ $failed = 0 ]; then echo "borders: kept"; fi
 exit $failed

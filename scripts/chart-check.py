@@ -17,7 +17,15 @@ import yaml
 ROOT = pathlib.Path(__file__).resolve().parent.parent
 CHART = ROOT / "charts/assay"
 CONTROLLER = ROOT / "operator/controller/src"
-CLUSTER_WIDE = {"ClusterRole", "ClusterRoleBinding", "CustomResourceDefinition"}
+AGENT = ROOT / "operator/agent/src"
+CLUSTER_WIDE = {
+    "ClusterRole",
+    "ClusterRoleBinding",
+    "CustomResourceDefinition",
+    "Namespace",
+    "ValidatingAdmissionPolicy",
+    "ValidatingAdmissionPolicyBinding",
+}
 problems = []
 
 
@@ -60,12 +68,31 @@ def check_pod(where, pod, accounts):
         need("cpu" not in resources.get("requests", {}), f"{where} asks for CPU")
 
 
-def check_arguments(arguments):
-    source = (CONTROLLER / "args.rs").read_text()
+def check_agent(objects):
+    """The only thing with privileges is in a namespace where nothing else is but what it needs itself."""
+    daemons = [found for key, found in objects.items() if key[0] == "DaemonSet"]
+    for found in daemons:
+        namespace, pod = found["metadata"]["namespace"], found["spec"]["template"]["spec"]
+        (container,) = pod["containers"]
+        need(container["securityContext"].get("readOnlyRootFilesystem") is True, "the agent can write to its root")
+        need("cpu" not in container["resources"].get("requests", {}), "the agent asks for CPU")
+        need("hostNetwork" not in pod and "ports" not in container, "the agent can be reached")
+        own = {key[0] for key in objects if key[1] == namespace}
+        need(own <= {"DaemonSet", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}, f"{namespace} has more: {own}")
+        need(("ServiceAccount", namespace, pod["serviceAccountName"]) in objects, "the agent has no account of its own")
+        labels = found["spec"]["template"]["metadata"]["labels"]
+        need(found["spec"]["selector"]["matchLabels"] == labels, "the DaemonSet does not select its pods")
+        check_arguments(container["args"], AGENT)
+    privileged = json.dumps([found for key, found in objects.items() if key[0] != "DaemonSet"])
+    need('"privileged": true' not in privileged, "something else than the agent is privileged")
+
+
+def check_arguments(arguments, program):
+    source = (program / "args.rs").read_text()
     for argument in arguments:
         flag = argument.removeprefix("--").split("=")[0]
         known = f'long = "{flag}"' in source or f"pub {flag.replace('-', '_')}:" in source
-        need(known, f"the operator has no flag --{flag}")
+        need(known, f"{program.parent.name} has no flag --{flag}")
 
 
 def check_metrics(what, text):
@@ -111,7 +138,7 @@ def check(objects, count):
     for key, found in objects.items():
         need((key[1] is None) == (key[0] in CLUSTER_WIDE), f"{title(key)} has a wrong scope")
         need(found["metadata"].get("labels") or key[0] == "CustomResourceDefinition", f"{title(key)} has no labels")
-        if key[0].endswith("Binding"):
+        if "roleRef" in found:
             role = (found["roleRef"]["kind"], key[1], found["roleRef"]["name"])
             need(role in objects, f"{title(key)} binds a role that is not there")
         if key[0] == "CustomResourceDefinition":
@@ -126,7 +153,8 @@ def check(objects, count):
     deployment = next(o for key, o in objects.items() if key[0] == "Deployment")
     pod = deployment["spec"]["template"]["spec"]
     check_pod("the Deployment", pod, accounts)
-    check_arguments(pod["containers"][0]["args"])
+    check_arguments(pod["containers"][0]["args"], CONTROLLER)
+    check_agent(objects)
     for probe in ("livenessProbe", "readinessProbe"):
         path = pod["containers"][0][probe]["httpGet"]["path"]
         need(f'"{path}"' in (CONTROLLER / "server.rs").read_text(), f"the operator does not serve {path}")

@@ -86,12 +86,15 @@ render everything $monitoring --set metrics.dashboard.enabled=true --set prometh
     --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
     --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' \
     --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b
+render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.trim={/mnt/nvme}' --set agent.nodeSelector.pool=bench \
+    --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases
 # shellcheck disable=SC2086 # words
 render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --set serviceAccount.create=false \
     --set serviceAccount.name=given --set crds.enabled=false --set networkPolicy.enabled=false \
     --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false --set replicas=1
 golden cluster
 golden namespaced
+golden agent
 # A check that lets everything pass would not be noticed.
 sed 's/automountServiceAccountToken/automountToken/' "$work/cluster.yaml" >"$work/typo.yaml"
 # shellcheck disable=SC2086 # words
@@ -111,6 +114,12 @@ has everything 1 '^ +- --ask-kubelets$'
 has everything 1 'resources: \[nodes/configz\]'
 has everything 1 'port: 10250'
 has cluster 0 'configz|10250|ask-kubelets'
+has cluster 0 'DaemonSet|privileged|agent-namespace'
+has agent 1 '^ +- --agent-namespace=agents$'
+has agent 1 'pod-security.kubernetes.io/enforce: privileged$'
+has agent 1 '^ +privileged: true$'
+has agent 1 '^ +- --trim=/mnt/nvme$'
+has agent 1 '^ +- --mounts=/proc/1/ns/mnt$'
 has everything 1 '^ +- --node-lease-namespace=leases$'
 has everything 1 'bench-image=localhost/assay-bench@sha256:0'
 has everything 1 'grafana_dashboard: "1"'

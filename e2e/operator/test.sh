@@ -3,7 +3,7 @@
 # and ended.
 #
 # usage: test.sh [FILTER...]   only tests whose name has one of the words
-# ASSAY_OPERATOR and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
+# ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
 # ASSAY_ROUNDS is how many experiments each of the long tests does.
 set -eu
 cd "$(dirname "$0")/../.."
@@ -12,13 +12,16 @@ target=${CARGO_TARGET_DIR:-target}
 cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
 ASSAY=${ASSAY:-$PWD/bin/assay}
 ASSAY_OPERATOR=${ASSAY_OPERATOR:-$PWD/bin/assay-operator}
+ASSAY_AGENT=${ASSAY_AGENT:-$PWD/bin/assay-agent}
 ASSAY_VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
-export ASSAY ASSAY_OPERATOR ASSAY_VERSION
+export ASSAY ASSAY_OPERATOR ASSAY_AGENT ASSAY_VERSION
 fail() {
     echo "operator-test: $*" >&2
     exit 1
 }
-for program in "$ASSAY" "$ASSAY_OPERATOR"; do [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"; done
+for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
+    [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"
+done
 for image in bench operator; do
     [ -f "$target/images/assay-$image.tar" ] || fail "there is no $target/images/assay-$image.tar; \`make images\` makes it"
 done
@@ -45,7 +48,7 @@ exports=$($root "$cluster" up) || fail "the cluster does not start; see above"
 eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
 run() {
-    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_VERSION="$ASSAY_VERSION" \
+    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
         ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
         "$@" --quiet --test-threads 4
 }

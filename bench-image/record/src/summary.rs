@@ -87,6 +87,12 @@ pub struct PodEvidence {
     pub qos_class: Option<String>,
     /// Containers that were in the pod beside the bench.
     pub foreign_containers: Vec<String>,
+    /// The page cache of the node was dropped before. Only an agent of the node can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub page_cache_dropped: Option<bool>,
+    /// Times that a CPU of the trial clocked down for heat, of the one that did most often. Only an agent of the node can tell.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub throttle_events: Option<u64>,
 }
 
 /// How a config failed.

@@ -19,6 +19,15 @@ app.kubernetes.io/name: assay-operator
 app.kubernetes.io/instance: {{ .Release.Name }}
 {{- end }}
 
+{{- define "assay.agent" -}}
+{{ include "assay.name" . }}-agent
+{{- end }}
+
+{{- define "assay.agentSelector" -}}
+app.kubernetes.io/name: assay-agent
+app.kubernetes.io/instance: {{ .Release.Name }}
+{{- end }}
+
 {{/* Not app.kubernetes.io/managed-by=assay, by which the operator finds what is its own. */}}
 {{- define "assay.labels" -}}
 app.kubernetes.io/instance: {{ .Release.Name }}

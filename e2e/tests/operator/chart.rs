@@ -39,9 +39,19 @@ pub async fn install(lab: &Lab, prometheus: &str) {
 
 /// What the chart gives to people, and nothing else of it.
 pub async fn user_roles(lab: &Lab, release: &str) {
-    let (chart, file) = (chart(), lab.folder.join("user-roles.yaml"));
-    let roles = helm(lab, &["template", release, &chart, "--show-only", "templates/user-roles.yaml"]).await;
-    std::fs::write(&file, roles).expect("a manifest");
+    apply(lab, release, "templates/user-roles.yaml", &[]).await;
+}
+
+/// What agents and the operator may do with each other's Leases, where agents are in the lab's namespace.
+pub async fn agent_roles(lab: &Lab, release: &str) {
+    let namespace = format!("agent.namespace={}", lab.namespace);
+    apply(lab, release, "templates/agent/rbac.yaml", &["--set", "agent.enabled=true", "--set", &namespace]).await;
+}
+
+async fn apply(lab: &Lab, release: &str, template: &str, values: &[&str]) {
+    let (chart, file) = (chart(), lab.folder.join("manifest.yaml"));
+    let made = helm(lab, &[&["template", release, &chart, "--show-only", template], values].concat()).await;
+    std::fs::write(&file, made).expect("a manifest");
     lab.kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()]).await;
 }
 

@@ -1,11 +1,12 @@
 //! The operator on a real API server, with a real scheduler and real garbage collection. `e2e/operator/test.sh` starts the
 //! cluster and says which programs are tested; fake nodes and their bench are played by `bench`.
 //!
-//! - `ASSAY_OPERATOR` and `ASSAY` are the programs, `KUBECONFIG` the cluster.
+//! - `ASSAY_OPERATOR`, `ASSAY_AGENT` and `ASSAY` are the programs, `KUBECONFIG` the cluster.
 //! - `ASSAY_ROUNDS` makes the long tests longer: how many experiments each of them does.
 // Helpers outside of test functions count as production code for these lints.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod agent;
 mod alone;
 mod bench;
 mod chart;
@@ -13,6 +14,7 @@ mod command_line;
 mod experiment;
 mod faults;
 mod kills;
+mod kubelet;
 mod lab;
 mod machine;
 mod nightly;

@@ -28,6 +28,9 @@ fn tidy(schema: &mut Value) {
             if object.get("nullable").is_some_and(Value::is_boolean) {
                 object.remove("nullable");
             }
+            if let Some(Value::Array(values)) = object.get_mut("enum") {
+                values.retain(|value| !value.is_null());
+            }
             // A format that Kubernetes does not know is ignored with a warning. JSON integers there are int64.
             if let Some(format) = object.get_mut("format")
                 && format.as_str().is_some_and(|name| name.starts_with("uint"))

@@ -1,5 +1,6 @@
 //! The Kubernetes API of Assay, group `assay.rocks`, version `v1alpha1`.
 
+pub mod agent;
 pub mod condition;
 mod crd;
 mod experiment;
@@ -22,4 +23,4 @@ pub use status::{
     CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, PlanStatus, ProgressStatus,
     TuningExperimentStatus,
 };
-pub use trial::{AttemptStatus, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};
+pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

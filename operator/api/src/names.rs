@@ -18,9 +18,15 @@ pub const INPUT_ANNOTATION: &str = "assay.rocks/input";
 pub const DROPPED_ANNOTATION: &str = "assay.rocks/dropped";
 /// The namespace, name and uid of the experiment that a node's Lease is held for.
 pub const HOLDER_ANNOTATION: &str = "assay.rocks/holder";
+/// On a node's Lease: what the operator asks of the agent there.
+pub const ASK_ANNOTATION: &str = "assay.rocks/ask";
+/// On an agent's Lease: its answer.
+pub const ANSWER_ANNOTATION: &str = "assay.rocks/answer";
 
 /// What names of Leases that say who has a node begin with, before the node's name.
 pub const NODE_LEASE_PREFIX: &str = "assay-node-";
+/// What names of Leases begin with that agents answer in, before the name of their node.
+pub const AGENT_LEASE_PREFIX: &str = "assay-agent-";
 
 /// Who looks after an object, and that it is us.
 pub const MANAGED_LABEL: &str = "app.kubernetes.io/managed-by";
@@ -43,3 +49,5 @@ pub const FINISHED: &str = "Finished";
 
 /// The field manager of everything that the operator writes.
 pub const MANAGER: &str = "assay-operator";
+/// That of an agent's.
+pub const AGENT_MANAGER: &str = "assay-agent";

@@ -144,10 +144,30 @@ pub struct PodEvidenceStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub volume: Option<String>,
+    /// Whether the node's page cache was dropped before the attempt. Known where nodes have an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub page_cache: Option<PageCacheState>,
+    /// CPUs that the kubelet gave to the pod alone, such as 2-5,9. Known where nodes have an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 1024))]
+    pub cpu_ids: Option<String>,
+    /// Times that a CPU of the attempt clocked down for heat, of the one that did most often. Known where nodes have an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub throttle_events: Option<u64>,
+    /// Interrupts of devices that the attempt's CPUs served. Known where nodes have an agent.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub device_interrupts: Option<u64>,
     /// Values of the experiment's own metrics over the measured window, as decimal numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "metrics_schema")]
     pub metrics: BTreeMap<String, String>,
+}
+
+/// What became of the page cache of a node before an attempt.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum PageCacheState {
+    Dropped,
+    Kept,
 }
 
 fn metrics_schema(_: &mut SchemaGenerator) -> Schema {

@@ -29,6 +29,9 @@ pub struct Args {
     /// Namespace of the Leases that say who holds which node; by default the operator's own
     #[arg(long, value_name = "NAMESPACE")]
     pub node_lease_namespace: Option<String>,
+    /// Namespace that agents of nodes answer in; where none is given, nothing is asked of them
+    #[arg(long, value_name = "NAMESPACE")]
+    pub agent_namespace: Option<String>,
     /// Path on nodes below which experiments may keep databases by hostPath
     #[arg(long = "host-path", value_name = "PATH")]
     pub host_paths: Vec<String>,

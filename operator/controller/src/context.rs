@@ -14,6 +14,7 @@ use kube::{Api, Client, Resource as _, ResourceExt as _};
 use tracing::warn;
 
 use crate::args::Args;
+use crate::experiment::Agents;
 use crate::http::Http;
 use crate::known::{Pods, Trials};
 use crate::kubelet::Kubelets;
@@ -35,6 +36,8 @@ pub struct Context {
     pub nodes: Store<Node>,
     pub node_leases: Store<Lease>,
     pub leases: Leases,
+    /// Those of nodes, where there are any.
+    pub agents: Option<Agents>,
     pub metrics: Arc<Metrics>,
     recorder: Recorder,
     /// Plans by the uid of their experiment: a spec never changes.
@@ -45,8 +48,8 @@ pub struct Context {
     pub progress: Mutex<HashMap<(String, String), f64>>,
     /// What was judged last, by the uid of the experiment.
     pub judged: Mutex<HashMap<String, Judged>>,
-    /// When the status of each experiment was written last.
-    pub written: Mutex<HashMap<String, Instant>>,
+    /// Each experiment as the API server had it when its status was written last, and when that was.
+    pub written: Mutex<HashMap<String, (Instant, TuningExperiment)>>,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: Mutex<HashMap<String, Instant>>,
     /// Experiments that wait for a node, so that whoever has it gives it up after a block.
@@ -63,6 +66,7 @@ pub struct Stores {
     pub pods: Pods,
     pub nodes: Store<Node>,
     pub node_leases: Store<Lease>,
+    pub agents: Option<Agents>,
 }
 
 impl Context {
@@ -80,6 +84,7 @@ impl Context {
             pods: stores.pods,
             nodes: stores.nodes,
             node_leases: stores.node_leases,
+            agents: stores.agents,
             metrics,
             plans: Mutex::default(),
             claims: Mutex::default(),

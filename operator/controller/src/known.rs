@@ -50,7 +50,7 @@ impl Trials {
             if !owned(trial) {
                 return true;
             }
-            let is_newer = trials.get(name).is_none_or(|seen| version(seen) < version(trial));
+            let is_newer = trials.get(name).is_none_or(|seen| version(&**seen) < version(&**trial));
             if is_newer {
                 trials.insert(name.clone(), Arc::clone(trial));
             }
@@ -66,8 +66,8 @@ impl Trials {
 }
 
 /// Resource versions of one kind are numbers that grow with every write.
-fn version(trial: &TuningTrial) -> u64 {
-    trial.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+pub fn version<K: kube::Resource>(object: &K) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 fn key<K: kube::Resource>(object: &K) -> Key {

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
+use assay_api::names::{ASK_ANNOTATION, HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -13,6 +13,7 @@ use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::error::{Error, call};
+use crate::known::version;
 use crate::watch::locked;
 
 /// Leases of one namespace that are held for one length of time.
@@ -30,7 +31,12 @@ struct Sighting {
     since: Instant,
     /// When we took or renewed it ourselves.
     renewed: Option<Instant>,
+    /// As the API server answered when we wrote it.
+    written: Option<Arc<Lease>>,
 }
+
+/// A watch that has not told of what we wrote after this has something newer to tell: that it is gone.
+const LATE: Duration = Duration::from_secs(5);
 
 /// What came of asking for a lease.
 #[derive(Clone, Debug, PartialEq)]
@@ -69,7 +75,7 @@ impl Leases {
     fn sighting<T>(&self, lease: &Lease, read: impl FnOnce(&mut Sighting) -> T) -> T {
         let version = lease.resource_version().unwrap_or_default();
         let mut seen = locked(&self.seen);
-        let new = || Sighting { version: version.clone(), since: Instant::now(), renewed: None };
+        let new = || Sighting { version: version.clone(), since: Instant::now(), renewed: None, written: None };
         let sighting = seen.entry(lease.name_any()).or_insert_with(new);
         if sighting.version != version {
             (sighting.version, sighting.since) = (version, Instant::now());
@@ -78,8 +84,27 @@ impl Leases {
     }
 
     fn held(&self, lease: Lease) -> Asked {
-        self.sighting(&lease, |sighting| sighting.renewed = Some(Instant::now()));
+        self.sighting(&lease, |sighting| {
+            sighting.renewed = Some(Instant::now());
+            sighting.written = Some(Arc::new(lease.clone()));
+        });
         Asked::Held(lease.into())
+    }
+
+    /// A lease as it is known best: a watch may be late to tell of what we have just written.
+    pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
+        let seen = locked(&self.seen);
+        let written = seen.get(name).filter(|known| known.renewed.is_some_and(|renewed| renewed.elapsed() < LATE));
+        let written = written.and_then(|known| known.written.clone());
+        match (watched, written) {
+            (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
+            (None, written) => written,
+            (watched, _) => watched,
+        }
+    }
+
+    fn forget(&self, name: &str) {
+        locked(&self.seen).remove(name);
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, Error> {
@@ -100,10 +125,25 @@ impl Leases {
         if let Some(other) = self.holder_of(known).filter(|other| *other != holder) {
             return Ok(Asked::Taken(other.to_owned()));
         }
-        let lease = self.lease(name, holder, note, now, Some(known));
-        match call(self.api.replace(name, &PostParams::default(), &lease)).await {
+        self.replace(&self.lease(name, holder, note, now, Some(known))).await
+    }
+
+    /// Asks the agent of a node something, in the node's lease that is held, which renews it.
+    pub async fn ask_agent(&self, held: &Lease, request: String) -> Result<Asked, Error> {
+        let mut lease = held.clone();
+        lease.metadata.managed_fields = None;
+        lease.annotations_mut().insert(ASK_ANNOTATION.to_owned(), request);
+        if let Some(spec) = &mut lease.spec {
+            spec.renew_time = Some(MicroTime(Timestamp::now()));
+        }
+        self.replace(&lease).await
+    }
+
+    async fn replace(&self, lease: &Lease) -> Result<Asked, Error> {
+        match call(self.api.replace(&lease.name_any(), &PostParams::default(), lease)).await {
             Ok(lease) => Ok(self.held(lease)),
             Err(error) if error.is_conflict() || error.is_not_found() => {
+                self.forget(&lease.name_any());
                 Ok(Asked::Taken("somebody who was faster".to_owned()))
             }
             Err(error) => Err(error),
@@ -116,6 +156,7 @@ impl Leases {
         let same =
             Preconditions { resource_version: held.metadata.resource_version.clone(), uid: held.metadata.uid.clone() };
         let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
+        self.forget(name);
         match call(self.api.delete(name, &params)).await {
             Err(error) if !(error.is_conflict() || error.is_not_found()) => Err(error),
             _ => Ok(()),
@@ -125,12 +166,16 @@ impl Leases {
     fn lease(&self, name: &str, holder: &str, note: &str, now: Timestamp, known: Option<&Lease>) -> Lease {
         let spec = known.and_then(|known| known.spec.clone()).unwrap_or_default();
         let is_new = spec.holder_identity.as_deref() != Some(holder);
+        // What the agent was asked stays with whoever asked it.
+        let asked = known.filter(|_| !is_new).and_then(|known| known.annotations().get_key_value(ASK_ANNOTATION));
+        let asked = asked.map(|(key, value)| (key.clone(), value.clone()));
+        let annotations = [(HOLDER_ANNOTATION.to_owned(), note.to_owned())].into_iter().chain(asked).collect();
         Lease {
             metadata: ObjectMeta {
                 name: Some(name.to_owned()),
                 // Of a lease that changed meanwhile nothing is replaced.
                 resource_version: known.and_then(|known| known.metadata.resource_version.clone()),
-                annotations: Some([(HOLDER_ANNOTATION.to_owned(), note.to_owned())].into()),
+                annotations: Some(annotations),
                 labels: Some([(MANAGED_LABEL.to_owned(), MANAGED_BY.to_owned())].into()),
                 ..ObjectMeta::default()
             },
@@ -192,6 +237,23 @@ mod tests {
         assert_eq!(leases.holder_of(&lease("a", "2")), Some("a"), "it was renewed");
         later(&leases, DURATION);
         assert_eq!(leases.holder_of(&lease("a", "2")), None);
+    }
+
+    #[tokio::test]
+    async fn what_was_written_is_newer_than_what_is_watched() {
+        let leases = leases();
+        let versions = |watched: Option<&str>| {
+            let newest = leases.newest("l", watched.map(|version| Arc::new(lease("a", version))))?;
+            newest.resource_version()
+        };
+        assert_eq!(versions(None), None);
+        assert_eq!(versions(Some("9")).as_deref(), Some("9"));
+        leases.held(lease("a", "10"));
+        assert_eq!(versions(None).as_deref(), Some("10"));
+        assert_eq!(versions(Some("9")).as_deref(), Some("10"));
+        assert_eq!(versions(Some("11")).as_deref(), Some("11"));
+        leases.forget("l");
+        assert_eq!(versions(None), None);
     }
 
     #[tokio::test]

@@ -41,6 +41,7 @@ use tracing::{error, info};
 use crate::args::Args;
 use crate::context::{Context, Stores};
 use crate::error::Error;
+use crate::experiment::Agents;
 use crate::known::{Pods, Trials};
 use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
@@ -143,7 +144,8 @@ async fn work(
     let nodes = reflect(Api::<Node>::all(client.clone()), watcher::Config::default(), sender.clone(), any);
     let leases: Api<Lease> = Api::namespaced(client.clone(), args.node_lease_namespace());
     let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
-    let node_leases = reflect(leases, ours, sender, |_| Some(Touched::All));
+    let node_leases = reflect(leases, ours, sender.clone(), |_| Some(Touched::All));
+    let agents = args.agent_namespace.as_deref().map(|namespace| Agents::watch(client, namespace, sender));
     for ((experiments, trials), pods) in experiments.iter().zip(&trials).zip(&pods) {
         experiments.wait_until_ready().await.context("experiments can't be watched")?;
         trials.wait_until_ready().await.context("trials can't be watched")?;
@@ -151,6 +153,9 @@ async fn work(
     }
     nodes.wait_until_ready().await.context("nodes can't be watched")?;
     node_leases.wait_until_ready().await.context("leases can't be watched")?;
+    if let Some(agents) = &agents {
+        agents.wait_until_ready().await.context("the Leases of agents can't be watched")?;
+    }
 
     let stores = Stores {
         experiments: experiments.clone(),
@@ -158,6 +163,7 @@ async fn work(
         pods: Pods::new(pods),
         nodes,
         node_leases,
+        agents,
     };
     let context = Arc::new(Context::new(client.clone(), args, kubelets, stores, metrics));
     context.metrics.watch(Arc::clone(&context));

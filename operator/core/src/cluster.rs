@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use assay_api::{AttemptStatus, FindingStatus, TuningTrial, TuningTrialSpec};
+use assay_api::{AttemptStatus, FindingStatus, PageCacheState, TuningTrial, TuningTrialSpec};
 use assay_record::{Digest, PodEvidence, Summary, TrialId};
 
 use crate::decide::{Attempt, Fate, Lost, LostReason};
@@ -134,6 +134,8 @@ fn observe(summary: &mut Summary, status: &AttemptStatus) -> Result<(), String> 
         node: status.node.clone(),
         qos_class: evidence.qos_class.clone(),
         foreign_containers: evidence.foreign_containers.clone(),
+        page_cache_dropped: evidence.page_cache.map(|state| state == PageCacheState::Dropped),
+        throttle_events: evidence.throttle_events,
     });
     Ok(())
 }
@@ -259,6 +261,8 @@ mod tests {
         told.evidence = Some(PodEvidenceStatus {
             qos_class: Some("Guaranteed".to_owned()),
             foreign_containers: vec!["proxy".to_owned()],
+            page_cache: Some(PageCacheState::Kept),
+            throttle_events: Some(3),
             metrics: BTreeMap::from([("watts".to_owned(), "17.25".to_owned())]),
             ..PodEvidenceStatus::default()
         });
@@ -268,6 +272,7 @@ mod tests {
         let pod = read.pod.unwrap_or_default();
         assert_eq!((pod.node.as_deref(), pod.qos_class.as_deref()), (Some("n0"), Some("Guaranteed")));
         assert_eq!(pod.foreign_containers, ["proxy"]);
+        assert_eq!((pod.page_cache_dropped, pod.throttle_events), (Some(false), Some(3)));
         told.summary = Some("{\"version\":1".to_owned());
         assert!(attempt(&spec, &told).is_err(), "half a summary is none");
     }

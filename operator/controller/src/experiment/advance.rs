@@ -17,6 +17,7 @@ use kube::api::{ObjectMeta, Patch, PostParams};
 use kube::{Resource, ResourceExt as _};
 use tracing::info;
 
+use super::agent;
 use super::claims;
 use super::ended;
 use super::node_lease;
@@ -34,8 +35,14 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How long a pod usually takes to start, and nobody need hear of it.
 const STARTS: Duration = Duration::from_secs(10);
 
-/// Why a pod was not made.
-struct NotMade(String);
+/// What came of an attempt that was to begin.
+enum Begins {
+    Now,
+    /// As soon as its node is prepared.
+    Soon,
+    /// Its pod could not be made.
+    Not(String),
+}
 
 pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<State, Error> {
     claims::list(round).await?;
@@ -72,8 +79,8 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                 }
                 node_lease::wait_for(round, &step.node, false);
                 match run(round, plan, observed, (block, slot), &trial, &step.node).await? {
-                    Ok(()) => drop(running.insert(step.node)),
-                    Err(NotMade(why)) => {
+                    Begins::Now | Begins::Soon => drop(running.insert(step.node)),
+                    Begins::Not(why) => {
                         not_made = Some(why);
                         round.wake_in(RETRY);
                     }
@@ -224,28 +231,31 @@ async fn end_blocks(
 
 /// Runs an attempt: its trial, the volume of its block, its pod.
 async fn run(
-    round: &Round<'_>,
+    round: &mut Round<'_>,
     plan: &Plan,
     observed: &mut Observed,
     (block, slot): (usize, usize),
     trial: &TrialId,
     node: &str,
-) -> Result<Result<(), NotMade>, Error> {
+) -> Result<Begins, Error> {
     let context = round.context;
     let planned = &plan.blocks[block];
     let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
     let Some(object) = make_trial(round, plan, observed, trial, planned.seed, node).await? else {
-        return Ok(Err(NotMade("trials of an experiment of this name are being removed".to_owned())));
+        return Ok(Begins::Not("trials of an experiment of this name are being removed".to_owned()));
     };
     let claim = cluster::claim_name(&round.name, &trial.scenario, trial.block, pass(trial.attempt));
     if let Some(made) = round.template().claim(&claim)
         && !claims::known(round).contains(&claim)
     {
         match call(context.api::<PersistentVolumeClaim>(&round.namespace).create(&created(), &made?)).await {
-            Err(error) if error.code() == Some(403) => return Ok(Err(NotMade(error.message()))),
+            Err(error) if error.code() == Some(403) => return Ok(Begins::Not(error.message())),
             Err(error) if !error.is_conflict() => return Err(error),
             _ => drop(locked(&context.claims).entry(round.uid.clone()).or_default().insert(claim)),
         }
+    }
+    if !agent::is_prepared(round, &object, trial.attempt).await? {
+        return Ok(Begins::Soon);
     }
     let pod = round.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
     let api = context.api::<Pod>(&round.namespace);
@@ -266,14 +276,14 @@ async fn run(
             Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
                 context.pods.created(there);
             }
-            _ => return Ok(Err(NotMade(format!("{} of an earlier try is not gone yet", pod.name_any())))),
+            _ => return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any()))),
         },
         Err(error) if error.code() == Some(403) || error.code() == Some(422) => {
-            return Ok(Err(NotMade(error.message())));
+            return Ok(Begins::Not(error.message()));
         }
         Err(error) => return Err(error),
     }
-    Ok(Ok(()))
+    Ok(Begins::Now)
 }
 
 /// The object of a trial, which says where it runs from now on. `None` while one of its name is there that is not ours: of an

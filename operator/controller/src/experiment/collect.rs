@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use assay_api::names::CONTAINER;
-use assay_api::{AttemptStatus, PodEvidenceStatus, Time, TuningTrial};
+use assay_api::{AttemptStatus, PodEvidenceStatus, Time};
 use assay_core::cluster;
 use assay_core::decide::LostReason;
 use assay_core::node;
@@ -16,11 +16,12 @@ use kube::ResourceExt as _;
 use kube::api::PostParams;
 use tracing::{info, warn};
 
-use super::Round;
+use super::agent;
 use super::ended;
 use super::observe::{Observed, UnderWay};
 use super::outcome::{Outcome, outcome};
 use super::tell::{tell, write};
+use super::{Round, refusals};
 use crate::error::{Error, call};
 use crate::prometheus::{self, Window};
 use crate::record;
@@ -52,9 +53,15 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
             Outcome::Refused(why) => {
                 let message = format!("refused {REFUSALS} times, at last: {why}");
                 let outcome = Outcome::Lost(LostReason::EnvironmentRefused, message);
-                told.push((status(round, &found, outcome).await?, found));
+                told.push((status(round, &found, outcome, PodEvidenceStatus::default()).await?, found));
             }
-            outcome => told.push((status(round, &found, outcome).await?, found)),
+            outcome => {
+                let Some(seen) = seen(round, &found, &outcome).await? else {
+                    observed.under_way.push(found);
+                    continue;
+                };
+                told.push((status(round, &found, outcome, seen).await?, found));
+            }
         }
     }
     for (status, found) in told {
@@ -69,8 +76,20 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     Ok(None)
 }
 
-/// What is written down about an attempt that has ended; its record is kept first.
-async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result<AttemptStatus, Error> {
+/// What its node's agent saw of an attempt that left a summary; `None` while it may yet say it.
+async fn seen(round: &mut Round<'_>, found: &UnderWay, outcome: &Outcome) -> Result<Option<PodEvidenceStatus>, Error> {
+    let Outcome::Finished { record, .. } = outcome else { return Ok(Some(PodEvidenceStatus::default())) };
+    let record = record.as_deref().and_then(|json| TrialRecord::from_json(json).ok());
+    agent::seen(round, found, record.and_then(|record| record.evidence.placement.affinity_before)).await
+}
+
+/// What is written down about an attempt that has ended, with what its node's agent saw; its record is kept first.
+async fn status(
+    round: &Round<'_>,
+    found: &UnderWay,
+    outcome: Outcome,
+    seen: PodEvidenceStatus,
+) -> Result<AttemptStatus, Error> {
     let pod = &found.pod;
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let mut status = AttemptStatus {
@@ -83,7 +102,7 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
     };
     match outcome {
         Outcome::Finished { summary, record } => {
-            let mut evidence = evidence(pod);
+            let mut evidence = evidence(pod, seen);
             let kubelets = &round.context.kubelets;
             evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
             if let Some(json) = &record {
@@ -104,8 +123,8 @@ async fn status(round: &Round<'_>, found: &UnderWay, outcome: Outcome) -> Result
     Ok(status)
 }
 
-/// What the cluster says about a pod.
-fn evidence(pod: &Pod) -> PodEvidenceStatus {
+/// What the cluster says about a pod, beside what its node's agent saw.
+fn evidence(pod: &Pod, seen: PodEvidenceStatus) -> PodEvidenceStatus {
     let spec = pod.spec.as_ref();
     let containers = spec.map(|spec| spec.containers.iter().map(|container| &container.name));
     let init = spec.and_then(|spec| spec.init_containers.as_ref()).into_iter().flatten().map(|c| &c.name);
@@ -116,7 +135,7 @@ fn evidence(pod: &Pod) -> PodEvidenceStatus {
         qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
         foreign_containers: all.filter(|name| *name != CONTAINER).take(16).cloned().collect(),
         volume: volumes.find_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())),
-        ..PodEvidenceStatus::default()
+        ..seen
     }
 }
 
@@ -163,10 +182,6 @@ async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<S
         }
     }
     values
-}
-
-fn refusals(trial: &TuningTrial) -> u32 {
-    trial.status.as_ref().map_or(0, |status| status.refusals)
 }
 
 /// Counts a refusal and makes room for another try.

@@ -10,6 +10,7 @@
 
 mod accept;
 mod advance;
+mod agent;
 mod claims;
 mod collect;
 mod ended;
@@ -25,7 +26,7 @@ use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
 use assay_api::names::{FINISHED, MANAGER};
-use assay_api::{Condition, TuningExperiment};
+use assay_api::{Condition, TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, PatchParams, Preconditions};
@@ -37,6 +38,7 @@ use crate::context::Context;
 use crate::error::{Error, call};
 use crate::pod::Template;
 use accept::Accepted;
+pub use agent::Agents;
 pub use node_lease::{node_of, sweep};
 use settle::State;
 
@@ -146,6 +148,11 @@ async fn refuse(round: &mut Round<'_>, problems: Vec<String>) -> Result<Action, 
 pub fn is_finished(experiment: &TuningExperiment) -> bool {
     let conditions = experiment.status.as_ref().map(|status| status.conditions.as_slice()).unwrap_or_default();
     find(conditions, FINISHED).is_some_and(|condition| condition.status == "True")
+}
+
+/// Times that a node refused the next attempt of a trial.
+fn refusals(trial: &TuningTrial) -> u32 {
+    trial.status.as_ref().map_or(0, |status| status.refusals)
 }
 
 /// Server-side apply by the operator, over whatever others have written.

@@ -1,5 +1,6 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::names::{EXPERIMENT_LABEL, HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
@@ -25,9 +26,15 @@ pub fn node_of(lease: &Lease) -> Option<&str> {
     lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)
 }
 
-fn find(context: &Context, node: &str) -> Option<std::sync::Arc<Lease>> {
+fn find(context: &Context, node: &str) -> Option<Arc<Lease>> {
     let name = name(node);
-    context.node_leases.find(|lease| lease.metadata.name.as_deref() == Some(&name))
+    let watched = context.node_leases.find(|lease| lease.metadata.name.as_deref() == Some(&name));
+    context.leases.newest(&name, watched)
+}
+
+/// The Lease of a node that this experiment holds.
+pub fn ours(round: &Round<'_>, node: &str) -> Option<Arc<Lease>> {
+    find(round.context, node).filter(|lease| is_ours(round, lease))
 }
 
 fn holder(round: &Round<'_>) -> String {
@@ -71,9 +78,9 @@ pub async fn hold(round: &mut Round<'_>, node: &str) -> Result<bool, Error> {
 
 /// Gives a node back.
 pub async fn release(round: &Round<'_>, node: &str) -> Result<(), Error> {
-    match find(round.context, node) {
-        Some(lease) if is_ours(round, &lease) => round.context.leases.release(&lease).await,
-        _ => Ok(()),
+    match ours(round, node) {
+        Some(lease) => round.context.leases.release(&lease).await,
+        None => Ok(()),
     }
 }
 

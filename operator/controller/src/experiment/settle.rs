@@ -19,6 +19,7 @@ use tracing::info;
 use super::observe::Observed;
 use super::{Round, apply, condition};
 use crate::error::{Error, call};
+use crate::known::version;
 use crate::watch::locked;
 
 /// How an experiment stands.
@@ -34,7 +35,7 @@ pub enum State {
 const ESTIMATES: Duration = Duration::from_mins(1);
 
 pub async fn write(round: &mut Round<'_>, state: &State, seen: Option<(&Plan, &Observed)>) -> Result<(), Error> {
-    let before = round.experiment.status.clone().unwrap_or_default();
+    let before = latest(round);
     let mut after = before.clone();
     if let Some((plan, observed)) = seen {
         after = judged(round, plan, observed, matches!(state, State::Finished))?;
@@ -59,10 +60,17 @@ pub async fn write(round: &mut Round<'_>, state: &State, seen: Option<(&Plan, &O
         "status": after,
     });
     let api = round.context.api::<TuningExperiment>(&round.namespace);
-    call(api.patch_status(&round.name, &apply(), &Patch::Apply(&patch))).await?;
-    locked(&round.context.written).insert(round.uid.clone(), Instant::now());
+    let written = call(api.patch_status(&round.name, &apply(), &Patch::Apply(&patch))).await?;
+    locked(&round.context.written).insert(round.uid.clone(), (Instant::now(), written));
     tell(round, state, &before.conditions, &after).await;
     Ok(())
+}
+
+/// The status as it is: a watch may be late to tell of what was just written, which would be written again.
+fn latest(round: &Round<'_>) -> TuningExperimentStatus {
+    let written = locked(&round.context.written);
+    let newer = written.get(&round.uid).filter(|(_, written)| version(written) > version(round.experiment));
+    newer.map_or(round.experiment, |(_, written)| written).status.clone().unwrap_or_default()
 }
 
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
@@ -228,7 +236,7 @@ fn is_due(round: &mut Round<'_>, before: &TuningExperimentStatus, after: &Tuning
     if end(after).is_none() || end(before) == end(after) {
         return false;
     }
-    let since = locked(&round.context.written).get(&round.uid).map(Instant::elapsed);
+    let since = locked(&round.context.written).get(&round.uid).map(|(at, _)| at.elapsed());
     round.wake_in(ESTIMATES.saturating_sub(since.unwrap_or_default()));
     since.is_some_and(|since| since >= ESTIMATES)
 }

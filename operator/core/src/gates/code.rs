@@ -46,6 +46,7 @@ pub enum Code {
     AffinityUnstable,
     SharedCores,
     Throttled,
+    Overheated,
     Steal,
     ForeignCpu,
     MemoryPressure,
@@ -92,6 +93,7 @@ impl Code {
             | Self::AffinityUnstable
             | Self::SharedCores
             | Self::Throttled
+            | Self::Overheated
             | Self::Steal
             | Self::ForeignCpu
             | Self::MemoryPressure
@@ -163,6 +165,10 @@ impl Code {
             }
             Self::SharedCores => "Ask for whole cores: both hyper-threads of a core must belong to the trial.",
             Self::Throttled => "Remove the CPU quota, or raise it to at least placement.cpus.",
+            Self::Overheated => {
+                "The CPUs got too hot to keep their clock: improve the cooling, or cap frequency or power below what heats \
+                 them up."
+            }
             Self::Steal => "The hypervisor took CPU time: use a machine with dedicated CPUs.",
             Self::ForeignCpu => "Other programs used the trial's CPUs: stop them, or use a quieter machine.",
             Self::MemoryPressure => "Memory was short: give the trial more, or make dataset and caches smaller.",

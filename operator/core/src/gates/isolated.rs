@@ -32,6 +32,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         }
     }
     fill_levels(view, findings);
+    pod::mixed_page_caches(view, findings);
     label::check(view, findings);
 }
 

@@ -80,6 +80,9 @@ fn break_for(code: Code, lab: &mut Lab) {
             lab.one(|s| s.disturbance.steal_percent = None);
         }
         Code::Throttled => lab.one(|s| s.disturbance.throttled_periods = Some(1)),
+        Code::Overheated => {
+            lab.one(|s| s.pod = Some(PodEvidence { throttle_events: Some(2), ..PodEvidence::default() }));
+        }
         Code::Steal => lab.one(|s| s.disturbance.steal_percent = Some(1.5)),
         Code::ForeignCpu => lab.one(|s| s.disturbance.foreign_cpu_percent = Some(50.0)),
         Code::MemoryPressure => lab.one(|s| s.disturbance.memory_pressure_full_percent = Some(1.5)),

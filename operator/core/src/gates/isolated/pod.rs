@@ -2,7 +2,8 @@
 
 use assay_record::PodEvidence;
 
-use crate::gates::Code;
+use crate::gates::view::View;
+use crate::gates::{Code, Findings};
 
 /// The only quality of service class whose CPUs the kubelet can set apart.
 const GUARANTEED: &str = "Guaranteed";
@@ -19,7 +20,26 @@ pub(super) fn disturbances(pod: &PodEvidence) -> Vec<(Code, String)> {
         let message = format!("beside the bench the pod had containers: {}", pod.foreign_containers.join(", "));
         found.push((Code::ForeignContainer, message));
     }
+    if let Some(events) = pod.throttle_events.filter(|&events| events > 0) {
+        found.push((Code::Overheated, format!("a CPU of the trial clocked down for heat {events} times")));
+    }
     found
+}
+
+/// Runs that may find pages of earlier ones in the node's page cache, beside runs that can't. The bench looks after its own files,
+/// so it is no fault of a run, but nobody shall have to guess.
+pub(super) fn mixed_page_caches(view: &View<'_>, findings: &mut Findings) {
+    let pods = view.completed().iter().filter_map(|&trial| view.summary(trial).pod.as_ref());
+    let dropped: Vec<Option<bool>> = pods.map(|pod| pod.page_cache_dropped).collect();
+    let count = |state: Option<bool>| dropped.iter().filter(|&&dropped| dropped == state).count();
+    let (yes, no, unknown) = (count(Some(true)), count(Some(false)), count(None));
+    if yes > 0 && no + unknown > 0 {
+        let text = format!(
+            "Suspect: the node's page cache was dropped before {yes} runs and kept before {no}, and of {unknown} nobody knows: \
+             look for a node without an agent, or at what an agent's log says."
+        );
+        findings.note(None, text);
+    }
 }
 
 pub(super) fn is_unknown(pod: &PodEvidence) -> bool {
@@ -38,6 +58,7 @@ mod tests {
             node: Some("worker-1".to_owned()),
             qos_class: class.map(str::to_owned),
             foreign_containers: foreign.iter().map(ToString::to_string).collect(),
+            ..PodEvidence::default()
         }
     }
 
@@ -57,6 +78,35 @@ mod tests {
             let TrialState::Invalid(findings) = injected else { panic!("it is valid") };
             assert_eq!(findings[0].message, "beside the bench the pod had containers: istio-proxy, agent");
         }
+    }
+
+    #[test]
+    fn heat_invalidates_in_either_mode() {
+        for strict in [false, true] {
+            let hot = |events| PodEvidence { throttle_events: events, ..pod(Some("Guaranteed"), &[]) };
+            assert_eq!(codes(&with(strict, &hot(None))), [], "without an agent nobody can tell");
+            assert_eq!(codes(&with(strict, &hot(Some(0)))), []);
+            assert_eq!(codes(&with(strict, &hot(Some(1)))), [Code::Overheated]);
+        }
+    }
+
+    #[test]
+    fn runs_with_and_without_a_page_cache_are_not_mixed_silently() {
+        let noted = |state: fn(u32, &str) -> Option<bool>| {
+            let gated = gated_with_all(&experiment(), |summary| {
+                let page_cache_dropped = state(summary.trial.block, &summary.trial.config);
+                summary.pod = Some(PodEvidence { page_cache_dropped, ..pod(Some("Guaranteed"), &[]) });
+            });
+            assert!(gated.trials.iter().all(|trial| *trial == TrialState::Valid));
+            gated.notes.into_iter().map(|note| note.text).collect::<Vec<_>>()
+        };
+        assert!(noted(|_, _| Some(true)).is_empty());
+        assert!(noted(|_, _| Some(false)).is_empty());
+        assert!(noted(|_, _| None).is_empty());
+        let arms = noted(|_, config| Some(config == "base"));
+        assert!(arms[0].contains("dropped before 8 runs and kept before 8, and of 0 nobody knows"), "{arms:?}");
+        let blocks = noted(|block, _| (block > 0).then_some(true));
+        assert!(blocks[0].contains("dropped before 14 runs and kept before 0, and of 2 nobody knows"), "{blocks:?}");
     }
 
     #[test]

@@ -1,0 +1,88 @@
+//! The two Leases: the node's, in which the operator asks, and the agent's own, in which it answers.
+
+use anyhow::Context as _;
+use assay_api::agent::{AgentAnswer, AgentRequest};
+use assay_api::names::{
+    AGENT_LEASE_PREFIX, AGENT_MANAGER, ANSWER_ANNOTATION, ASK_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX,
+};
+use futures::{Stream, StreamExt as _};
+use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
+use k8s_openapi::jiff::Timestamp;
+use kube::api::{ObjectMeta, Patch, PatchParams};
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::watcher::watch_object;
+use kube::{Api, Client, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use crate::args::Args;
+
+/// What is asked from now on, and what was asked last.
+pub fn requests(client: &Client, args: &Args) -> impl Stream<Item = AgentRequest> + use<> {
+    let leases: Api<Lease> = Api::namespaced(client.clone(), &args.node_lease_namespace);
+    let name = format!("{NODE_LEASE_PREFIX}{}", args.node);
+    watch_object(leases, &name).default_backoff().filter_map(|change| async move {
+        match change {
+            Ok(lease) => annotation(&lease?, ASK_ANNOTATION),
+            Err(error) => {
+                warn!(%error, "the node's Lease can't be watched");
+                None
+            }
+        }
+    })
+}
+
+/// The agent's own Lease.
+pub struct Answers {
+    api: Api<Lease>,
+    name: String,
+    node: String,
+}
+
+impl Answers {
+    pub fn new(client: &Client, args: &Args) -> Self {
+        Self {
+            api: Api::namespaced(client.clone(), &args.own_namespace),
+            name: format!("{AGENT_LEASE_PREFIX}{}", args.node),
+            node: args.node.clone(),
+        }
+    }
+
+    /// The last answer, of this agent or one before it.
+    pub async fn last(&self) -> anyhow::Result<Option<AgentAnswer>> {
+        let lease = self.api.get_opt(&self.name).await.context("the agent's Lease can't be read")?;
+        Ok(lease.and_then(|lease| annotation(&lease, ANSWER_ANNOTATION)))
+    }
+
+    /// Says that the agent is there, and its last answer.
+    pub async fn write(&self, last: Option<&AgentAnswer>, lasts_seconds: i32) -> anyhow::Result<()> {
+        let answer = last.map(serde_json::to_string).transpose()?;
+        let lease = Lease {
+            metadata: ObjectMeta {
+                name: Some(self.name.clone()),
+                labels: Some([(MANAGED_LABEL.to_owned(), MANAGED_BY.to_owned())].into()),
+                annotations: answer.map(|answer| [(ANSWER_ANNOTATION.to_owned(), answer)].into()),
+                ..ObjectMeta::default()
+            },
+            spec: Some(LeaseSpec {
+                holder_identity: Some(self.node.clone()),
+                lease_duration_seconds: Some(lasts_seconds),
+                renew_time: Some(MicroTime(Timestamp::now())),
+                ..LeaseSpec::default()
+            }),
+        };
+        let params = PatchParams::apply(AGENT_MANAGER).force();
+        self.api
+            .patch(&self.name, &params, &Patch::Apply(&lease))
+            .await
+            .context("the agent's Lease can't be written")?;
+        Ok(())
+    }
+}
+
+/// What an annotation says; `None` where there is none, or where it is of another version.
+fn annotation<T: DeserializeOwned>(lease: &Lease, name: &str) -> Option<T> {
+    let text = lease.annotations().get(name)?;
+    serde_json::from_str(text).inspect_err(|error| warn!(annotation = name, %error, "can't be understood")).ok()
+}

@@ -1,0 +1,166 @@
+//! What is asked of the agents of nodes, where there are any: to prepare a node for a trial, and what the trial met there. Nothing
+//! depends on an answer but evidence, so none is waited for longer than [`PATIENCE`].
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+
+use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AttemptKey, Done};
+use assay_api::names::{AGENT_LEASE_PREFIX, ANSWER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
+use assay_api::{PageCacheState, PodEvidenceStatus, TuningTrial};
+use assay_core::cluster;
+use assay_core::decide::pass;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::runtime::reflector::{ObjectRef, Store};
+use kube::runtime::watcher;
+use kube::{Api, Client, ResourceExt as _};
+use tokio::sync::mpsc::UnboundedSender;
+use tracing::{info, warn};
+
+use super::node_lease;
+use super::observe::UnderWay;
+use super::{Round, refusals};
+use crate::error::Error;
+use crate::lease::{Asked, Leases};
+use crate::watch::{Touched, locked, reflect};
+
+/// How long an answer is waited for.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Of this, what it takes an answer to be heard of.
+const HEARD: Duration = Duration::from_secs(1);
+/// How long an agent is believed to be there that is not heard of. It says so each minute.
+const THERE: Duration = Duration::from_mins(3);
+
+/// The Leases that agents answer in.
+pub struct Agents {
+    namespace: String,
+    leases: Leases,
+    store: Store<Lease>,
+    /// What was asked last of the agent of each node, and when.
+    asked: Mutex<HashMap<String, (AttemptKey, bool, Instant)>>,
+}
+
+impl Agents {
+    pub fn watch(client: &Client, namespace: &str, sender: UnboundedSender<Touched>) -> Self {
+        let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
+        let touches = |lease: &Lease| {
+            let attempt = answer_in(lease)?.attempt;
+            Some(Touched::Experiment(attempt.namespace, attempt.experiment))
+        };
+        let store = reflect(Api::namespaced(client.clone(), namespace), ours, sender, touches);
+        let leases = Leases::new(client, namespace, THERE);
+        Self { namespace: namespace.to_owned(), leases, store, asked: Mutex::default() }
+    }
+
+    pub async fn wait_until_ready(&self) -> Result<(), kube::runtime::reflector::store::WriterDropped> {
+        self.store.wait_until_ready().await
+    }
+
+    fn lease(&self, node: &str) -> Option<Arc<Lease>> {
+        self.store.get(&ObjectRef::new(&format!("{AGENT_LEASE_PREFIX}{node}")).within(&self.namespace))
+    }
+
+    /// The answer about exactly this attempt.
+    fn answer(&self, node: &str, attempt: &AttemptKey) -> Option<AgentAnswer> {
+        answer_in(&*self.lease(node)?).filter(|answer| answer.attempt == *attempt)
+    }
+
+    fn is_there(&self, node: &str) -> bool {
+        self.lease(node).is_some_and(|lease| self.leases.holder_of(&lease).is_some())
+    }
+}
+
+fn answer_in(lease: &Lease) -> Option<AgentAnswer> {
+    serde_json::from_str(lease.annotations().get(ANSWER_ANNOTATION)?).ok()
+}
+
+/// Whether an attempt may begin: once its node is prepared, or its agent has had the time for it.
+pub async fn is_prepared(round: &mut Round<'_>, trial: &TuningTrial, attempt: u32) -> Result<bool, Error> {
+    let Some(agents) = &round.context.agents else { return Ok(true) };
+    let (key, node) = (key(round, trial, attempt), trial.spec.node.as_str());
+    if agents.answer(node, &key).is_some() {
+        return Ok(true);
+    }
+    let block = format!("{}/{}/{}/{}", round.uid, trial.spec.scenario, trial.spec.block, pass(attempt));
+    let until = SystemTime::now() + PATIENCE.saturating_sub(HEARD);
+    let until_unix_ms = until.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
+    let may_answer = ask(round, agents, node, key, AgentPhase::Begin { block, until_unix_ms }).await?;
+    Ok(!may_answer)
+}
+
+/// What the agent of its node says about an attempt that has ended; `None` while it may yet say it.
+pub async fn seen(
+    round: &mut Round<'_>,
+    found: &UnderWay,
+    cpus: Option<String>,
+) -> Result<Option<PodEvidenceStatus>, Error> {
+    let Some(agents) = &round.context.agents else { return Ok(Some(PodEvidenceStatus::default())) };
+    let (key, node) = (key(round, &found.trial, found.attempt), found.trial.spec.node.as_str());
+    // Whoever knows nothing of the beginning can't tell what happened since.
+    let Some(answer) = agents.answer(node, &key) else { return Ok(Some(PodEvidenceStatus::default())) };
+    if answer.seen.is_none() && ask(round, agents, node, key, AgentPhase::End { cpus }).await? {
+        return Ok(None);
+    }
+    let page_cache = match answer.page_cache {
+        Done::Yes => PageCacheState::Dropped,
+        Done::No(_) => PageCacheState::Kept,
+    };
+    let seen = answer.seen.unwrap_or_default();
+    Ok(Some(PodEvidenceStatus {
+        page_cache: Some(page_cache),
+        cpu_ids: seen.cpu_ids,
+        throttle_events: seen.throttle_events,
+        device_interrupts: seen.device_interrupts,
+        ..PodEvidenceStatus::default()
+    }))
+}
+
+fn key(round: &Round<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
+    AttemptKey {
+        namespace: round.namespace.clone(),
+        experiment: round.name.clone(),
+        pod: cluster::pod_name(&trial.name_any(), attempt),
+        trial: trial.uid().unwrap_or_default(),
+        refusals: refusals(trial),
+    }
+}
+
+/// Asks the agent of a node, once; whether there is an answer to wait for.
+async fn ask(
+    round: &mut Round<'_>,
+    agents: &Agents,
+    node: &str,
+    attempt: AttemptKey,
+    phase: AgentPhase,
+) -> Result<bool, Error> {
+    let is_end = matches!(phase, AgentPhase::End { .. });
+    let asked =
+        locked(&agents.asked).get(node).filter(|asked| (&asked.0, asked.1) == (&attempt, is_end)).map(|asked| asked.2);
+    let waited = if let Some(asked) = asked {
+        asked.elapsed()
+    } else {
+        if !agents.is_there(node) {
+            info!(node, pod = attempt.pod, "the node has no agent: what it could tell stays unknown");
+            return Ok(false);
+        }
+        let Some(lease) = node_lease::ours(round, node) else { return Ok(false) };
+        let request = serde_json::to_string(&AgentRequest { attempt: attempt.clone(), phase })?;
+        if let Asked::Taken(_) = round.context.leases.ask_agent(&lease, request).await? {
+            round.wake_in(Duration::from_secs(1));
+            return Ok(true);
+        }
+        locked(&agents.asked).insert(node.to_owned(), (attempt.clone(), is_end, Instant::now()));
+        Duration::ZERO
+    };
+    if waited >= PATIENCE {
+        warn!(
+            node,
+            pod = attempt.pod,
+            "its agent does not answer within {} s: what it could tell stays unknown",
+            PATIENCE.as_secs()
+        );
+        return Ok(false);
+    }
+    round.wake_in(PATIENCE.saturating_sub(waited));
+    Ok(true)
+}
