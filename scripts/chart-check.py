@@ -76,6 +76,8 @@ def check_agent(objects):
         (container,) = pod["containers"]
         need(container["securityContext"].get("readOnlyRootFilesystem") is True, "the agent can write to its root")
         need("cpu" not in container["resources"].get("requests", {}), "the agent asks for CPU")
+        mounts = container.get("volumeMounts", [])
+        need(all(mount.get("readOnly") for mount in mounts), "the agent can write to a folder of its node")
         need("hostNetwork" not in pod and "ports" not in container, "the agent can be reached")
         own = {key[0] for key in objects if key[1] == namespace}
         need(own <= {"DaemonSet", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}, f"{namespace} has more: {own}")

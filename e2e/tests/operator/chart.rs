@@ -27,12 +27,18 @@ fn chart() -> String {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../charts/assay").display().to_string()
 }
 
+/// Where agents are that are installed with a lab's operator.
+pub fn agents(lab: &Lab) -> String {
+    format!("{}-agents", lab.namespace)
+}
+
 pub async fn install(lab: &Lab, prometheus: &str) {
     let own = format!("namespaces={{{}}}", lab.namespace);
+    let agents = format!("agent.namespace={}", agents(lab));
     let prometheus = format!("prometheus.url={prometheus}");
     let chart = chart();
     // The tests have brought the definitions, and look after them.
-    let values = [own.as_str(), "crds.enabled=false", "askKubelets=true", &prometheus];
+    let values = [own.as_str(), "crds.enabled=false", "askKubelets=true", "agent.enabled=true", &agents, &prometheus];
     let set = values.iter().flat_map(|value| ["--set", value]);
     helm(lab, &["install", "assay", &chart, "--wait"].into_iter().chain(set).collect::<Vec<_>>()).await;
 }

@@ -9,6 +9,7 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
+use crate::chart::agents;
 use crate::lab::Lab;
 
 const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
@@ -96,9 +97,11 @@ fn line(group: &str, resource: &str, verb: &str) -> String {
     format!("{} {resource} {verb}", if group.is_empty() { "core" } else { group })
 }
 
-/// The rights that the chart's golden file names for roles that fit, without those to single objects.
-pub fn golden(is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
-    let text = include_str!("../../../charts/assay/tests/rules-namespaced.txt");
+const NAMESPACED: &str = include_str!("../../../charts/assay/tests/rules-namespaced.txt");
+const AGENT: &str = include_str!("../../../charts/assay/tests/rules-agent.txt");
+
+/// The rights that one of the chart's golden files names for roles that fit, without those to single objects.
+fn golden(text: &str, is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
     let mut rights = BTreeSet::new();
     for rule in text.lines().filter(|line| !line.contains(" named ")) {
         let (role, rest) = rule.split_once(": ").expect("a role");
@@ -113,23 +116,35 @@ pub fn golden(is_meant: impl Fn(&str) -> bool) -> BTreeSet<String> {
     rights
 }
 
-/// The account of a release in a namespace, which is also the only one whose experiments it runs.
+/// The accounts of a release in a namespace, which is also the only one whose experiments it runs, and of its agents in another.
 pub async fn are_least(lab: &Lab) {
+    let agents = agents(lab);
+    let of = |role: &str| golden(AGENT, |found| found.ends_with(role));
+    let agent = Subject::service_account(&agents, "assay-agent");
+    are(lab, &agent, Some(&agents), &of("agents/assay-agent")).await;
+    are(lab, &agent, Some(&lab.namespace), &of("leases/assay:assay-system:agent")).await;
+    are(lab, &agent, Some("default"), &BTreeSet::new()).await;
+    are(lab, &agent, None, &BTreeSet::new()).await;
     let account = Subject::service_account(&lab.namespace, "assay");
     let everywhere: BTreeSet<String> =
         ["core nodes list", "core nodes watch", "core nodes/configz get"].map(str::to_owned).into();
-    let own = golden(|role| {
+    let own = golden(NAMESPACED, |role| {
         ["Role/team-a/assay", "Role/assay-system/assay-leader", "Role/assay-system/assay:assay-system:nodes"]
             .contains(&role)
     });
     // Asked for in a namespace, a right to something of the whole cluster counts as well.
     let own: BTreeSet<String> = own.union(&everywhere).cloned().collect();
-    for (place, expected) in [(Some(lab.namespace.as_str()), &own), (Some("default"), &everywhere), (None, &everywhere)]
-    {
-        let found = account.rights(lab, place).await;
-        let (more, less): (Vec<_>, Vec<_>) =
-            (found.difference(expected).collect(), expected.difference(&found).collect());
-        lab.check(more.is_empty() && less.is_empty(), &format!("in {place:?} too much: {more:?}, missing: {less:?}"))
-            .await;
-    }
+    let answers: BTreeSet<String> = everywhere.union(&of("agents/assay:assay-system:answers")).cloned().collect();
+    are(lab, &account, Some(&lab.namespace), &own).await;
+    are(lab, &account, Some(&agents), &answers).await;
+    are(lab, &account, Some("default"), &everywhere).await;
+    are(lab, &account, None, &everywhere).await;
+}
+
+/// Somebody may do this in a place and nothing else.
+async fn are(lab: &Lab, who: &Subject, place: Option<&str>, expected: &BTreeSet<String>) {
+    let found = who.rights(lab, place).await;
+    let (more, less): (Vec<_>, Vec<_>) = (found.difference(expected).collect(), expected.difference(&found).collect());
+    let right = more.is_empty() && less.is_empty();
+    lab.check(right, &format!("{} in {place:?} too much: {more:?}, missing: {less:?}", who.user)).await;
 }

@@ -12,6 +12,9 @@ use crate::{counters, cpus, page_cache, trim};
 /// The most that preparing may take, whatever a clock says.
 const PATIENCE: Duration = Duration::from_secs(10);
 
+/// How much longer work is waited for that has to end by itself by then: it knows best what was not done.
+const GRACE: Duration = Duration::from_millis(200);
+
 /// Prepares the node for an attempt, and remembers what the counters were before it. `last` is the answer before this one.
 pub async fn begin(
     args: &Args,
@@ -66,7 +69,7 @@ async fn in_time(left: Duration, work: impl FnOnce() -> Result<(), String> + Sen
     if left.is_zero() {
         return Err("no time was left: asked too late, or by another clock".to_owned());
     }
-    match tokio::time::timeout(left, tokio::task::spawn_blocking(work)).await {
+    match tokio::time::timeout(left + GRACE, tokio::task::spawn_blocking(work)).await {
         Ok(worked) => worked.unwrap_or_else(|error| Err(error.to_string())),
         Err(_) => Err("not done when the trial began".to_owned()),
     }

@@ -95,5 +95,8 @@ mod tests {
     fn mounts_that_can_not_be_entered_are_named() {
         let nowhere = trim(Path::new("/bin/true"), Some(Path::new("/nowhere/mnt")), &folders(), soon()).unwrap_err();
         assert!(nowhere.starts_with("/nowhere/mnt: "), "{nowhere}");
+        // Only root may enter its own, too.
+        let own = trim(Path::new("/bin/true"), Some(Path::new("/proc/self/ns/mnt")), &folders(), soon());
+        assert!(own.as_ref().err().is_none_or(|why| why.starts_with("/proc/self/ns/mnt: EPERM")), "{own:?}");
     }
 }

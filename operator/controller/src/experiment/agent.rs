@@ -31,6 +31,9 @@ const HEARD: Duration = Duration::from_secs(1);
 /// How long an agent is believed to be there that is not heard of. It says so each minute.
 const THERE: Duration = Duration::from_mins(3);
 
+/// The longest list of CPUs that a status has room for.
+const LONGEST_LIST: usize = 1024;
+
 /// The Leases that agents answer in.
 pub struct Agents {
     namespace: String,
@@ -98,6 +101,7 @@ pub async fn seen(
     let (key, node) = (key(round, &found.trial, found.attempt), found.trial.spec.node.as_str());
     // Whoever knows nothing of the beginning can't tell what happened since.
     let Some(answer) = agents.answer(node, &key) else { return Ok(Some(PodEvidenceStatus::default())) };
+    let cpus = cpus.filter(|cpus| cpus.len() <= LONGEST_LIST);
     if answer.seen.is_none() && ask(round, agents, node, key, AgentPhase::End { cpus }).await? {
         return Ok(None);
     }
@@ -106,11 +110,13 @@ pub async fn seen(
         Done::No(_) => PageCacheState::Kept,
     };
     let seen = answer.seen.unwrap_or_default();
+    // What a status has no room for would keep it from being written.
+    let count = |count: Option<u64>| count.filter(|&count| i64::try_from(count).is_ok());
     Ok(Some(PodEvidenceStatus {
         page_cache: Some(page_cache),
-        cpu_ids: seen.cpu_ids,
-        throttle_events: seen.throttle_events,
-        device_interrupts: seen.device_interrupts,
+        cpu_ids: seen.cpu_ids.filter(|cpus| cpus.len() <= LONGEST_LIST),
+        throttle_events: count(seen.throttle_events),
+        device_interrupts: count(seen.device_interrupts),
         ..PodEvidenceStatus::default()
     }))
 }
