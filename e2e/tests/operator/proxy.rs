@@ -170,8 +170,12 @@ impl Proxy {
             state.random
         };
         let fault = if draw() % 100 < self.percent {
-            let kinds = if writes { &FAULTS[..5] } else { &FAULTS[1..4] };
-            kinds[(draw() % kinds.len() as u64) as usize]
+            let mut kinds = if writes { FAULTS[..5].to_vec() } else { FAULTS[1..4].to_vec() };
+            let first = draw() as usize % kinds.len();
+            kinds.rotate_left(first);
+            // What came least often, so that a few requests meet all of them.
+            let rarest = kinds.into_iter().min_by_key(|fault| state.counts.get(fault).copied().unwrap_or_default());
+            rarest.expect("there are kinds")
         } else if watches {
             Fault::CutWatch
         } else {
