@@ -4,6 +4,7 @@
 //! container's termination message by construction. Types only: no I/O, no clock.
 
 mod component;
+mod cpu_list;
 mod digest;
 mod evidence;
 mod exit;
@@ -16,6 +17,7 @@ mod summary;
 mod workload;
 
 pub use component::{COMPONENTS, Clock, Component, component};
+pub use cpu_list::CpuList;
 pub use digest::{Digest, ParityHash};
 pub use evidence::{
     Attestation, Build, Disturbance, Engagement, Evidence, Host, LsmState, OptionFact, OptionStatus, Placement,

@@ -3,18 +3,17 @@
 mod args;
 mod channel;
 mod counters;
-mod cpus;
 mod kubelet;
 mod node;
 mod page_cache;
 mod trim;
 
-use std::collections::BTreeSet;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use anyhow::Context as _;
 use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AttemptKey};
+use assay_record::CpuList;
 use clap::Parser as _;
 use futures::StreamExt as _;
 use kube::Client;
@@ -85,7 +84,7 @@ struct Agent {
     /// The last answer, which says how far the attempt is that it is about.
     last: Option<AgentAnswer>,
     /// CPUs that the kubelet gave to the pod of this attempt.
-    given: Option<(AttemptKey, BTreeSet<u32>)>,
+    given: Option<(AttemptKey, CpuList)>,
 }
 
 impl Agent {

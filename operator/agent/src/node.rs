@@ -1,13 +1,13 @@
 //! What the agent does on its node when it is asked.
 
-use std::collections::BTreeSet;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use assay_api::agent::{AgentAnswer, AgentSeen, AttemptKey, Done};
+use assay_record::CpuList;
 use tracing::warn;
 
 use crate::args::Args;
-use crate::{counters, cpus, page_cache, trim};
+use crate::{counters, page_cache, trim};
 
 /// The most that preparing may take, whatever a clock says.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -44,10 +44,10 @@ pub async fn begin(
 pub fn end(args: &Args, begun: &AgentAnswer, cpus: &Cpus) -> AgentAnswer {
     let after = counters::read(&args.proc, &args.sys);
     // The kubelet knows better than a bench what the pod had.
-    let used = cpus.given.clone().or_else(|| cpus::parse(cpus.said.as_deref()?));
+    let used = cpus.given.clone().or_else(|| CpuList::parse(cpus.said.as_deref()?).filter(|said| !said.is_empty()));
     let used = used.as_ref();
     let seen = AgentSeen {
-        cpu_ids: cpus.given.as_ref().map(cpus::write),
+        cpu_ids: cpus.given.as_ref().map(CpuList::to_string),
         throttle_events: used.and_then(|cpus| counters::throttle_events(&begun.before, &after, cpus)),
         device_interrupts: used.and_then(|cpus| counters::device_interrupts(&begun.before, &after, cpus)),
     };
@@ -58,7 +58,7 @@ pub fn end(args: &Args, begun: &AgentAnswer, cpus: &Cpus) -> AgentAnswer {
 #[derive(Default)]
 pub struct Cpus {
     /// Those that the kubelet gave to its pod alone.
-    pub given: Option<BTreeSet<u32>>,
+    pub given: Option<CpuList>,
     /// Those that its bench says it ran on.
     pub said: Option<String>,
 }

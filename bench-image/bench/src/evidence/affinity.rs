@@ -3,7 +3,8 @@
 use std::fs;
 use std::path::Path;
 
-use super::cpu_list::CpuList;
+use assay_record::CpuList;
+
 use super::read;
 
 /// The CPUs that any thread of the process may use.

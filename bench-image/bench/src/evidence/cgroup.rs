@@ -5,8 +5,9 @@
 
 use std::path::{Component, Path, PathBuf};
 
+use assay_record::CpuList;
+
 use super::Roots;
-use super::cpu_list::CpuList;
 use super::mounts::{self, Mount};
 use super::read;
 

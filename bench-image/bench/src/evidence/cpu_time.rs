@@ -21,7 +21,8 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use super::cpu_list::CpuList;
+use assay_record::CpuList;
+
 use super::process;
 use super::read;
 

@@ -2,10 +2,9 @@
 
 use std::path::Path;
 
-use assay_record::{Digest, Host};
+use assay_record::{CpuList, Digest, Host};
 
 use super::Roots;
-use super::cpu_list::CpuList;
 use super::read;
 
 /// `cpus` are ours: the governor is that of the first of them.

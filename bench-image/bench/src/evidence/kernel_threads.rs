@@ -4,7 +4,9 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use super::{cpu_list::CpuList, read};
+use assay_record::CpuList;
+
+use super::read;
 
 /// The flag of a kernel thread in the ninth field of `stat`.
 const PF_KTHREAD: u64 = 0x0020_0000;

@@ -6,7 +6,6 @@
 mod affinity;
 mod background;
 mod cgroup;
-mod cpu_list;
 mod cpu_time;
 mod disk;
 mod host;

@@ -4,13 +4,12 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_record::{Disturbance, Host, Placement, Storage};
+use assay_record::{CpuList, Disturbance, Host, Placement, Storage};
 use nix::time::{ClockId, clock_gettime};
 
 use super::Roots;
 use super::affinity;
 use super::cgroup::{Cgroups, Throttling};
-use super::cpu_list::CpuList;
 use super::cpu_time::{self, Sample};
 use super::host;
 use super::kernel_threads::KernelThreads;

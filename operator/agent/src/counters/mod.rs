@@ -3,10 +3,11 @@
 mod interrupts;
 mod throttle;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 
 use assay_api::agent::CpuCounters;
+use assay_record::CpuList;
 
 /// The counters as they are now. What can't be read is missing.
 pub fn read(proc: &Path, sys: &Path) -> CpuCounters {
@@ -19,18 +20,18 @@ pub fn read(proc: &Path, sys: &Path) -> CpuCounters {
 
 /// How often one of these CPUs clocked down for heat between two looks: a package is counted by each CPU in it, so their sum would say
 /// nothing. `None` unless all are known.
-pub fn throttle_events(before: &CpuCounters, after: &CpuCounters, cpus: &BTreeSet<u32>) -> Option<u64> {
+pub fn throttle_events(before: &CpuCounters, after: &CpuCounters, cpus: &CpuList) -> Option<u64> {
     grown(&before.throttled, &after.throttled, cpus)?.into_iter().max()
 }
 
 /// How many interrupts of devices these CPUs served between two looks; `None` unless all are known.
-pub fn device_interrupts(before: &CpuCounters, after: &CpuCounters, cpus: &BTreeSet<u32>) -> Option<u64> {
+pub fn device_interrupts(before: &CpuCounters, after: &CpuCounters, cpus: &CpuList) -> Option<u64> {
     Some(grown(&before.interrupts, &after.interrupts, cpus)?.into_iter().sum())
 }
 
 /// By how much the counter of each CPU has grown. One that is smaller than before counts from another start of the node.
-fn grown(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, cpus: &BTreeSet<u32>) -> Option<Vec<u64>> {
-    cpus.iter().map(|cpu| after.get(cpu)?.checked_sub(*before.get(cpu)?)).collect()
+fn grown(before: &BTreeMap<u32, u64>, after: &BTreeMap<u32, u64>, cpus: &CpuList) -> Option<Vec<u64>> {
+    cpus.iter().map(|cpu| after.get(&cpu)?.checked_sub(*before.get(&cpu)?)).collect()
 }
 
 #[cfg(test)]
@@ -52,11 +53,11 @@ mod tests {
             (vec![0, 3], None, None),
             (vec![], None, Some(0)),
         ] {
-            let cpus: BTreeSet<u32> = cpus.into_iter().collect();
+            let cpus: CpuList = cpus.into_iter().collect();
             assert_eq!(throttle_events(&before, &after, &cpus), throttled, "{cpus:?}");
             assert_eq!(device_interrupts(&before, &after, &cpus), interrupts, "{cpus:?}");
         }
-        let one = BTreeSet::from([1]);
+        let one = CpuList::from_iter([1]);
         assert_eq!(throttle_events(&after, &before, &one), None, "the node was started again");
         assert_eq!(throttle_events(&before, &CpuCounters::default(), &one), None);
     }

@@ -6,15 +6,16 @@ mod proto;
 use std::collections::BTreeSet;
 use std::path::Path;
 
+use assay_record::CpuList;
 use proto::{Value, fields};
 
 const LIST: &str = "/v1.PodResourcesLister/List";
 
 /// The CPUs of a pod's containers; `None` where the kubelet gave it none of its own, or has not begun it yet.
-pub async fn cpus(socket: &Path, namespace: &str, pod: &str) -> Result<Option<BTreeSet<u32>>, String> {
+pub async fn cpus(socket: &Path, namespace: &str, pod: &str) -> Result<Option<CpuList>, String> {
     let answer = grpc::call(socket, LIST).await.map_err(|error| format!("{}: {error}", socket.display()))?;
     let cpus = cpus_in(&answer, namespace, pod).ok_or_else(|| format!("{}: not understood", socket.display()))?;
-    Ok(Some(cpus).filter(|cpus| !cpus.is_empty()))
+    Ok(Some(CpuList::from_iter(cpus)).filter(|cpus| !cpus.is_empty()))
 }
 
 /// The CPUs of a pod in a `ListPodResourcesResponse`; `None` where it is none.

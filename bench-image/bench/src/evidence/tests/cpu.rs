@@ -1,6 +1,7 @@
 use std::time::{Duration, Instant};
 
-use super::super::cpu_list::CpuList;
+use assay_record::CpuList;
+
 use super::super::cpu_time::{Sample, Shares, parse_stat, shares};
 use super::super::kernel_threads::KernelThreads;
 use super::super::{affinity, threads};

@@ -1,6 +1,5 @@
-use assay_record::Digest;
+use assay_record::{CpuList, Digest};
 
-use super::super::cpu_list::CpuList;
 use super::super::{build_facts, host};
 use super::Tree;
 

@@ -52,6 +52,12 @@ impl CpuList {
     }
 }
 
+impl FromIterator<u32> for CpuList {
+    fn from_iter<T: IntoIterator<Item = u32>>(cpus: T) -> Self {
+        Self(cpus.into_iter().collect())
+    }
+}
+
 impl fmt::Display for CpuList {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let mut rest = self.0.iter().copied().peekable();
