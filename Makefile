@@ -13,6 +13,8 @@ run = $(if $(jobs),CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$(jobs)})
 SLOW_TESTS := trial experiment engagement blockstore ethrex reth_history
 TESTS := $(notdir $(basename $(wildcard */*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))
 FAST_TESTS := $(sort $(filter-out $(SLOW_TESTS),$(TESTS)))
+# Crates and features are the same everywhere, or cargo compiles what they depend on once more for each set of them.
+cargo_test := cargo test --locked --workspace --features assay-e2e/cluster
 
 SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/*/*.sh)
 
@@ -79,20 +81,20 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	esac
 
 test: lint ## Everything: lints, borders, all tests, at last those on the real RocksDB
-	$(run) cargo test --locked --workspace --no-run --quiet
-	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
-	$(run) cargo test --locked --workspace --doc --quiet
+	$(run) $(cargo_test) --no-run --quiet
+	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
+	$(run) $(cargo_test) --doc --quiet
 	@$(MAKE) --no-print-directory browser-test
 	@$(MAKE) --no-print-directory chart-test
 	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
 	@if $(as_root) $(CLUSTER) possible; then \
 	    $(MAKE) --no-print-directory cluster-test && $(MAKE) --no-print-directory operator-test; \
 	else echo 'make test: NOT RUN on this machine: the tests on a real cluster' >&2; fi
-	$(run) cargo test --locked --workspace $(SLOW_TESTS:%=--test %)
+	$(run) $(cargo_test) $(SLOW_TESTS:%=--test %)
 
 test-fast: lint ## The same without the long runs on the real RocksDB
-	$(run) cargo test --locked --workspace --no-run --quiet
-	$(run) cargo test --locked --workspace --lib --bins $(FAST_TESTS:%=--test %)
+	$(run) $(cargo_test) --no-run --quiet
+	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
 
 lint: setup fmt-check scripts-check border-check clippy ## Format, scripts, borders, clippy
 

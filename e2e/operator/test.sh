@@ -36,7 +36,8 @@ ASSAY_HELM=$(scripts/helm.sh)
 export ASSAY_HELM
 
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
-tests=$(cargo test --locked --package assay-e2e --features cluster --test operator --no-run --message-format=json |
+# The same crates and features as `make test` compiles, so that nothing is compiled anew.
+tests=$(cargo test --locked --workspace --features assay-e2e/cluster --lib --bins --test operator --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
 if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache"; fi
