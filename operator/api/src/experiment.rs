@@ -318,7 +318,7 @@ pub struct Scenario {
     /// Where the data come from that a trial starts with.
     #[serde(default)]
     pub dataset: DatasetSource,
-    /// A trial that takes longer has failed under its config.
+    /// A trial has failed under its config if settling, its work or draining takes longer.
     #[serde(default = "default_deadline")]
     #[schemars(range(min = 1, max = 604_800))]
     pub deadline_seconds: u32,

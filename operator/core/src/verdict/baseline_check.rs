@@ -25,7 +25,7 @@ pub enum CheckState {
     Passed,
     /// Worth a look; one check in a hundred ends here by chance.
     Warning,
-    /// Runs of the same config differ by their place in the block: no comparison in the scenario can be trusted.
+    /// Runs of the same config differ by their place in the block: no comparison can be trusted, in other scenarios neither.
     Failed,
     /// There is one baseline run a block, or there are too few blocks to notice anything.
     Unknown,
