@@ -14,7 +14,7 @@ use tokio::task::AbortHandle;
 
 use crate::chart::agent_roles;
 use crate::kubelet::Kubelet;
-use crate::lab::{Lab, SOON};
+use crate::lab::{Lab, SOON, now_ms};
 use crate::scene::Scene;
 
 /// The CPU that trials have here.
@@ -162,6 +162,7 @@ impl Liar {
                     page_cache: Done::Yes,
                     trim: None,
                     trimmed: None,
+                    prepared_unix_ms: now_ms(),
                     before: CpuCounters::default(),
                     seen: Some(AgentSeen { throttle_events: Some(99), ..AgentSeen::default() }),
                 };

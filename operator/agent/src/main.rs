@@ -83,7 +83,7 @@ struct Agent {
     args: Args,
     /// The last answer, which says how far the attempt is that it is about.
     last: Option<AgentAnswer>,
-    /// CPUs that the kubelet gave to the pod of this attempt.
+    /// CPUs that the kubelet gave to the pod of this attempt, which may be none.
     given: Option<(AttemptKey, CpuList)>,
 }
 
@@ -101,6 +101,7 @@ impl Agent {
             AgentPhase::End { cpus: said } if is_begun => {
                 self.look().await;
                 let given = self.given.as_ref().filter(|(of, _)| *of == attempt).map(|(_, cpus)| cpus.clone());
+                let given = given.filter(|cpus| !cpus.is_empty());
                 let Some(begun) = self.last.as_ref().filter(|last| last.seen.is_none()) else { return false };
                 self.last = Some(node::end(&self.args, begun, &Cpus { given, said }));
                 true

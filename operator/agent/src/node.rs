@@ -37,7 +37,15 @@ pub async fn begin(
         trimmed = Some(block.to_owned());
     }
     let page_cache = done("dropping the page cache", page_cache);
-    AgentAnswer { attempt, page_cache, trim, trimmed, before: counters::read(&args.proc, &args.sys), seen: None }
+    AgentAnswer {
+        attempt,
+        page_cache,
+        trim,
+        trimmed,
+        prepared_unix_ms: now_ms(),
+        before: counters::read(&args.proc, &args.sys),
+        seen: None,
+    }
 }
 
 /// What an attempt met that was begun with this answer.

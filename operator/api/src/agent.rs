@@ -57,6 +57,8 @@ pub struct AgentAnswer {
     /// The block before which file systems were trimmed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<String>,
+    /// When that was, in milliseconds since 1970.
+    pub prepared_unix_ms: u64,
     /// Counters before the attempt.
     pub before: CpuCounters,
     /// What the attempt met, once it has ended.

@@ -3,7 +3,7 @@
 mod grpc;
 mod proto;
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
 use assay_record::CpuList;
@@ -11,24 +11,23 @@ use proto::{Value, fields};
 
 const LIST: &str = "/v1.PodResourcesLister/List";
 
-/// The CPUs of a pod's containers; `None` where the kubelet gave it none of its own, or has not begun it yet.
+/// The CPUs that a pod's containers have for themselves, which may be none; `None` before the kubelet has begun it.
 pub async fn cpus(socket: &Path, namespace: &str, pod: &str) -> Result<Option<CpuList>, String> {
     let answer = grpc::call(socket, LIST).await.map_err(|error| format!("{}: {error}", socket.display()))?;
-    let cpus = cpus_in(&answer, namespace, pod).ok_or_else(|| format!("{}: not understood", socket.display()))?;
-    Ok(Some(CpuList::from_iter(cpus)).filter(|cpus| !cpus.is_empty()))
+    let mut pods = pods_in(&answer).ok_or_else(|| format!("{}: not understood", socket.display()))?;
+    Ok(pods.remove(&(namespace.to_owned(), pod.to_owned())))
 }
 
-/// The CPUs of a pod in a `ListPodResourcesResponse`; `None` where it is none.
-fn cpus_in(response: &[u8], namespace: &str, pod: &str) -> Option<BTreeSet<u32>> {
-    let mut cpus = BTreeSet::new();
+/// The CPUs of each pod in a `ListPodResourcesResponse`, by namespace and name; `None` where it is none.
+fn pods_in(response: &[u8]) -> Option<BTreeMap<(String, String), CpuList>> {
+    let mut pods = BTreeMap::new();
     for (_, resources) in fields(response)?.into_iter().filter(|(number, _)| *number == 1) {
         let resources = fields(resources.bytes()?)?;
-        let is = |wanted: u64, text: &str| {
-            resources.iter().any(|(number, value)| *number == wanted && value.bytes() == Some(text.as_bytes()))
+        let text = |wanted: u64| {
+            let found = resources.iter().find(|(number, _)| *number == wanted);
+            found.and_then(|(_, value)| Some(String::from_utf8_lossy(value.bytes()?).into_owned())).unwrap_or_default()
         };
-        if !(is(1, pod) && is(2, namespace)) {
-            continue;
-        }
+        let mut cpus = BTreeSet::new();
         for (_, container) in resources.iter().filter(|(number, _)| *number == 3) {
             for (_, ids) in fields(container.bytes()?)?.into_iter().filter(|(number, _)| *number == 3) {
                 let ids = match ids {
@@ -40,8 +39,9 @@ fn cpus_in(response: &[u8], namespace: &str, pod: &str) -> Option<BTreeSet<u32>>
                 }
             }
         }
+        pods.insert((text(2), text(1)), CpuList::from_iter(cpus));
     }
-    Some(cpus)
+    Some(pods)
 }
 
 #[cfg(test)]
@@ -70,17 +70,17 @@ mod tests {
             pod("team", "t-a1", &[&named]),
         ]
         .concat();
-        let found = |namespace: &str, pod: &str| {
-            cpus_in(&response, namespace, pod).map(|cpus| cpus.into_iter().collect::<Vec<_>>())
-        };
-        assert_eq!(found("team", "t-a0"), Some(vec![2, 3, 5, 128]));
-        assert_eq!(found("team", "t-a1"), Some(vec![]), "the CPUs are shared");
-        assert_eq!(found("team", "t-a2"), Some(vec![]), "it is not there yet");
-        assert_eq!(cpus_in(&[], "team", "t-a0"), Some(BTreeSet::new()));
+        let pods = pods_in(&response).unwrap();
+        let found =
+            |namespace: &str, pod: &str| pods.get(&(namespace.to_owned(), pod.to_owned())).map(CpuList::to_string);
+        assert_eq!(found("team", "t-a0").as_deref(), Some("2-3,5,128"));
+        assert_eq!(found("team", "t-a1").as_deref(), Some(""), "the CPUs are shared");
+        assert_eq!(found("team", "t-a2"), None, "it is not there yet");
+        assert_eq!(pods_in(&[]), Some(BTreeMap::new()));
         for end in 1..response.len() {
             // Whatever is cut off, nobody panics.
-            let _ = cpus_in(&response[..end], "team", "t-a0");
+            let _ = pods_in(&response[..end]);
         }
-        assert_eq!(cpus_in(&response[..response.len() - 1], "team", "t-a0"), None);
+        assert_eq!(pods_in(&response[..response.len() - 1]), None);
     }
 }

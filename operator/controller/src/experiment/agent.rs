@@ -11,12 +11,14 @@ use assay_api::{PageCacheState, PodEvidenceStatus, TuningTrial};
 use assay_core::cluster;
 use assay_core::decide::pass;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, ResourceExt as _};
 use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
+use super::ended;
 use super::node_lease;
 use super::observe::UnderWay;
 use super::{Round, refusals};
@@ -30,6 +32,9 @@ const PATIENCE: Duration = Duration::from_secs(10);
 const HEARD: Duration = Duration::from_secs(1);
 /// How long an agent is believed to be there that is not heard of. It says so each minute.
 const THERE: Duration = Duration::from_mins(3);
+
+/// How long a node counts as prepared.
+const FRESH: Duration = Duration::from_mins(1);
 
 /// The longest list of CPUs that a status has room for.
 const LONGEST_LIST: usize = 1024;
@@ -105,6 +110,14 @@ pub async fn seen(
     if answer.seen.is_none() && ask(round, agents, node, key, AgentPhase::End { cpus }).await? {
         return Ok(None);
     }
+    if !is_fresh(&answer, &found.pod) {
+        info!(
+            node,
+            pod = found.pod.name_any(),
+            "began long after its node was prepared: what its agent saw is not about it"
+        );
+        return Ok(Some(PodEvidenceStatus::default()));
+    }
     let page_cache = match answer.page_cache {
         Done::Yes => PageCacheState::Dropped,
         Done::No(_) => PageCacheState::Kept,
@@ -119,6 +132,13 @@ pub async fn seen(
         device_interrupts: count(seen.device_interrupts),
         ..PodEvidenceStatus::default()
     }))
+}
+
+/// Whether a pod began soon after its node was prepared, by the node's clock: it may have waited in a queue, or for a quota.
+fn is_fresh(answer: &AgentAnswer, pod: &Pod) -> bool {
+    let began =
+        ended::terminated(pod).and_then(|ended| ended.started_at.as_ref()).map(|began| began.0.as_millisecond());
+    began.is_some_and(|began| began.saturating_sub(answer.prepared_unix_ms.cast_signed()) < FRESH.as_millis() as i64)
 }
 
 fn key(round: &Round<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
@@ -169,4 +189,37 @@ async fn ask(
     }
     round.wake_in(PATIENCE.saturating_sub(waited));
     Ok(true)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn what_was_seen_before_a_pod_began_is_not_about_it() {
+        let answer = |prepared_unix_ms: u64| {
+            let attempt = json!({"namespace": "n", "experiment": "e", "pod": "p", "trial": "t", "refusals": 0});
+            serde_json::from_value::<AgentAnswer>(json!({
+                "attempt": attempt,
+                "pageCache": "yes",
+                "preparedUnixMs": prepared_unix_ms,
+                "before": {"throttled": {}, "interrupts": {}},
+            }))
+            .unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        let pod = |state: serde_json::Value| {
+            let container =
+                json!({"name": "bench", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
+            serde_json::from_value::<Pod>(json!({"status": {"containerStatuses": [container]}}))
+                .unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        let ended = pod(json!({"terminated": {"exitCode": 0, "startedAt": "1970-01-01T00:10:00Z"}}));
+        assert!(is_fresh(&answer(595_000), &ended));
+        // Whole seconds: it seems to have begun before.
+        assert!(is_fresh(&answer(600_400), &ended));
+        assert!(!is_fresh(&answer(530_000), &ended));
+        assert!(!is_fresh(&answer(595_000), &pod(json!({"terminated": {"exitCode": 0}}))), "nobody knows");
+    }
 }
