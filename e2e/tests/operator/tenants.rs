@@ -191,20 +191,33 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
         let spec: TuningExperimentSpec = serde_json::from_value(with(name, change)["spec"].clone()).expect("a spec");
         let digest = Plan::new(validate(name, &spec).experiment.expect("it is sound")).expect("a plan").digest;
         let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "engine": "assay"});
-        let status =
-            json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "status": {"plan": plan}});
-        let params = PatchParams::apply("somebody").force();
-        api.patch_status(name, &params, &Patch::Apply(&status))
-            .await
-            .expect("somebody with the right to it writes a status");
+        write_plan(&lab, name, plan).await;
         operator.start_again();
         let waits = lab.condition(name, assay_api::names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
         lab.check(waits.message.contains(field), &waits.message).await;
     }
+    // Nor a bench that nobody allowed.
+    operator.kill();
+    let planned = lab.apply(small(&lab, "bench")).await;
+    let digest = Plan::new(validate("bench", &planned.spec).experiment.expect("it is sound")).expect("a plan").digest;
+    let bench = "registry.example/other/bench:1";
+    let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "engine": "assay", "benchImage": bench});
+    write_plan(&lab, "bench", plan).await;
+    operator.start_again();
+    let waits = lab.condition("bench", assay_api::names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
+    lab.check(waits.message.contains("status.plan.benchImage"), &waits.message).await;
     assert_eq!(witness.ran(), 0);
     let made = lab.api::<Pod>().list(&ListParams::default()).await.expect("a list");
     assert!(made.items.is_empty());
     lab.close().await;
+}
+
+/// As somebody does who has the right to write a status.
+async fn write_plan(lab: &Lab, experiment: &str, plan: Value) {
+    let status = json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "status": {"plan": plan}});
+    let params = PatchParams::apply("somebody").force();
+    let api: Api<TuningExperiment> = lab.api();
+    api.patch_status(experiment, &params, &Patch::Apply(&status)).await.expect("a status can be written");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

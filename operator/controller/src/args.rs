@@ -70,11 +70,23 @@ impl Args {
         self.host_paths.iter().any(|allowed| begins_with(path, allowed, &['/']))
     }
 
+    /// Whether an experiment that was planned with this bench may go on with it: another version of our own, or what a config may name.
+    pub fn allows_bench(&self, image: &str) -> bool {
+        repository(image) == repository(&self.bench_image) || self.allows_image(image)
+    }
+
     /// Whether a config may name this image.
     pub fn allows_image(&self, image: &str) -> bool {
         self.allowed_images.is_empty()
             || self.allowed_images.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@']))
     }
+}
+
+/// An image without its tag and digest.
+fn repository(image: &str) -> &str {
+    let image = image.split_once('@').map_or(image, |(name, _)| name);
+    let path = image.rfind('/').map_or(0, |slash| slash + 1);
+    image[path..].find(':').map_or(image, |tag| &image[..path + tag])
 }
 
 /// By whole parts, which one of these characters separates.
@@ -107,6 +119,23 @@ mod tests {
             ("x/y", false),
         ] {
             assert_eq!(args.allows_image(image), allowed, "{image}");
+        }
+    }
+
+    #[test]
+    fn a_bench_of_our_own_is_allowed_in_every_version() {
+        let args = ["assay-operator", "--bench-image", "r.example:5000/lab/bench:2", "--allow-image", "x/y"];
+        let args = Args::parse_from(args);
+        for (image, allowed) in [
+            ("r.example:5000/lab/bench:1", true),
+            ("r.example:5000/lab/bench@sha256:0", true),
+            ("r.example:5000/lab/bench:1@sha256:0", true),
+            ("r.example:5000/lab/bench2:1", false),
+            ("r.example:5000/lab", false),
+            ("r.example", false),
+            ("x/y/z:1", true),
+        ] {
+            assert_eq!(args.allows_bench(image), allowed, "{image}");
         }
     }
 

@@ -110,10 +110,23 @@ fn disallowed(round: &Round<'_>) -> Vec<Problem> {
         problems.push(Problem::error(path("spec.placement.storage.hostPath.path"), message));
     }
     for (index, config) in spec.configs.iter().enumerate() {
-        if let Some(image) = config.image.as_deref().filter(|image| !args.allows_image(image)) {
-            let message = format!("{image} is not allowed; this operator allows {}", args.allowed_images.join(", "));
+        let Some(image) = config.image.as_deref() else { continue };
+        // It could read what others keep in such a folder, and leave links there that lead out of it.
+        let is_alone = host_path.is_none() || !args.allowed_images.is_empty();
+        if !is_alone || !args.allows_image(image) {
+            let why = match args.allowed_images.join(", ") {
+                none if none.is_empty() => "beside a hostPath this operator allows its own only".to_owned(),
+                allowed => format!("this operator allows {allowed}"),
+            };
+            let message = format!("{image} is not allowed; {why}");
             problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
         }
+    }
+    let planned = round.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
+    if let Some(image) = planned.and_then(|plan| plan.bench_image.as_deref()).filter(|image| !args.allows_bench(image))
+    {
+        let message = format!("{image} is not allowed; this operator's own is {}", args.bench_image);
+        problems.push(Problem::error(path("status.plan.benchImage"), message));
     }
     if !spec.metrics.is_empty() && args.prometheus.is_none() {
         let message = "this operator knows no Prometheus server: start it with --prometheus URL, or remove the metrics";
@@ -207,7 +220,7 @@ async fn pod(
         Ok(pod) => context.pods.created(pod),
         Err(error) if error.is_conflict() => {}
         // A quota or an admission rule: somebody may change it.
-        Err(error) if matches!(error.code(), Some(403 | 422)) => {
+        Err(error) if error.is_refusal() => {
             round.wake_in(RETRY);
             return Ok(Err(error.message()));
         }
