@@ -3,6 +3,9 @@
 use std::time::Duration;
 
 use assay_api::names;
+use k8s_openapi::api::core::v1::{Node, Pod};
+use kube::api::{DeleteParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::experiment::small;
@@ -14,6 +17,17 @@ use crate::scene::Scene;
 fn on_the_real_node(spec: &mut Value) {
     spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODE});
     spec["placement"]["memory"] = json!("256Mi");
+}
+
+/// Trials long enough that something can happen meanwhile.
+fn work_for_seconds(spec: &mut Value) {
+    let options = json!([{"match": ["*"], "options": {"write_buffer_size": 131_072}}]);
+    spec["configs"] = json!([{"name": "base"}, {"name": "candidate", "columnFamilies": options}]);
+    spec["scenarios"][0]["workload"]["keyValue"] = json!({
+        "keys": 50_000,
+        "valueBytes": {"fixed": 400},
+        "roles": [{"name": "writer", "steps": 200_000, "mix": {"put": 1}}],
+    });
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -36,13 +50,7 @@ async fn a_kubelet_that_was_away_costs_no_trial() {
     scene
         .begin(|spec| {
             on_the_real_node(spec);
-            let options = json!([{"match": ["*"], "options": {"write_buffer_size": 131_072}}]);
-            spec["configs"] = json!([{"name": "base"}, {"name": "candidate", "columnFamilies": options}]);
-            spec["scenarios"][0]["workload"]["keyValue"] = json!({
-                "keys": 50_000,
-                "valueBytes": {"fixed": 400},
-                "roles": [{"name": "writer", "steps": 200_000, "mix": {"put": 1}}],
-            });
+            work_for_seconds(spec);
         })
         .await;
     scene.lab.running_pod().await;
@@ -55,6 +63,41 @@ async fn a_kubelet_that_was_away_costs_no_trial() {
     let lost = losses.iter().any(|loss| loss.starts_with("Lost"));
     scene.lab.check(!lost, &format!("no trial is lost: {losses:?}")).await;
     scene.witness.saw_nothing_wrong(&scene.lab).await;
+    scene.lab.close().await;
+}
+
+/// Its pod can't be seen to end, and would keep the node for ever.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pod_that_was_deleted_on_a_lost_node_is_removed_by_force() {
+    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
+    let args = ["--bench-image", image.as_str(), "--node-lost-seconds", "10"];
+    let scene = Scene::of(Lab::alone("drained", 0).await, "drained", &args, |bench| bench);
+    scene
+        .begin(|spec| {
+            on_the_real_node(spec);
+            work_for_seconds(spec);
+        })
+        .await;
+    let pod = scene.lab.running_pod().await.name_any();
+    cluster(&["stop", "kubelet"]).await;
+    scene.lab.api::<Pod>().delete(&pod, &DeleteParams::default()).await.expect("a pod can be deleted");
+    // The controller of nodes says so later by itself.
+    let nodes: Api<Node> = Api::all(scene.lab.client.clone());
+    let silent =
+        json!({"type": "Ready", "status": "Unknown", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"});
+    let change = json!({"status": {"conditions": [silent]}});
+    nodes.patch_status(NODE, &PatchParams::default(), &Patch::Strategic(&change)).await.expect("a node has a status");
+    let pods = scene.lab.api::<Pod>();
+    scene
+        .lab
+        .until("the pod is gone before its kubelet is back", SOON, async || {
+            pods.get_opt(&pod).await.ok()?.is_none().then_some(())
+        })
+        .await;
+    cluster(&["start", "kubelet"]).await;
+    scene.lab.attempted(&scene.name, 2).await;
+    let losses = scene.lab.losses(&scene.name).await;
+    scene.lab.check(losses.iter().any(|loss| loss == "Lost Deleted"), &format!("it was deleted: {losses:?}")).await;
     scene.lab.close().await;
 }
 
@@ -81,6 +124,13 @@ async fn a_folder_of_the_node_holds_databases() {
     let says =
         format!("spec.placement.storage.hostPath.path: /etc is not allowed; this operator allows what is below {path}");
     lab.check(refused.message.contains(&says), &refused.message).await;
+    // It could read what others keep there.
+    let mut strange = on("strange", &path);
+    strange["spec"]["configs"][1]["image"] = json!("registry.example/somebody/bench:1");
+    lab.apply(strange).await;
+    let refused = lab.condition("strange", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let says = "beside a hostPath this operator allows its own only";
+    lab.check(refused.message.contains(says), &refused.message).await;
     lab.apply(on("folder", &path)).await;
     lab.attempted("folder", 2).await;
     let ended = lab.losses("folder").await;

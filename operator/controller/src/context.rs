@@ -5,9 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use assay_api::{TuningExperiment, TuningExperimentStatus};
+use assay_core::node;
 use assay_core::plan::Plan;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::Store;
 use kube::{Api, Client, Resource as _, ResourceExt as _};
@@ -54,6 +56,8 @@ pub struct Context {
     pub gated: Mutex<HashMap<String, Instant>>,
     /// Experiments that wait for a node, so that whoever has it gives it up after a block.
     pub waiting: Mutex<HashMap<String, HashSet<String>>>,
+    /// Since when each node that is not ready was seen to be so.
+    silent: Mutex<HashMap<String, Instant>>,
 }
 
 /// A status with the number of attempts that it follows from, and whether it is the last.
@@ -93,6 +97,7 @@ impl Context {
             written: Mutex::default(),
             gated: Mutex::default(),
             waiting: Mutex::default(),
+            silent: Mutex::default(),
         }
     }
 
@@ -102,6 +107,17 @@ impl Context {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// How long a node has not been ready; `None` where it is. Not longer than we have seen it: what its status says may be by the
+    /// node's own clock.
+    pub fn silent_for(&self, node: &Node, now: Timestamp) -> Option<Duration> {
+        let (mut silent, name) = (locked(&self.silent), node.name_any());
+        let Some(said) = node::silent_for(node, now) else {
+            silent.remove(&name);
+            return None;
+        };
+        Some(said.min(silent.entry(name).or_insert_with(Instant::now).elapsed()))
     }
 
     /// The plan of an experiment, made once.
@@ -146,6 +162,8 @@ impl Context {
         locked(&self.written).retain(|uid, _| uids.contains(uid));
         let pods: HashSet<String> = self.pods.all().iter().filter_map(|pod| pod.uid()).collect();
         locked(&self.gated).retain(|uid, _| pods.contains(uid));
+        let nodes: HashSet<String> = self.nodes.state().iter().map(|node| node.name_any()).collect();
+        locked(&self.silent).retain(|node, _| nodes.contains(node));
         for waiting in locked(&self.waiting).values_mut() {
             waiting.retain(|uid| uids.contains(uid));
         }

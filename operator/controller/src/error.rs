@@ -34,6 +34,11 @@ impl Error {
         self.code() == Some(404)
     }
 
+    /// The API server will not have this object, or not now: a quota, an admission rule, or a name that is not allowed.
+    pub fn is_refusal(&self) -> bool {
+        matches!(self.code(), Some(400 | 403 | 422))
+    }
+
     /// What a person should read of it.
     pub fn message(&self) -> String {
         match self {

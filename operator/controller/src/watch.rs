@@ -11,7 +11,7 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use serde::de::DeserializeOwned;
 use tokio::sync::mpsc::UnboundedSender;
-use tracing::debug;
+use tracing::warn;
 
 /// What has changed: one object, or all of a kind.
 #[derive(Clone, Debug)]
@@ -36,6 +36,7 @@ where
     let events = reflector::reflector(writer, watcher(api, config).default_backoff());
     tokio::spawn(async move {
         let mut events = std::pin::pin!(events);
+        let mut is_broken = false;
         while let Some(event) = events.next().await {
             let touched = match event {
                 Ok(Event::Apply(object) | Event::Delete(object)) => touches(&object),
@@ -43,10 +44,15 @@ where
                 Ok(Event::InitDone) => Some(Touched::All),
                 Ok(Event::Init | Event::InitApply(_)) => None,
                 Err(error) => {
-                    debug!(%error, "a watch broke and is made again");
-                    None
+                    // One that was only interrupted is made again at once; what is wrong twice in a row may stay so.
+                    if is_broken {
+                        warn!(%error, kind = %K::kind(&K::DynamicType::default()), "can't be watched, and is tried again");
+                    }
+                    is_broken = true;
+                    continue;
                 }
             };
+            is_broken = false;
             if let Some(touched) = touched
                 && sender.send(touched).is_err()
             {

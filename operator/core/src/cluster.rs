@@ -97,6 +97,12 @@ pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTria
     Ok(attempts)
 }
 
+/// A metric's value as a status has it, which has room for 32 characters.
+pub fn number(value: f64) -> String {
+    let plain = value.to_string();
+    if plain.len() <= 32 { plain } else { format!("{value:e}") }
+}
+
 /// What an attempt's status says, as the rules read it.
 pub fn attempt(spec: &TuningTrialSpec, status: &AttemptStatus) -> Result<Attempt, String> {
     if let Some(json) = &status.summary {
@@ -186,6 +192,16 @@ mod tests {
     use super::*;
     use crate::decide::Places;
     use crate::gates::testing::{experiment, plan, summary};
+
+    #[test]
+    fn every_value_of_a_metric_has_room() {
+        for value in [0.0, 12.5, 1e9, 1.110_223_024_625_156_5e-16, -1.797_693_134_862_315_7e308, f64::MIN_POSITIVE] {
+            let text = number(value);
+            assert!(text.len() <= 32, "{text}");
+            assert_eq!(text.parse(), Ok(value), "{text}");
+        }
+        assert_eq!(number(1234.5), "1234.5");
+    }
 
     fn first(plan: &Plan) -> TrialId {
         plan.trials().next().unwrap_or_else(|| unreachable!())

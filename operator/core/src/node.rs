@@ -38,19 +38,19 @@ pub fn policy_problem(policy: Option<&str>) -> Option<String> {
     ))
 }
 
-/// Whether trials may run there, with the reason where they may not.
-pub fn judge(node: &Node, needs: &Needs<'_>, now: Timestamp) -> (NodeState, Option<String>) {
+/// Whether trials may run on a node that has been silent for so long, with the reason where they may not.
+pub fn judge(node: &Node, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeState, Option<String>) {
     if let Some(why) = unfit(node, needs) {
         return (NodeState::Gone, Some(why));
     }
-    match silent_for(node, now) {
+    match silent {
         None => (NodeState::Usable, None),
         Some(silent) if silent < needs.patience => (NodeState::Busy, Some("is not ready".to_owned())),
         Some(silent) => (NodeState::Gone, Some(format!("has not been ready for {} s", silent.as_secs()))),
     }
 }
 
-/// How long a node has not been ready; `None` where it is.
+/// How long a node has not been ready, by whoever's clock said so; `None` where it is.
 pub fn silent_for(node: &Node, now: Timestamp) -> Option<Duration> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
@@ -154,7 +154,7 @@ mod tests {
         };
         let needs = Needs { placement: &placement, memory_bytes: 1 << 33, patience: Duration::from_mins(1) };
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap_or_else(|error| unreachable!("{error}"));
-        let (state, why) = judge(&node, &needs, now);
+        let (state, why) = judge(&node, &needs, silent_for(&node, now));
         (state, why.unwrap_or_default())
     }
 

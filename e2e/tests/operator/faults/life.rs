@@ -8,6 +8,7 @@ use assay_api::{TuningExperiment, TuningTrial, names};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::bench::{End, Run};
@@ -48,6 +49,26 @@ async fn a_suspended_experiment_goes_on_where_it_was() {
     scene.lab.check(scene.witness.ran() == ran, "nothing runs while the experiment is suspended").await;
     edit(&scene.lab, &scene.name, json!({"suspend": false})).await.expect("suspend can be changed");
     scene.ends_well(&[]).await;
+}
+
+/// Until it ends nobody else may have the node, however long that takes.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_suspended_experiment_keeps_the_node_of_what_still_runs() {
+    let (scene, hold) = hanging("keeps").await;
+    edit(&scene.lab, &scene.name, json!({"suspend": true})).await.expect("suspend can be changed");
+    scene.lab.condition(&scene.name, names::PROGRESSING, "True", Some("Suspending"), SOON).await;
+    let leases: Api<Lease> = scene.lab.api();
+    let name = format!("{}{}", names::NODE_LEASE_PREFIX, scene.lab.nodes[0]);
+    leases.delete(&name, &DeleteParams::default()).await.expect("somebody deletes the lease");
+    let held = async || leases.get_opt(&name).await.ok()??.spec?.holder_identity;
+    let holder = scene.lab.until("the lease is held again", SOON, held).await;
+    scene.lab.check(holder.ends_with("/keeps"), &holder).await;
+    hold.store(false, Ordering::Relaxed);
+    let pod = scene.lab.running_pod().await.name_any();
+    scene.lab.api::<Pod>().delete(&pod, &DeleteParams::default()).await.expect("a pod can be deleted");
+    scene.lab.condition(&scene.name, names::SUSPENDED, "True", None, SOON).await;
+    edit(&scene.lab, &scene.name, json!({"suspend": false})).await.expect("suspend can be changed");
+    scene.ends_well(&["Lost Deleted"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -2,10 +2,13 @@
 
 use std::time::Duration;
 
+use assay_api::names;
+use assay_core::cluster;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::bench::{End, Run};
 use crate::experiment;
@@ -17,6 +20,15 @@ async fn cordon(lab: &Lab, node: &str, cordoned: bool) {
     let nodes: Api<Node> = Api::all(lab.client.clone());
     let change = json!({"spec": {"unschedulable": cordoned}});
     nodes.patch(node, &PatchParams::default(), &Patch::Merge(&change)).await.expect("a node can be cordoned");
+}
+
+/// Has a node say whether it is ready, and since when.
+async fn ready(lab: &Lab, node: &str, status: &str, since: Duration) {
+    let nodes: Api<Node> = Api::all(lab.client.clone());
+    let since = (Timestamp::now() - since).strftime("%FT%TZ").to_string();
+    let ready = json!({"type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": since});
+    let change = json!({"status": {"conditions": [ready]}});
+    nodes.patch_status(node, &PatchParams::default(), &Patch::Strategic(&change)).await.expect("a node has a status");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -32,6 +44,18 @@ async fn a_cordoned_node_is_waited_for() {
     tokio::time::sleep(Duration::from_secs(5)).await;
     scene.lab.check(scene.witness.ran() == ran, "nothing runs on a cordoned node").await;
     cordon(&scene.lab, &node, false).await;
+    scene.ends_well(&[]).await;
+}
+
+/// By its own clock it has not been ready for ten minutes, which is five times what a node may be silent.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_that_blinks_keeps_its_trial_whatever_its_clock_says() {
+    let scene = Scene::new("blinks", |bench| bench.takes(Duration::from_secs(5))).await;
+    scene.begin(|_| ()).await;
+    scene.lab.running_pod().await;
+    ready(&scene.lab, &scene.lab.nodes[0], "False", Duration::from_mins(10)).await;
+    tokio::time::sleep(Duration::from_secs(3)).await;
+    ready(&scene.lab, &scene.lab.nodes[0], "True", Duration::ZERO).await;
     scene.ends_well(&[]).await;
 }
 
@@ -55,12 +79,54 @@ async fn a_block_whose_node_is_gone_for_good_is_redone_elsewhere() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_of_an_earlier_experiment_is_waited_for() {
+    let lab = Lab::new("earlier").await;
+    lab.add_volumes(&lab.nodes[0], 3).await;
+    let names: Vec<String> = (0..5).map(|block| cluster::claim_name("earlier", "fill", block, 0)).collect();
+    for name in &names {
+        let spec = json!({
+            "accessModes": ["ReadWriteOnce"],
+            "storageClassName": "local-nvme",
+            "resources": {"requests": {"storage": "1Gi"}},
+        });
+        let claim = json!({"metadata": {"name": name}, "spec": spec});
+        lab.put::<PersistentVolumeClaim>(Some(&lab.namespace), claim).await;
+    }
+    let scene = Scene::of(lab, "earlier", &[], |bench| bench);
+    scene.begin(|spec| spec["placement"]["storage"] = local_nvme()).await;
+    let refused = scene.lab.condition(&scene.name, names::PROGRESSING, "False", Some("PodRefused"), SOON).await;
+    scene.lab.check(refused.message.contains("of an earlier experiment is not gone yet"), &refused.message).await;
+    assert_eq!(scene.witness.ran(), 0);
+    for name in &names {
+        let claims = scene.lab.api::<PersistentVolumeClaim>();
+        claims.delete(name, &DeleteParams::default()).await.expect("a claim can be deleted");
+    }
+    scene.ends_well(&[]).await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_can_not_be_is_named_and_keeps_no_node() {
+    let scene = Scene::new("misspelt", |bench| bench).await;
+    let mut misspelt = experiment::small(&scene.lab, "class");
+    misspelt["spec"]["placement"]["storage"] =
+        json!({"persistentVolumeClaim": {"storageClassName": "Local_NVMe", "size": "1Gi"}});
+    scene.lab.apply(misspelt).await;
+    let refused = scene.lab.condition("class", names::PROGRESSING, "False", Some("PodRefused"), SOON).await;
+    scene.lab.check(refused.message.contains("Local_NVMe"), &refused.message).await;
+    scene.begin(|_| ()).await;
+    scene.ends_well(&[]).await;
+}
+
+fn local_nvme() -> Value {
+    json!({"persistentVolumeClaim": {"storageClassName": "local-nvme", "size": "1Gi"}})
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn every_block_has_a_volume_of_its_own() {
     let lab = Lab::new("claims").await;
     lab.add_volumes(&lab.nodes[0], 3).await;
     let scene = Scene::of(lab, "claims", &[], |bench| bench);
-    let claim = json!({"persistentVolumeClaim": {"storageClassName": "local-nvme", "size": "1Gi"}});
-    scene.begin(|spec| spec["placement"]["storage"] = claim).await;
+    scene.begin(|spec| spec["placement"]["storage"] = local_nvme()).await;
     let claims = scene.lab.api::<PersistentVolumeClaim>();
     let mut seen = std::collections::BTreeSet::new();
     scene

@@ -74,7 +74,8 @@ async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<St
         let name = node.name_any();
         let of_node = seen.get(&name);
         let policy = of_node.and_then(|seen| seen.policy.as_deref());
-        let (state, why) = match (node::judge(node, &needs, now), node::policy_problem(policy)) {
+        let (state, why) = match (node::judge(node, &needs, node::silent_for(node, now)), node::policy_problem(policy))
+        {
             ((NodeState::Usable, _), Some(why)) => (NodeState::Gone, Some(why)),
             (judged, _) => judged,
         };

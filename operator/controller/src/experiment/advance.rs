@@ -5,7 +5,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::TuningTrial;
-use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
+use assay_api::names::{EXPERIMENT_LABEL, MANAGER, TRIAL_LABEL};
 use assay_core::cluster;
 use assay_core::decide::fleet::{self, Begun, Node, NodeState};
 use assay_core::decide::{Action, Places, pass};
@@ -55,6 +55,10 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     if places.is_complete() && busy.is_empty() {
         return Ok(State::Finished);
     }
+    for node in &busy {
+        // What runs is never abandoned for a lease; the record says whether somebody else was there.
+        node_lease::hold(round, node).await?;
+    }
     if round.is_suspended() {
         for node in node_lease::held(round).iter().filter(|node| !busy.contains(*node)) {
             node_lease::release(round, node).await?;
@@ -64,10 +68,6 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     let now = round.now.as_millisecond().max(0) as u64;
     let steps = fleet::next(&places, &begun, &nodes, now);
     drop(places);
-    for node in &busy {
-        // What runs is never abandoned for a lease; the record says whether somebody else was there.
-        node_lease::hold(round, node).await?;
-    }
     let mut running = busy.clone();
     let mut not_made = None;
     for step in steps.into_iter().filter(|step| !busy.contains(&step.node)) {
@@ -81,6 +81,8 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                 match run(round, plan, observed, (block, slot), &trial, &step.node).await? {
                     Begins::Now | Begins::Soon => drop(running.insert(step.node)),
                     Begins::Not(why) => {
+                        // Others may have more luck with it meanwhile.
+                        node_lease::release(round, &step.node).await?;
                         not_made = Some(why);
                         round.wake_in(RETRY);
                     }
@@ -105,6 +107,19 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
         }
         _ => State::Running { nodes: running.into_iter().collect() },
     })
+}
+
+/// Keeps the nodes on which something runs, where nothing else can be done for an experiment now.
+pub async fn keep_nodes(round: &mut Round<'_>) -> Result<(), Error> {
+    let trials = round.context.trials.of(&round.namespace, &round.uid);
+    let pods = round.context.pods.of(&round.namespace, &round.name).present;
+    let running = pods.values().filter(|pod| ended::ended(pod).is_none());
+    let nodes: BTreeSet<&str> =
+        running.filter_map(|pod| Some(trials.get(pod.labels().get(TRIAL_LABEL)?)?.spec.node.as_str())).collect();
+    for node in nodes {
+        node_lease::hold(round, node).await?;
+    }
+    Ok(())
 }
 
 /// What all pods wait for, where none of them has started.
@@ -164,17 +179,18 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     let needs = Needs::new(placement, Duration::from_secs(context.args.node_lost_seconds.into()));
     let mut known = context.nodes.state();
     known.sort_by_key(|node| node.name_any());
-    let fits = |node: &&v1::Node| node::judge(node, &needs, round.now).0 == NodeState::Usable;
+    let fits = |node: &&v1::Node| node::judge(node, &needs, context.silent_for(node, round.now)).0 == NodeState::Usable;
     context.kubelets.ask(known.iter().map(|node| &**node).filter(fits)).await;
     let (mut nodes, mut why_not) = (Vec::new(), Vec::new());
     for node in known {
         let name = node.name_any();
-        let (mut state, mut why) = node::judge(&node, &needs, round.now);
+        let silent = context.silent_for(&node, round.now);
+        let (mut state, mut why) = node::judge(&node, &needs, silent);
         let policy = node::policy_problem(context.kubelets.cpu_manager_policy(&name).as_deref());
         if state == NodeState::Usable && policy.is_some() {
             (state, why) = (NodeState::Gone, policy);
         }
-        if let Some(silent) = node::silent_for(&node, round.now).filter(|silent| *silent < needs.patience) {
+        if let Some(silent) = silent.filter(|silent| *silent < needs.patience) {
             round.wake_in(needs.patience.saturating_sub(silent) + Duration::from_secs(1));
         }
         if state == NodeState::Usable
@@ -248,11 +264,18 @@ async fn run(
     if let Some(made) = round.template().claim(&claim)
         && !claims::known(round).contains(&claim)
     {
-        match call(context.api::<PersistentVolumeClaim>(&round.namespace).create(&created(), &made?)).await {
-            Err(error) if error.code() == Some(403) => return Ok(Begins::Not(error.message())),
-            Err(error) if !error.is_conflict() => return Err(error),
-            _ => drop(locked(&context.claims).entry(round.uid.clone()).or_default().insert(claim)),
+        let api = context.api::<PersistentVolumeClaim>(&round.namespace);
+        match call(api.create(&created(), &made?)).await {
+            Ok(_) => {}
+            // By ourselves, before an answer was lost.
+            Err(error) if error.is_conflict() => match call(api.get_opt(&claim)).await? {
+                Some(there) if is_owned(&there, round.experiment) && there.metadata.deletion_timestamp.is_none() => {}
+                _ => return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet"))),
+            },
+            Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
+            Err(error) => return Err(error),
         }
+        locked(&context.claims).entry(round.uid.clone()).or_default().insert(claim);
     }
     if !agent::is_prepared(round, &object, trial.attempt).await? {
         return Ok(Begins::Soon);
@@ -278,9 +301,7 @@ async fn run(
             }
             _ => return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any()))),
         },
-        Err(error) if error.code() == Some(403) || error.code() == Some(422) => {
-            return Ok(Begins::Not(error.message()));
-        }
+        Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
         Err(error) => return Err(error),
     }
     Ok(Begins::Now)

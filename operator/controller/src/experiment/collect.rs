@@ -19,7 +19,7 @@ use tracing::{info, warn};
 use super::agent;
 use super::ended;
 use super::observe::{Observed, UnderWay};
-use super::outcome::{Outcome, outcome};
+use super::outcome::{Outcome, node_lost, outcome};
 use super::tell::{tell, write};
 use super::{Round, refusals};
 use crate::error::{Error, call};
@@ -28,6 +28,9 @@ use crate::record;
 
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
+
+/// How far the clocks of nodes may be apart from ours where a time is asked for.
+const CLOCK_SECONDS: f64 = 5.0;
 
 /// Writes down what has ended. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
 pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<Option<String>, Error> {
@@ -70,7 +73,9 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     }
     for found in &observed.leftover {
         if !is_kept(round, found) {
-            dismiss(round, found).await?;
+            // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
+            let is_lost = node_lost(round, &found.trial.spec.node).is_some();
+            dismiss(round, found, is_lost).await?;
         }
     }
     Ok(None)
@@ -149,11 +154,21 @@ async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option
             return Ok(None);
         }
     };
-    match call(round.context.api::<ConfigMap>(&round.namespace).create(&PostParams::default(), &map)).await {
+    let api = round.context.api::<ConfigMap>(&round.namespace);
+    let mut made = call(api.create(&PostParams::default(), &map)).await;
+    if matches!(&made, Err(error) if error.is_conflict()) {
+        match call(api.get_opt(&name)).await? {
+            // By ourselves, before we were interrupted.
+            Some(there) if there.binary_data == map.binary_data => return Ok(Some(name)),
+            // Of the same attempt in a pod that vanished before its end was written down.
+            Some(there) => drop(call(api.delete(&name, &super::this(&there))).await?),
+            None => {}
+        }
+        made = call(api.create(&PostParams::default(), &map)).await;
+    }
+    match made {
         Ok(_) => Ok(Some(name)),
-        // By ourselves, before we were interrupted.
-        Err(error) if error.is_conflict() => Ok(Some(name)),
-        Err(error) if error.code() == Some(403) => {
+        Err(error) if error.is_refusal() => {
             warn!(trial = found.trial.name_any(), error = error.message(), "its full record is not kept");
             Ok(None)
         }
@@ -175,9 +190,17 @@ async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<S
         started_unix_ms: record.window_started_unix_ms,
         seconds: record.window_seconds,
     };
+    // By a clock that is off, Prometheus would be asked about another time.
+    let begins = window.started_unix_ms as f64 / 1000.0;
+    let existed = found.pod.creation_timestamp().map(|since| since.0.as_second() as f64);
+    let now = round.now.as_millisecond() as f64 / 1000.0;
+    if existed.is_none_or(|since| begins < since - CLOCK_SECONDS) || begins + window.seconds > now + CLOCK_SECONDS {
+        warn!(trial = found.trial.name_any(), "its metrics are missing: the clock of {} is off", window.node);
+        return values;
+    }
     for metric in &round.experiment.spec.metrics {
         match prometheus::value(&round.context.http, server, metric, &window).await {
-            Ok(value) => drop(values.insert(metric.name.clone(), value.to_string())),
+            Ok(value) => drop(values.insert(metric.name.clone(), cluster::number(value))),
             Err(why) => warn!(trial = found.trial.name_any(), metric = metric.name, why, "a metric is missing"),
         }
     }
@@ -204,18 +227,11 @@ pub fn is_kept(round: &Round<'_>, found: &UnderWay) -> bool {
         && ended::ended(&found.pod).is_some()
 }
 
-/// Removes a pod whose end is written down.
-pub async fn dismiss(round: &Round<'_>, found: &UnderWay) -> Result<(), Error> {
-    let is_lost = found
-        .trial
-        .status
-        .iter()
-        .flat_map(|status| &status.attempts)
-        .any(|told| told.attempt == found.attempt && told.reason.as_deref() == Some("NodeLost"));
+/// Removes a pod whose end is written down, by force where its node is lost.
+pub async fn dismiss(round: &Round<'_>, found: &UnderWay, is_lost: bool) -> Result<(), Error> {
     if found.has_vanished || (found.pod.metadata.deletion_timestamp.is_some() && !is_lost) {
         round.context.pods.dismissed(&found.pod);
         return Ok(());
     }
-    // Of a lost node nobody is there to confirm that it has ended.
     round.remove(&found.pod, is_lost.then_some(0)).await
 }

@@ -125,6 +125,7 @@ async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action
     let plan = match accept::accept(&mut round).await? {
         Accepted::Plan(plan) => plan,
         Accepted::Waiting(reason, message) => {
+            advance::keep_nodes(&mut round).await?;
             settle::write(&mut round, &State::Waiting { reason, message }, None).await?;
             return Ok(Action::requeue(round.wake));
         }

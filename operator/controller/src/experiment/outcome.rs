@@ -4,7 +4,6 @@ use std::time::{Duration, Instant};
 
 use assay_core::cluster;
 use assay_core::decide::LostReason;
-use assay_core::node;
 use assay_core::plan::Plan;
 use assay_record::{Exit, Summary, TrialRecord};
 use k8s_openapi::api::core::v1::Pod;
@@ -79,11 +78,11 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
 }
 
 /// Why what runs on a node is lost; `None` where it is not.
-fn node_lost(round: &mut Round<'_>, name: &str) -> Option<String> {
+pub fn node_lost(round: &mut Round<'_>, name: &str) -> Option<String> {
     let Some(node) = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
         return Some(format!("its node {name} is gone"));
     };
-    let silent = node::silent_for(&node, round.now)?;
+    let silent = round.context.silent_for(&node, round.now)?;
     let patience = Duration::from_secs(round.context.args.node_lost_seconds.into());
     if silent < patience {
         round.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
