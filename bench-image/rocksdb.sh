@@ -18,6 +18,19 @@ info="librocksdb-sys=$version
 compiler=$compiler
 flags=-O3 $flags
 features=$features"
+# Where Cargo.toml puts other sources in their place, the version says nothing about them.
+package=$(cargo pkgid --quiet librocksdb-sys)
+case $package in
+registry+*) ;;
+path+file://*)
+    folder=${package#path+file://}
+    sources=$(cd "${folder%%#*}" && find . -name .git -prune -o -type f -print0 | LC_ALL=C sort -z | xargs -0 sha256sum | sha256sum)
+    info="$info
+sources=sha256:${sources%% *}"
+    ;;
+*) info="$info
+sources=${package%%#*}" ;;
+esac
 key=$(printf '%s' "$info" | sha256sum | cut -c1-16)
 cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
 case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
