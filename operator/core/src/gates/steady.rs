@@ -59,13 +59,14 @@ fn files(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Which format the data of each scenario and config have, as a number within the scenario.
+/// Which format the data of each scenario and config have, as a number within the scenario. Another program prepares its own: what
+/// differs may be how it writes them.
 fn formats(experiment: &Experiment) -> BTreeMap<(&str, &str), usize> {
     let mut formats = BTreeMap::new();
     for scenario in &experiment.scenarios {
-        let mut known: Vec<EngineConfig> = Vec::new();
+        let mut known = Vec::new();
         for config in &experiment.configs {
-            let format = format_of(experiment, scenario, config);
+            let format = (format_of(experiment, scenario, config), &config.image);
             let number = known.iter().position(|other| *other == format).unwrap_or_else(|| {
                 known.push(format);
                 known.len() - 1
@@ -182,6 +183,11 @@ mod tests {
             r#match: vec!["*".to_owned()],
             options: [("compression".to_owned(), "kZSTD".to_owned())].into(),
         }];
+        assert_eq!(codes(&gated_with(&experiment, 1, other).trials[1]), []);
+        // And so has another program.
+        experiment.configs[1].engine.column_families.clear();
+        assert_eq!(codes(&gated_with(&experiment, 1, other).trials[1]), [Code::DatasetFilesMismatch]);
+        experiment.configs[1].image = Some("bench:patched".to_owned());
         assert_eq!(codes(&gated_with(&experiment, 1, other).trials[1]), []);
     }
 
