@@ -4,6 +4,7 @@
 # those of the librocksdb-sys that Cargo.lock names; point ROCKSDB_LIB_DIR at the printed folder to link it.
 set -eu
 cd "$(dirname "$0")/.."
+. scripts/cache.sh
 
 # RocksDB picks its CRC32C and bloom filter code at compile time: without these flags a trial would measure
 # code that nobody ships. Every x86-64 server since 2013 has them.
@@ -32,25 +33,19 @@ sources=sha256:${sources%% *}"
 sources=${package%%#*}" ;;
 esac
 key=$(printf '%s' "$info" | sha256sum | cut -c1-16)
-cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
-case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
 dir=$cache/rocksdb/$version-$key
-if [ ! -f "$dir/librocksdb.a" ]; then
+
+build() {
     echo "building RocksDB ($version) once, into $dir: about 11 minutes on 2 cores" >&2
-    mkdir -p "$dir"
-    # One builder at a time: a second one waits here and then finds the library.
-    exec 9>"$dir/lock"
-    flock 9
-    if [ ! -f "$dir/librocksdb.a" ]; then
-        # From another folder, so that a .cargo/config.toml that already names a library is not read.
-        manifest=$PWD/Cargo.toml
-        (cd / && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC -u RUSTFLAGS \
-            CXXFLAGS="${CXXFLAGS:-} $flags" CARGO_PROFILE_RELEASE_DEBUG=false \
-            cargo build --quiet --locked --release -p librocksdb-sys --manifest-path "$manifest" --target-dir "$dir/build" >&2)
-        printf '%s\n' "$info" >"$dir/build-info"
-        find "$dir/build" -name librocksdb.a -exec cp {} "$dir/librocksdb.a.new" \;
-        mv "$dir/librocksdb.a.new" "$dir/librocksdb.a"
-        rm -rf "$dir/build"
-    fi
-fi
+    # From another folder, so that a .cargo/config.toml that already names a library is not read.
+    manifest=$PWD/Cargo.toml
+    (cd / && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC -u RUSTFLAGS \
+        CXXFLAGS="${CXXFLAGS:-} $flags" CARGO_PROFILE_MEASURED_DEBUG=false \
+        cargo build --quiet --locked --profile measured -p librocksdb-sys --manifest-path "$manifest" --target-dir "$dir/build" >&2)
+    printf '%s\n' "$info" >"$dir/build-info"
+    find "$dir/build" -name librocksdb.a -exec cp {} "$dir/librocksdb.a.new" \;
+    mv "$dir/librocksdb.a.new" "$dir/librocksdb.a"
+    rm -rf "$dir/build"
+}
+once "$dir/librocksdb.a" build
 echo "$dir"

@@ -12,8 +12,7 @@ set -eu
 cd "$(dirname "$0")/.."
 # Tools for networks and firewalls are in sbin, which a user's PATH often lacks.
 PATH=${CARGO_HOME:-$HOME/.cargo}/bin:$PATH:/usr/sbin:/sbin
-cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
-case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
+. scripts/cache.sh
 rust_version=$(sed -n 's/^rust-version = "\(.*\)"$/\1/p' Cargo.toml)
 
 say() { printf 'setup: %s\n' "$*" >&2; }

@@ -8,16 +8,8 @@ kwok=0.8.0
 key=$(cat kubernetes/go.mod kubernetes/go.sum kubernetes/main.go kubernetes/pause/main.go build.sh | sha256sum | cut -c1-12)
 bin=$cache/cluster/kubernetes-$kubernetes-kwok-$kwok-$key/bin
 
-if [ ! -d "$bin" ]; then
-    mkdir -p "${bin%/bin}"
-    # One builder at a time: a second one waits here and then finds the programs.
-    exec 8>"${bin%/bin}/lock"
-    flock 8
-fi
-if [ ! -d "$bin" ]; then
-    # As scripts/setup.sh installs it, where the machine has none.
-    go=$cache/go/bin/go
-    [ -x "$go" ] || go=$(command -v go) || fail "there is no Go: run scripts/setup.sh cluster"
+build() {
+    find_go
     say "building Kubernetes $kubernetes and KWOK $kwok once, into ${bin%/bin}: about 5 minutes on 2 idle cores"
     # Static, so that pods can run these programs too, in images without libraries.
     export CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off
@@ -36,5 +28,6 @@ if [ ! -d "$bin" ]; then
     # `go install` with a version keeps to KWOK's own versions of its dependencies, which are not those of this Kubernetes.
     GOBIN=$new "$go" install -ldflags "-s -w" "sigs.k8s.io/kwok/cmd/kwok@v$kwok" >&2
     mv "$new" "$bin"
-fi
+}
+once "$bin" build
 echo "$bin"

@@ -22,8 +22,9 @@ within() {
     done
 }
 
-cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
-case $cache in /*) ;; *) cache=$(cd ../.. && pwd)/$cache ;; esac
+cd ../..
+. scripts/cache.sh
+cd "$here"
 state=${ASSAY_CLUSTER_STATE:-$cache/cluster/state}
 for folder in "$state" "$cache" "$here"; do
     case $folder in

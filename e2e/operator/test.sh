@@ -9,7 +9,7 @@ set -eu
 cd "$(dirname "$0")/../.."
 cluster=$PWD/e2e/cluster/cluster.sh
 target=${CARGO_TARGET_DIR:-target}
-cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+. scripts/cache.sh
 ASSAY=${ASSAY:-$PWD/bin/assay}
 ASSAY_OPERATOR=${ASSAY_OPERATOR:-$PWD/bin/assay-operator}
 ASSAY_AGENT=${ASSAY_AGENT:-$PWD/bin/assay-agent}

@@ -1,0 +1,28 @@
+# shellcheck shell=sh disable=SC2034 # sourced by other scripts
+# Where what is built once per machine is kept, and how it comes there. Sourced with the project's folder as the working folder.
+cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+case $cache in /*) ;; *) cache=$PWD/$cache ;; esac
+
+# once FILE COMMAND...: unless FILE is there, runs the command, which has to put it there whole.
+once() {
+    if [ -e "$1" ]; then return; fi
+    file=$1
+    shift
+    mkdir -p "${file%/*}"
+    # One builder at a time: a second one waits here and then finds the file.
+    exec 9>"${file%/*}/lock"
+    flock 9
+    if [ ! -e "$file" ]; then "$@"; fi
+    exec 9>&-
+}
+
+# The Go that scripts/setup.sh fetched, or the machine's own.
+find_go() {
+    go=$cache/go/bin/go
+    if [ ! -x "$go" ]; then
+        go=$(command -v go) || {
+            echo "there is no Go: run scripts/setup.sh chart" >&2
+            exit 1
+        }
+    fi
+}
