@@ -83,7 +83,6 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 test: lint ## Everything: lints, borders, all tests, at last those on the real RocksDB
 	$(run) $(cargo_test) --no-run --quiet
 	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
-	$(run) $(cargo_test) --doc --quiet
 	@$(MAKE) --no-print-directory browser-test
 	@$(MAKE) --no-print-directory chart-test
 	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
@@ -96,7 +95,7 @@ test-fast: lint ## The same without the long runs on the real RocksDB
 	$(run) $(cargo_test) --no-run --quiet
 	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
 
-lint: setup fmt-check scripts-check border-check clippy ## Format, scripts, borders, clippy
+lint: tools fmt-check scripts-check border-check setup clippy ## Format, scripts, borders, clippy
 
 fmt-check:
 	cargo fmt --all --check

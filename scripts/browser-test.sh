@@ -29,7 +29,9 @@ trap 'rm -rf "$work"' EXIT
 if [ $# = 0 ]; then
     pages=$work/pages
     [ -z "$pictures" ] || pages=${CARGO_TARGET_DIR:-$root/target}/report-pages
-    (cd "$root" && cargo run --locked --quiet -p assay-core --example report_sample -- "$pages")
+    # With the crates and features of `make test`, so that nothing is compiled anew.
+    (cd "$root" && cargo build --locked --quiet --workspace --features assay-e2e/cluster --example report_sample &&
+        "${CARGO_TARGET_DIR:-target}/debug/examples/report_sample" "$pages")
     set -- "$pages"/*.html
 fi
 
