@@ -83,6 +83,7 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 test: lint ## Everything: lints, borders, all tests, at last those on the real RocksDB
 	$(run) $(cargo_test) --no-run --quiet
 	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
+	@$(MAKE) --no-print-directory deny
 	@$(MAKE) --no-print-directory browser-test
 	@$(MAKE) --no-print-directory chart-test
 	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
@@ -168,9 +169,8 @@ test-faults: images ## Long soaks: the operator killed over and over, an unkind 
 	@scripts/setup.sh cluster
 	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/operator/test.sh kills unkind_api
 
-deny: tools ## Check licences and advisories of dependencies (needs cargo-deny)
-	@cargo deny --version >/dev/null 2>&1 || { echo 'make deny: cargo-deny is missing: cargo install --locked cargo-deny' >&2; exit 1; }
-	cargo deny --locked check
+deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if there is none
+	@$(run) scripts/deny.sh
 
 clean: ## Remove what was built; results and the RocksDB in the cache stay
 	cargo clean
