@@ -4,7 +4,9 @@
 usage: chart-check.py rules RENDERED            prints every rule of every role, a line each
        chart-check.py objects RENDERED          fails where an object lacks what it must have
        chart-check.py alerts RENDERED           prints the groups of alerts, for promtool
-       chart-check.py values                    fails where values.yaml and values.schema.json differ
+       chart-check.py dashboard RENDERED        prints what the dashboard asks for as recording rules, for promtool
+       chart-check.py values CHART              fails where values.yaml and values.schema.json differ, or that is not strict
+       chart-check.py levels CHART              prints a misspelt value for each object among the values
 """
 
 import json
@@ -15,9 +17,10 @@ import sys
 import yaml
 
 ROOT = pathlib.Path(__file__).resolve().parent.parent
-CHART = ROOT / "charts/assay"
 CONTROLLER = ROOT / "operator/controller/src"
 AGENT = ROOT / "operator/agent/src"
+# Many times faster, where the system has it.
+LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CLUSTER_WIDE = {
     "ClusterRole",
     "ClusterRoleBinding",
@@ -35,7 +38,7 @@ def need(condition, problem):
 
 
 def load(path):
-    objects = [found for found in yaml.safe_load_all(pathlib.Path(path).read_text()) if found]
+    objects = [found for found in yaml.load_all(pathlib.Path(path).read_text(), LOADER) if found]
     return {(o["kind"], o["metadata"].get("namespace"), o["metadata"]["name"]): o for o in objects}, len(objects)
 
 
@@ -56,8 +59,9 @@ def check_pod(where, pod, accounts):
     need(security.get("runAsNonRoot") and security.get("runAsUser"), f"{where} may run as root")
     need(security.get("seccompProfile", {}).get("type") == "RuntimeDefault", f"{where} has no seccomp profile")
     need(not any("hostPath" in volume for volume in pod.get("volumes", [])), f"{where} mounts a path of its node")
+    need(not pod.keys() & {"hostNetwork", "hostPID", "hostIPC"}, f"{where} sees more of its node than it must")
     need(pod["serviceAccountName"] in accounts, f"{where} has a ServiceAccount that the chart does not make")
-    for container in pod["containers"]:
+    for container in pod["containers"] + pod.get("initContainers", []):
         own = container.get("securityContext", {})
         need(own.get("readOnlyRootFilesystem") is True, f"{where} can write to its root")
         need(own.get("allowPrivilegeEscalation") is False, f"{where} allows privilege escalation")
@@ -90,40 +94,103 @@ def check_agent(objects):
 
 
 def check_arguments(arguments, program):
-    source = (program / "args.rs").read_text()
+    fields = re.findall(r'#\[arg\(long(?: = "(.*?)")?[^]]*\)\]\s+pub (\w+):', (program / "args.rs").read_text())
+    known = {name or field.replace("_", "-") for name, field in fields}
     for argument in arguments:
         flag = argument.removeprefix("--").split("=")[0]
-        known = f'long = "{flag}"' in source or f"pub {flag.replace('-', '_')}:" in source
-        need(known, f"{program.parent.name} has no flag --{flag}")
+        need(flag in known, f"{program.parent.name} has no flag --{flag}")
 
 
-def check_metrics(what, text):
-    """Names of metrics are those that the operator exports."""
-    exported = (CONTROLLER / "metrics.rs").read_text()
-    for name in sorted(set(re.findall(r"\bassay_([a-z_]+)\b", text))):
-        base = re.sub(r"_seconds_(bucket|count|sum)$|_total$", "", name)
-        need(f'"{base}"' in exported, f"{what} asks for assay_{name}, which the operator does not export")
+def exported():
+    """Labels of each metric of the operator: those that users are told of, which metrics.rs has to know, too."""
+    source = (CONTROLLER / "metrics.rs").read_text()
+    metrics = {}
+    for line in (ROOT / "docs/operations.md").read_text().splitlines():
+        if line.startswith("| `assay_"):
+            _, names, _, labels, *_ = line.split("|")
+            labels = re.findall(r"`(\w+)`", labels)
+            for label in labels:
+                known = re.search(rf'\("{label}", |^    {label}: ', source, re.M)
+                need(known, f"operations.md tells of the label {label}, which the operator does not export")
+            for name in re.findall(r"`assay_(\w+)`", names):
+                base = re.sub(r"_seconds$|_total$", "", name)
+                need(f'"{base}"' in source, f"operations.md tells of assay_{name}, which the operator does not export")
+                metrics[name] = set(labels)
+    return metrics
+
+
+def check_query(where, query, metrics):
+    """It asks for metrics and labels that there are."""
+    query = re.sub(r'"[^"]*"', "", query)
+    labels = set()
+    for name, matchers in re.findall(r"\bassay_(\w+)(?:{(.*?)})?", query):
+        base = re.sub(r"_(bucket|count|sum)$", "", name)
+        need(base in metrics, f"{where} asks for assay_{name}, which the operator does not export")
+        own = metrics.get(base, set()) | ({"le"} if name.endswith("_bucket") else set())
+        wrong = set(re.findall(r"\w+", matchers)) - own if base in metrics else set()
+        need(not wrong, f"{where} asks assay_{name} for labels that it does not have: {wrong}")
+        labels |= own
+    for grouped in re.findall(r"\b(?:by|without|on|ignoring|group_left|group_right) *\((.*?)\)", query):
+        wrong = set(re.findall(r"\w+", grouped)) - labels
+        need(not wrong, f"{where} groups by labels that there are not: {wrong}")
+
+
+def dashboard_queries(objects):
+    """What the dashboard asks for, with a value for each of Grafana's variables."""
+    text = next((o["data"]["assay.json"] for key, o in objects.items() if key[2].endswith("-dashboard")), None)
+    if text is None:
+        return {}
+    dashboard = json.loads(text)
+    variables = dashboard["templating"]["list"]
+    queries = {variable["name"]: variable["query"] for variable in variables if variable["type"] == "query"}
+    # Grafana's own function, of series and one of their labels.
+    queries = {name: re.sub(r"^label_values\((.*), (\w+)\)$", r"group by (\2) (\1)", q) for name, q in queries.items()}
+    for panel in dashboard["panels"]:
+        queries |= {f"panel{panel['id']}_{target['refId']}": target["expr"] for target in panel["targets"]}
+    known = {variable["name"] for variable in variables}
+    for where, query in queries.items():
+        query = re.sub(r"\$__(rate_interval|range)\b", "5m", query)
+        for name in set(re.findall(r"\$(\w+)", query)):
+            need(name in known, f"{where} of the dashboard uses the variable {name}, which there is not")
+        queries[where] = re.sub(r"\$\w+", ".*", query)
+    return queries
 
 
 def check_selectors(objects, deployment):
     labels = deployment["spec"]["template"]["metadata"]["labels"]
     matches = lambda selector: selector.items() <= labels.items()
     need(matches(deployment["spec"]["selector"]["matchLabels"]), "the Deployment does not select its pods")
+    # What keeps one replica alive when a node or its drain takes another.
+    need(deployment["spec"]["replicas"] > 1, "the operator has a single replica")
+    spread = deployment["spec"]["template"]["spec"].get("topologySpreadConstraints", [])
+    hosts = [s for s in spread if s["topologyKey"] == "kubernetes.io/hostname" and matches(s["labelSelector"]["matchLabels"])]
+    need(hosts, "replicas of the operator are not spread over nodes")
+    need(any(key[0] == "PodDisruptionBudget" for key in objects), "the operator has no PodDisruptionBudget")
+    pods = (CONTROLLER / "pod.rs").read_text()
+    names = dict(re.findall(r'const (\w+): &str = "(.*)";', (ROOT / "operator/api/src/names.rs").read_text()))
     for (kind, _, name), found in objects.items():
         if kind == "Service":
             need(matches(found["spec"]["selector"]), f"Service {name} does not select the operator")
         if kind == "PodDisruptionBudget":
             need(matches(found["spec"]["selector"]["matchLabels"]), f"{kind} {name} does not select the operator")
+            need(found["spec"].get("maxUnavailable") == 1, f"{kind} {name} does not let replicas go one by one")
         if kind == "NetworkPolicy":
             need(found["spec"]["policyTypes"] == ["Ingress", "Egress"], f"{kind} {name} leaves a direction open")
         if kind == "NetworkPolicy" and name.endswith("-bench"):
             need(found["spec"]["egress"] == [], f"{kind} {name} lets trials out")
             peer = found["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
             need(matches(peer), f"{kind} {name} does not let the operator in")
+            port = found["spec"]["ingress"][0]["ports"][0]["port"]
+            need(f"METRICS_PORT: u16 = {port};" in pods, f"{kind} {name} lets nobody in at the port of trials")
         if kind == "ServiceMonitor":
             service = next(o for key, o in objects.items() if key[0] == "Service")
             wanted = found["spec"]["selector"]["matchLabels"]
             need(wanted.items() <= service["metadata"]["labels"].items(), "the ServiceMonitor does not select the Service")
+        if kind == "PodMonitor":
+            trials = {names["ROLE_LABEL"]: names["ROLE_TRIAL"]}
+            need(found["spec"]["selector"]["matchLabels"] == trials, "the PodMonitor does not select trials")
+            port = found["spec"]["podMetricsEndpoints"][0]["port"]
+            need(f'"name": "{port}", "containerPort": METRICS_PORT' in pods, f"trials have no port {port}")
 
 
 def check_test(objects):
@@ -136,6 +203,7 @@ def check_test(objects):
 
 def check(objects, count):
     need(len(objects) == count, "two objects have the same name")
+    metrics = exported()
     accounts = {key[2] for key in objects if key[0] == "ServiceAccount"} | {"default", "given"}
     for key, found in objects.items():
         need((key[1] is None) == (key[0] in CLUSTER_WIDE), f"{title(key)} has a wrong scope")
@@ -147,9 +215,10 @@ def check(objects, count):
             annotations = found["metadata"].pop("annotations", {})
             need(annotations == {"helm.sh/resource-policy": "keep"}, f"an uninstall would remove {title(key)}")
             source = ROOT / f"crds/{found['spec']['group']}_{found['spec']['names']['plural']}.yaml"
-            need(found == yaml.safe_load(source.read_text()), f"{title(key)} is not {source.name}: run `make generate`")
+            need(found == yaml.load(source.read_text(), LOADER), f"{title(key)} is not {source.name}: run `make generate`")
         if key[0] == "PrometheusRule":
-            check_metrics(title(key), json.dumps(found))
+            for rule in found["spec"]["groups"][0]["rules"]:
+                check_query(rule["alert"], rule["expr"], metrics)
         if key[0] == "Pod":
             check_pod(title(key), found["spec"], accounts)
     deployment = next(o for key, o in objects.items() if key[0] == "Deployment")
@@ -162,43 +231,70 @@ def check(objects, count):
         need(f'"{path}"' in (CONTROLLER / "server.rs").read_text(), f"the operator does not serve {path}")
     check_selectors(objects, deployment)
     check_test(objects)
-    dashboard = (CHART / "files/dashboard.json").read_text()
-    json.loads(dashboard)
-    check_metrics("the dashboard", dashboard)
+    for where, query in dashboard_queries(objects).items():
+        check_query(f"{where} of the dashboard", query, metrics)
 
 
-def check_values():
-    schema = json.loads((CHART / "values.schema.json").read_text())
-    own = {**schema["properties"]}
+def check_values(chart):
+    schema = json.loads((chart / "values.schema.json").read_text())
     # Helm gives it to charts that are part of another one, with whatever is in it.
-    own.pop("global")
-    compare("", yaml.safe_load((CHART / "values.yaml").read_text()), {**schema, "properties": own}, schema["definitions"])
+    schema["properties"].pop("global")
+    strict("", schema)
+    compare("", yaml.load((chart / "values.yaml").read_text(), LOADER), schema)
 
 
-def compare(path, value, schema, definitions):
-    if "$ref" in schema:
-        schema = definitions[schema["$ref"].rsplit("/", 1)[1]]
-    if schema.get("type") == "object":
-        need("additionalProperties" in schema, f"values{path} may have misspelt keys")
+def strict(path, schema):
+    """Each object refuses what it does not know, or says what all of its values are."""
+    if isinstance(schema, list):
+        schema = dict(enumerate(schema))
+    if isinstance(schema, dict):
+        if schema.get("type") == "object" or "additionalProperties" in schema:
+            others = schema.get("additionalProperties", True)
+            closed = others is False if "properties" in schema else others and others is not True
+            need(closed, f"the schema of values allows misspelt keys in {path or 'all of them'}")
+        for key, part in schema.items():
+            strict(f"{path}.{key}", part)
+
+
+def compare(path, value, schema):
+    """Each value has a default, but for what the schema defines once for several of them."""
     known = schema.get("properties")
-    if known is None or schema in definitions.values():
+    if known is None:
         return
     need(set(value) == set(known), f"values{path} and its schema differ in {sorted(set(value) ^ set(known))}")
     for key in set(value) & set(known):
-        compare(f"{path}.{key}", value[key], known[key], definitions)
+        compare(f"{path}.{key}", value[key], known[key])
+
+
+def levels(path, schema, definitions):
+    if "$ref" in schema:
+        schema = definitions[schema["$ref"].rsplit("/", 1)[1]]
+    if schema.get("additionalProperties") is False:
+        yield f"{path}misspelt"
+    for key, part in schema.get("properties", {}).items():
+        yield from levels(f"{path}{key}.", part, definitions)
+    if "items" in schema:
+        yield from levels(f"{path.removesuffix('.')}[0].", schema["items"], definitions)
 
 
 def main():
-    command, *path = sys.argv[1:]
+    command, path = sys.argv[1], pathlib.Path(sys.argv[2])
     if command == "values":
-        check_values()
+        check_values(path)
+    elif command == "levels":
+        schema = json.loads((path / "values.schema.json").read_text())
+        print("\n".join(levels("", schema, schema["definitions"])))
     else:
-        objects, count = load(path[0])
+        objects, count = load(path)
         if command == "rules":
             rules(objects)
         elif command == "alerts":
             rule = next(o for key, o in objects.items() if key[0] == "PrometheusRule")
             print(yaml.safe_dump(rule["spec"], sort_keys=False))
+        elif command == "dashboard":
+            queries = dashboard_queries(objects).items()
+            records = [{"record": f"dashboard:{where}", "expr": query} for where, query in queries]
+            print(yaml.safe_dump({"groups": [{"name": "dashboard", "rules": records}]}))
         else:
             check(objects, count)
     for problem in problems:

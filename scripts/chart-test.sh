@@ -1,15 +1,15 @@
 #!/bin/sh
 # Checks charts/assay without a cluster: lint, what it renders in several sets of values, what it refuses, and that nothing in it that
-# is made from something else is stale.
+# is made from something else is stale. Each check is shown something wrong, too: one that lets everything pass would not be noticed.
 #
 # With ASSAY_UPDATE_GOLDEN=1 it writes charts/assay/tests/rules-*.txt anew instead of comparing them.
 set -eu
 cd "$(dirname "$0")/.."
 chart=charts/assay
-cache=${ASSAY_CACHE:-${XDG_CACHE_HOME:-$HOME/.cache}/assay}
+. scripts/cache.sh
 helm=$(scripts/helm.sh)
 # Kinds of others, and our own, whose schemas Kubernetes does not have.
-kubeconform="$(scripts/kubeconform.sh) -skip TuningExperiment,ServiceMonitor,PrometheusRule"
+kubeconform="$(scripts/kubeconform.sh) -skip TuningExperiment,ServiceMonitor,PodMonitor,PrometheusRule"
 # The system's has Debian's packages, also where another one comes first.
 python=python3
 python3 -c 'import yaml' 2>/dev/null || python=/usr/bin/python3
@@ -52,6 +52,35 @@ refused() {
         wrong "the refusal of $* does not name $word: $(cat "$work/err")"
     fi
 }
+# complains WORDS COMMAND...: the command fails, and chart-check says these words
+complains() {
+    words=$1
+    shift
+    if "$@" >"$work/out" 2>&1; then
+        wrong "chart-check does not see it: $words"
+    elif ! grep -q -- "^chart-check: .*$words" "$work/out"; then
+        wrong "chart-check does not say '$words', but: $(cat "$work/out")"
+    fi
+}
+# loose FILE SED WORDS: chart-check complains about the values of a chart with another such file
+loose() {
+    rm -rf "$work/chart"
+    cp -r $chart "$work/chart"
+    sed "$2" "$chart/$1" >"$work/chart/$1"
+    complains "$3" "$python" scripts/chart-check.py values "$work/chart"
+}
+# panels RENDERED: Prometheus understands all that the dashboard asks
+panels() {
+    "$python" scripts/chart-check.py dashboard "$1" >"$work/panels.yaml" && "$promtool" check rules "$work/panels.yaml" >"$work/out" 2>&1
+}
+# notes COUNT PATTERN ARGUMENT...: lines of what an install says
+notes() {
+    count=$1
+    pattern=$2
+    shift 2
+    "$helm" install assay "$chart" --namespace assay-system --dry-run=client "$@" >"$work/notes.yaml" || wrong "no notes with $*"
+    has notes "$count" "$pattern"
+}
 # golden NAME: the rules that its roles have
 golden() {
     "$python" scripts/chart-check.py rules "$work/$1.yaml" >"$work/rules"
@@ -64,7 +93,7 @@ golden() {
 }
 
 "$helm" lint --strict --quiet "$chart" || wrong "helm lint: see above"
-"$python" scripts/chart-check.py values || wrong "values.yaml and values.schema.json differ"
+"$python" scripts/chart-check.py values $chart || wrong "values.yaml and values.schema.json differ"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 grep -qx "version: $version" $chart/Chart.yaml && grep -qx "appVersion: $version" $chart/Chart.yaml ||
     wrong "Chart.yaml has another version than Cargo.toml, $version"
@@ -74,40 +103,69 @@ cmp -s $chart/README.md "$work/README.md" || wrong "the table in $chart/README.m
 for file in crds/*.yaml; do
     cmp -s "$file" "$chart/files/$file" || wrong "$chart/files/$file is stale: run \`make generate\`"
 done
+loose values.yaml 's/^  dashboard:/  dashbord:/' 'values.metrics and its schema differ'
+loose values.schema.json 's/"additionalProperties": false,//' 'misspelt keys in all of them'
+loose values.schema.json '/"quantities"/,/}/s/false/true/' 'misspelt keys in .definitions.quantities'
+loose values.schema.json 's/{"type": "object", "additionalProperties": {.*}}/{"type": "object"}/' 'misspelt keys in .definitions.texts'
 
-monitoring='--api-versions monitoring.coreos.com/v1/ServiceMonitor --api-versions monitoring.coreos.com/v1/PrometheusRule'
+monitoring=
+for kind in ServiceMonitor PodMonitor PrometheusRule; do
+    monitoring="$monitoring --api-versions monitoring.coreos.com/v1/$kind"
+done
 render cluster
 # shellcheck disable=SC2086 # words
-render namespaced --set 'namespaces={team-a,team-b}' $monitoring
+render namespaced --set 'namespaces={team-a,team-b}' --set metrics.podMonitor.enabled=true $monitoring
 # shellcheck disable=SC2086 # words
 render everything $monitoring --set metrics.dashboard.enabled=true --set prometheus.url=http://prometheus.monitoring:9090 \
+    --set metrics.podMonitor.enabled=true --set replicas=3 \
     --set 'hostPaths={/mnt/nvme}' --set nodeLeases.namespace=leases --set 'networkPolicy.benchNamespaces={bench}' \
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
     --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
     --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' \
     --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b
 render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.trim={/mnt/nvme}' --set agent.nodeSelector.pool=bench \
-    --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases
+    --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases --set askKubelets=true --set metrics.podMonitor.enabled=true
 # shellcheck disable=SC2086 # words
 render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --set serviceAccount.create=false \
     --set serviceAccount.name=given --set crds.enabled=false --set networkPolicy.enabled=false \
-    --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false --set replicas=1
+    --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false
 golden cluster
 golden namespaced
 golden agent
-# A check that lets everything pass would not be noticed.
 sed 's/automountServiceAccountToken/automountToken/' "$work/cluster.yaml" >"$work/typo.yaml"
 # shellcheck disable=SC2086 # words
 if $kubeconform "$work/typo.yaml" >"$work/out"; then wrong 'kubeconform accepts a field that there is not'; fi
 # shellcheck disable=SC2086 # words
 $kubeconform examples/nightly.yaml >"$work/out" || wrong "examples/nightly.yaml: $(cat "$work/out")"
 
-has cluster 0 'ServiceMonitor|PrometheusRule|grafana_dashboard'
+# What sed makes of an object is unsound, and chart-check says in which way.
+while read -r set kind change; do
+    sed "/^kind: $kind\$/,/^---\$/${change%% => *}" "$work/$set.yaml" >"$work/unsound.yaml"
+    complains "${change##* => }" "$python" scripts/chart-check.py objects "$work/unsound.yaml"
+done <$chart/tests/unsound.txt
+# The same of what users are told about metrics.
+mkdir -p "$work/root/scripts" "$work/root/docs"
+cp scripts/chart-check.py "$work/root/scripts"
+ln -s "$PWD/operator" "$PWD/crds" "$work/root"
+sed 's/`assay_trials`/`assay_trails`/; s/`holder`/`owner`/' docs/operations.md >"$work/root/docs/operations.md"
+complains 'operations.md tells of assay_trails' "$python" "$work/root/scripts/chart-check.py" objects "$work/cluster.yaml"
+complains 'operations.md tells of the label owner' "$python" "$work/root/scripts/chart-check.py" objects "$work/cluster.yaml"
+
+has cluster 0 'ServiceMonitor|PodMonitor|PrometheusRule|grafana_dashboard'
 has cluster 0 '^ +- --(namespace|host-path|prometheus)='
-has namespaced 2 '^kind: (ServiceMonitor|PrometheusRule)$'
+has cluster 1 '^  replicas: 2$'
+has cluster 3 '^kind: NetworkPolicy$'
+has cluster 1 'podSelector: .*"prometheus"'
+has namespaced 3 '^kind: (ServiceMonitor|PodMonitor|PrometheusRule)$'
+has namespaced 1 'matchNames: \["team-a","team-b"\]$'
+has namespaced 3 'podSelector: .*"prometheus"'
+has everything 1 '^kind: PodMonitor$'
+has everything 1 '^    any: true$'
+has agent 0 'PodMonitor'
 has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
 has everything 1 '^ +- --prometheus=http://prometheus.monitoring:9090$'
+has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
 has everything 1 '^ +- --allow-image=registry.example/lab$'
 has everything 1 '^ +- --ask-kubelets$'
@@ -127,22 +185,37 @@ has everything 1 'grafana_dashboard: "1"'
 has everything 3 'namespace: (bench|leases)$'
 # Roles of the test and the test itself are all that is left.
 has nothing 2 '^kind: (Role|RoleBinding)$'
-has nothing 0 '^kind: (ClusterRole|ClusterRoleBinding|CustomResourceDefinition|NetworkPolicy|ServiceMonitor|PrometheusRule)$'
+has nothing 0 '^kind: (ClusterRole|ClusterRoleBinding|CustomResourceDefinition|NetworkPolicy|ServiceMonitor|PodMonitor|PrometheusRule)$'
 
-refused replica --set replica=3
-refused namespace --set 'namespace=team-a'
-refused pullpolicy --set image.pullpolicy=Always
+# A misspelt value in every object among them.
+"$python" scripts/chart-check.py levels $chart >"$work/levels"
+grep -qx metrics.podMonitor.misspelt "$work/levels" || wrong 'chart-check does not know all objects among the values'
+while read -r path; do
+    refused misspelt --set "$path=x"
+done <"$work/levels"
 refused pullPolicy --set image.pullPolicy=Sometimes
-refused limit --set resources.limit.cpu=1
-refused waitng --set metrics.prometheusRule.waitng=1h
 refused benchDigest --set image.benchDigest=latest
 refused namespaces --set 'namespaces={Team_A}'
+refused interval --set metrics.podMonitor.interval=often
 refused kubeVersion --kube-version 1.32.0
+
+notes 1 'outside of assay-system have no NetworkPolicy'
+notes 1 'outside of assay-system, team-a have no NetworkPolicy' --set 'networkPolicy.benchNamespaces={team-a}'
+notes 0 'have no NetworkPolicy' --set 'namespaces={team-a}'
+notes 0 'have no NetworkPolicy' --set networkPolicy.enabled=false
 
 promtool=$cache/prometheus/usr/bin/promtool
 cp $chart/tests/alerts.yaml "$work/alerts.yaml"
-if "$python" scripts/chart-check.py alerts "$work/namespaced.yaml" >"$work/rules.yaml"; then
+if "$python" scripts/chart-check.py alerts "$work/namespaced.yaml" >"$work/good.yaml"; then
+    cp "$work/good.yaml" "$work/rules.yaml"
     "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1 || wrong "alerts: $(cat "$work/out")"
+    sed 's/for: 30m/for: 3h/' "$work/good.yaml" >"$work/rules.yaml"
+    if "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1; then wrong 'no test sees that an alert comes too late'; fi
+fi
+panels "$work/everything.yaml" || wrong "the dashboard: $(cat "$work/out")"
+sed 's/max by (node, holder)/max by (node, holder/' "$work/everything.yaml" >"$work/unsound.yaml"
+if panels "$work/unsound.yaml" || ! grep -q 'could not parse' "$work/out"; then
+    wrong 'promtool accepts a dashboard with a bracket too few'
 fi
 
 [ -z "$failed" ] || exit 1
