@@ -268,7 +268,7 @@ async fn run(
         match call(api.create(&created(), &made?)).await {
             Ok(_) => {}
             // By ourselves, before an answer was lost.
-            Err(error) if error.is_conflict() => match call(api.get_opt(&claim)).await? {
+            Err(error) if error.is_conflict() => match claims::find(round, &claim).await? {
                 Some(there) if is_owned(&there, round.experiment) && there.metadata.deletion_timestamp.is_none() => {}
                 _ => return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet"))),
             },

@@ -33,6 +33,13 @@ pub async fn list(round: &Round<'_>) -> Result<(), Error> {
     Ok(())
 }
 
+/// A claim by its name. Listed, since nothing else needs the right to get one.
+pub async fn find(round: &Round<'_>, name: &str) -> Result<Option<PersistentVolumeClaim>, Error> {
+    let params = ListParams::default().fields(&format!("metadata.name={name}"));
+    let found = call(round.context.api::<PersistentVolumeClaim>(&round.namespace).list(&params)).await?;
+    Ok(found.items.into_iter().next())
+}
+
 pub async fn remove(round: &Round<'_>, name: &str) -> Result<(), Error> {
     let api = round.context.api::<PersistentVolumeClaim>(&round.namespace);
     match call(api.delete(name, &DeleteParams::default())).await {

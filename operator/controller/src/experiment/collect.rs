@@ -10,7 +10,7 @@ use assay_core::cluster;
 use assay_core::decide::LostReason;
 use assay_core::node;
 use assay_core::plan::Plan;
-use assay_record::TrialRecord;
+use assay_record::{Digest, TrialRecord};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -144,9 +144,10 @@ fn evidence(pod: &Pod, seen: PodEvidenceStatus) -> PodEvidenceStatus {
     }
 }
 
-/// Keeps a full record where it outlives its pod.
+/// Keeps a full record where it outlives its pod. Its name says what is in it, so that one which is there already is the same, without
+/// a right to read it: by ourselves, before we were interrupted, or of an attempt that vanished before its end was written down.
 async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
-    let name = cluster::pod_name(&found.trial.name_any(), found.attempt);
+    let name = format!("{}-{:.8}", found.pod.name_any(), Digest::of(json).as_str());
     let map = match record::config_map(&found.trial, &name, found.attempt, json) {
         Ok(map) => map,
         Err(error) => {
@@ -155,19 +156,9 @@ async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option
         }
     };
     let api = round.context.api::<ConfigMap>(&round.namespace);
-    let mut made = call(api.create(&PostParams::default(), &map)).await;
-    if matches!(&made, Err(error) if error.is_conflict()) {
-        match call(api.get_opt(&name)).await? {
-            // By ourselves, before we were interrupted.
-            Some(there) if there.binary_data == map.binary_data => return Ok(Some(name)),
-            // Of the same attempt in a pod that vanished before its end was written down.
-            Some(there) => drop(call(api.delete(&name, &super::this(&there))).await?),
-            None => {}
-        }
-        made = call(api.create(&PostParams::default(), &map)).await;
-    }
-    match made {
+    match call(api.create(&PostParams::default(), &map)).await {
         Ok(_) => Ok(Some(name)),
+        Err(error) if error.is_conflict() => Ok(Some(name)),
         Err(error) if error.is_refusal() => {
             warn!(trial = found.trial.name_any(), error = error.message(), "its full record is not kept");
             Ok(None)
