@@ -58,7 +58,8 @@ const SCRAPE: Duration = Duration::from_secs(5);
 async fn main() -> ExitCode {
     let args = Args::parse();
     let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
-    tracing_subscriber::fmt().json().flatten_event(true).with_env_filter(filter).with_writer(std::io::stderr).init();
+    let log = tracing_subscriber::fmt().json().flatten_event(true).with_span_list(false);
+    log.with_env_filter(filter).with_writer(std::io::stderr).init();
     match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {

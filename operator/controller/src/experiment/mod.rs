@@ -32,7 +32,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, PatchParams, Preconditions};
 use kube::runtime::controller::Action;
 use kube::{Resource, ResourceExt as _};
-use tracing::{info, warn};
+use tracing::{Instrument as _, error_span, info, warn};
 
 use crate::context::Context;
 use crate::error::{Error, call};
@@ -98,14 +98,19 @@ impl<'a> Round<'a> {
 
 /// Looks at an experiment and says when to do so again.
 pub async fn reconcile(experiment: Arc<TuningExperiment>, context: Arc<Context>) -> Result<Action, Error> {
-    let started = Instant::now();
-    let result = look(&experiment, &context).await;
-    context.metrics.reconciled(started.elapsed(), result.is_ok());
-    if let Err(error) = &result {
-        let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
-        warn!(namespace, experiment = name, error = error.message(), "will be tried again");
-    }
-    result
+    // Whatever is logged meanwhile says whose it is, at every level that a log may have.
+    let span =
+        error_span!("look", namespace = experiment.namespace().unwrap_or_default(), experiment = experiment.name_any());
+    let looked = async {
+        let started = Instant::now();
+        let result = look(&experiment, &context).await;
+        context.metrics.reconciled(started.elapsed(), result.is_ok());
+        if let Err(error) = &result {
+            warn!(error = error.message(), "will be tried again");
+        }
+        result
+    };
+    looked.instrument(span).await
 }
 
 /// After an error: soon where somebody else was faster, later where the API server needs rest.
@@ -141,7 +146,7 @@ async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action
 }
 
 async fn refuse(round: &mut Round<'_>, problems: Vec<String>) -> Result<Action, Error> {
-    info!(namespace = round.namespace, experiment = round.name, "refused: {}", problems.join("; "));
+    info!("refused: {}", problems.join("; "));
     settle::write(round, &State::Refused(problems), None).await?;
     Ok(Action::await_change())
 }
