@@ -4,20 +4,22 @@
 use std::collections::BTreeSet;
 use std::path::PathBuf;
 
-use serde_json::{Value, json};
+use serde_json::{Map, Value, json};
 
 /// Bounds that may only be raised, and those that may only be lowered.
 const UPPER: [&str; 4] = ["maxLength", "maxItems", "maxProperties", "maximum"];
 const LOWER: [&str; 4] = ["minLength", "minItems", "minProperties", "minimum"];
-/// What gives a value another meaning.
-const SAME: [&str; 7] = [
-    "type",
-    "format",
-    "default",
-    "x-kubernetes-list-type",
-    "x-kubernetes-list-map-keys",
-    "x-kubernetes-int-or-string",
-    "x-kubernetes-preserve-unknown-fields",
+/// What is compared in ways of its own, and words. Everything else gives a value another meaning and stays as it is.
+const KNOWN: [&str; 9] = [
+    "description",
+    "pattern",
+    "enum",
+    "nullable",
+    "required",
+    "x-kubernetes-validations",
+    "properties",
+    "items",
+    "additionalProperties",
 ];
 
 type Change = fn(&mut Value);
@@ -47,12 +49,18 @@ fn broken(old: &Value, new: &Value) -> Vec<String> {
 }
 
 fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
-    for key in SAME.iter().filter(|key| old[**key] != new[**key]) {
-        found.push(format!("{path}: {key} was {}, is {}", old[*key], new[*key]));
+    let keys: BTreeSet<&String> = [old, new].into_iter().filter_map(Value::as_object).flat_map(Map::keys).collect();
+    let has_own = |key: &str| UPPER.contains(&key) || LOWER.contains(&key) || KNOWN.contains(&key);
+    for key in keys.into_iter().filter(|key| !has_own(key) && old[*key] != new[*key]) {
+        found.push(format!("{path}: {key} was {}, is {}", old[key], new[key]));
     }
     for (keys, is_tighter) in [(UPPER, (|new, old| new < old) as fn(f64, f64) -> bool), (LOWER, |new, old| new > old)] {
         for key in keys {
-            let free = if keys == UPPER { f64::INFINITY } else { 0.0 };
+            let free = match key {
+                "minimum" => f64::NEG_INFINITY,
+                _ if keys == UPPER => f64::INFINITY,
+                _ => 0.0,
+            };
             let (was, is) = (old[key].as_f64().unwrap_or(free), new[key].as_f64().unwrap_or(free));
             if is_tighter(is, was) {
                 found.push(format!("{path}: {key} was {}, is {}", old[key], new[key]));
@@ -126,7 +134,7 @@ fn the_definitions_are_compatible_with_the_last_release() {
 fn incompatible_changes_are_refused() {
     let old = &released()[0];
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let cases: [(&str, &str, Change); 13] = [
+    let cases: [(&str, &str, Change); 17] = [
         ("", "v1alpha1 is not served", |crd| crd["spec"]["versions"][0]["served"] = json!(false)),
         ("", "spec.scope is another", |crd| crd["spec"]["scope"] = json!("Cluster")),
         ("", "other subresources", |crd| crd["spec"]["versions"][0]["subresources"] = json!({})),
@@ -137,6 +145,10 @@ fn incompatible_changes_are_refused() {
         (spec, "spec.repetitions: minimum was", |spec| spec["properties"]["repetitions"]["minimum"] = json!(50)),
         (spec, "spec.baseline: pattern was", |spec| spec["properties"]["baseline"]["pattern"] = json!("^x$")),
         (spec, "spec.baseline: enum was null", |spec| spec["properties"]["baseline"]["enum"] = json!(["a"])),
+        (spec, "spec.seed: exclusiveMinimum was", |spec| spec["properties"]["seed"]["exclusiveMinimum"] = json!(true)),
+        (spec, "spec.baseline: default was", |spec| spec["properties"]["baseline"]["default"] = json!("a")),
+        (spec, "spec.baseline: not was", |spec| spec["properties"]["baseline"]["not"] = json!({"enum": ["a"]})),
+        ("", "spec.names is another", |crd| crd["spec"]["names"]["plural"] = json!("experiments")),
         (spec, "a new rule", |spec| spec["x-kubernetes-validations"] = json!([{"rule": "self.seed > 1"}])),
         (spec, "spec.configs: x-kubernetes-list-type was", |spec| {
             spec["properties"]["configs"]["x-kubernetes-list-type"] = json!("set");

@@ -51,11 +51,6 @@ fn each_mistake_is_named() {
             "spec.configs[1].dbOptions[\"a;b=c\"]: is not the name of an option: names are of letters, digits and _",
         ),
         (
-            "/spec/configs/1/dbOptions",
-            json!({"wal_dir": "/x"}),
-            "spec.configs[1].dbOptions.wal_dir: would put files outside of the trial's own directory, where they are neither counted nor removed",
-        ),
-        (
             "/spec/configs/1/columnFamilies/0/options",
             json!({"merge_operator": "x"}),
             "spec.configs[1].columnFamilies[0].options.merge_operator: belongs to the workload, which would read other data with another one; remove it. A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions",
@@ -190,6 +185,20 @@ fn each_mistake_is_named() {
     for (pointer, value, message) in table {
         let expected: Vec<&str> = if message.is_empty() { vec![] } else { vec![message] };
         assert_eq!(messages(&with(pointer, value.clone())), expected, "{pointer} {value}");
+    }
+}
+
+#[test]
+fn no_option_puts_files_elsewhere() {
+    let why = "would put files outside of the trial's own directory, where they are neither counted nor removed";
+    for option in ["wal_dir", "db_log_dir", "db_paths", "cf_paths", "env"] {
+        for (pointer, field) in [
+            ("/spec/configs/1/dbOptions", "spec.configs[1].dbOptions"),
+            ("/spec/configs/1/columnFamilies/0/options", "spec.configs[1].columnFamilies[0].options"),
+        ] {
+            let found = messages(&with(pointer, json!({option: "/x"})));
+            assert_eq!(found, [format!("{field}.{option}: {why}")]);
+        }
     }
 }
 
