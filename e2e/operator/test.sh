@@ -41,11 +41,15 @@ tests=$(cargo test --locked --workspace --features assay-e2e/cluster --lib --bin
     sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
 if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache"; fi
+# Some tests have the cluster alone, and stop parts of it: another call waits until this one has ended.
+mkdir -p "$cache"
+exec 8>"$cache/operator-test.lock"
+flock 8
 if ! $root "$cluster" env >/dev/null 2>&1; then
     trap '$root "$cluster" down >/dev/null' EXIT
     trap 'exit 130' INT TERM
 fi
-exports=$($root "$cluster" up) || fail "the cluster does not start; see above"
+exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
 eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
 run() {

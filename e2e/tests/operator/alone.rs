@@ -3,14 +3,14 @@
 use std::time::Duration;
 
 use assay_api::names;
-use k8s_openapi::api::core::v1::{Node, Pod};
-use kube::api::{DeleteParams, Patch, PatchParams};
-use kube::{Api, ResourceExt};
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
+use kube::api::DeleteParams;
 use serde_json::{Value, json};
 
 use crate::experiment::small;
 use crate::lab::{Lab, SOON};
-use crate::machine::{NODE, cluster};
+use crate::machine::{NODE, cluster, image};
 use crate::scene::Scene;
 
 /// Trials on the real node, of an image that is there.
@@ -19,15 +19,24 @@ fn on_the_real_node(spec: &mut Value) {
     spec["placement"]["memory"] = json!("256Mi");
 }
 
-/// Trials long enough that something can happen meanwhile.
-fn work_for_seconds(spec: &mut Value) {
-    let options = json!([{"match": ["*"], "options": {"write_buffer_size": 131_072}}]);
-    spec["configs"] = json!([{"name": "base"}, {"name": "candidate", "columnFamilies": options}]);
-    spec["scenarios"][0]["workload"]["keyValue"] = json!({
-        "keys": 50_000,
-        "valueBytes": {"fixed": 400},
-        "roles": [{"name": "writer", "steps": 200_000, "mix": {"put": 1}}],
-    });
+/// The real bench there, in trials long enough that something can happen meanwhile.
+async fn at_work(name: &str, args: &[&str]) -> Scene {
+    let image = image("bench");
+    let args = [&["--bench-image", image.as_str()], args].concat();
+    let scene = Scene::of(Lab::alone(name, 0).await, name, &args, |bench| bench);
+    scene
+        .begin(|spec| {
+            on_the_real_node(spec);
+            let options = json!([{"match": ["*"], "options": {"write_buffer_size": 131_072}}]);
+            spec["configs"] = json!([{"name": "base"}, {"name": "candidate", "columnFamilies": options}]);
+            spec["scenarios"][0]["workload"]["keyValue"] = json!({
+                "keys": 50_000,
+                "valueBytes": {"fixed": 400},
+                "roles": [{"name": "writer", "steps": 200_000, "mix": {"put": 1}}],
+            });
+        })
+        .await;
+    scene
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -44,15 +53,7 @@ async fn a_restart_of_etcd_is_survived() {
 /// The container goes on without it, and what it left is found afterwards.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_kubelet_that_was_away_costs_no_trial() {
-    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
-    let args = ["--bench-image", image.as_str()];
-    let scene = Scene::of(Lab::alone("kubelet", 0).await, "kubelet", &args, |bench| bench);
-    scene
-        .begin(|spec| {
-            on_the_real_node(spec);
-            work_for_seconds(spec);
-        })
-        .await;
+    let scene = at_work("kubelet", &[]).await;
     scene.lab.running_pod().await;
     cluster(&["stop", "kubelet"]).await;
     tokio::time::sleep(Duration::from_secs(10)).await;
@@ -69,24 +70,12 @@ async fn a_kubelet_that_was_away_costs_no_trial() {
 /// Its pod can't be seen to end, and would keep the node for ever.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_pod_that_was_deleted_on_a_lost_node_is_removed_by_force() {
-    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
-    let args = ["--bench-image", image.as_str(), "--node-lost-seconds", "10"];
-    let scene = Scene::of(Lab::alone("drained", 0).await, "drained", &args, |bench| bench);
-    scene
-        .begin(|spec| {
-            on_the_real_node(spec);
-            work_for_seconds(spec);
-        })
-        .await;
+    let scene = at_work("drained", &["--node-lost-seconds", "10"]).await;
     let pod = scene.lab.running_pod().await.name_any();
     cluster(&["stop", "kubelet"]).await;
     scene.lab.api::<Pod>().delete(&pod, &DeleteParams::default()).await.expect("a pod can be deleted");
     // The controller of nodes says so later by itself.
-    let nodes: Api<Node> = Api::all(scene.lab.client.clone());
-    let silent =
-        json!({"type": "Ready", "status": "Unknown", "reason": "Test", "lastTransitionTime": "2026-01-01T00:00:00Z"});
-    let change = json!({"status": {"conditions": [silent]}});
-    nodes.patch_status(NODE, &PatchParams::default(), &Patch::Strategic(&change)).await.expect("a node has a status");
+    scene.lab.ready(NODE, "Unknown", Duration::from_mins(10)).await;
     let pods = scene.lab.api::<Pod>();
     scene
         .lab
@@ -110,8 +99,7 @@ async fn a_folder_of_the_node_holds_databases() {
     let allowed = lab.folder.join("allowed");
     std::fs::create_dir_all(&allowed).expect("a folder");
     std::os::unix::fs::chown(&allowed, Some(65532), Some(65532)).expect("it belongs to the bench's user");
-    let image = format!("localhost/assay-bench:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"));
-    let path = allowed.display().to_string();
+    let (image, path) = (image("bench"), allowed.display().to_string());
     let _operator = lab.operator_with(&["--bench-image", &image, "--host-path", &path], None);
     let on = |name: &str, path: &str| {
         let mut experiment = small(&lab, name);

@@ -5,7 +5,7 @@ use std::path::PathBuf;
 use tokio::process::Command;
 
 use crate::lab::Lab;
-use crate::machine::cluster;
+use crate::machine::{cluster, image};
 
 /// Helm, as somebody types it, and what it says.
 pub async fn helm(lab: &Lab, args: &[&str]) -> String {
@@ -23,7 +23,7 @@ pub async fn try_helm(lab: &Lab, args: &[&str]) -> (bool, String) {
     (output.status.success(), said)
 }
 
-fn chart() -> String {
+pub fn chart() -> String {
     PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("../charts/assay").display().to_string()
 }
 
@@ -41,6 +41,14 @@ pub async fn install(lab: &Lab, prometheus: &str) {
     let values = [own.as_str(), "crds.enabled=false", "askKubelets=true", "agent.enabled=true", &agents, &prometheus];
     let set = values.iter().flat_map(|value| ["--set", value]);
     helm(lab, &["install", "assay", &chart, "--wait"].into_iter().chain(set).collect::<Vec<_>>()).await;
+}
+
+/// Nothing that is the cluster's, and not a namespace's, outlives it.
+pub async fn uninstall(lab: &Lab) {
+    helm(lab, &["uninstall", "assay", "--wait"]).await;
+    let kinds = "clusterroles,clusterrolebindings,validatingadmissionpolicies,validatingadmissionpolicybindings";
+    let left = lab.kubectl(&["get", kinds, "--output", "name"]).await;
+    lab.check(!left.contains(&lab.namespace), &format!("something is left: {left}")).await;
 }
 
 /// What the chart gives to people, and nothing else of it.
@@ -63,9 +71,8 @@ async fn apply(lab: &Lab, release: &str, template: &str, values: &[&str]) {
 
 /// Another version of everything that the chart installs, and other values.
 pub async fn upgrade(lab: &Lab) {
-    let version = std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION");
-    for image in ["operator", "bench"] {
-        let (old, new) = (format!("localhost/assay-{image}:{version}"), format!("localhost/assay-{image}:next"));
+    for name in ["operator", "bench"] {
+        let (old, new) = (image(name), format!("localhost/assay-{name}:next"));
         cluster(&["exec", "ctr", "--namespace", "k8s.io", "images", "tag", "--force", &old, &new]).await;
     }
     let chart = chart();

@@ -101,6 +101,23 @@ async fn an_experiment_is_suspended_and_resumed() {
     scene.ends_well(&[]).await;
 }
 
+/// Bash is asked as a person asks it, with a tab; of the others it is known what they must be told.
+#[test]
+fn shells_complete_commands() {
+    let program = std::env::var("ASSAY").expect("ASSAY is the path of the program");
+    let printed = |command: &mut std::process::Command| {
+        let output = command.output().expect("it can be started");
+        assert!(output.status.success(), "{command:?}: {}", text(&output));
+        text(&output)
+    };
+    let completions = |shell: &str| printed(std::process::Command::new(&program).args(["completions", shell]));
+    let tab = r#"source <("$0" completions bash); COMP_WORDS=(assay no) COMP_CWORD=1; _assay assay no assay; echo "${COMPREPLY[@]}""#;
+    assert_eq!(printed(std::process::Command::new("bash").args(["-c", tab, &program])), "nodes\n");
+    let (zsh, fish) = (completions("zsh"), completions("fish"));
+    assert!(zsh.starts_with("#compdef assay\n") && zsh.contains("\n'nodes:"), "{zsh}");
+    assert!(fish.contains("complete -c assay ") && fish.contains(r#"-a "nodes""#), "{fish}");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nodes_are_judged_and_their_noise_is_measured() {
     let mut lab = Lab::with_nodes("nodes", 2).await;

@@ -5,11 +5,12 @@ use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::validate::validate;
 use assay_core::{cluster, status};
+use k8s_openapi::api::events::v1::Event;
 use kube::ResourceExt;
 use kube::api::ListParams;
 use serde_json::{Value, json};
 
-use crate::lab::{LAB_LABEL, Lab};
+use crate::lab::{LAB_LABEL, Lab, SOON};
 
 /// How long a whole experiment may take, beside three others.
 const LONG: u64 = 300;
@@ -87,6 +88,29 @@ impl Lab {
     pub async fn finished(&self, experiment: &str) -> TuningExperimentStatus {
         self.condition(experiment, names::FINISHED, "True", None, LONG).await;
         self.status(experiment).await
+    }
+
+    /// As scripts wait for the end.
+    pub async fn kubectl_wait(&self, experiment: &str) {
+        let (name, timeout) = (format!("tune/{experiment}"), format!("--timeout={LONG}s"));
+        let said = self.kubectl(&["wait", "--for=condition=Finished", &name, &timeout]).await;
+        self.check(said.contains("condition met"), &said).await;
+    }
+
+    /// Waits for an event of this reason about an experiment, and returns what it says.
+    pub async fn event(&self, experiment: &str, reason: &str) -> String {
+        self.until(&format!("{reason} is an event of {experiment}"), SOON, async || {
+            self.events(reason).await.into_iter().find_map(|event| {
+                let about = event.regarding.and_then(|object| object.name);
+                event.note.filter(|_| about.as_deref() == Some(experiment))
+            })
+        })
+        .await
+    }
+
+    pub async fn events(&self, reason: &str) -> Vec<Event> {
+        let params = ListParams::default().fields(&format!("reason={reason}"));
+        self.api::<Event>().list(&params).await.expect("a list").items
     }
 
     /// Waits until this many attempts have ended, whatever came of them.

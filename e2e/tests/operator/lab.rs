@@ -8,6 +8,7 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
+use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, Client, ResourceExt};
 use serde::Serialize;
@@ -105,6 +106,18 @@ impl Lab {
         .await;
         self.nodes.push(name.clone());
         name
+    }
+
+    /// Has a node say whether it is ready, and since when.
+    pub async fn ready(&self, node: &str, status: &str, since: Duration) {
+        let nodes: Api<Node> = Api::all(self.client.clone());
+        let since = (Timestamp::now() - since).strftime("%FT%TZ").to_string();
+        let ready = json!({"type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": since});
+        let change = json!({"status": {"conditions": [ready]}});
+        nodes
+            .patch_status(node, &PatchParams::default(), &Patch::Strategic(&change))
+            .await
+            .expect("a node has a status");
     }
 
     /// Local volumes of a node, as many as given.

@@ -9,6 +9,11 @@ use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 /// The real node, as `cluster.sh` names it.
 pub const NODE: &str = "assay-e2e";
 
+/// An image as `make images` names it, with the version under test.
+pub fn image(name: &str) -> String {
+    format!("localhost/assay-{name}:{}", std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION"))
+}
+
 /// Most tests share the cluster; some take parts of it away, or measure, and have it for themselves.
 pub enum Share {
     Shared(#[expect(dead_code, reason = "held")] RwLockReadGuard<'static, ()>),

@@ -11,15 +11,14 @@ use serde_json::{Value, json};
 use crate::bench::{AtWork, Bench, Run};
 use crate::experiment::small;
 use crate::lab::Lab;
+use crate::machine::image;
 
 const FILE: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../examples/nightly.yaml");
 
 /// The documents of the example, with a small experiment for the nodes of this lab.
 fn documents(lab: &Lab) -> Vec<Value> {
-    let version = std::env::var("ASSAY_VERSION").expect("ASSAY_VERSION");
     let yaml = std::fs::read_to_string(FILE).expect("the example");
-    let yaml =
-        yaml.replace("registry.example/lab/assay-operator:0.1.0", &format!("localhost/assay-operator:{version}"));
+    let yaml = yaml.replace("registry.example/lab/assay-operator:0.1.0", &image("operator"));
     let mut documents: Vec<Value> =
         serde_yaml::Deserializer::from_str(&yaml).map(|one| Value::deserialize(one).expect("YAML")).collect();
     let map = documents.iter_mut().find(|document| document["kind"] == "ConfigMap").expect("a ConfigMap");

@@ -10,13 +10,13 @@ use assay_api::{PageCacheState, TuningExperimentStatus, names};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use serde_json::{Value, json};
 
-use crate::chart::{helm, install, try_helm, upgrade};
+use crate::chart::{install, uninstall, upgrade};
 use crate::command_line::{assay, report_is_judged_alike};
 use crate::experiment::condition;
 use crate::lab::{Lab, SOON};
 use crate::machine::{NODE, audit_log};
 use crate::operator::free_port;
-use crate::rights;
+use crate::{pretenders, rights};
 
 /// Writes of the operator that a trial may cost, Leases of nodes and status included.
 const WRITES: usize = 10;
@@ -83,7 +83,7 @@ fn writes(namespace: &str) -> (BTreeMap<String, usize>, u64) {
 /// As many attempts as there are trials, invalid because others took CPU time: the machine is not ours alone.
 const DISTURBED: usize = 16;
 
-async fn is_disturbed(lab: &Lab, experiment: &str) -> bool {
+pub async fn is_disturbed(lab: &Lab, experiment: &str) -> bool {
     let losses = lab.losses(experiment).await;
     losses.iter().filter(|loss| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str())).count() >= DISTURBED
 }
@@ -93,9 +93,20 @@ fn is_finished(status: &TuningExperimentStatus) -> bool {
 }
 
 /// What can't be shown on a machine that others take CPU time from; the gates refuse its trials, and rightly so.
-fn not_shown(what: &str) {
+pub fn not_shown(what: &str) {
     // Tests that pass have their output held back, but for this.
     let _ = writeln!(std::io::stderr(), "NOT SHOWN, others take CPU time from this machine: {what}");
+}
+
+/// All attempts that have ended, as they are told.
+async fn ended(lab: &Lab, experiment: &str) -> Vec<String> {
+    let trials = lab.trials(experiment).await.into_iter();
+    let attempts = trials.flat_map(|trial| {
+        let attempts = trial.status.unwrap_or_default().attempts.into_iter();
+        let name = trial.metadata.name.unwrap_or_default();
+        attempts.map(move |attempt| format!("{name} {}", serde_json::to_string(&attempt).expect("JSON")))
+    });
+    attempts.collect()
 }
 
 /// Whether an experiment came to its verdict; if not, others are to blame.
@@ -119,6 +130,7 @@ async fn an_experiment_on_a_real_node_is_decided() {
     let prometheus = Prometheus::start(&lab.folder);
     install(&lab, &prometheus.url).await;
     rights::are_least(&lab).await;
+    pretenders::are_refused(&lab).await;
     let yaml =
         std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/operator/quick.yaml")).expect("the experiment");
     let mut experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
@@ -129,9 +141,17 @@ async fn an_experiment_on_a_real_node_is_decided() {
         lab.apply(experiment.clone()).await;
         if begun.is_empty() {
             lab.attempted(&name, 4).await;
+            let before = ended(&lab, &name).await;
             upgrade(&lab).await;
             let under_way = !is_finished(&lab.status(&name).await);
             lab.check(under_way, "it is upgraded while the experiment runs").await;
+            // The trial that ran meanwhile, one of the new operator's, and all before them.
+            lab.attempted(&name, u32::try_from(before.len()).expect("few attempts") + 2).await;
+            let after = ended(&lab, &name).await;
+            let is_kept = before.iter().all(|attempt| after.contains(attempt));
+            lab.check(is_kept, &format!("attempts are as they were: {before:?}, and now {after:?}")).await;
+            let lost = after.iter().any(|attempt| attempt.contains(r#""Lost""#));
+            lab.check(!lost, &format!("the upgrade costs no attempt: {after:?}")).await;
         }
         decided = decides(&lab, &name).await;
         if !decided {
@@ -189,15 +209,6 @@ async fn an_experiment_on_a_real_node_is_decided() {
         lab.names::<PersistentVolumeClaim>("").await.is_empty().then_some(())
     })
     .await;
-
-    let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "10m", "--logs"]).await;
-    if !succeeded && is_disturbed(&lab, "assay-test").await {
-        not_shown("the verdict of helm test");
-    } else {
-        lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
-    }
-    helm(&lab, &["uninstall", "assay", "--wait"]).await;
-    let left = lab.kubectl(&["get", "clusterroles,clusterrolebindings", "--output", "name"]).await;
-    lab.check(!left.contains(&lab.namespace), &format!("rights are left: {left}")).await;
+    uninstall(&lab).await;
     lab.close().await;
 }

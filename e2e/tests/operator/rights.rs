@@ -9,10 +9,10 @@ use k8s_openapi::api::authorization::v1::{
 use kube::Api;
 use kube::api::PostParams;
 
-use crate::chart::agents;
-use crate::lab::Lab;
+use crate::chart::{agents, chart, helm};
+use crate::lab::{Lab, SOON};
 
-const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
+pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
 /// What discovery does not tell of, and what is worth the most to whoever wants more rights.
 const MORE: [&str; 12] = [
     "pods/exec",
@@ -27,6 +27,18 @@ const MORE: [&str; 12] = [
     "serviceaccounts/token",
     "tuningexperiments.assay.rocks/status",
     "tuningtrials.assay.rocks/status",
+];
+/// What gives somebody the rights of others. Discovery knows neither these verbs nor users and groups.
+const GRANTS: [(&str, &str); 9] = [
+    ("users", "impersonate"),
+    ("groups", "impersonate"),
+    ("serviceaccounts", "impersonate"),
+    ("uids.authentication.k8s.io", "impersonate"),
+    ("userextras.authentication.k8s.io/scopes", "impersonate"),
+    ("roles.rbac.authorization.k8s.io", "bind"),
+    ("roles.rbac.authorization.k8s.io", "escalate"),
+    ("clusterroles.rbac.authorization.k8s.io", "bind"),
+    ("clusterroles.rbac.authorization.k8s.io", "escalate"),
 ];
 /// What everybody may do who is known at all: ask what they themselves may do.
 const SELF: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
@@ -47,7 +59,7 @@ impl Subject {
     pub async fn rights(&self, lab: &Lab, namespace: Option<&str>) -> BTreeSet<String> {
         let known = lab.kubectl(&["api-resources", "--no-headers", "--output", "name"]).await;
         let resources = known.lines().map(str::trim).chain(MORE).filter(|resource| !resource.is_empty());
-        let asked = resources.flat_map(|resource| VERBS.map(|verb| (resource, verb)));
+        let asked = resources.flat_map(|resource| VERBS.map(|verb| (resource, verb))).chain(GRANTS);
         let allowed = futures::stream::iter(asked)
             .map(|(resource, verb)| async move {
                 let (name, group, part) = parts(resource);
@@ -97,6 +109,7 @@ fn line(group: &str, resource: &str, verb: &str) -> String {
     format!("{} {resource} {verb}", if group.is_empty() { "core" } else { group })
 }
 
+const CLUSTER: &str = include_str!("../../../charts/assay/tests/rules-cluster.txt");
 const NAMESPACED: &str = include_str!("../../../charts/assay/tests/rules-namespaced.txt");
 const AGENT: &str = include_str!("../../../charts/assay/tests/rules-agent.txt");
 
@@ -139,6 +152,28 @@ pub async fn are_least(lab: &Lab) {
     are(lab, &account, Some(&agents), &answers).await;
     are(lab, &account, Some("default"), &everywhere).await;
     are(lab, &account, None, &everywhere).await;
+}
+
+/// Of a release for all namespaces nothing is needed here but its roles.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_operator_of_all_namespaces_has_the_least_rights_too() {
+    let lab = Lab::with_nodes("wide", 0).await;
+    let made = helm(&lab, &["template", "assay", &chart(), "--show-only", "templates/rbac.yaml"]).await;
+    let file = lab.folder.join("roles.yaml");
+    std::fs::write(&file, made).expect("a manifest");
+    lab.kubectl(&["apply", "--server-side", "--filename", &file.display().to_string()]).await;
+    let account = Subject::service_account(&lab.namespace, "assay");
+    lab.until("the roles hold", SOON, async || account.may(&lab, None, "list", "nodes").await.then_some(())).await;
+    let everywhere = golden(CLUSTER, |role| role == "ClusterRole/assay:assay-system");
+    let leases = golden(CLUSTER, |role| {
+        ["Role/assay-system/assay-leader", "Role/assay-system/assay:assay-system:nodes"].contains(&role)
+    });
+    are(&lab, &account, Some(&lab.namespace), &everywhere.union(&leases).cloned().collect()).await;
+    are(&lab, &account, Some("default"), &everywhere).await;
+    are(&lab, &account, None, &everywhere).await;
+    let name = format!("assay:{}", lab.namespace);
+    lab.kubectl(&["delete", "clusterroles,clusterrolebindings", &name]).await;
+    lab.close().await;
 }
 
 /// Somebody may do this in a place and nothing else.

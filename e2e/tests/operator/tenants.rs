@@ -2,7 +2,7 @@
 
 use std::time::Duration;
 
-use assay_api::{TuningExperiment, TuningExperimentSpec};
+use assay_api::{TuningExperiment, TuningExperimentSpec, names};
 use assay_core::plan::Plan;
 use assay_core::validate::validate;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -13,10 +13,12 @@ use serde_json::{Value, json};
 
 use crate::bench::{Bench, End, Run};
 use crate::chart::user_roles;
-use crate::experiment::small;
+use crate::command_line::assay;
+use crate::experiment::{condition, small};
 use crate::lab::{Lab, SOON};
+use crate::operator::Operator;
 use crate::pods;
-use crate::rights::Subject;
+use crate::rights::{Subject, VERBS};
 use crate::scene::Scene;
 use crate::witness::Witness;
 
@@ -44,6 +46,12 @@ impl Teams {
     }
 }
 
+/// Pods that the scheduler kept away from others, which it need not where Leases do.
+async fn kept_apart(lab: &Lab) -> Vec<String> {
+    let notes = lab.events("FailedScheduling").await.into_iter().filter_map(|event| event.note);
+    notes.filter(|note| note.contains("anti-affinity")).collect()
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn two_installations_never_share_a_node() {
     let teams = Teams::new("race").await;
@@ -57,7 +65,33 @@ async fn two_installations_never_share_a_node() {
     tokio::join!(first.decided("one", "Win", 5), second.decided("other", "Win", 5));
     assert_eq!(witness.ran(), 20);
     witness.saw_nothing_wrong(first).await;
+    for lab in [first, second] {
+        let kept = kept_apart(lab).await;
+        lab.check(kept.is_empty(), &format!("not the Lease but the scheduler kept trials apart: {kept:?}")).await;
+    }
     teams.close().await;
+}
+
+/// Whoever has a node is named: to people, to Prometheus, and to the experiment that waits.
+async fn is_held(teams: &Teams, operators: [&Operator; 2], (holder, waiting): (&str, &str)) {
+    let (second, node) = (&teams.second, &teams.first.nodes[0]);
+    second
+        .until("the condition names who has the node", SOON, async || {
+            let status = second.status(waiting).await;
+            let found = condition(&status, names::PROGRESSING).filter(|found| found.reason == "WaitingForNode")?;
+            found.message.contains(&format!("{node} is held by {holder}")).then_some(())
+        })
+        .await;
+    second.event(waiting, "WaitingForNode").await;
+    for operator in operators {
+        let metrics = operator.get("/metrics").await;
+        let held = format!("\nassay_node_held{{node=\"{node}\",holder=\"{holder}\"}} 1");
+        second.check(metrics.contains(&held), &metrics).await;
+    }
+    let nodes = assay(second, &["nodes"]).await;
+    let said = String::from_utf8_lossy(&nodes.stdout);
+    let row = said.lines().find(|line| line.starts_with(node)).unwrap_or_default();
+    second.check(row.contains(&format!(" {holder} ")), &said).await;
 }
 
 /// A Lease says who may begin; what still runs of somebody who lost it, the scheduler keeps others away from.
@@ -77,22 +111,16 @@ async fn a_node_whose_lease_was_lost_is_not_shared_either() {
     let mut operator = first.operator();
     first.apply(teams.experiment("one")).await;
     let running = first.running_pod().await;
+    let other = second.operator();
+    second.apply(teams.experiment("other")).await;
+    is_held(&teams, [&operator, &other], (&format!("{}/one", first.namespace), "other")).await;
     operator.kill();
     let leases: Api<Lease> = first.api();
     let node = format!("assay-node-{}", first.nodes[0]);
     leases.delete(&node, &DeleteParams::default()).await.expect("somebody deletes the lease");
-    let _other = second.operator();
-    second.apply(teams.experiment("other")).await;
-    let waiting = second.pod("the second team's pod is there", |pod| pods::node(pod).is_empty()).await;
+    second.pod("the second team's pod is there", |pod| pods::node(pod).is_empty()).await;
     second
-        .until("the scheduler says why it waits", SOON, async || {
-            let pod = second.api::<Pod>().get(&waiting.name_any()).await.ok()?;
-            let conditions = pod.status?.conditions.unwrap_or_default();
-            conditions
-                .iter()
-                .any(|found| found.message.as_ref().is_some_and(|m| m.contains("anti-affinity")))
-                .then_some(())
-        })
+        .until("the scheduler says why it waits", SOON, async || (!kept_apart(second).await.is_empty()).then_some(()))
         .await;
     let still = first.api::<Pod>().get(&running.name_any()).await.expect("the first team's pod");
     assert_eq!(pods::phase(&still), "Running");
@@ -110,11 +138,12 @@ async fn a_node_whose_lease_was_lost_is_not_shared_either() {
 /// As somebody has it who may `edit` a namespace, and nothing else.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_team_reaches_only_what_is_its_own() {
-    let teams = Teams::new("team").await;
-    let (own, other) = (&teams.first, &teams.second);
+    // With the Leases of nodes.
+    let operators = Lab::with_nodes("operators", 0).await;
+    let (own, other) = (operators.beside("team").await, operators.beside("team-b").await);
     let user = "somebody-of-the-first-team";
     let roles = format!("{}-roles", own.namespace);
-    user_roles(own, &roles).await;
+    user_roles(&own, &roles).await;
     own.put::<k8s_openapi::api::rbac::v1::RoleBinding>(
         Some(&own.namespace),
         json!({
@@ -127,12 +156,12 @@ async fn a_team_reaches_only_what_is_its_own() {
     let somebody = Subject { user: user.to_owned(), groups: vec!["system:authenticated".to_owned()] };
     let experiments = "tuningexperiments.assay.rocks";
     own.until("roles are aggregated", SOON, async || {
-        somebody.may(own, Some(&own.namespace), "create", experiments).await.then_some(())
+        somebody.may(&own, Some(&own.namespace), "create", experiments).await.then_some(())
     })
     .await;
     let here = Some(own.namespace.as_str());
     for (verb, what) in [("delete", experiments), ("list", "tuningtrials.assay.rocks"), ("get", "configmaps")] {
-        own.check(somebody.may(own, here, verb, what).await, &format!("they {verb} their own {what}")).await;
+        own.check(somebody.may(&own, here, verb, what).await, &format!("they {verb} their own {what}")).await;
     }
     // What a trial says, who has a node and what an experiment was planned with is the operator's to write.
     for (verb, what) in [
@@ -141,19 +170,21 @@ async fn a_team_reaches_only_what_is_its_own() {
         ("patch", "tuningexperiments.assay.rocks/status"),
         ("patch", "nodes"),
     ] {
-        own.check(!somebody.may(own, here, verb, what).await, &format!("nobody may {verb} {what}")).await;
+        own.check(!somebody.may(&own, here, verb, what).await, &format!("nobody may {verb} {what}")).await;
     }
-    let there = Some(other.namespace.as_str());
-    for resource in
-        [experiments, "tuningtrials.assay.rocks", "configmaps", "pods", "pods/log", "leases.coordination.k8s.io"]
-    {
-        for verb in ["get", "list", "create", "patch", "delete"] {
-            let refused = !somebody.may(own, there, verb, resource).await;
-            own.check(refused, &format!("they may not {verb} another team's {resource}")).await;
+    let leases = "leases.coordination.k8s.io";
+    // Kubernetes gives them the Leases of their own namespace, so those of nodes must not be there.
+    own.check(somebody.may(&own, here, "delete", leases).await, "their own Leases are theirs").await;
+    for place in [&other.namespace, &operators.namespace] {
+        for resource in [experiments, "tuningtrials.assay.rocks", "configmaps", "pods", "pods/log", leases] {
+            for verb in VERBS {
+                let refused = !somebody.may(&own, Some(place), verb, resource).await;
+                own.check(refused, &format!("they may not {verb} {resource} in {place}")).await;
+            }
         }
     }
     own.kubectl(&["delete", "clusterroles", "--selector", &format!("app.kubernetes.io/instance={roles}")]).await;
-    teams.close().await;
+    tokio::join!(own.close(), other.close(), operators.close());
 }
 
 /// An experiment can ask for nothing that an administrator has not allowed, and no status that somebody writes changes that.
@@ -180,7 +211,7 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
         }),
     ] {
         lab.apply(with(name, change)).await;
-        let accepted = lab.condition(name, assay_api::names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+        let accepted = lab.condition(name, names::ACCEPTED, "False", Some("Invalid"), SOON).await;
         lab.check(accepted.message.contains(field), &accepted.message).await;
         // As if it had been planned long ago, under an operator that allowed it.
         operator.kill();
@@ -193,7 +224,7 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
         let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "engine": "assay"});
         write_plan(&lab, name, plan).await;
         operator.start_again();
-        let waits = lab.condition(name, assay_api::names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
+        let waits = lab.condition(name, names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
         lab.check(waits.message.contains(field), &waits.message).await;
     }
     // Nor a bench that nobody allowed.
@@ -204,7 +235,7 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
     let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "engine": "assay", "benchImage": bench});
     write_plan(&lab, "bench", plan).await;
     operator.start_again();
-    let waits = lab.condition("bench", assay_api::names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
+    let waits = lab.condition("bench", names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
     lab.check(waits.message.contains("status.plan.benchImage"), &waits.message).await;
     assert_eq!(witness.ran(), 0);
     let made = lab.api::<Pod>().list(&ListParams::default()).await.expect("a list");

@@ -1,8 +1,11 @@
 //! What an experiment is for: the right verdict, and the same that anybody gets from its trials.
 
+use std::collections::BTreeSet;
+
 use assay_api::names;
 use assay_record::{OptionProblem, OptionsAnswer};
-use serde_json::json;
+use kube::ResourceExt;
+use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::experiment::{self, small};
@@ -17,13 +20,30 @@ async fn a_planted_gain_is_a_win() {
     lab.until("the operator is ready", SOON, async || operator.get("/readyz").await.contains("200 OK").then_some(()))
         .await;
     lab.apply(small(&lab, "gain")).await;
+    lab.kubectl_wait("gain").await;
     lab.decided("gain", "Win", 5).await;
+    let event = lab.event("gain", "Finished").await;
+    lab.check(event.starts_with("Win. "), &event).await;
+    is_logged(&lab, "gain", &operator.lines()).await;
     assert!(operator.get("/healthz").await.contains("200 OK"));
     let metrics = operator.get("/metrics").await;
     assert!(metrics.contains("200 OK") && metrics.contains("\nassay_"), "{metrics}");
     assert_eq!(witness.ran(), experiment::trials(5));
     witness.saw_nothing_wrong(&lab).await;
     lab.close().await;
+}
+
+/// Beginning and end of each trial, and the experiment's own, all of which say whose they are.
+async fn is_logged(lab: &Lab, experiment: &str, log: &[Value]) {
+    let own = |line: &&Value| line["span"]["namespace"] == lab.namespace && line["span"]["experiment"] == experiment;
+    let of = |message: &str| log.iter().filter(own).filter(|line| line["message"] == message).collect::<Vec<_>>();
+    let trials: BTreeSet<String> = lab.trials(experiment).await.iter().map(ResourceExt::name_any).collect();
+    for message in ["begins", "ended"] {
+        let told: BTreeSet<String> =
+            of(message).iter().filter_map(|line| Some(line["trial"].as_str()?.to_owned())).collect();
+        lab.check(told == trials, &format!("{message:?} is logged of {told:?}, not of {trials:?}")).await;
+    }
+    lab.check(of("finished").len() == 1, "the end is logged once").await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -47,9 +67,12 @@ async fn a_spec_that_means_nothing_is_refused_by_its_field() {
     let mut experiment = small(&lab, "nonsense");
     experiment["spec"]["objectives"] = json!([{"metric": "througput"}]);
     lab.apply(experiment).await;
+    lab.kubectl_wait("nonsense").await;
     let accepted = lab.condition("nonsense", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
     lab.check(accepted.message.contains("spec.objectives[0].metric"), &accepted.message).await;
     lab.condition("nonsense", names::FINISHED, "True", Some("Refused"), SOON).await;
+    let event = lab.event("nonsense", "Refused").await;
+    lab.check(event.contains("spec.objectives[0].metric"), &event).await;
     assert_eq!(witness.ran(), 0);
     lab.close().await;
 }
@@ -91,7 +114,7 @@ async fn blocks_use_every_node() {
     // A block stays on its node: that is what makes its trials comparable.
     let mut nodes = std::collections::BTreeMap::new();
     for trial in lab.trials("two").await {
-        nodes.entry(trial.spec.block).or_insert_with(std::collections::BTreeSet::new).insert(trial.spec.node);
+        nodes.entry(trial.spec.block).or_insert_with(BTreeSet::new).insert(trial.spec.node);
     }
     assert!(nodes.values().all(|nodes| nodes.len() == 1), "{nodes:?}");
     witness.saw_nothing_wrong(&lab).await;

@@ -5,7 +5,6 @@ use std::time::Duration;
 use assay_api::names;
 use assay_core::cluster;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
-use k8s_openapi::jiff::Timestamp;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -20,15 +19,6 @@ async fn cordon(lab: &Lab, node: &str, cordoned: bool) {
     let nodes: Api<Node> = Api::all(lab.client.clone());
     let change = json!({"spec": {"unschedulable": cordoned}});
     nodes.patch(node, &PatchParams::default(), &Patch::Merge(&change)).await.expect("a node can be cordoned");
-}
-
-/// Has a node say whether it is ready, and since when.
-async fn ready(lab: &Lab, node: &str, status: &str, since: Duration) {
-    let nodes: Api<Node> = Api::all(lab.client.clone());
-    let since = (Timestamp::now() - since).strftime("%FT%TZ").to_string();
-    let ready = json!({"type": "Ready", "status": status, "reason": "Test", "lastTransitionTime": since});
-    let change = json!({"status": {"conditions": [ready]}});
-    nodes.patch_status(node, &PatchParams::default(), &Patch::Strategic(&change)).await.expect("a node has a status");
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -53,9 +43,9 @@ async fn a_node_that_blinks_keeps_its_trial_whatever_its_clock_says() {
     let scene = Scene::new("blinks", |bench| bench.takes(Duration::from_secs(5))).await;
     scene.begin(|_| ()).await;
     scene.lab.running_pod().await;
-    ready(&scene.lab, &scene.lab.nodes[0], "False", Duration::from_mins(10)).await;
+    scene.lab.ready(&scene.lab.nodes[0], "False", Duration::from_mins(10)).await;
     tokio::time::sleep(Duration::from_secs(3)).await;
-    ready(&scene.lab, &scene.lab.nodes[0], "True", Duration::ZERO).await;
+    scene.lab.ready(&scene.lab.nodes[0], "True", Duration::ZERO).await;
     scene.ends_well(&[]).await;
 }
 

@@ -1,9 +1,20 @@
 //! Trials that leave something else than a sound summary.
 
-use assay_record::{FailureKind, Summary};
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
 
-use crate::bench::{End, Run};
+use assay_core::cluster;
+use assay_record::{Digest, FailureKind, Summary};
+use k8s_openapi::api::core::v1::Node;
+use kube::Api;
+
+use crate::bench::{Bench, End, Run};
+use crate::experiment::small;
+use crate::lab::Lab;
+use crate::logs::Logs;
+use crate::record::{Measured, record};
 use crate::scene::Scene;
+use crate::witness::Witness;
 
 /// The chosen trial ends in another way, once.
 async fn chosen(name: &str, end: impl Fn(&Run) -> End + Send + Sync + 'static) -> Scene {
@@ -19,13 +30,72 @@ async fn a_truncated_summary_is_run_again() {
         let whole = serde_json::to_string(&run.summary).expect("a summary is JSON");
         End::says(0, &whole[..whole.len() / 2])
     });
-    scene.await.ends_well(&["Lost UnreadableRecord"]).await;
+    let scene = scene.await;
+    scene.decides(&["Lost UnreadableRecord"]).await;
+    let event = scene.lab.event(&scene.name, "TrialLost").await;
+    scene.lab.check(event.contains("attempt 0: Lost UnreadableRecord: its summary can't be read"), &event).await;
+    scene.lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_summary_of_another_trial_is_run_again() {
     let scene = chosen("another", |run| run.done_with(|summary| summary.trial.block = 3)).await;
     scene.ends_well(&["Lost UnreadableRecord"]).await;
+}
+
+/// Verdicts follow from summaries. What else a trial prints is kept where a summary vouches for it, and stands in for one that is
+/// broken if it is this trial's.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_record_counts_only_as_its_own_trials() {
+    let lab = Lab::new("printed").await;
+    let node = Api::<Node>::all(lab.client.clone()).get(&lab.nodes[0]).await.expect("the node");
+    let boot_id = node.status.and_then(|status| status.node_info).map(|info| info.boot_id);
+    let printed: Arc<Mutex<HashMap<String, String>>> = Arc::default();
+    let logs = printed.clone();
+    let logs = Logs::start(&lab, move |pod| logs.lock().expect("logs").get(pod).cloned().unwrap_or_default()).await;
+    let script = move |run: &Run| {
+        let trial = &run.spec.trial;
+        let print = |throughput: f64, block: u32| {
+            let mut spec = run.spec.clone();
+            spec.trial.block = block;
+            let digest = Digest::of_json(&spec).expect("a spec is JSON");
+            let started_unix_ms = run.summary.started_unix_ms;
+            let (boot_id, cpus) = (boot_id.clone(), Some("0".to_owned()));
+            let record = record(spec, digest, Measured { started_unix_ms, throughput, other: 1.0, boot_id, cpus });
+            let json = serde_json::to_string(&record).expect("a record is JSON");
+            let summary = Summary::of(&record, json.as_bytes()).expect("a summary is JSON");
+            (serde_json::to_string(&summary).expect("a summary is JSON"), json)
+        };
+        let throughput = run.summary.metrics["throughput"];
+        let (summary, own) = print(throughput, trial.block);
+        let half = summary[..summary.len() / 2].to_owned();
+        let (says, prints) = match (trial.block, trial.order, trial.attempt) {
+            (1, 1, 0) => (summary, print(2.0 * throughput, trial.block).1),
+            (2, 1, 0) => (half, own),
+            (3, 1, 0) => (half, print(throughput, 0).1),
+            _ => (summary, own),
+        };
+        let pod = cluster::pod_name(&cluster::trial_name("printed", trial), trial.attempt);
+        printed.lock().expect("logs").insert(pod, format!("{{\"record\":{prints}}}\n"));
+        End::says(0, &says)
+    };
+    let (_bench, witness) = (Bench::new(&lab).script(script).start(&lab), Witness::start(&lab));
+    let _operator = lab.operator_with(&[], Some(&logs.kubeconfig));
+    lab.apply(small(&lab, "printed")).await;
+    lab.decided("printed", "Win", 5).await;
+    let mut without = Vec::new();
+    for trial in lab.trials("printed").await {
+        let attempts = trial.status.into_iter().flat_map(|status| status.attempts);
+        let none = attempts.filter(|attempt| attempt.record.is_none());
+        without.extend(none.map(|none| (trial.spec.block, trial.spec.order, none.attempt, none.outcome)));
+    }
+    without.sort();
+    let expected = [(1, 1, 0, "Valid".to_owned()), (3, 1, 0, "Lost".to_owned())];
+    lab.check(without == expected, &format!("without a record are {without:?}")).await;
+    let lost = lab.losses("printed").await;
+    lab.check(lost == ["Lost UnreadableRecord"], &format!("lost were {lost:?}")).await;
+    witness.saw_nothing_wrong(&lab).await;
+    lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

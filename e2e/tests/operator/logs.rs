@@ -1,0 +1,85 @@
+//! What containers of fake nodes have printed, which nobody else knows: an API server that answers for it, and passes on everything
+//! else.
+
+use std::error::Error;
+use std::path::PathBuf;
+use std::sync::Arc;
+
+use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
+use http::{Request, Response, Uri};
+use http_body_util::BodyExt;
+use hyper::body::Incoming;
+use hyper::server::conn::http1;
+use hyper::service::service_fn;
+use hyper_util::rt::TokioIo;
+use kube::Client;
+use kube::client::Body;
+use serde_json::json;
+use tokio::net::TcpListener;
+use tokio::task::AbortHandle;
+
+use crate::lab::Lab;
+
+/// It answers as long as this is kept.
+pub struct Logs {
+    pub kubeconfig: PathBuf,
+    task: AbortHandle,
+}
+
+impl Drop for Logs {
+    fn drop(&mut self) {
+        self.task.abort();
+    }
+}
+
+impl Logs {
+    /// With what the pod of a name has printed.
+    pub async fn start(lab: &Lab, printed: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
+        let address = listener.local_addr().expect("an address");
+        let (client, printed) = (lab.client.clone(), Arc::new(printed));
+        let task = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let (client, printed) = (client.clone(), printed.clone());
+                let service = service_fn(move |request: Request<Incoming>| {
+                    let pod = request.uri().path().strip_suffix("/log").and_then(|path| path.rsplit('/').next());
+                    let log = pod.map(|pod| printed(pod));
+                    let client = client.clone();
+                    async move {
+                        match log {
+                            Some(log) => Ok(Response::new(Body::from(log.into_bytes()))),
+                            None => pass_on(client, request).await,
+                        }
+                    }
+                });
+                tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
+            }
+        });
+        let kubeconfig = lab.folder.join("logs.kubeconfig");
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": "logs",
+            "clusters": [{"name": "logs", "cluster": {"server": format!("http://{address}")}}],
+            "contexts": [{"name": "logs", "context": {"cluster": "logs", "user": "logs"}}],
+            "users": [{"name": "logs", "user": {}}],
+        });
+        std::fs::write(&kubeconfig, config.to_string()).expect("a kubeconfig");
+        Self { kubeconfig, task: task.abort_handle() }
+    }
+}
+
+/// To the API server, with the credentials of the test.
+async fn pass_on(client: Client, request: Request<Incoming>) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
+    let (mut parts, body) = request.into_parts();
+    let body = body.collect().await?.to_bytes();
+    let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());
+    parts.uri = Uri::builder().path_and_query(path).build()?;
+    parts.headers.remove(HOST);
+    let mut answer = client.send(Request::from_parts(parts, Body::from(body))).await?;
+    // The client has unpacked it.
+    for header in [CONTENT_ENCODING, CONTENT_LENGTH, TRANSFER_ENCODING] {
+        answer.headers_mut().remove(header);
+    }
+    Ok(answer)
+}
