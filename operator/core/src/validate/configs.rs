@@ -139,6 +139,10 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
             if value.trim().is_empty() {
                 problems.push(Problem::error(path.clone(), "has no value; leave it out to keep RocksDB's default"));
             }
+            if !is_one_value(&value) {
+                let message = "has braces that don't match, or goes on after the last: RocksDB would read the rest as other options";
+                problems.push(Problem::error(path.clone(), message));
+            }
             if nested_key(&value, "block_cache") {
                 problems.push(Problem::error(path.clone(), format!("block_cache {CACHE}")));
             }
@@ -158,6 +162,27 @@ fn possible(spec: &TuningExperimentSpec) -> String {
     let policies: BTreeSet<&str> = policies.collect();
     let policy = if policies.is_empty() { String::new() } else { format!(", policy ({})", join(policies)) };
     format!(". A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions{policy}")
+}
+
+/// Whether RocksDB reads this value as one, alone or in braces that are put around it: what is in braces ends at the brace that
+/// matches the first, and anything after it would be options of their own, which nobody has looked at.
+fn is_one_value(value: &str) -> bool {
+    let (mut depth, mut has_closed) = (0_u32, false);
+    for character in value.trim().chars() {
+        if has_closed {
+            return false;
+        }
+        match character {
+            '{' => depth += 1,
+            '}' if depth == 0 => return false,
+            '}' => {
+                depth -= 1;
+                has_closed = depth == 0 && value.trim_start().starts_with('{');
+            }
+            _ => {}
+        }
+    }
+    depth == 0
 }
 
 /// Whether a nested option string such as `{block_cache=8M;block_size=4K}` sets this key, on any level.

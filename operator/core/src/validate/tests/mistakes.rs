@@ -203,6 +203,19 @@ fn no_option_puts_files_elsewhere() {
 }
 
 #[test]
+fn no_value_brings_options_of_its_own() {
+    let why = "has braces that don't match, or goes on after the last: RocksDB would read the rest as other options";
+    for value in ["{x};wal_dir=/x", "{x}wal_dir=/x", "a=1};wal_dir=/x;c={d=1", "}", "{", "{a={b=1}", "{a=1}}"] {
+        let found = messages(&with("/spec/configs/1/dbOptions", json!({"db_host_id": value})));
+        assert_eq!(found, [format!("spec.configs[1].dbOptions.db_host_id: {why}")], "{value}");
+    }
+    for value in ["x", "a;b=1", " {a=1;b={c=2};d={e=3}} ", "a={b=1};c={d=2}"] {
+        let found = messages(&with("/spec/configs/1/dbOptions", json!({"db_host_id": value})));
+        assert_eq!(found, Vec::<String>::new(), "{value}");
+    }
+}
+
+#[test]
 fn combinations_are_checked() {
     let scan = {
         let mut document = with(&format!("{ROLE}/mix"), json!({"scan": 1}));
