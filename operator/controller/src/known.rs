@@ -89,6 +89,12 @@ struct Known {
     is_dismissed: bool,
 }
 
+impl Known {
+    fn seen(pod: Arc<Pod>) -> Self {
+        Self { pod, since: Instant::now(), is_seen: true, is_dismissed: false }
+    }
+}
+
 /// The pods of an experiment.
 #[derive(Default)]
 pub struct Seen {
@@ -103,8 +109,11 @@ pub struct Seen {
 }
 
 impl Pods {
+    /// What the stores have from the beginning is known even if it is gone before anybody looks.
     pub fn new(stores: Vec<Store<Pod>>) -> Self {
-        Self { stores, known: Mutex::default() }
+        let pods = stores.iter().flat_map(Store::state);
+        let known = pods.map(|pod| (key(&*pod), Known::seen(pod))).collect();
+        Self { stores, known: Mutex::new(known) }
     }
 
     /// Remembers a pod that was created, or that the API server says is there.
@@ -133,17 +142,12 @@ impl Pods {
         let mut seen = Seen::default();
         let mut known = locked(&self.known);
         for pod in self.stores.iter().flat_map(|store| store.state_filter(belongs)) {
-            let entry = known.entry(key(&*pod)).or_insert_with(|| Known {
-                pod: Arc::clone(&pod),
-                since: Instant::now(),
-                is_seen: true,
-                is_dismissed: false,
-            });
+            let entry = known.entry(key(&*pod)).or_insert_with(|| Known::seen(Arc::clone(&pod)));
             if entry.pod.uid() == pod.uid() {
                 entry.pod = Arc::clone(&pod);
                 entry.is_seen = true;
             } else if entry.is_seen {
-                *entry = Known { pod: Arc::clone(&pod), since: Instant::now(), is_seen: true, is_dismissed: false };
+                *entry = Known::seen(Arc::clone(&pod));
             }
             // Else the watch still tells of the one before it.
             if entry.is_dismissed {
@@ -256,6 +260,15 @@ mod tests {
         assert!(pods.of("ns", "e").dismissed.contains("p"), "the watch does not tell yet");
         writer.apply_watcher_event(&Event::Delete(pod("2")));
         assert_eq!(state(&pods), (none.clone(), none), "we have removed it");
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_before_the_first_look_was_there() {
+        let (store, mut writer) = reflector::store();
+        writer.apply_watcher_event(&Event::Apply(pod("1")));
+        let pods = Pods::new(vec![store]);
+        writer.apply_watcher_event(&Event::Delete(pod("1")));
+        assert_eq!(state(&pods), (Vec::new(), vec!["1".to_owned()]));
     }
 
     #[test]
