@@ -4,7 +4,7 @@ use std::collections::{BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use assay_api::{TuningExperiment, TuningExperimentStatus};
+use assay_api::{TuningExperiment, TuningExperimentStatus, TuningTrial};
 use assay_core::node;
 use assay_core::plan::Plan;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -130,18 +130,26 @@ impl Context {
         Ok(plan)
     }
 
-    /// Tells whoever looks at an experiment's events. Best effort: the status says everything as well.
-    pub async fn tell(&self, experiment: &TuningExperiment, type_: EventType, reason: &str, note: &str) {
+    /// Tells whoever looks at an experiment's events. Best effort: the status says everything as well. Events that differ in their
+    /// note alone are counted as one, so each trial has its own.
+    pub async fn tell(
+        &self,
+        experiment: &TuningExperiment,
+        trial: Option<&TuningTrial>,
+        type_: EventType,
+        reason: &str,
+        note: &str,
+    ) {
         let event = Event {
             type_,
             reason: reason.to_owned(),
             note: Some(assay_core::status::shorten(note, 1000)),
             action: "Reconcile".to_owned(),
-            secondary: None,
+            secondary: trial.map(|trial| trial.object_ref(&())),
         };
         let about = experiment.object_ref(&());
         if let Err(error) = crate::error::call(self.recorder.publish(&event, &about)).await {
-            warn!(experiment = experiment.name_any(), %error, "an event could not be written");
+            warn!(%error, "an event could not be written");
         }
     }
 

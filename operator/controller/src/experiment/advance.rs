@@ -181,7 +181,7 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     known.sort_by_key(|node| node.name_any());
     let fits = |node: &&v1::Node| node::judge(node, &needs, context.silent_for(node, round.now)).0 == NodeState::Usable;
     context.kubelets.ask(known.iter().map(|node| &**node).filter(fits)).await;
-    let (mut nodes, mut why_not) = (Vec::new(), Vec::new());
+    let (mut nodes, mut held, mut why_not) = (Vec::new(), Vec::new(), Vec::new());
     for node in known {
         let name = node.name_any();
         let silent = context.silent_for(&node, round.now);
@@ -201,10 +201,13 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
             round.wake_in(Duration::from_secs(30));
         }
         if let Some(why) = why {
-            why_not.push(format!("{name} {why}"));
+            let of_its_kind = if state == NodeState::Busy { &mut held } else { &mut why_not };
+            of_its_kind.push(format!("{name} {why}"));
         }
         nodes.push(Node { boot: node::boot(&node), name, state });
     }
+    // Those that will be free again come first: of many nodes not all are named.
+    let why_not = [held, why_not].concat();
     let why_not = match why_not.len() {
         0 => "the cluster has no node that trials may run on".to_owned(),
         count if count > 8 => format!("{}; and {} more nodes", why_not[..8].join("; "), count - 8),
@@ -284,14 +287,7 @@ async fn run(
     let api = context.api::<Pod>(&round.namespace);
     match call(api.create(&created(), &pod)).await {
         Ok(pod) => {
-            info!(
-                namespace = round.namespace,
-                experiment = round.name,
-                trial = object.name_any(),
-                attempt = trial.attempt,
-                node,
-                "begins"
-            );
+            info!(trial = object.name_any(), attempt = trial.attempt, node, "begins");
             context.pods.created(pod);
         }
         // By ourselves, before we were interrupted, or before an answer was lost.

@@ -250,16 +250,16 @@ async fn tell(round: &Round<'_>, state: &State, before: &[Condition], after: &Tu
     let message = |type_: &str| find(&after.conditions, type_).map(|known| known.message.clone()).unwrap_or_default();
     match state {
         State::Refused(_) if changed(ACCEPTED) => {
-            round.context.tell(round.experiment, EventType::Warning, "Refused", &message(ACCEPTED)).await;
+            round.context.tell(round.experiment, None, EventType::Warning, "Refused", &message(ACCEPTED)).await;
         }
         State::Waiting { reason, message } if changed(PROGRESSING) => {
-            round.context.tell(round.experiment, EventType::Normal, reason, message).await;
+            round.context.tell(round.experiment, None, EventType::Normal, reason, message).await;
         }
         State::Finished if changed(FINISHED) => {
             let verdict = after.verdict.clone().unwrap_or_default();
-            info!(namespace = round.namespace, experiment = round.name, verdict, "finished");
+            info!(verdict, "finished");
             let note = format!("{verdict}. {}", message(FINISHED));
-            round.context.tell(round.experiment, EventType::Normal, "Finished", &note).await;
+            round.context.tell(round.experiment, None, EventType::Normal, "Finished", &note).await;
         }
         _ => {}
     }

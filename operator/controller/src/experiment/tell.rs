@@ -54,12 +54,13 @@ pub async fn tell(
     let written = write(round, known, &status).await?;
     observed.trials.insert(written.name_any(), Arc::clone(&written));
     let (name, why) = (written.name_any(), attempt_status.reason.as_deref().unwrap_or_default());
-    info!(namespace = round.namespace, experiment = round.name, trial = name, attempt = number, outcome, why, "ended");
+    info!(trial = name, attempt = number, outcome, why, "ended");
     round.context.metrics.attempt(&outcome, why);
     let is_bad = matches!(attempt, Attempt::Lost(_)) || outcome == "Failed" || outcome == "Invalid";
     if is_bad {
         let note = format!("{name}, attempt {number}: {outcome} {why}: {message}");
-        round.context.tell(round.experiment, EventType::Warning, &format!("Trial{outcome}"), &note).await;
+        let reason = format!("Trial{outcome}");
+        round.context.tell(round.experiment, Some(&*written), EventType::Warning, &reason, &note).await;
     }
     Ok(written)
 }
