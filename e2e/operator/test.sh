@@ -63,6 +63,6 @@ if [ $# -gt 0 ]; then
     beside_trials "$@"
 else
     # Most have no real trials, and need not wait for those that have the cluster to themselves.
-    run "$tests" --skip alone:: --skip real::
-    beside_trials alone:: real::
+    run "$tests" --skip alone:: --skip install:: --skip real::
+    beside_trials alone:: install:: real::
 fi

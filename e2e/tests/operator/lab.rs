@@ -17,6 +17,7 @@ use serde_json::{Value, json};
 use tokio::process::Command;
 use tokio::sync::OnceCell;
 
+use crate::account;
 use crate::machine::{self, Share};
 use crate::operator::Operator;
 
@@ -35,6 +36,8 @@ pub struct Lab {
     /// Where its operators say who has a node.
     leases: String,
     share: Arc<Share>,
+    /// Of the account that its operators are.
+    account: PathBuf,
 }
 
 impl Lab {
@@ -64,8 +67,8 @@ impl Lab {
         let folder = std::env::temp_dir().join("assay-e2e").join(&namespace);
         std::fs::create_dir_all(&folder).expect("a folder for logs");
         let (logs, operators) = (Mutex::default(), AtomicU32::new(0));
-        let leases = namespace.clone();
-        let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, leases, share };
+        let (leases, account) = (namespace.clone(), account::kubeconfig(&client).await);
+        let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, leases, share, account };
         // Everything that the operator makes has to pass the strictest of the standards.
         lab.enforce("restricted").await;
         for _ in 0..nodes {
@@ -201,7 +204,7 @@ impl Lab {
             &self.leases,
         ];
         let args = [&namespaces, args].concat();
-        Operator::start(&format!("operator-{number}"), &args, kubeconfig, log)
+        Operator::start(&format!("operator-{number}"), &args, kubeconfig.unwrap_or(&self.account), log)
     }
 
     /// Waits until there is an answer, and says what was there instead when there is none.

@@ -6,6 +6,7 @@
 // Helpers outside of test functions count as production code for these lints.
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod account;
 mod agent;
 mod alone;
 mod bench;

@@ -24,7 +24,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn start(identity: &str, args: &[&str], kubeconfig: Option<&PathBuf>, log: PathBuf) -> Self {
+    pub fn start(identity: &str, args: &[&str], kubeconfig: &PathBuf, log: PathBuf) -> Self {
         let program = std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator");
         let port = free_port();
         let mut command = Command::new(program);
@@ -33,10 +33,8 @@ impl Operator {
             .args(args)
             // Arguments may name another one.
             .env("ASSAY_BENCH_IMAGE", IMAGE)
+            .env("KUBECONFIG", kubeconfig)
             .stdin(Stdio::null());
-        if let Some(kubeconfig) = kubeconfig {
-            command.env("KUBECONFIG", kubeconfig);
-        }
         let process = spawn(&mut command, &log);
         Self { command, log, process, port }
     }

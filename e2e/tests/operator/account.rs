@@ -1,0 +1,68 @@
+//! Who the operators under test are: an account that may do what the chart lets its operator do, and nothing else.
+
+use std::path::PathBuf;
+
+use kube::api::{Patch, PatchParams};
+use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
+use kube::{Api, Client};
+use serde::Deserialize;
+use serde_json::{Value, json};
+use tokio::process::Command;
+use tokio::sync::OnceCell;
+
+use crate::chart::chart;
+
+const USER: &str = "assay-e2e";
+
+/// A kubeconfig by which somebody acts as that account, in all namespaces.
+pub async fn kubeconfig(client: &Client) -> PathBuf {
+    static MADE: OnceCell<PathBuf> = OnceCell::const_new();
+    let make = async {
+        for rules in rules().await {
+            give(client, rules).await;
+        }
+        let own = std::env::var("KUBECONFIG").expect("KUBECONFIG names the cluster");
+        let own = std::fs::read_to_string(own).expect("a kubeconfig");
+        let mut config: Value = serde_yaml::from_str(&own).expect("a kubeconfig is YAML");
+        config["users"][0]["user"]["as"] = json!(USER);
+        let folder = std::env::temp_dir().join("assay-e2e");
+        std::fs::create_dir_all(&folder).expect("a folder");
+        let path = folder.join("account.kubeconfig");
+        std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+        path
+    };
+    MADE.get_or_init(|| make).await.clone()
+}
+
+/// The rules of each role that the chart makes for its operator.
+async fn rules() -> Vec<Value> {
+    let program = std::env::var("ASSAY_HELM").expect("ASSAY_HELM is the path of Helm");
+    let args = ["template", "assay", &chart(), "--show-only", "templates/rbac.yaml"];
+    let output = Command::new(program).args(args).output().await.expect("ASSAY_HELM can be started");
+    let made = String::from_utf8(output.stdout).expect("Helm prints text");
+    let objects = serde_yaml::Deserializer::from_str(&made).map(|one| Value::deserialize(one).expect("YAML"));
+    let roles = objects.filter(|object| object["kind"] == "Role" || object["kind"] == "ClusterRole");
+    let rules: Vec<Value> = roles.map(|role| role["rules"].clone()).collect();
+    assert!(!rules.is_empty(), "the chart has roles: {}", String::from_utf8_lossy(&output.stderr));
+    rules
+}
+
+/// Gives the account these rights, in every namespace.
+async fn give(client: &Client, rules: Value) {
+    let digest = assay_record::Digest::of_json(&rules).expect("rules are JSON");
+    let name = format!("{USER}:{digest}");
+    let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER});
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+    let objects = [
+        ("ClusterRole", json!({"rules": rules})),
+        ("ClusterRoleBinding", json!({"roleRef": role, "subjects": [subject]})),
+    ];
+    for (kind, mut object) in objects {
+        let known = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+        (object["apiVersion"], object["kind"]) = (json!(known.api_version()), json!(kind));
+        object["metadata"] = json!({"name": name});
+        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&known));
+        let params = PatchParams::apply("assay-e2e").force();
+        api.patch(&name, &params, &Patch::Apply(&object)).await.expect("rights can be given");
+    }
+}
