@@ -29,9 +29,9 @@ use assay_api::names::{FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
 use kube::api::{DeleteParams, PatchParams, Preconditions};
 use kube::runtime::controller::Action;
-use kube::{Resource, ResourceExt as _};
 use tracing::{Instrument as _, error_span, info, warn};
 
 use crate::context::Context;
@@ -79,7 +79,9 @@ impl<'a> Round<'a> {
     /// Deletes a pod that nobody needs any more; somebody may have been faster.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
         self.context.pods.dismissed(pod);
-        let params = DeleteParams { grace_period_seconds, ..this(pod) };
+        // This very pod, not one that has its name by now.
+        let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
+        let params = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
         match call(self.context.api::<Pod>(&self.namespace).delete(&pod.name_any(), &params)).await {
             Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
             _ => Ok(()),
@@ -164,14 +166,6 @@ fn refusals(trial: &TuningTrial) -> u32 {
 /// Server-side apply by the operator, over whatever others have written.
 fn apply() -> PatchParams {
     PatchParams::apply(MANAGER).force()
-}
-
-/// Deletes this very object, not one that has its name by now.
-fn this<K: Resource>(object: &K) -> DeleteParams {
-    DeleteParams {
-        preconditions: Some(Preconditions { uid: object.uid(), resource_version: None }),
-        ..DeleteParams::default()
-    }
 }
 
 /// A condition as it is now; the time of its last change stays where its status has not changed.
