@@ -1,6 +1,7 @@
 //! A namespace with nodes of its own, so that tests run at the same time and none waits for another's nodes.
 
 use std::fmt::Write as _;
+use std::net::SocketAddr;
 use std::path::PathBuf;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
@@ -205,6 +206,21 @@ impl Lab {
         ];
         let args = [&namespaces, args].concat();
         Operator::start(&format!("operator-{number}"), &args, kubeconfig.unwrap_or(&self.account), log)
+    }
+
+    /// A kubeconfig of somebody who answers for the API server on this machine, without credentials.
+    pub fn kubeconfig(&self, name: &str, address: SocketAddr) -> PathBuf {
+        let path = self.folder.join(format!("{name}.kubeconfig"));
+        let config = json!({
+            "apiVersion": "v1",
+            "kind": "Config",
+            "current-context": name,
+            "clusters": [{"name": name, "cluster": {"server": format!("http://{address}")}}],
+            "contexts": [{"name": name, "context": {"cluster": name, "user": name}}],
+            "users": [{"name": name, "user": {}}],
+        });
+        std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+        path
     }
 
     /// Waits until there is an answer, and says what was there instead when there is none.

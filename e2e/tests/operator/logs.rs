@@ -14,7 +14,6 @@ use hyper::service::service_fn;
 use hyper_util::rt::TokioIo;
 use kube::Client;
 use kube::client::Body;
-use serde_json::json;
 use tokio::net::TcpListener;
 use tokio::task::AbortHandle;
 
@@ -55,16 +54,7 @@ impl Logs {
                 tokio::spawn(http1::Builder::new().serve_connection(TokioIo::new(stream), service));
             }
         });
-        let kubeconfig = lab.folder.join("logs.kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "logs",
-            "clusters": [{"name": "logs", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "logs", "context": {"cluster": "logs", "user": "logs"}}],
-            "users": [{"name": "logs", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, config.to_string()).expect("a kubeconfig");
+        let kubeconfig = lab.kubeconfig("logs", address);
         Self { kubeconfig, task: task.abort_handle() }
     }
 }

@@ -113,16 +113,7 @@ impl Proxy {
                 });
             }
         });
-        let kubeconfig = lab.folder.join("proxy.kubeconfig");
-        let config = json!({
-            "apiVersion": "v1",
-            "kind": "Config",
-            "current-context": "proxy",
-            "clusters": [{"name": "proxy", "cluster": {"server": format!("http://{address}")}}],
-            "contexts": [{"name": "proxy", "context": {"cluster": "proxy", "user": "proxy"}}],
-            "users": [{"name": "proxy", "user": {}}],
-        });
-        std::fs::write(&kubeconfig, config.to_string()).expect("a kubeconfig");
+        let kubeconfig = lab.kubeconfig("proxy", address);
         Running { kubeconfig, state, task: task.abort_handle() }
     }
 
