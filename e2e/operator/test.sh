@@ -52,17 +52,21 @@ fi
 exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
 eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
+# run THREADS PROGRAM [ARGUMENT...]
 run() {
+    threads=$1
+    shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
         ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
-        "$@" --quiet --test-threads 4
+        "$@" --quiet --test-threads "$threads"
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
-beside_trials() { run taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
+beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
 if [ $# -gt 0 ]; then
     beside_trials "$@"
 else
-    # Most have no real trials, and need not wait for those that have the cluster to themselves.
-    run "$tests" --skip alone:: --skip install:: --skip real::
+    # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely
+    # for a CPU.
+    run 8 "$tests" --skip alone:: --skip install:: --skip real::
     beside_trials alone:: install:: real::
 fi

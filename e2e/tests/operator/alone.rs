@@ -6,18 +6,12 @@ use assay_api::names;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
-use serde_json::{Value, json};
+use serde_json::json;
 
-use crate::experiment::small;
+use crate::experiment::{on_the_real_node, small};
 use crate::lab::{Lab, SOON};
 use crate::machine::{NODE, cluster, image};
 use crate::scene::Scene;
-
-/// Trials on the real node, of an image that is there.
-fn on_the_real_node(spec: &mut Value) {
-    spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODE});
-    spec["placement"]["memory"] = json!("256Mi");
-}
 
 /// The real bench there, in trials long enough that something can happen meanwhile.
 async fn at_work(name: &str, args: &[&str]) -> Scene {
@@ -126,20 +120,4 @@ async fn a_folder_of_the_node_holds_databases() {
     let own = allowed.join(&lab.namespace).join("folder");
     lab.check(own.is_dir(), &format!("{} has the databases", own.display())).await;
     lab.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_image_that_is_not_there_is_named() {
-    let lab = Lab::alone("image", 0).await;
-    let scene = Scene::of(lab, "image", &["--pending-seconds", "10"], |bench| bench);
-    scene.begin(on_the_real_node).await;
-    scene
-        .lab
-        .until("a condition names the image that can't be pulled", 90, async || {
-            let status = scene.lab.status(&scene.name).await;
-            status.conditions.iter().any(|found| found.message.contains(crate::operator::IMAGE)).then_some(())
-        })
-        .await;
-    assert_eq!(scene.witness.ran(), 0);
-    scene.lab.close().await;
 }

@@ -1,11 +1,13 @@
-//! Pods that somebody takes away.
+//! Pods that somebody takes away, or that can't begin.
 
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::bench::{End, Run};
-use crate::lab::SOON;
+use crate::experiment::on_the_real_node;
+use crate::lab::{Lab, SOON};
+use crate::operator::IMAGE;
 use crate::scene::Scene;
 
 /// A scene in which the chosen trial hangs, and the name of its pod.
@@ -65,5 +67,22 @@ async fn lost_pods_stay_as_long_as_the_experiment_says() {
         })
         .await;
     assert_eq!(scene.lab.trials(&scene.name).await.len(), 10, "trials are never removed");
+    scene.lab.close().await;
+}
+
+/// By the kubelet of the real node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_image_that_is_not_there_is_named() {
+    let lab = Lab::with_nodes("image", 0).await;
+    let scene = Scene::of(lab, "image", &["--pending-seconds", "10"], |bench| bench);
+    scene.begin(on_the_real_node).await;
+    scene
+        .lab
+        .until("a condition names the image that can't be pulled", 90, async || {
+            let status = scene.lab.status(&scene.name).await;
+            status.conditions.iter().any(|found| found.message.contains(IMAGE)).then_some(())
+        })
+        .await;
+    assert_eq!(scene.witness.ran(), 0);
     scene.lab.close().await;
 }
