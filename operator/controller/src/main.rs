@@ -57,9 +57,10 @@ const SCRAPE: Duration = Duration::from_secs(5);
 #[tokio::main]
 async fn main() -> ExitCode {
     let args = Args::parse();
-    let filter = tracing_subscriber::EnvFilter::try_from_default_env().unwrap_or_else(|_| "info,kube=warn".into());
-    let log = tracing_subscriber::fmt().json().flatten_event(true).with_span_list(false);
-    log.with_env_filter(filter).with_writer(std::io::stderr).init();
+    if let Err(error) = assay_log::init() {
+        eprintln!("{error}");
+        return ExitCode::from(2);
+    }
     match run(args).await {
         Ok(()) => ExitCode::SUCCESS,
         Err(error) => {
