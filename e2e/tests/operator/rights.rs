@@ -1,45 +1,18 @@
-//! Who may do what, asked of the real API server: every verb on every kind that it knows.
+//! Who may do what, asked of the real API server.
 
 use std::collections::BTreeSet;
 
-use futures::StreamExt;
 use k8s_openapi::api::authorization::v1::{
-    ResourceAttributes, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
+    ResourceAttributes, SelfSubjectRulesReview, SubjectAccessReview, SubjectAccessReviewSpec, SubjectAccessReviewStatus,
 };
 use kube::Api;
 use kube::api::PostParams;
+use serde_json::json;
 
 use crate::chart::{agents, chart, helm};
 use crate::lab::{Lab, SOON};
 
 pub const VERBS: [&str; 8] = ["get", "list", "watch", "create", "update", "patch", "delete", "deletecollection"];
-/// What discovery does not tell of, and what is worth the most to whoever wants more rights.
-const MORE: [&str; 12] = [
-    "pods/exec",
-    "pods/attach",
-    "pods/portforward",
-    "pods/ephemeralcontainers",
-    "pods/log",
-    "pods/eviction",
-    "nodes/proxy",
-    "nodes/configz",
-    "nodes/status",
-    "serviceaccounts/token",
-    "tuningexperiments.assay.rocks/status",
-    "tuningtrials.assay.rocks/status",
-];
-/// What gives somebody the rights of others. Discovery knows neither these verbs nor users and groups.
-const GRANTS: [(&str, &str); 9] = [
-    ("users", "impersonate"),
-    ("groups", "impersonate"),
-    ("serviceaccounts", "impersonate"),
-    ("uids.authentication.k8s.io", "impersonate"),
-    ("userextras.authentication.k8s.io/scopes", "impersonate"),
-    ("roles.rbac.authorization.k8s.io", "bind"),
-    ("roles.rbac.authorization.k8s.io", "escalate"),
-    ("clusterroles.rbac.authorization.k8s.io", "bind"),
-    ("clusterroles.rbac.authorization.k8s.io", "escalate"),
-];
 /// What everybody may do who is known at all: ask what they themselves may do.
 const SELF: [&str; 3] = ["selfsubjectaccessreviews", "selfsubjectrulesreviews", "selfsubjectreviews"];
 
@@ -55,19 +28,35 @@ impl Subject {
         Self { user: format!("system:serviceaccount:{namespace}:{name}"), groups: groups.map(str::to_owned).to_vec() }
     }
 
-    /// Everything that they may do in a namespace, or in none: `group resource verb`.
-    pub async fn rights(&self, lab: &Lab, namespace: Option<&str>) -> BTreeSet<String> {
-        let known = lab.kubectl(&["api-resources", "--no-headers", "--output", "name"]).await;
-        let resources = known.lines().map(str::trim).chain(MORE).filter(|resource| !resource.is_empty());
-        let asked = resources.flat_map(|resource| VERBS.map(|verb| (resource, verb))).chain(GRANTS);
-        let allowed = futures::stream::iter(asked)
-            .map(|(resource, verb)| async move {
-                let (name, group, part) = parts(resource);
-                let is_allowed = self.may(lab, namespace, verb, resource).await && !SELF.contains(&name);
-                is_allowed.then(|| line(group, &with(name, part), verb))
-            })
-            .buffer_unordered(16);
-        allowed.filter_map(async |right| right).collect().await
+    /// All rules for them in a namespace, those for the whole cluster among them: `group resource verb`. Those for single objects
+    /// are left out.
+    pub async fn rights(&self, lab: &Lab, namespace: &str) -> BTreeSet<String> {
+        let review = json!({
+            "apiVersion": "authorization.k8s.io/v1",
+            "kind": "SelfSubjectRulesReview",
+            "spec": {"namespace": namespace},
+        });
+        let file = lab.folder.join("review.json").display().to_string();
+        std::fs::write(&file, review.to_string()).expect("a review");
+        let path = "/apis/authorization.k8s.io/v1/selfsubjectrulesreviews";
+        let groups = self.groups.iter().flat_map(|group| ["--as-group", group]);
+        let args = ["create", "--raw", path, "--filename", &file, "--as", &self.user].into_iter().chain(groups);
+        let said = lab.kubectl(&args.collect::<Vec<_>>()).await;
+        let answer: SelfSubjectRulesReview =
+            serde_json::from_str(&said).unwrap_or_else(|error| panic!("{error}: {said}"));
+        let status = answer.status.expect("a status");
+        assert!(!status.incomplete, "the API server knows all rules: {:?}", status.evaluation_error);
+        let mut rights = BTreeSet::new();
+        for rule in status.resource_rules {
+            if rule.resource_names.is_none_or(|names| names.is_empty()) {
+                for group in rule.api_groups.iter().flatten() {
+                    for resource in rule.resources.iter().flatten().filter(|name| !SELF.contains(&name.as_str())) {
+                        rights.extend(rule.verbs.iter().map(|verb| line(group, resource, verb)));
+                    }
+                }
+            }
+        }
+        rights
     }
 
     pub async fn may(&self, lab: &Lab, namespace: Option<&str>, verb: &str, resource: &str) -> bool {
@@ -101,10 +90,6 @@ fn parts(resource: &str) -> (&str, &str, Option<&str>) {
     (name, group, part)
 }
 
-fn with(name: &str, part: Option<&str>) -> String {
-    part.map_or_else(|| name.to_owned(), |part| format!("{name}/{part}"))
-}
-
 fn line(group: &str, resource: &str, verb: &str) -> String {
     format!("{} {resource} {verb}", if group.is_empty() { "core" } else { group })
 }
@@ -134,10 +119,9 @@ pub async fn are_least(lab: &Lab) {
     let agents = agents(lab);
     let of = |role: &str| golden(AGENT, |found| found.ends_with(role));
     let agent = Subject::service_account(&agents, "assay-agent");
-    are(lab, &agent, Some(&agents), &of("agents/assay-agent")).await;
-    are(lab, &agent, Some(&lab.namespace), &of("leases/assay:assay-system:agent")).await;
-    are(lab, &agent, Some("default"), &BTreeSet::new()).await;
-    are(lab, &agent, None, &BTreeSet::new()).await;
+    are(lab, &agent, &agents, &of("agents/assay-agent")).await;
+    are(lab, &agent, &lab.namespace, &of("leases/assay:assay-system:agent")).await;
+    are(lab, &agent, "default", &BTreeSet::new()).await;
     let account = Subject::service_account(&lab.namespace, "assay");
     let everywhere: BTreeSet<String> =
         ["core nodes list", "core nodes watch", "core nodes/configz get"].map(str::to_owned).into();
@@ -145,13 +129,12 @@ pub async fn are_least(lab: &Lab) {
         ["Role/team-a/assay", "Role/assay-system/assay-leader", "Role/assay-system/assay:assay-system:nodes"]
             .contains(&role)
     });
-    // Asked for in a namespace, a right to something of the whole cluster counts as well.
+    // In a namespace a right to something of the whole cluster counts as well.
     let own: BTreeSet<String> = own.union(&everywhere).cloned().collect();
     let answers: BTreeSet<String> = everywhere.union(&of("agents/assay:assay-system:answers")).cloned().collect();
-    are(lab, &account, Some(&lab.namespace), &own).await;
-    are(lab, &account, Some(&agents), &answers).await;
-    are(lab, &account, Some("default"), &everywhere).await;
-    are(lab, &account, None, &everywhere).await;
+    are(lab, &account, &lab.namespace, &own).await;
+    are(lab, &account, &agents, &answers).await;
+    are(lab, &account, "default", &everywhere).await;
 }
 
 /// Of a release for all namespaces nothing is needed here but its roles.
@@ -168,18 +151,17 @@ async fn an_operator_of_all_namespaces_has_the_least_rights_too() {
     let leases = golden(CLUSTER, |role| {
         ["Role/assay-system/assay-leader", "Role/assay-system/assay:assay-system:nodes"].contains(&role)
     });
-    are(&lab, &account, Some(&lab.namespace), &everywhere.union(&leases).cloned().collect()).await;
-    are(&lab, &account, Some("default"), &everywhere).await;
-    are(&lab, &account, None, &everywhere).await;
+    are(&lab, &account, &lab.namespace, &everywhere.union(&leases).cloned().collect()).await;
+    are(&lab, &account, "default", &everywhere).await;
     let name = format!("assay:{}", lab.namespace);
     lab.kubectl(&["delete", "clusterroles,clusterrolebindings", &name]).await;
     lab.close().await;
 }
 
-/// Somebody may do this in a place and nothing else.
-async fn are(lab: &Lab, who: &Subject, place: Option<&str>, expected: &BTreeSet<String>) {
+/// Somebody may do this in a namespace and nothing else.
+async fn are(lab: &Lab, who: &Subject, place: &str, expected: &BTreeSet<String>) {
     let found = who.rights(lab, place).await;
     let (more, less): (Vec<_>, Vec<_>) = (found.difference(expected).collect(), expected.difference(&found).collect());
     let right = more.is_empty() && less.is_empty();
-    lab.check(right, &format!("{} in {place:?} too much: {more:?}, missing: {less:?}", who.user)).await;
+    lab.check(right, &format!("{} in {place} too much: {more:?}, missing: {less:?}", who.user)).await;
 }

@@ -261,7 +261,7 @@ async fn pods_of_trials_have_no_rights() {
     assert!(!projected && spec.host_network.is_none() && spec.host_pid.is_none() && spec.host_ipc.is_none());
     // Whoever it could be, they may do nothing.
     let nobody = Subject::service_account(&scene.lab.namespace, "default");
-    let rights = nobody.rights(&scene.lab, Some(&scene.lab.namespace)).await;
+    let rights = nobody.rights(&scene.lab, &scene.lab.namespace).await;
     scene.lab.check(rights.is_empty(), &format!("the account of trials may: {rights:?}")).await;
     scene.lab.close().await;
 }
