@@ -1,6 +1,8 @@
 //! Pods that somebody takes away, or that can't begin.
 
+use assay_api::TuningTrial;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::json;
 
@@ -67,6 +69,39 @@ async fn lost_pods_stay_as_long_as_the_experiment_says() {
         })
         .await;
     assert_eq!(scene.lab.trials(&scene.name).await.len(), 10, "trials are never removed");
+    scene.lab.close().await;
+}
+
+/// And not one for both, with the words of the first.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn each_lost_trial_has_an_event_of_its_own() {
+    let script = |run: &Run| {
+        let trial = &run.spec.trial;
+        if matches!((trial.block, trial.order, trial.attempt), (1 | 3, 1, 0)) { End::says(139, "") } else { run.done() }
+    };
+    let scene = Scene::new("events", |bench| bench.script(script)).await;
+    scene.begin(|_| ()).await;
+    scene.decides(&["Lost Crashed", "Lost Crashed"]).await;
+    let trials = scene.lab.trials(&scene.name).await;
+    let ran_twice = |trial: &&TuningTrial| trial.status.as_ref().is_some_and(|status| status.attempts.len() == 2);
+    let mut lost: Vec<String> = trials.iter().filter(ran_twice).map(ResourceExt::name_any).collect();
+    lost.sort();
+    scene
+        .lab
+        .until(&format!("an event for each of {lost:?}"), SOON, async || {
+            let told = scene.lab.events("TrialLost").await;
+            let mut named: Vec<String> = told
+                .into_iter()
+                .filter(|event| {
+                    let trial = event.related.as_ref().and_then(|related| related.name.as_deref());
+                    trial.is_some_and(|trial| event.note.as_ref().is_some_and(|note| note.starts_with(trial)))
+                })
+                .filter_map(|event| event.related?.name)
+                .collect();
+            named.sort();
+            (named == lost).then_some(())
+        })
+        .await;
     scene.lab.close().await;
 }
 

@@ -206,14 +206,17 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
         }
         nodes.push(Node { boot: node::boot(&node), name, state });
     }
-    // Those that will be free again come first: of many nodes not all are named.
-    let why_not = [held, why_not].concat();
-    let why_not = match why_not.len() {
-        0 => "the cluster has no node that trials may run on".to_owned(),
-        count if count > 8 => format!("{}; and {} more nodes", why_not[..8].join("; "), count - 8),
-        _ => why_not.join("; "),
-    };
-    (nodes, why_not)
+    (nodes, tell_why_not(held, why_not))
+}
+
+/// Those that will be free again come first: of many nodes not all are named.
+fn tell_why_not(held: Vec<String>, others: Vec<String>) -> String {
+    const NAMED: usize = 8;
+    match &[held, others].concat()[..] {
+        [] => "the cluster has no node that trials may run on".to_owned(),
+        many if many.len() > NAMED => format!("{}; and {} more nodes", many[..NAMED].join("; "), many.len() - NAMED),
+        few => few.join("; "),
+    }
 }
 
 /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
@@ -365,4 +368,23 @@ async fn give_up(
         tell::tell(round, plan, observed, &object, tell::given_up(trial.attempt, round.now)).await?;
     }
     Ok(())
+}
+
+#[cfg(test)]
+mod tests {
+    use super::tell_why_not;
+
+    #[test]
+    fn nodes_that_will_be_free_again_are_named_before_others() {
+        let small = |count| (0..count).map(|node| format!("n{node} is too small")).collect();
+        let held = || vec!["z is held by b/other".to_owned()];
+        assert_eq!(tell_why_not(held(), small(1)), "z is held by b/other; n0 is too small");
+        let told = tell_why_not(held(), small(9));
+        assert!(
+            told.starts_with("z is held by b/other; n0 ") && told.ends_with("n6 is too small; and 2 more nodes"),
+            "{told}"
+        );
+        assert!(!tell_why_not(held(), small(7)).contains("more nodes"));
+        assert!(tell_why_not(Vec::new(), Vec::new()).contains("no node"));
+    }
 }
