@@ -7,6 +7,7 @@ use kube::api::{Patch, PatchParams};
 use kube::core::{ApiResource, DynamicObject};
 use kube::{Api, ResourceExt};
 
+use crate::bench::Bench;
 use crate::chart::{chart, helm, try_helm, uninstall};
 use crate::lab::{Lab, SOON};
 use crate::real::{is_disturbed, not_shown};
@@ -19,9 +20,21 @@ async fn get(lab: &Lab, object: &str) -> DynamicObject {
     serde_json::from_str(&found).expect("an object is JSON")
 }
 
+/// `helm test` on a node where the larger write buffer makes things worse.
+async fn fails_without_a_win(lab: &mut Lab) {
+    let node = lab.add_node().await;
+    let selector = format!("test.nodeSelector.kubernetes\\.io/hostname={node}");
+    let tolerations = r#"test.tolerations=[{"key": "kwok.x-k8s.io/node", "operator": "Exists"}]"#;
+    let values = ["--set", selector.as_str(), "--set-json", tolerations];
+    helm(lab, &[&["upgrade", "assay", chart().as_str(), "--wait"], &values[..]].concat()).await;
+    let _bench = Bench::new(lab).effect(0.7).start(lab);
+    let (succeeded, said) = try_helm(lab, &["test", "assay", "--timeout", "5m", "--logs"]).await;
+    lab.check(!succeeded && said.contains("Reject"), &format!("helm test: {said}")).await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn the_commands_of_the_docs_end_in_a_win() {
-    let lab = Lab::alone("install", 0).await;
+    let mut lab = Lab::alone("install", 0).await;
     lab.kubectl(&[&["delete"], &DEFINITIONS[..]].concat()).await;
     let (chart, began) = (chart(), Instant::now());
     helm(&lab, &["install", "assay", &chart, "--create-namespace", "--wait"]).await;
@@ -45,6 +58,8 @@ async fn the_commands_of_the_docs_end_in_a_win() {
     lab.check(!has_columns().await, "it has less").await;
     helm(&lab, &["upgrade", "assay", &chart, "--wait"]).await;
     lab.check(has_columns().await, "an upgrade brings the definition that its chart has").await;
+
+    fails_without_a_win(&mut lab).await;
 
     let experiment = get(&lab, "tuningexperiment/assay-test").await;
     uninstall(&lab).await;
