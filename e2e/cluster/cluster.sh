@@ -105,6 +105,7 @@ down() {
 
 environment() {
     echo "export KUBECONFIG=$KUBECONFIG"
+    echo "export KUBECACHEDIR=$KUBECACHEDIR"
     echo "export PATH=$bin:\$PATH"
 }
 

@@ -56,7 +56,7 @@ $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-op
 run() {
     threads=$1
     shift
-    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
+    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
         ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
         "$@" --quiet --test-threads "$threads"
 }
