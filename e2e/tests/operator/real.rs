@@ -83,9 +83,14 @@ fn writes(namespace: &str) -> (BTreeMap<String, usize>, u64) {
 /// As many attempts as there are trials, invalid because others took CPU time: the machine is not ours alone.
 const DISTURBED: usize = 16;
 
+/// Also where so many of one config were that it can't be judged, and nothing else went wrong.
 pub async fn is_disturbed(lab: &Lab, experiment: &str) -> bool {
     let losses = lab.losses(experiment).await;
-    losses.iter().filter(|loss| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str())).count() >= DISTURBED
+    let by_others = |loss: &&String| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str());
+    let disturbed = losses.iter().filter(by_others).count();
+    let status = lab.status(experiment).await;
+    let is_invalid = condition(&status, names::FINISHED).is_some_and(|found| found.reason == "Invalid");
+    disturbed >= DISTURBED || (is_invalid && disturbed > 0 && disturbed == losses.len())
 }
 
 fn is_finished(status: &TuningExperimentStatus) -> bool {
