@@ -102,8 +102,9 @@ fmt-check:
 	cargo fmt --all --check
 
 scripts-check:
+	@scripts/setup.sh scripts
 	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
-	@if command -v shellcheck >/dev/null; then shellcheck --severity=warning $(SCRIPTS); fi
+	@shellcheck --severity=warning $(SCRIPTS)
 
 border-check: tools ## Check that no crate reaches what it must not
 	@scripts/borders.sh

@@ -2,8 +2,9 @@
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
 # Says what and why before it does, and does nothing where all is there.
 #
-# usage: setup.sh [tools|browser|images|cluster|chart]
+# usage: setup.sh [tools|scripts|browser|images|cluster|chart]
 #   tools: leave out RocksDB, which only the bench links
+#   scripts: what checks these scripts, and nothing else
 #   browser: a browser instead of it, for tests of report pages
 #   images: what builds container images, and nothing else
 #   cluster: that, and what a Kubernetes on this machine is built and run with (e2e/cluster)
@@ -210,6 +211,10 @@ $config"
 case ${1:-all} in
 images)
     need_for_images
+    install_packages
+    ;;
+scripts)
+    have shellcheck || need shellcheck "checks scripts"
     install_packages
     ;;
 cluster)
