@@ -52,13 +52,13 @@ fi
 exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
 eval "$exports"
 $root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
-# run THREADS PROGRAM [ARGUMENT...]
+# run THREADS PROGRAM [ARGUMENT...]; without the lock, which parts of the cluster that a test starts again would keep.
 run() {
     threads=$1
     shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
         ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
-        "$@" --quiet --test-threads "$threads"
+        "$@" --quiet --test-threads "$threads" 8>&-
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
 beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
