@@ -204,12 +204,11 @@ async fn pod(
     let seen = context.pods.of(&round.namespace, &round.name);
     if let Some(pod) = seen.present.get(name) {
         let is_ours = pod.owner_references().iter().any(|owner| owner.uid == round.uid);
-        // Of an experiment of this name that was deleted: it goes, too.
-        return Ok(if is_ours {
-            Ok(Arc::clone(pod))
-        } else {
-            Err("an earlier pod of its name is not gone yet".to_owned())
-        });
+        if is_ours {
+            return Ok(Ok(Arc::clone(pod)));
+        }
+        round.make_room(Some(&**pod), round.experiment).await?;
+        return Ok(Err("an earlier pod of its name is not gone yet".to_owned()));
     }
     // Nothing was measured, so a pod that somebody removed is simply made again.
     context.pods.gone(&round.namespace, name);

@@ -24,7 +24,7 @@ use super::node_lease;
 use super::observe::Observed;
 use super::settle::State;
 use super::tell;
-use super::{Round, apply};
+use super::{Round, apply, is_left_over};
 use crate::error::{Error, call};
 use crate::pod::owner;
 use crate::watch::locked;
@@ -78,7 +78,8 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                     continue;
                 }
                 node_lease::wait_for(round, &step.node, false);
-                match run(round, plan, observed, (block, slot), &trial, &step.node).await? {
+                // Boxed, since every look would have to hold it and few begin anything.
+                match Box::pin(run(round, plan, observed, (block, slot), &trial, &step.node)).await? {
                     Begins::Now | Begins::Soon => drop(running.insert(step.node)),
                     Begins::Not(why) => {
                         // Others may have more luck with it meanwhile.
@@ -264,7 +265,8 @@ async fn run(
     let planned = &plan.blocks[block];
     let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
     let Some(object) = make_trial(round, plan, observed, trial, planned.seed, node).await? else {
-        return Ok(Begins::Not("trials of an experiment of this name are being removed".to_owned()));
+        let name = cluster::trial_name(&round.name, trial);
+        return Ok(Begins::Not(format!("trial {name} is there already and not of this experiment: delete it")));
     };
     let claim = cluster::claim_name(&round.name, &trial.scenario, trial.block, pass(trial.attempt));
     if let Some(made) = round.template().claim(&claim)
@@ -276,7 +278,10 @@ async fn run(
             // By ourselves, before an answer was lost.
             Err(error) if error.is_conflict() => match claims::find(round, &claim).await? {
                 Some(there) if is_owned(&there, round.experiment) && there.metadata.deletion_timestamp.is_none() => {}
-                _ => return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet"))),
+                there => {
+                    round.make_room(there.as_ref(), round.experiment).await?;
+                    return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet")));
+                }
             },
             Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
             Err(error) => return Err(error),
@@ -298,7 +303,10 @@ async fn run(
             Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
                 context.pods.created(there);
             }
-            _ => return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any()))),
+            there => {
+                round.make_room(there.as_ref(), &*object).await?;
+                return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any())));
+            }
         },
         Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
         Err(error) => return Err(error),
@@ -306,8 +314,8 @@ async fn run(
     Ok(Begins::Now)
 }
 
-/// The object of a trial, which says where it runs from now on. `None` while one of its name is there that is not ours: of an
-/// experiment that was deleted, whose attempts must not be taken for this one's.
+/// The object of a trial, which says where it runs from now on. `None` while one of its name is there that is not ours, whose
+/// attempts must not be taken for this one's.
 async fn make_trial(
     round: &Round<'_>,
     plan: &Plan,
@@ -337,6 +345,10 @@ async fn make_trial(
         match call(api.create(&created(), &object)).await {
             Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
                 Some(there) if is_owned(&there, round.experiment) => there,
+                Some(there) if is_left_over(&there, round.experiment) => {
+                    round.make_room(Some(&there), round.experiment).await?;
+                    call(api.create(&created(), &object)).await?
+                }
                 _ => return Ok(None),
             },
             made => made?,

@@ -21,17 +21,21 @@ mod settle;
 mod tell;
 mod tidy;
 
+use std::fmt::Debug;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
 use assay_api::names::{FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
+use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
-use kube::ResourceExt as _;
-use kube::api::{DeleteParams, PatchParams, Preconditions};
+use kube::api::{Api, DeleteParams, PatchParams, Preconditions};
 use kube::runtime::controller::Action;
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 use tracing::{Instrument as _, error_span, info, warn};
 
 use crate::context::Context;
@@ -79,13 +83,22 @@ impl<'a> Round<'a> {
     /// Deletes a pod that nobody needs any more; somebody may have been faster.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
         self.context.pods.dismissed(pod);
-        // This very pod, not one that has its name by now.
-        let preconditions = Some(Preconditions { uid: pod.uid(), resource_version: None });
-        let params = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
-        match call(self.context.api::<Pod>(&self.namespace).delete(&pod.name_any(), &params)).await {
-            Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
-            _ => Ok(()),
+        delete(&self.context.api::<Pod>(&self.namespace), pod, grace_period_seconds).await
+    }
+
+    /// Removes what stands in the way of an object of this owner's, if it was left over.
+    async fn make_room<K>(&self, there: Option<&K>, owner: &impl Resource<DynamicType = ()>) -> Result<(), Error>
+    where
+        K: Resource<DynamicType = (), Scope = NamespaceResourceScope> + DeserializeOwned + Clone + Debug,
+    {
+        if let Some(there) = there
+            && is_left_over(there, owner)
+            && there.meta().deletion_timestamp.is_none()
+        {
+            info!(kind = %K::kind(&()), name = there.name_any(), "was left over, and is removed");
+            delete(&self.context.api::<K>(&self.namespace), there, None).await?;
         }
+        Ok(())
     }
 
     fn is_suspended(&self) -> bool {
@@ -96,6 +109,28 @@ impl<'a> Round<'a> {
     fn since(&self, moment: Timestamp) -> Duration {
         Duration::try_from(self.now.duration_since(moment)).unwrap_or_default()
     }
+}
+
+/// Deletes this very object, not one that has its name by now.
+async fn delete<K>(api: &Api<K>, object: &K, grace_period_seconds: Option<u32>) -> Result<(), Error>
+where
+    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
+{
+    let preconditions = Some(Preconditions { uid: object.uid(), resource_version: None });
+    let params = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
+    match call(api.delete(&object.name_any(), &params)).await {
+        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
+        _ => Ok(()),
+    }
+}
+
+/// Whether it belongs to an object that had the name of this owner and is gone. Garbage collection takes such along, but not where
+/// the name came back while its watch was interrupted: to it, the owner has merely changed.
+fn is_left_over<O: Resource<DynamicType = ()>>(object: &impl Resource, owner: &O) -> bool {
+    let is_predecessor = |known: &OwnerReference| {
+        known.kind == O::kind(&()) && known.name == owner.name_any() && Some(&known.uid) != owner.meta().uid.as_ref()
+    };
+    object.owner_references().iter().any(is_predecessor)
 }
 
 /// Looks at an experiment and says when to do so again.
@@ -191,4 +226,28 @@ fn condition(
 /// The API server keeps whole seconds; more would look like a change each time.
 fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn what_a_deleted_owner_of_this_name_had_is_left_over() {
+        let object = |meta: Value| serde_json::from_value(json!({"metadata": meta})).expect("a pod");
+        let owner = |kind: &str, name: &str, uid: &str| {
+            let owner = json!({"apiVersion": "assay.rocks/v1alpha1", "kind": kind, "name": name, "uid": uid});
+            object(json!({"name": "p", "ownerReferences": [owner]}))
+        };
+        let now: Pod = object(json!({"name": "e", "uid": "2"}));
+        let is_left_over = |pod: Pod| is_left_over(&pod, &now);
+        assert!(is_left_over(owner("Pod", "e", "1")));
+        for other in
+            [owner("Pod", "e", "2"), owner("Pod", "f", "1"), owner("Job", "e", "1"), object(json!({"name": "e"}))]
+        {
+            assert!(!is_left_over(other.clone()), "{other:?}");
+        }
+    }
 }

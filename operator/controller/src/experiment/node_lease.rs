@@ -5,10 +5,12 @@ use std::time::Duration;
 
 use assay_api::names::{EXPERIMENT_LABEL, HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tracing::{info, warn};
 
 use super::Round;
+use super::ended::ended;
 use crate::context::Context;
 use crate::error::Error;
 use crate::lease::Asked;
@@ -136,9 +138,11 @@ fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
         .experiments
         .iter()
         .any(|store| store.find(|experiment| experiment.uid().as_deref() == Some(uid)).is_some());
-    let has_pods = context.pods.all().iter().any(|pod| {
+    let is_its = |pod: &Pod| {
         pod.namespace().as_deref() == Some(namespace) && pod.labels().get(EXPERIMENT_LABEL).is_some_and(|of| of == name)
-    });
+    };
+    // Those that have ended use no node, and may stay.
+    let has_pods = context.pods.all().iter().any(|pod| is_its(pod) && ended(pod).is_none());
     // A watch may be late to tell of an experiment that has just begun.
     let is_new = context.leases.unchanged_for(lease) < Duration::from_secs(15);
     (!is_known && !has_pods && !is_new).then_some(noted.as_str())
