@@ -37,7 +37,8 @@ traces() {
         ps -e -o pid=,comm= | { grep -E 'etcd|kube|containerd|kwok|pause' || true; } | sed 's/^/process /'
         # shellcheck disable=SC2086 # words
         sysctl $kernel_settings net.ipv4.ip_forward net.bridge.bridge-nf-call-iptables 2>&1 | sed 's/^/setting /'
-        ls -d /var/lib/kubelet /var/lib/etcd /var/lib/cni /var/log/pods /run/containerd /opt/cni/bin /etc/cni/net.d \
+        # Not /etc/cni/net.d itself, in which buildah puts a lock.
+        ls -d /var/lib/kubelet /var/lib/etcd /var/lib/cni /var/log/pods /run/containerd /opt/cni/bin /etc/cni/net.d/*.conf* \
             /usr/libexec/kubernetes ~/.kube 2>/dev/null | sed 's/^/folder /'
     } | LC_ALL=C sort
 }
