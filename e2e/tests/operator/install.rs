@@ -1,6 +1,7 @@
 //! The chart with its own values, as docs/install.md says, in a cluster that has nothing of it: from there to a finished `helm test`.
 
-use std::time::Instant;
+use std::pin::pin;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Definition;
 use kube::api::{Patch, PatchParams};
@@ -18,6 +19,25 @@ const DEFINITIONS: [&str; 2] = [DEFINITION, "customresourcedefinition/tuningtria
 async fn get(lab: &Lab, object: &str) -> DynamicObject {
     let found = lab.kubectl(&["get", object, "--output", "json"]).await;
     serde_json::from_str(&found).expect("an object is JSON")
+}
+
+/// What `helm test` comes to; `None` where others take too much CPU time. It would try again for half an hour.
+async fn tested(lab: &Lab) -> Option<(bool, String)> {
+    let mut test = pin!(try_helm(lab, &["test", "assay", "--timeout", "30m", "--logs"]));
+    loop {
+        tokio::select! {
+            ended = &mut test => {
+                let is_lost = !ended.0 && is_disturbed(lab, "assay-test").await;
+                return (!is_lost).then_some(ended);
+            }
+            () = tokio::time::sleep(Duration::from_secs(5)) => {}
+        }
+        if is_disturbed(lab, "assay-test").await {
+            lab.kubectl(&["delete", "tuningexperiment/assay-test"]).await;
+            test.await;
+            return None;
+        }
+    }
 }
 
 /// `helm test` on a node where the larger write buffer makes things worse.
@@ -38,12 +58,12 @@ async fn the_commands_of_the_docs_end_in_a_win() {
     lab.kubectl(&[&["delete"], &DEFINITIONS[..]].concat()).await;
     let (chart, began) = (chart(), Instant::now());
     helm(&lab, &["install", "assay", &chart, "--create-namespace", "--wait"]).await;
-    let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "30m", "--logs"]).await;
-    println!("{} s from an empty cluster to a finished helm test", began.elapsed().as_secs());
-    if !succeeded && is_disturbed(&lab, "assay-test").await {
-        not_shown("the verdict of helm test");
-    } else {
-        lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
+    match tested(&lab).await {
+        Some((succeeded, said)) => {
+            println!("{} s from an empty cluster to a finished helm test", began.elapsed().as_secs());
+            lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
+        }
+        None => not_shown("the verdict of helm test"),
     }
 
     // As if an earlier version of the chart had installed a definition that had less.

@@ -88,9 +88,12 @@ pub async fn is_disturbed(lab: &Lab, experiment: &str) -> bool {
     let losses = lab.losses(experiment).await;
     let by_others = |loss: &&String| ["Invalid Steal", "Invalid ForeignCpu"].contains(&loss.as_str());
     let disturbed = losses.iter().filter(by_others).count();
+    if disturbed == 0 || disturbed >= DISTURBED {
+        return disturbed > 0;
+    }
     let status = lab.status(experiment).await;
     let is_invalid = condition(&status, names::FINISHED).is_some_and(|found| found.reason == "Invalid");
-    disturbed >= DISTURBED || (is_invalid && disturbed > 0 && disturbed == losses.len())
+    is_invalid && disturbed == losses.len()
 }
 
 fn is_finished(status: &TuningExperimentStatus) -> bool {
