@@ -3,7 +3,7 @@
 # docker, podman, skopeo and containerd import. The same programs give the same image, to the byte.
 #
 # usage: image.sh NAME:TAG CONTAINERFILE ARCHIVE PROGRAM...
-# IMAGE_ARGS has build arguments, as KEY=VALUE words. IMAGE_BUILDER is buildah or docker; without it, the first that is here.
+# IMAGE_ARGS has build arguments, as KEY=VALUE words. IMAGE_BUILDER is buildah or docker; without it, the first that works here.
 set -eu
 umask 022
 fail() {
@@ -17,10 +17,15 @@ archive=$3
 shift 3
 
 builder=${IMAGE_BUILDER:-}
-for candidate in buildah docker; do
-    if [ -z "$builder" ] && command -v "$candidate" >/dev/null; then builder=$candidate; fi
-done
-[ -n "$builder" ] || fail "neither buildah nor docker is here; \`scripts/setup.sh images\` installs buildah"
+if [ -z "$builder" ]; then
+    if command -v buildah >/dev/null; then
+        builder=buildah
+    elif docker info >/dev/null 2>&1; then
+        builder=docker
+    else
+        fail "there is no buildah here, and no docker whose service answers; \`scripts/setup.sh images\` installs buildah"
+    fi
+fi
 
 folder=$(dirname "$archive")
 mkdir -p "$folder"

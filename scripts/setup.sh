@@ -70,7 +70,8 @@ need_for_trials() {
 }
 
 need_for_images() {
-    have buildah || have docker || need buildah "builds container images"
+    # Docker's command alone builds nothing: its service has to run, for this user too.
+    have buildah || docker info >/dev/null 2>&1 || need buildah "builds container images"
     have python3 || need python3 "writes down what is in an image"
 }
 
