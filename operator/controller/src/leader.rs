@@ -12,7 +12,7 @@ use tracing::{info, warn};
 
 use crate::args::Args;
 use crate::error::Error;
-use crate::lease::{Asked, Leases};
+use crate::lease::{Asked, Leases, holder};
 
 /// The lease that replicas of one installation share.
 const NAME: &str = "assay-operator";
@@ -90,22 +90,86 @@ pub async fn lead(leases: &Leases, mut held: Lease, args: &Args) {
 }
 
 async fn renew(leases: &Leases, held: &Lease, args: &Args) -> Result<Asked, Error> {
-    match leases.ask(NAME, &args.identity, &args.identity, Some(held)).await? {
-        // It may be our own renewal, whose answer was lost.
-        Asked::Taken(_) => {
-            let known = leases.get(NAME).await?;
-            leases.ask(NAME, &args.identity, &args.identity, known.as_ref()).await
-        }
-        renewed @ Asked::Held(_) => Ok(renewed),
+    let ask = async |known: Option<&Lease>| leases.ask(NAME, &args.identity, &args.identity, known).await;
+    if let renewed @ Asked::Held(_) = ask(Some(held)).await? {
+        return Ok(renewed);
+    }
+    // It changed, which may have been our own renewal, whose answer was lost. Only the lease says whose it is.
+    let known = leases.get(NAME).await?;
+    match known.as_ref().and_then(holder).filter(|holder| *holder != args.identity) {
+        Some(other) => Ok(Asked::Taken(other.to_owned())),
+        None => match ask(known.as_ref()).await? {
+            Asked::Taken(_) => Err(Error::Unexpected("it changes while it is renewed".to_owned())),
+            renewed @ Asked::Held(_) => Ok(renewed),
+        },
     }
 }
 
 /// Gives the office back. A hint only: without it the next leader waits until the lease has run out.
 pub async fn resign(leases: &Leases, args: &Args) {
     if let Ok(Some(lease)) = leases.get(NAME).await
-        && lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_deref()) == Some(&args.identity)
+        && holder(&lease) == Some(&args.identity)
         && let Err(error) = leases.release(&lease).await
     {
         warn!(%error, "the leader's lease can't be given back");
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use std::convert::Infallible;
+    use std::sync::{Arc, Mutex};
+
+    use clap::Parser as _;
+    use http_body_util::Full;
+    use hyper::body::{Bytes, Incoming};
+    use hyper::service::service_fn;
+    use hyper::{Method, Request, Response};
+    use hyper_util::rt::TokioIo;
+    use serde_json::json;
+    use tokio::net::TcpListener;
+
+    use super::*;
+    use crate::watch::locked;
+
+    /// An API server with one lease, of this holder, which refuses so many writes.
+    async fn renewed(holder: &'static str, refusals: usize) -> Result<Asked, Error> {
+        let listener = TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let left = Arc::new(Mutex::new(refusals));
+        let lease = json!({"metadata": {"name": NAME, "resourceVersion": "7"}, "spec": {"holderIdentity": holder}});
+        let answer = move |request: Request<Incoming>| {
+            let mut left = locked(&left);
+            let refuses = request.method() == Method::PUT && *left > 0;
+            *left -= usize::from(refuses);
+            let conflict = json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409});
+            let (status, body) = if refuses { (409, conflict) } else { (200, lease.clone()) };
+            let response = Response::builder().status(status).body(Full::new(Bytes::from(body.to_string())));
+            std::future::ready(Ok::<_, Infallible>(response.expect("a response")))
+        };
+        let server = tokio::spawn(async move {
+            while let Ok((stream, _)) = listener.accept().await {
+                let connection = hyper::server::conn::http1::Builder::new();
+                tokio::spawn(connection.serve_connection(TokioIo::new(stream), service_fn(answer.clone())));
+            }
+        });
+        let server_url = format!("http://{address}").parse().expect("a URL");
+        let client = Client::try_from(kube::Config::new(server_url)).expect("a client");
+        let args = ["assay-operator", "--bench-image=bench", "--own-namespace=here", "--identity=me"];
+        let args = Args::try_parse_from(args).expect("arguments");
+        let held = serde_json::from_value(json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "me"}}));
+        let leases = Leases::new(&client, "here", DURATION);
+        let asked = renew(&leases, &held.expect("a lease"), &args).await;
+        server.abort();
+        asked
+    }
+
+    #[tokio::test]
+    async fn only_a_lease_of_another_ends_the_office() {
+        assert!(matches!(renewed("me", 0).await, Ok(Asked::Held(_))));
+        assert!(matches!(renewed("me", 1).await, Ok(Asked::Held(_))), "the first answer was lost");
+        assert!(renewed("me", 2).await.is_err_and(|error| error.to_string().contains("changes")), "to be tried again");
+        assert!(matches!(renewed("other", 1).await, Ok(Asked::Taken(other)) if other == "other"));
+        assert!(matches!(renewed("", 1).await, Ok(Asked::Held(_))), "nobody has taken it");
     }
 }

@@ -38,6 +38,11 @@ struct Sighting {
 /// A watch that has not told of what we wrote after this has something newer to tell: that it is gone.
 const LATE: Duration = Duration::from_secs(5);
 
+/// Whom a lease names, whether or not it has run out.
+pub fn holder(lease: &Lease) -> Option<&str> {
+    lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
 /// What came of asking for a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {
@@ -58,7 +63,7 @@ impl Leases {
 
     /// Who holds a lease that has not run out.
     pub fn holder_of<'a>(&self, lease: &'a Lease) -> Option<&'a str> {
-        let holder = lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())?;
+        let holder = holder(lease)?;
         (!self.remains(lease).is_zero()).then_some(holder)
     }
 
