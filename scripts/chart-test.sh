@@ -129,6 +129,8 @@ render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.
 render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --set serviceAccount.create=false \
     --set serviceAccount.name=given --set crds.enabled=false --set networkPolicy.enabled=false \
     --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false
+# Who grants the rights does not have to know what confines them.
+render granted --set agent.enabled=true --set rbac.create=false --set rbac.userRoles=false
 golden cluster
 golden namespaced
 golden agent
@@ -162,6 +164,9 @@ has namespaced 3 'podSelector: .*"prometheus"'
 has everything 1 '^kind: PodMonitor$'
 has everything 1 '^    any: true$'
 has agent 0 'PodMonitor'
+has agent 6 '^  name: .*:(agent|answers)$'
+has granted 0 '^  name: .*:(agent|answers)$'
+has granted 2 '^kind: ValidatingAdmissionPolicyBinding$'
 has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
 has everything 1 '^ +- --prometheus=http://prometheus.monitoring:9090$'

@@ -174,7 +174,7 @@ impl Liar {
                     trimmed: None,
                     prepared_unix_ms: now_ms(),
                     before: CpuCounters::default(),
-                    seen: Some(AgentSeen { throttle_events: Some(99), ..AgentSeen::default() }),
+                    seen: Some(AgentSeen { at_unix_ms: now_ms(), throttle_events: Some(99), ..AgentSeen::default() }),
                 };
                 write(&leases, &node, Some(answer)).await;
             }

@@ -59,7 +59,9 @@ pub async fn user_roles(lab: &Lab, release: &str) {
 /// What agents and the operator may do with each other's Leases, where agents are in the lab's namespace.
 pub async fn agent_roles(lab: &Lab, release: &str) {
     let namespace = format!("agent.namespace={}", lab.namespace);
-    apply(lab, release, "templates/agent/rbac.yaml", &["--set", "agent.enabled=true", "--set", &namespace]).await;
+    for template in ["templates/agent/rbac.yaml", "templates/agent/policy.yaml"] {
+        apply(lab, release, template, &["--set", "agent.enabled=true", "--set", &namespace]).await;
+    }
 }
 
 async fn apply(lab: &Lab, release: &str, template: &str, values: &[&str]) {

@@ -1,5 +1,7 @@
 //! The two Leases: the node's, in which the operator asks, and the agent's own, in which it answers.
 
+use std::time::Duration;
+
 use anyhow::Context as _;
 use assay_api::agent::{AgentAnswer, AgentRequest};
 use assay_api::names::{
@@ -17,6 +19,9 @@ use serde::de::DeserializeOwned;
 use tracing::warn;
 
 use crate::args::Args;
+
+/// How long the API server may take for an answer: the agent hears and does nothing meanwhile.
+const ANSWER: Duration = Duration::from_secs(5);
 
 /// What is asked from now on, and what was asked last.
 pub fn requests(client: &Client, args: &Args) -> impl Stream<Item = AgentRequest> + use<> {
@@ -51,7 +56,7 @@ impl Answers {
 
     /// The last answer, of this agent or one before it.
     pub async fn last(&self) -> anyhow::Result<Option<AgentAnswer>> {
-        let lease = self.api.get_opt(&self.name).await.context("the agent's Lease can't be read")?;
+        let lease = call(self.api.get_opt(&self.name)).await.context("the agent's Lease can't be read")?;
         Ok(lease.and_then(|lease| annotation(&lease, ANSWER_ANNOTATION)))
     }
 
@@ -73,12 +78,15 @@ impl Answers {
             }),
         };
         let params = PatchParams::apply(AGENT_MANAGER).force();
-        self.api
-            .patch(&self.name, &params, &Patch::Apply(&lease))
-            .await
-            .context("the agent's Lease can't be written")?;
+        let written = call(self.api.patch(&self.name, &params, &Patch::Apply(&lease))).await;
+        written.context("the agent's Lease can't be written")?;
         Ok(())
     }
+}
+
+async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> anyhow::Result<T> {
+    let answer = tokio::time::timeout(ANSWER, request).await;
+    Ok(answer.with_context(|| format!("the API server did not answer within {} s", ANSWER.as_secs()))??)
 }
 
 /// What an annotation says; `None` where there is none, or where it is of another version.

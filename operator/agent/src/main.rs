@@ -23,7 +23,7 @@ use tracing::{error, info, warn};
 
 use crate::args::Args;
 use crate::channel::Answers;
-use crate::node::Cpus;
+use crate::node::{Cpus, Disks};
 
 /// How often the agent says that it is there: three times within what its Lease lasts.
 const RENEW: Duration = Duration::from_mins(1);
@@ -56,7 +56,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     for ticks in [&mut renew, &mut look] {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
     }
-    let mut agent = Agent { last: answers.last().await?, given: None, args };
+    let mut agent = Agent { last: answers.last().await?, given: None, disks: Disks::default(), args };
     info!(node = agent.args.node, "watching");
     loop {
         tokio::select! {
@@ -87,6 +87,7 @@ struct Agent {
     last: Option<AgentAnswer>,
     /// CPUs that the kubelet gave to the pod of this attempt, which may be none.
     given: Option<(AttemptKey, CpuList)>,
+    disks: Disks,
 }
 
 impl Agent {
@@ -97,7 +98,8 @@ impl Agent {
         match phase {
             AgentPhase::Begin { block, until_unix_ms } if !is_begun => {
                 info!(namespace = attempt.namespace, pod = attempt.pod, "is about to begin");
-                self.last = Some(node::begin(&self.args, attempt, &block, until_unix_ms, self.last.as_ref()).await);
+                let last = self.last.as_ref();
+                self.last = Some(node::begin(&self.args, &self.disks, attempt, &block, until_unix_ms, last).await);
                 true
             }
             AgentPhase::End { cpus: said } if is_begun => {

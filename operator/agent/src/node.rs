@@ -1,9 +1,11 @@
 //! What the agent does on its node when it is asked.
 
+use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use assay_api::agent::{AgentAnswer, AgentSeen, AttemptKey, Done};
 use assay_record::CpuList;
+use tokio::sync::Mutex;
 use tracing::warn;
 
 use crate::args::Args;
@@ -15,9 +17,13 @@ const PATIENCE: Duration = Duration::from_secs(10);
 /// How much longer work is waited for that has to end by itself by then: it knows best what was not done.
 const GRACE: Duration = Duration::from_millis(200);
 
+/// Held by what works on the node's disks. A disk that hangs keeps it, and nothing more is begun beside that.
+pub type Disks = Arc<Mutex<()>>;
+
 /// Prepares the node for an attempt, and remembers what the counters were before it. `last` is the answer before this one.
 pub async fn begin(
     args: &Args,
+    disks: &Disks,
     attempt: AttemptKey,
     block: &str,
     until_unix_ms: u64,
@@ -26,13 +32,13 @@ pub async fn begin(
     let left = Duration::from_millis(until_unix_ms.saturating_sub(now_ms())).min(PATIENCE);
     let deadline = Instant::now() + left;
     let own = args.clone();
-    let page_cache = in_time(left, move || page_cache::drop(&own.proc, deadline)).await;
+    let page_cache = in_time(disks, left, move || page_cache::drop(&own.proc, deadline)).await;
     let mut trimmed = last.and_then(|last| last.trimmed.clone());
     let mut trim = None;
     if !args.trims.is_empty() && trimmed.as_deref() != Some(block) {
         let (left, own) = (deadline.saturating_duration_since(Instant::now()), args.clone());
         let work = move || trim::trim(&own.fstrim, own.mounts.as_deref(), &own.trims, deadline);
-        trim = Some(done("trimming", in_time(left, work).await));
+        trim = Some(done("trimming", in_time(disks, left, work).await));
         // Whether or not it could be done: what fails before one trial would fail before all of them.
         trimmed = Some(block.to_owned());
     }
@@ -55,6 +61,7 @@ pub fn end(args: &Args, begun: &AgentAnswer, cpus: &Cpus) -> AgentAnswer {
     let used = cpus.given.clone().or_else(|| CpuList::parse(cpus.said.as_deref()?).filter(|said| !said.is_empty()));
     let used = used.as_ref();
     let seen = AgentSeen {
+        at_unix_ms: now_ms(),
         cpu_ids: cpus.given.as_ref().map(CpuList::to_string),
         throttle_events: used.and_then(|cpus| counters::throttle_events(&begun.before, &after, cpus)),
         device_interrupts: used.and_then(|cpus| counters::device_interrupts(&begun.before, &after, cpus)),
@@ -73,10 +80,21 @@ pub struct Cpus {
 
 /// What is not done when the attempt begins must be left undone: within it, it would be a disturbance. The work has to see to that
 /// itself, as nobody can stop it.
-async fn in_time(left: Duration, work: impl FnOnce() -> Result<(), String> + Send + 'static) -> Result<(), String> {
+async fn in_time(
+    disks: &Disks,
+    left: Duration,
+    work: impl FnOnce() -> Result<(), String> + Send + 'static,
+) -> Result<(), String> {
     if left.is_zero() {
         return Err("no time was left: asked too late, or by another clock".to_owned());
     }
+    let Ok(held) = Arc::clone(disks).try_lock_owned() else {
+        return Err("what was begun before an earlier trial has not ended yet: does a disk hang?".to_owned());
+    };
+    let work = move || {
+        let _held = held;
+        work()
+    };
     match tokio::time::timeout(left + GRACE, tokio::task::spawn_blocking(work)).await {
         Ok(worked) => worked.unwrap_or_else(|error| Err(error.to_string())),
         Err(_) => Err("not done when the trial began".to_owned()),
@@ -140,13 +158,15 @@ mod tests {
     #[tokio::test]
     async fn an_attempt_is_prepared_and_watched() {
         let (_folder, args) = node(&[]);
-        let begun = begin(&args, key("a"), "b", now_ms() + 60_000, None).await;
+        let begun = begin(&args, &Disks::default(), key("a"), "b", now_ms() + 60_000, None).await;
         assert_eq!((&begun.page_cache, &begun.trim, &begun.seen), (&Done::Yes, &None, &None));
         assert_eq!(std::fs::read_to_string(args.proc.join("sys/vm/drop_caches")).unwrap(), "1");
         count(&args, 3);
         let seen = |given: Option<&[u32]>, said: Option<&str>| {
             let given = given.map(|cpus| cpus.iter().copied().collect());
-            end(&args, &begun, &Cpus { given, said: said.map(str::to_owned) }).seen.unwrap()
+            let seen = end(&args, &begun, &Cpus { given, said: said.map(str::to_owned) }).seen.unwrap();
+            assert!(seen.at_unix_ms >= begun.prepared_unix_ms);
+            AgentSeen { at_unix_ms: 0, ..seen }
         };
         let three = AgentSeen { throttle_events: Some(3), device_interrupts: Some(3), ..AgentSeen::default() };
         assert_eq!(seen(None, Some("0-1")), three);
@@ -159,9 +179,22 @@ mod tests {
     #[tokio::test]
     async fn what_comes_too_late_is_left() {
         let (_folder, args) = node(&["/mnt"]);
-        let begun = begin(&args, key("a"), "b", now_ms(), None).await;
+        let begun = begin(&args, &Disks::default(), key("a"), "b", now_ms(), None).await;
         assert!(matches!((&begun.page_cache, &begun.trim), (Done::No(_), Some(Done::No(_)))), "{begun:?}");
         assert!(!args.proc.join("sys/vm/drop_caches").exists());
+    }
+
+    #[tokio::test]
+    async fn nothing_is_begun_beside_what_hangs() {
+        let (_folder, args) = node(&["/mnt"]);
+        let disks = Disks::default();
+        let hanging = disks.lock().await;
+        let begun = begin(&args, &disks, key("a"), "b", now_ms() + 60_000, None).await;
+        let Done::No(why) = &begun.page_cache else { unreachable!("{begun:?}") };
+        assert!(why.contains("has not ended"), "{why}");
+        assert!(!args.proc.join("sys/vm/drop_caches").exists());
+        drop(hanging);
+        assert_eq!(begin(&args, &disks, key("b"), "b", now_ms() + 60_000, None).await.page_cache, Done::Yes);
     }
 
     #[tokio::test]
@@ -169,7 +202,7 @@ mod tests {
         let (_folder, args) = node(&["/mnt"]);
         let mut last = None;
         for (pod, block, is_due) in [("a", "1", true), ("b", "1", false), ("c", "2", true)] {
-            let begun = begin(&args, key(pod), block, now_ms() + 60_000, last.as_ref()).await;
+            let begun = begin(&args, &Disks::default(), key(pod), block, now_ms() + 60_000, last.as_ref()).await;
             assert_eq!(begun.trim, is_due.then_some(Done::Yes), "{pod}");
             last = Some(begun);
         }

@@ -57,7 +57,7 @@ pub struct AgentAnswer {
     /// The block before which file systems were trimmed last.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub trimmed: Option<String>,
-    /// When that was, in milliseconds since 1970.
+    /// When the node was prepared and counters were read, in milliseconds since 1970.
     pub prepared_unix_ms: u64,
     /// Counters before the attempt.
     pub before: CpuCounters,
@@ -88,6 +88,8 @@ pub struct CpuCounters {
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
 pub struct AgentSeen {
+    /// When counters were read again, in milliseconds since 1970.
+    pub at_unix_ms: u64,
     /// CPUs that the kubelet gave to its pod alone, such as `2-5,9`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cpu_ids: Option<String>,

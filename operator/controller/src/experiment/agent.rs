@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
-use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AttemptKey, Done};
+use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AgentSeen, AttemptKey, Done};
 use assay_api::names::{AGENT_LEASE_PREFIX, ANSWER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use assay_api::{PageCacheState, PodEvidenceStatus, TuningTrial};
 use assay_core::cluster;
@@ -33,8 +33,8 @@ const HEARD: Duration = Duration::from_secs(1);
 /// How long an agent is believed to be there that is not heard of. It says so each minute.
 const THERE: Duration = Duration::from_mins(3);
 
-/// How long a node counts as prepared.
-const FRESH: Duration = Duration::from_mins(1);
+/// How long a node counts as prepared, and counters as those of a trial that has ended.
+const SOON: Duration = Duration::from_mins(1);
 
 /// The longest list of CPUs that a status has room for.
 const LONGEST_LIST: usize = 1024;
@@ -51,12 +51,15 @@ pub struct Agents {
 impl Agents {
     pub fn watch(client: &Client, namespace: &str, sender: UnboundedSender<Touched>) -> Self {
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
-        let touches = |lease: &Lease| {
+        let leases = Leases::new(client, namespace, THERE);
+        let sighted = leases.clone();
+        let touches = move |lease: &Lease| {
+            // From when it changed, and not from when somebody asks.
+            sighted.unchanged_for(lease);
             let attempt = answer_in(lease)?.attempt;
             Some(Touched::Experiment(attempt.namespace, attempt.experiment))
         };
         let store = reflect(Api::namespaced(client.clone(), namespace), ours, sender, touches);
-        let leases = Leases::new(client, namespace, THERE);
         Self { namespace: namespace.to_owned(), leases, store, asked: Mutex::default() }
     }
 
@@ -110,11 +113,12 @@ pub async fn seen(
     if answer.seen.is_none() && ask(round, agents, node, key, AgentPhase::End { cpus }).await? {
         return Ok(None);
     }
-    if !is_fresh(&answer, &found.pod) {
+    if !is_prepared_for(&answer, &found.pod) {
         info!(
             node,
             pod = found.pod.name_any(),
-            "began long after its node was prepared: what its agent saw is not about it"
+            "did not begin within {} s after its node was prepared: what its agent saw is not about it",
+            SOON.as_secs()
         );
         return Ok(Some(PodEvidenceStatus::default()));
     }
@@ -122,9 +126,17 @@ pub async fn seen(
         Done::Yes => PageCacheState::Dropped,
         Done::No(_) => PageCacheState::Kept,
     };
+    let is_counted = answer.seen.as_ref().is_some_and(|seen| is_counted_for(seen, &found.pod));
+    if answer.seen.is_some() && !is_counted {
+        info!(
+            node,
+            pod = found.pod.name_any(),
+            "ended long before its agent was asked: what it counted is not about it"
+        );
+    }
     let seen = answer.seen.unwrap_or_default();
     // What a status has no room for would keep it from being written.
-    let count = |count: Option<u64>| count.filter(|&count| i64::try_from(count).is_ok());
+    let count = |count: Option<u64>| count.filter(|&count| is_counted && i64::try_from(count).is_ok());
     Ok(Some(PodEvidenceStatus {
         page_cache: Some(page_cache),
         cpu_ids: seen.cpu_ids.filter(|cpus| cpus.len() <= LONGEST_LIST),
@@ -134,11 +146,22 @@ pub async fn seen(
     }))
 }
 
-/// Whether a pod began soon after its node was prepared, by the node's clock: it may have waited in a queue, or for a quota.
-fn is_fresh(answer: &AgentAnswer, pod: &Pod) -> bool {
-    let began =
-        ended::terminated(pod).and_then(|ended| ended.started_at.as_ref()).map(|began| began.0.as_millisecond());
-    began.is_some_and(|began| began.saturating_sub(answer.prepared_unix_ms.cast_signed()) < FRESH.as_millis() as i64)
+/// Whether a pod began soon after its node was prepared: it may have waited in a queue or for a quota, or the agent may have come too
+/// late. All times are of the node's clock.
+fn is_prepared_for(answer: &AgentAnswer, pod: &Pod) -> bool {
+    let began = ended::terminated(pod).and_then(|ended| ended.started_at.as_ref());
+    began.is_some_and(|began| is_soon(began.0.as_millisecond().saturating_sub(answer.prepared_unix_ms.cast_signed())))
+}
+
+/// Whether counters were read soon after a pod had ended, and not when others had run as well.
+fn is_counted_for(seen: &AgentSeen, pod: &Pod) -> bool {
+    let ended = ended::terminated(pod).and_then(|ended| ended.finished_at.as_ref());
+    ended.is_some_and(|ended| is_soon(seen.at_unix_ms.cast_signed().saturating_sub(ended.0.as_millisecond())))
+}
+
+/// Whether what came so many milliseconds later came soon. The kubelet's times are of whole seconds.
+fn is_soon(after_ms: i64) -> bool {
+    (-1000..SOON.as_millis() as i64).contains(&after_ms)
 }
 
 fn key(round: &Round<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
@@ -198,7 +221,7 @@ mod tests {
     use super::*;
 
     #[test]
-    fn what_was_seen_before_a_pod_began_is_not_about_it() {
+    fn what_was_seen_long_before_or_after_a_pod_is_not_about_it() {
         let answer = |prepared_unix_ms: u64| {
             let attempt = json!({"namespace": "n", "experiment": "e", "pod": "p", "trial": "t", "refusals": 0});
             serde_json::from_value::<AgentAnswer>(json!({
@@ -215,11 +238,18 @@ mod tests {
             serde_json::from_value::<Pod>(json!({"status": {"containerStatuses": [container]}}))
                 .unwrap_or_else(|error| unreachable!("{error}"))
         };
-        let ended = pod(json!({"terminated": {"exitCode": 0, "startedAt": "1970-01-01T00:10:00Z"}}));
-        assert!(is_fresh(&answer(595_000), &ended));
+        let ended = pod(json!({"terminated": {
+            "exitCode": 0, "startedAt": "1970-01-01T00:10:00Z", "finishedAt": "1970-01-01T00:12:00Z",
+        }}));
+        assert!(is_prepared_for(&answer(595_000), &ended));
         // Whole seconds: it seems to have begun before.
-        assert!(is_fresh(&answer(600_400), &ended));
-        assert!(!is_fresh(&answer(530_000), &ended));
-        assert!(!is_fresh(&answer(595_000), &pod(json!({"terminated": {"exitCode": 0}}))), "nobody knows");
+        assert!(is_prepared_for(&answer(600_400), &ended));
+        assert!(!is_prepared_for(&answer(530_000), &ended), "it waited");
+        assert!(!is_prepared_for(&answer(602_000), &ended), "it was under way already");
+        let seen = |at_unix_ms| AgentSeen { at_unix_ms, ..AgentSeen::default() };
+        assert!(is_counted_for(&seen(722_000), &ended));
+        assert!(!is_counted_for(&seen(800_000), &ended), "others may have run since");
+        let unknown = pod(json!({"terminated": {"exitCode": 0}}));
+        assert!(!is_prepared_for(&answer(595_000), &unknown) && !is_counted_for(&seen(722_000), &unknown));
     }
 }
