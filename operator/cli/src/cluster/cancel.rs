@@ -32,7 +32,7 @@ pub fn command(args: &CancelArgs) -> anyhow::Result<ExitCode> {
 async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> {
     let name = &args.name;
     let experiment = cluster.experiment(name).await?;
-    let trials = cluster.trials_of(name).await?;
+    let trials = cluster.trials_of(&experiment).await?;
     println!("{}", what_goes(name, &cluster.namespace, &trials));
     if finished(&experiment).is_none() {
         println!("To pause it instead: `assay suspend {name}`.");

@@ -12,6 +12,7 @@ use assay_core::validate::{API_VERSION, KIND, Problem, validate};
 use assay_record::Digest;
 use flate2::read::GzDecoder;
 use k8s_openapi::api::core::v1::ConfigMap;
+use kube::ResourceExt as _;
 use serde_json::json;
 
 use crate::run::store::cluster::{KeptAttempt, Origin};
@@ -56,6 +57,31 @@ pub fn plan_of(experiment: &TuningExperiment) -> anyhow::Result<Plan> {
     Ok(plan)
 }
 
+fn origin(namespace: &str, experiment: &TuningExperiment) -> Origin {
+    Origin {
+        namespace: namespace.to_owned(),
+        experiment: experiment.name_any(),
+        uid: experiment.uid().unwrap_or_default(),
+    }
+}
+
+/// Refuses a folder that holds something else than this experiment.
+pub fn refuse_another(dir: &Path, namespace: &str, experiment: &TuningExperiment) -> anyhow::Result<()> {
+    if dir.join("bench.json").exists() {
+        bail!("{} holds trials that were run on this machine: use another --out", dir.display());
+    }
+    match Origin::of(dir)? {
+        Some(kept) if kept != origin(namespace, experiment) => bail!(
+            "{} holds the trials of another experiment ({} in namespace {}, uid {}): use another --out",
+            dir.display(),
+            kept.experiment,
+            kept.namespace,
+            kept.uid
+        ),
+        _ => Ok(()),
+    }
+}
+
 impl Folder {
     /// Opens or makes the folder of an experiment. One that holds another is left alone.
     pub fn open(
@@ -69,25 +95,8 @@ impl Folder {
         fs::create_dir_all(&trials)
             .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
         let lock = Lock::take(dir)?;
-        if dir.join("bench.json").exists() {
-            bail!("{} holds trials that were run on this machine: use another --out", dir.display());
-        }
-        let origin = Origin {
-            namespace: namespace.to_owned(),
-            experiment: plan.experiment.name.clone(),
-            uid: experiment.metadata.uid.clone().unwrap_or_default(),
-        };
-        match Origin::of(dir)? {
-            Some(kept) if kept == origin => {}
-            Some(kept) => bail!(
-                "{} holds the trials of another experiment ({} in namespace {}, uid {}): use another --out",
-                dir.display(),
-                kept.experiment,
-                kept.namespace,
-                kept.uid
-            ),
-            None => {}
-        }
+        refuse_another(dir, namespace, experiment)?;
+        let origin = origin(namespace, experiment);
         keep_plan(dir, plan)?;
         origin.keep(dir)?;
         let copy = dir.join("experiment.yaml");

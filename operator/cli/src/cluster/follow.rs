@@ -6,6 +6,7 @@ use std::time::{Duration, Instant};
 use anyhow::{Context, bail};
 use assay_api::{TuningExperiment, TuningTrial};
 use futures::{Stream, StreamExt as _};
+use kube::ResourceExt as _;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::signal::unix::{SignalKind, signal};
@@ -13,7 +14,7 @@ use tokio::signal::unix::{SignalKind, signal};
 use super::errors::{Told as _, passes, words as error_words};
 use super::follower::{Follower, Line};
 use super::words::{observed, seconds_left, so_far};
-use super::{Cluster, of_experiment};
+use super::{Cluster, is_of, of_experiment};
 use crate::run::screen::{Screen, left};
 use crate::run::unix_ms;
 
@@ -35,21 +36,31 @@ enum Seen {
     Trial(Box<watcher::Result<Event<TuningTrial>>>),
 }
 
-/// Tells of every attempt, of so many planned trials, until nothing more will come.
-pub async fn follow(cluster: &Cluster, name: &str, planned: usize) -> anyhow::Result<Followed> {
-    let mut view = View::new(name, planned);
-    let followed = watch(cluster, name, &mut view).await;
+/// Ends with Ctrl-C, or when the process is asked to end.
+pub async fn interrupted() -> anyhow::Result<()> {
+    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+    tokio::select! {
+        _ = interrupt.recv() => {}
+        _ = terminate.recv() => {}
+    }
+    Ok(())
+}
+
+/// Tells of every attempt of this very experiment, of so many planned trials, until nothing more will come.
+pub async fn follow(cluster: &Cluster, experiment: &TuningExperiment, planned: usize) -> anyhow::Result<Followed> {
+    let mut view = View::new(experiment, planned);
+    let followed = watch(cluster, &mut view).await;
     view.screen.clear();
     if let Ok(Followed::Finished(_)) = followed {
         // The end of the experiment may have come before the news of its last trials.
-        view.tell_new(cluster.trials_of(name).await?);
+        view.tell_new(cluster.trials_of(experiment).await?);
     }
     followed
 }
 
-async fn watch(cluster: &Cluster, name: &str, view: &mut View) -> anyhow::Result<Followed> {
-    let mut events = events(cluster, name);
-    let (mut interrupt, mut terminate) = (signal(SignalKind::interrupt())?, signal(SignalKind::terminate())?);
+async fn watch(cluster: &Cluster, view: &mut View) -> anyhow::Result<Followed> {
+    let mut events = events(cluster, &view.name);
+    let mut interrupted = std::pin::pin!(interrupted());
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
@@ -57,8 +68,7 @@ async fn watch(cluster: &Cluster, name: &str, view: &mut View) -> anyhow::Result
                 Seen::Experiment(event) => view.experiment(*event)?,
                 Seen::Trial(event) => view.trial(*event)?,
             },
-            _ = interrupt.recv() => return Ok(Followed::Interrupted),
-            _ = terminate.recv() => return Ok(Followed::Interrupted),
+            ended = &mut interrupted => return ended.map(|()| Followed::Interrupted),
             _ = tick.tick() => view.miss_operator(),
         }
         view.refresh();
@@ -68,7 +78,7 @@ async fn watch(cluster: &Cluster, name: &str, view: &mut View) -> anyhow::Result
     }
 }
 
-fn events(cluster: &Cluster, name: &str) -> impl Stream<Item = Seen> + Unpin {
+fn events(cluster: &Cluster, name: &str) -> impl Stream<Item = Seen> + Unpin + use<> {
     let one = watcher::Config::default().fields(&format!("metadata.name={name}"));
     let own = watcher::Config::default().labels(&of_experiment(name));
     let experiments = watcher(cluster.experiments(), one).default_backoff().map(Box::new).map(Seen::Experiment);
@@ -77,7 +87,11 @@ fn events(cluster: &Cluster, name: &str) -> impl Stream<Item = Seen> + Unpin {
 }
 
 struct View {
+    /// What is followed, as it was when that began.
+    asked: TuningExperiment,
     name: String,
+    /// A list of what there is has named it.
+    is_listed: bool,
     follower: Follower,
     screen: Screen,
     since: Instant,
@@ -87,9 +101,11 @@ struct View {
 }
 
 impl View {
-    fn new(name: &str, planned: usize) -> Self {
+    fn new(asked: &TuningExperiment, planned: usize) -> Self {
         Self {
-            name: name.to_owned(),
+            asked: asked.clone(),
+            name: asked.name_any(),
+            is_listed: false,
             follower: Follower::new(planned),
             screen: Screen::new(0, BTreeMap::new()),
             since: Instant::now(),
@@ -101,20 +117,31 @@ impl View {
     fn experiment(&mut self, event: watcher::Result<Event<TuningExperiment>>) -> anyhow::Result<()> {
         match self.heard(event)? {
             Some(Event::Apply(experiment) | Event::InitApply(experiment)) => {
+                if experiment.metadata.uid != self.asked.metadata.uid {
+                    bail!("experiment {} was deleted, and there is another of this name", self.name);
+                }
+                self.is_listed = true;
                 let lines = self.follower.see_experiment(experiment);
                 self.tell(lines);
             }
-            Some(Event::Delete(_)) => bail!("experiment {} was deleted, with all its trials and records", self.name),
-            Some(Event::Init | Event::InitDone) | None => {}
+            Some(Event::Init) => self.is_listed = false,
+            // Nobody tells of what was deleted while the watch was interrupted: it is not in the list.
+            Some(Event::InitDone) if self.is_listed => {}
+            Some(Event::Delete(_) | Event::InitDone) => {
+                bail!("experiment {} was deleted, with all its trials and records", self.name)
+            }
+            None => {}
         }
         Ok(())
     }
 
     fn trial(&mut self, event: watcher::Result<Event<TuningTrial>>) -> anyhow::Result<()> {
         let lines = match self.heard(event)? {
-            Some(Event::Apply(trial) | Event::InitApply(trial)) => self.follower.see_trial(trial),
+            Some(Event::Apply(trial) | Event::InitApply(trial)) if is_of(&trial, &self.asked) => {
+                self.follower.see_trial(trial)
+            }
             Some(Event::InitDone) => self.follower.begin(),
-            Some(Event::Init | Event::Delete(_)) | None => Vec::new(),
+            _ => Vec::new(),
         };
         self.tell(lines);
         Ok(())

@@ -23,7 +23,7 @@ use assay_api::{TuningExperiment, TuningTrial, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config};
+use kube::{Api, Client, Config, ResourceExt as _};
 
 use errors::{Told, lost};
 
@@ -137,18 +137,24 @@ impl Cluster {
     }
 
     /// Every trial of an experiment that was begun.
-    pub async fn trials_of(&self, experiment: &str) -> anyhow::Result<Vec<TuningTrial>> {
-        let mut page = ListParams::default().labels(&of_experiment(experiment)).limit(PAGE);
+    pub async fn trials_of(&self, experiment: &TuningExperiment) -> anyhow::Result<Vec<TuningTrial>> {
+        let name = experiment.name_any();
+        let mut page = ListParams::default().labels(&of_experiment(&name)).limit(PAGE);
         let mut trials = Vec::new();
         loop {
-            let found = self.trials().list(&page).await.told(&format!("the trials of {experiment} can't be read"))?;
-            trials.extend(found.items);
+            let found = self.trials().list(&page).await.told(&format!("the trials of {name} can't be read"))?;
+            trials.extend(found.items.into_iter().filter(|trial| is_of(trial, experiment)));
             match found.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
                 None => return Ok(trials),
             }
         }
     }
+}
+
+/// Whether a trial is of this very experiment: those of one that was deleted may be there for a while, under the same name.
+fn is_of(trial: &TuningTrial, experiment: &TuningExperiment) -> bool {
+    trial.owner_references().iter().any(|owner| Some(&owner.uid) == experiment.metadata.uid.as_ref())
 }
 
 /// What selects the objects of an experiment.

@@ -1,6 +1,6 @@
 //! `assay report`: the folder and the report of an experiment on a cluster.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -47,7 +47,7 @@ pub fn command(args: ReportArgs) -> anyhow::Result<ExitCode> {
     let ReportArgs { name, out, codes, cluster } = args;
     on(&cluster, |cluster| async move {
         let experiment = cluster.experiment(&name).await?;
-        let outcome = outcome(&cluster, &experiment, out, None).await?;
+        let outcome = outcome(&cluster, &experiment, out.as_deref(), None).await?;
         Ok(ExitCode::from(codes.code(&outcome.report)))
     })
 }
@@ -61,11 +61,16 @@ pub struct Outcome {
     pub dir: PathBuf,
 }
 
+/// Where an experiment is kept.
+pub fn folder_of(name: &str, out: Option<&Path>) -> PathBuf {
+    out.map_or_else(|| results_of(name), Path::to_owned)
+}
+
 /// Fetches everything, judges it, and prints what came out.
 pub async fn outcome(
     cluster: &Cluster,
     experiment: &TuningExperiment,
-    out: Option<PathBuf>,
+    out: Option<&Path>,
     source: Option<&[u8]>,
 ) -> anyhow::Result<Outcome> {
     let name = experiment.metadata.name.as_deref().unwrap_or_default();
@@ -76,8 +81,8 @@ pub async fn outcome(
         eprintln!("assay: experiment {name} was refused, and what there is of it does not decide: {}", refused.message);
     }
     let plan = plan_of(experiment)?;
-    let trials = cluster.trials_of(name).await?;
-    let dir = out.unwrap_or_else(|| results_of(name));
+    let trials = cluster.trials_of(experiment).await?;
+    let dir = folder_of(name, out);
     let folder = Folder::open(&dir, &cluster.namespace, experiment, &plan, source)?;
     let missing = fetch(cluster, &folder, &trials, plan.digest.as_str()).await?;
     if missing > 0 {

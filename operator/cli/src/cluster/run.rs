@@ -5,13 +5,14 @@ use std::process::ExitCode;
 use anyhow::{Context, bail};
 use assay_api::{TuningExperiment, TuningExperimentSpec};
 use assay_core::experiment::Experiment;
+use kube::ResourceExt as _;
 use kube::api::{Patch, PatchParams, PostParams, ValidationDirective};
 use serde_json::{Value, json};
 
 use super::errors::Told as _;
-use super::follow::{Followed, follow};
+use super::follow::{Followed, follow, interrupted};
 use super::report::{self, Outcome};
-use super::{Cluster, ClusterArgs, MANAGER, on};
+use super::{Cluster, ClusterArgs, MANAGER, folder, on};
 use crate::check::check_for_cluster;
 use crate::run::{CodeArgs, INTERRUPTED, RunArgs};
 use crate::validate::plural;
@@ -84,14 +85,23 @@ async fn start(
         (Some(own), _) => cluster.in_namespace(own),
         (None, _) => cluster,
     };
-    let (name, again) = match object["metadata"]["name"].as_str() {
+    let (experiment, again) = match object["metadata"]["name"].as_str() {
         Some(name) => (apply(&cluster, name, &object).await?, "The same command follows it again, "),
         None => (create(&cluster, object).await?, ""),
     };
-    let name = name.as_str();
-    match follow(&cluster, name, planned).await? {
+    let name = experiment.name_any();
+    // Now, and not in hours when it is needed.
+    folder::refuse_another(&report::folder_of(&name, args.out.as_deref()), &cluster.namespace, &experiment)?;
+    match follow(&cluster, &experiment, planned).await? {
         Followed::Finished(experiment) => {
-            let outcome = report::outcome(&cluster, &experiment, args.out.clone(), Some(&source)).await?;
+            let outcome = tokio::select! {
+                outcome = report::outcome(&cluster, &experiment, args.out.as_deref(), Some(&source)) => outcome?,
+                ended = interrupted() => {
+                    ended?;
+                    eprintln!("assay: interrupted; experiment {name} has ended, and `assay report {name}` fetches the rest of it");
+                    return Ok(ExitCode::from(INTERRUPTED));
+                }
+            };
             Ok(ExitCode::from(after(&outcome)?))
         }
         Followed::Interrupted => {
@@ -106,17 +116,17 @@ async fn start(
 }
 
 /// Another experiment each time, with a name of its own.
-async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<String> {
+async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<TuningExperiment> {
     let experiment: TuningExperiment = serde_json::from_value(object)?;
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
     let created = cluster.experiments().create(&params, &experiment).await;
-    let name = created.told("the experiment can't be created")?.metadata.name.unwrap_or_default();
-    eprintln!("assay: experiment {name} is created in namespace {}", cluster.namespace);
-    Ok(name)
+    let created = created.told("the experiment can't be created")?;
+    eprintln!("assay: experiment {} is created in namespace {}", created.name_any(), cluster.namespace);
+    Ok(created)
 }
 
 /// The experiment of this name, which may be there already.
-async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<String> {
+async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<TuningExperiment> {
     let found = cluster.find(name).await?;
     if let Some(found) = &found {
         refuse_another(cluster, name, found, &object["spec"])?;
@@ -127,10 +137,10 @@ async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<
         ..PatchParams::default()
     };
     let applied = cluster.experiments().patch(name, &params, &Patch::Apply(object)).await;
-    applied.told(&format!("experiment {name} can't be applied"))?;
+    let applied = applied.told(&format!("experiment {name} can't be applied"))?;
     let what = if found.is_some() { "is there already" } else { "is created" };
     eprintln!("assay: experiment {name} {what} in namespace {}", cluster.namespace);
-    Ok(name.to_owned())
+    Ok(applied)
 }
 
 /// An experiment that changes is a new experiment, so it needs a new name.

@@ -30,7 +30,7 @@ pub fn command(args: &StatusArgs) -> anyhow::Result<ExitCode> {
         match &args.name {
             Some(name) => {
                 let experiment = cluster.experiment(name).await?;
-                Ok(detail(&experiment, &cluster.trials_of(name).await?, unix_ms()))
+                Ok(detail(&experiment, &cluster.trials_of(&experiment).await?, unix_ms()))
             }
             None => overview(&cluster, args.all_namespaces).await,
         }

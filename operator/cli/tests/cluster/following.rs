@@ -8,7 +8,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 
 use crate::lab::{EXPERIMENT, Lab, Ran, fake_bench, wait_for};
-use crate::objects::{Objects, condition};
+use crate::objects::{Objects, condition, owned_by};
 use crate::server::{Server, experiment_path};
 
 /// A server, the objects that an operator will make there, and the command that asks for them.
@@ -147,6 +147,54 @@ fn a_deleted_experiment_ends_the_following() {
     wait_for(|| server.requests("tuningexperiments?&watch=true") > 0);
     server.remove(&experiment_path("buffers"));
     Ran(child.wait_with_output().unwrap()).refused("experiment buffers was deleted, with all its trials and records");
+}
+
+/// A watch that was interrupted tells of no deletion, and lists what has the name by then.
+#[test]
+fn an_experiment_that_went_unseen_ends_the_following() {
+    let gone =
+        json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired"}});
+    for (heir, words) in [(None, "was deleted, with all its trials"), (Some("two"), "there is another of this name")] {
+        let (server, objects, mut command) = set_up("");
+        server.put(unfinished(&objects));
+        server.fail("tuningexperiments?&watch=true", 1, 200, &format!("{gone}\n"));
+        let child = command.spawn().unwrap();
+        wait_for(|| server.requests("tuningexperiments?&watch=true") > 0);
+        server.remove(&experiment_path("buffers"));
+        if let Some(uid) = heir {
+            let mut experiment = unfinished(&objects);
+            experiment["metadata"]["uid"] = json!(uid);
+            server.put(experiment);
+        }
+        Ran(child.wait_with_output().unwrap()).refused(words);
+    }
+}
+
+#[test]
+fn trials_of_a_deleted_experiment_are_no_news() {
+    let (server, objects, mut command) = set_up("");
+    let mut left = objects.trials.clone();
+    for trial in &mut left {
+        trial.metadata.owner_references = Some(vec![owned_by("zero")]);
+        server.put(serde_json::to_value(trial).unwrap());
+    }
+    let child = command.spawn().unwrap();
+    wait_for(|| server.requests("tuningtrials?&watch=true") > 0);
+    objects.put(&server);
+    let ran = Ran(child.wait_with_output().unwrap());
+    ran.succeeded();
+    assert!(!ran.stderr().contains("there already"), "{}", ran.stderr());
+    assert_eq!(ran.stderr().lines().filter(|line| line.starts_with("trial ")).count(), 12, "{}", ran.stderr());
+}
+
+#[test]
+fn a_folder_that_is_taken_is_refused_before_anything_is_waited_for() {
+    let (server, _, mut command) = set_up("");
+    let folder = server.dir().join("results/buffers");
+    fs::create_dir_all(&folder).unwrap();
+    fs::write(folder.join("bench.json"), "{}").unwrap();
+    Ran(command.output().unwrap()).refused("holds trials that were run on this machine: use another --out");
+    assert_eq!(server.requests("watch=true"), 0);
 }
 
 #[test]

@@ -16,6 +16,7 @@ use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt;
 use kube::core::ObjectMeta;
@@ -162,10 +163,20 @@ fn trial(plan: &Plan, name: &str, id: &TrialId) -> TuningTrial {
         node: "n1".to_owned(),
     };
     let mut trial = TuningTrial::new(name, spec);
-    trial.metadata = meta(name);
+    trial.metadata = ObjectMeta { owner_references: Some(vec![owned_by("one")]), ..meta(name) };
     let conditions = serde_json::from_value(json!([condition("Finished", "True", "Valid", "")])).unwrap();
     trial.status = Some(TuningTrialStatus { conditions, ..TuningTrialStatus::default() });
     trial
+}
+
+/// By the experiment that has this uid.
+pub fn owned_by(uid: &str) -> OwnerReference {
+    OwnerReference {
+        kind: "TuningExperiment".to_owned(),
+        name: "buffers".to_owned(),
+        uid: uid.to_owned(),
+        ..OwnerReference::default()
+    }
 }
 
 fn record(trial: &str, attempt: u32, bytes: &[u8]) -> ConfigMap {
