@@ -89,7 +89,7 @@ impl Report {
         self.lines.iter().filter(|line| line.severity == severity).count()
     }
 
-    fn add(&mut self, places: &Rc<Node>, problems: Vec<Problem>) {
+    fn add(&mut self, places: &Rc<Node>, problems: impl IntoIterator<Item = Problem>) {
         self.lines.extend(problems.into_iter().map(|problem| Line {
             at: Some(places.find(&problem.path, problem.at_key)),
             severity: problem.severity,

@@ -52,6 +52,7 @@ fn text(plan: &Plan, keeps_datasets: bool, noise: Option<f64>) -> String {
     configs(experiment, &mut out);
     metrics(experiment, &mut out);
     scenarios(experiment, &mut out);
+    room(experiment, &mut out);
     datasets(experiment, keeps_datasets, &mut out);
     decides(experiment, &mut out);
     looks(experiment, &mut out);
@@ -117,6 +118,18 @@ fn scenarios(experiment: &Experiment, out: &mut String) {
             );
         }
     }
+}
+
+/// What has to be free where trials run.
+fn room(experiment: &Experiment, out: &mut String) {
+    let room = disk::room(experiment);
+    let _ = writeln!(
+        out,
+        "disk       {}: {} for datasets, {} for a trial, which is ended where it takes more",
+        quantity::display(room.total()),
+        quantity::display(room.datasets_bytes),
+        quantity::display(room.trial_bytes),
+    );
 }
 
 /// How often datasets are prepared, which can take longer than trials.

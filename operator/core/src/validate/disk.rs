@@ -3,8 +3,8 @@
 use assay_record::Workload;
 
 use super::problem::{FieldPath, Problem};
+use super::quantity;
 use super::scenarios::scenario_path;
-use super::{counted, quantity};
 use crate::experiment::Experiment;
 use crate::plan::format_of;
 
@@ -33,9 +33,14 @@ pub struct DiskNeed {
 }
 
 impl DiskNeed {
+    /// Its datasets in so many formats.
+    pub fn datasets(self, formats: usize) -> u64 {
+        self.dataset_bytes.saturating_mul(formats as u64)
+    }
+
     /// All datasets and the one trial that runs.
     pub fn total(self, formats: usize) -> u64 {
-        self.dataset_bytes.saturating_mul(formats as u64).saturating_add(self.trial_bytes)
+        self.datasets(formats).saturating_add(self.trial_bytes)
     }
 }
 
@@ -72,26 +77,50 @@ pub fn formats(experiment: &Experiment, scenario: &crate::experiment::Scenario) 
     formats.len()
 }
 
-/// Refuses scenarios that are larger than the free space that the caller has seen.
-pub fn check(experiment: &Experiment, free_bytes: u64) -> Vec<Problem> {
-    let mut problems = Vec::new();
+/// What a whole experiment needs on one disk.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// The datasets of all scenarios, which stay until the last trial.
+    pub datasets_bytes: u64,
+    /// The scenario whose trial may become largest, and how large that is before it has run away. Before each trial so much has to
+    /// be free, or a full disk would look like the fault of a config.
+    pub scenario: usize,
+    pub trial_bytes: u64,
+}
+
+impl Room {
+    pub fn total(self) -> u64 {
+        self.datasets_bytes.saturating_add(self.trial_bytes)
+    }
+}
+
+/// Room for an experiment, which has a scenario at least.
+pub fn room(experiment: &Experiment) -> Room {
+    let mut room = Room { datasets_bytes: 0, scenario: 0, trial_bytes: 0 };
     for (index, scenario) in experiment.scenarios.iter().enumerate() {
-        let need = need(&scenario.workload);
-        let formats = formats(experiment, scenario);
-        let total = need.total(formats);
-        if total > free_bytes {
-            let path: FieldPath = scenario_path(index).key("workload");
-            let message = format!(
-                "scenario {:?} needs about {} of disk ({} for {} of the dataset, {} for the trial that runs) and {} are free: use fewer keys or steps, or a larger disk",
-                scenario.name,
-                quantity::display(total),
-                quantity::display(total - need.trial_bytes),
-                counted(formats, "storage format", "storage formats"),
-                quantity::display(need.trial_bytes),
-                quantity::display(free_bytes),
-            );
-            problems.push(Problem::error(path, message));
+        let datasets = need(&scenario.workload).datasets(formats(experiment, scenario));
+        room.datasets_bytes = room.datasets_bytes.saturating_add(datasets);
+        if scenario.max_disk_bytes > room.trial_bytes {
+            (room.scenario, room.trial_bytes) = (index, scenario.max_disk_bytes);
         }
     }
-    problems
+    room
+}
+
+/// Refuses an experiment that is larger than the space that the caller has seen.
+pub fn check(experiment: &Experiment, free_bytes: u64) -> Option<Problem> {
+    let room = room(experiment);
+    let path: FieldPath = scenario_path(room.scenario).key("workload");
+    (room.total() > free_bytes).then(|| {
+        let message = format!(
+            "the experiment needs {} of disk ({} for datasets, {} for a trial of scenario {:?}, which is ended where it takes \
+             more) and {} are free: use fewer keys or steps, or a larger disk",
+            quantity::display(room.total()),
+            quantity::display(room.datasets_bytes),
+            quantity::display(room.trial_bytes),
+            experiment.scenarios[room.scenario].name,
+            quantity::display(free_bytes),
+        );
+        Problem::error(path, message)
+    })
 }

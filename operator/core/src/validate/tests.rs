@@ -205,16 +205,24 @@ fn disk_is_checked_against_what_is_free() {
     // 100 000 entries of 20 + 16 + 50 bytes, 10 % of them dead; written again, twice, with 20 000 more.
     assert_eq!(need, disk::DiskNeed { dataset_bytes: 9_460_000, trial_bytes: 22_360_000 });
     assert_eq!(disk::formats(&experiment, &experiment.scenarios[0]), 1);
-    assert!(disk::check(&experiment, need.total(1)).is_empty());
-    let problems: Vec<String> = disk::check(&experiment, need.total(1) - 1).iter().map(ToString::to_string).collect();
-    assert_eq!(
-        problems,
-        [
-            "spec.scenarios[0].workload: scenario \"writes\" needs about 30.3 MiB of disk (9 MiB for 1 storage format of the dataset, 21.3 MiB for the trial that runs) and 30.3 MiB are free: use fewer keys or steps, or a larger disk"
-        ]
-    );
     // A trial that has grown beyond everything it ever wrote, three times over, has run away.
-    assert_eq!(experiment.scenarios[0].max_disk_bytes, 120_000 * 136 * 3 + (1 << 30));
+    let limit = 120_000 * 136 * 3 + (1 << 30);
+    assert_eq!(experiment.scenarios[0].max_disk_bytes, limit);
+    let room = disk::room(&experiment);
+    assert_eq!(room, disk::Room { datasets_bytes: 9_460_000, scenario: 0, trial_bytes: limit });
+    assert_eq!(disk::check(&experiment, room.total()), None);
+    let problem = disk::check(&experiment, room.total() - 1).expect("it does not fit").to_string();
+    assert_eq!(
+        problem,
+        "spec.scenarios[0].workload: the experiment needs 1.1 GiB of disk (9 MiB for datasets, 1 GiB for a trial of scenario \"writes\", which is ended where it takes more) and 1.1 GiB are free: use fewer keys or steps, or a larger disk"
+    );
+    // Datasets stay beside each other, trials don't.
+    let mut twice = experiment.clone();
+    twice.scenarios.push(twice.scenarios[0].clone());
+    twice.scenarios[1].max_disk_bytes += 1;
+    let both = disk::Room { datasets_bytes: 2 * 9_460_000, scenario: 1, trial_bytes: limit + 1 };
+    assert_eq!(disk::room(&twice), both);
+    assert!(disk::check(&twice, room.total()).is_some());
 }
 
 #[test]
