@@ -1,6 +1,9 @@
 //! What went wrong between us and a cluster, with what to do about it.
 
+use std::error::Error as StdError;
+
 use kube::Error;
+use kube::client::AuthError;
 
 /// Words for results of a client.
 pub trait Told<T> {
@@ -24,8 +27,8 @@ pub fn lost(error: &Error) -> bool {
 pub fn passes(error: &Error) -> bool {
     match error {
         Error::Api(status) => status.code == 410 || status.code == 429 || status.code >= 500,
-        Error::Auth(_) | Error::BuildRequest(_) | Error::InferConfig(_) | Error::InferKubeconfig(_) => false,
-        _ => true,
+        Error::BuildRequest(_) | Error::InferConfig(_) | Error::InferKubeconfig(_) => false,
+        _ => no_login(error).is_none(),
     }
 }
 
@@ -46,7 +49,22 @@ pub fn words(error: &Error) -> String {
     }
 }
 
+/// Why there are no credentials. A token that is asked for with each request fails inside that request.
+fn no_login(error: &Error) -> Option<&AuthError> {
+    let mut cause: Option<&(dyn StdError + 'static)> = Some(error);
+    while let Some(error) = cause {
+        if let Some(found) = error.downcast_ref() {
+            return Some(found);
+        }
+        cause = error.source();
+    }
+    None
+}
+
 fn unreachable_words(error: &Error) -> String {
+    if let Some(cause) = no_login(error) {
+        return no_login_words(cause);
+    }
     let reached = "the cluster can't be reached";
     match error {
         Error::Service(cause) => format!(
@@ -54,9 +72,6 @@ fn unreachable_words(error: &Error) -> String {
             cause.source().map_or_else(|| cause.to_string(), root)
         ),
         Error::HyperError(cause) => format!("{reached} ({}): try again", root(cause)),
-        Error::Auth(cause) => {
-            format!("you can't log in to the cluster ({}): correct the kubeconfig", root(cause))
-        }
         Error::SerdeError(cause) => format!(
             "its answer can't be understood ({cause}): are the definitions of this version of assay installed? `kubectl apply \
              --server-side -f crds`"
@@ -65,8 +80,20 @@ fn unreachable_words(error: &Error) -> String {
     }
 }
 
+fn no_login_words(cause: &AuthError) -> String {
+    let said = match cause {
+        // Its command line may hold secrets.
+        AuthError::AuthExecRun { out, .. } => {
+            let stderr = String::from_utf8_lossy(&out.stderr);
+            format!("the program of your kubeconfig ended with {}: {}", out.status, stderr.trim())
+        }
+        other => root(other),
+    };
+    format!("you can't log in to the cluster ({said}): log in again, or correct the kubeconfig")
+}
+
 /// The innermost cause: the outer ones only say that there is one.
-fn root(error: &(dyn std::error::Error + 'static)) -> String {
+fn root(error: &(dyn StdError + 'static)) -> String {
     let mut error = error;
     while let Some(cause) = error.source() {
         error = cause;

@@ -65,8 +65,23 @@ fn origin(namespace: &str, experiment: &TuningExperiment) -> Origin {
     }
 }
 
+/// Makes the folder of an experiment where there is none. One that can't be used is refused now, and not in hours when it is
+/// needed.
+pub fn prepare(dir: &Path, namespace: &str, experiment: &TuningExperiment) -> anyhow::Result<()> {
+    let _lock = make(dir)?;
+    refuse_another(dir, namespace, experiment)
+}
+
+/// Makes a folder, and holds it.
+fn make(dir: &Path) -> anyhow::Result<Lock> {
+    let trials = dir.join("trials");
+    fs::create_dir_all(&trials)
+        .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
+    Lock::take(dir)
+}
+
 /// Refuses a folder that holds something else than this experiment.
-pub fn refuse_another(dir: &Path, namespace: &str, experiment: &TuningExperiment) -> anyhow::Result<()> {
+fn refuse_another(dir: &Path, namespace: &str, experiment: &TuningExperiment) -> anyhow::Result<()> {
     if dir.join("bench.json").exists() {
         bail!("{} holds trials that were run on this machine: use another --out", dir.display());
     }
@@ -91,10 +106,7 @@ impl Folder {
         plan: &Plan,
         source: Option<&[u8]>,
     ) -> anyhow::Result<Self> {
-        let trials = dir.join("trials");
-        fs::create_dir_all(&trials)
-            .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
-        let lock = Lock::take(dir)?;
+        let lock = make(dir)?;
         refuse_another(dir, namespace, experiment)?;
         let origin = origin(namespace, experiment);
         keep_plan(dir, plan)?;

@@ -12,8 +12,9 @@ use kube::runtime::watcher::{self, Event, watcher};
 use tokio::signal::unix::{SignalKind, signal};
 
 use super::errors::{Told as _, passes, words as error_words};
+use super::folder::plan_of;
 use super::follower::{Follower, Line};
-use super::words::{observed, seconds_left, so_far};
+use super::words::{finished, observed, seconds_left, so_far};
 use super::{Cluster, is_of, of_experiment};
 use crate::run::screen::{Screen, left};
 use crate::run::unix_ms;
@@ -121,6 +122,7 @@ impl View {
                     bail!("experiment {} was deleted, and there is another of this name", self.name);
                 }
                 self.is_listed = true;
+                self.check_plan(&experiment);
                 let lines = self.follower.see_experiment(experiment);
                 self.tell(lines);
             }
@@ -133,6 +135,19 @@ impl View {
             None => {}
         }
         Ok(())
+    }
+
+    /// Says that there will be no report as soon as that is known: the experiment may take hours, and another version of us is
+    /// needed then.
+    fn check_plan(&self, experiment: &TuningExperiment) {
+        let is_planned = |seen: &TuningExperiment| seen.status.as_ref().is_some_and(|status| status.plan.is_some());
+        let is_new = is_planned(experiment) && !self.follower.experiment().is_some_and(is_planned);
+        if is_new
+            && finished(experiment).is_none()
+            && let Err(error) = plan_of(experiment)
+        {
+            self.screen.say(&format!("assay: its report can't be made here when it ends: {error:#}"));
+        }
     }
 
     fn trial(&mut self, event: watcher::Result<Event<TuningTrial>>) -> anyhow::Result<()> {
@@ -164,7 +179,7 @@ impl View {
             watcher::Error::NoResourceVersion => bail!("the cluster can't be watched: {error}"),
         };
         if !passes(&cause) {
-            Err(cause).told(&format!("experiment {} can't be followed", self.name))?;
+            Err(cause).told(&format!("experiment {} goes on in the cluster, but can't be followed", self.name))?;
         } else if !self.told_silence {
             self.told_silence = true;
             self.screen.say(&format!("assay: nothing is heard of the cluster, trying again: {}", error_words(&cause)));

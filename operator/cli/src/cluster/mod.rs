@@ -25,7 +25,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 
-use errors::{Told, lost};
+use errors::{Told as _, lost};
 
 /// The field manager of what these commands write.
 const MANAGER: &str = "assay";
@@ -92,7 +92,7 @@ impl Cluster {
         config.connect_timeout = Some(PATIENCE);
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).with_context(|| format!("no connection to {server} can be made"))?;
+        let client = Client::try_from(config).told(&format!("no connection to {server} can be made"))?;
         Ok(Self { client, namespace })
     }
 

@@ -90,8 +90,7 @@ async fn start(
         None => (create(&cluster, object).await?, ""),
     };
     let name = experiment.name_any();
-    // Now, and not in hours when it is needed.
-    folder::refuse_another(&report::folder_of(&name, args.out.as_deref()), &cluster.namespace, &experiment)?;
+    folder::prepare(&report::folder_of(&name, args.out.as_deref()), &cluster.namespace, &experiment)?;
     match follow(&cluster, &experiment, planned).await? {
         Followed::Finished(experiment) => {
             let outcome = tokio::select! {

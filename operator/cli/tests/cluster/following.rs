@@ -198,6 +198,62 @@ fn a_folder_that_is_taken_is_refused_before_anything_is_waited_for() {
 }
 
 #[test]
+fn a_folder_that_can_not_be_made_is_refused_before_anything_is_waited_for() {
+    let (server, _, mut command) = set_up("");
+    // Root may write anywhere but below a file.
+    fs::write(server.dir().join("file"), "").unwrap();
+    Ran(command.args(["--out", "file/out"]).output().unwrap()).refused("choose another folder with --out");
+    assert_eq!(server.requests("watch=true"), 0);
+}
+
+#[test]
+fn an_operator_of_another_version_is_told_at_the_start() {
+    let (server, objects, mut command) = set_up("");
+    let mut other = unfinished(&objects);
+    other["status"]["plan"]["digest"] = json!("0".repeat(32));
+    for (experiment, told) in [(unfinished(&objects), false), (other, true)] {
+        server.put(experiment);
+        let watches = server.requests("tuningexperiments?&watch=true");
+        let child = command.spawn().unwrap();
+        wait_for(|| server.requests("tuningexperiments?&watch=true") > watches);
+        kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+        let stderr = Ran(child.wait_with_output().unwrap()).stderr();
+        let warning =
+            "its report can't be made here when it ends: assay 0.1.0 makes another plan of experiment buffers";
+        assert_eq!(stderr.contains(warning), told, "{stderr}");
+    }
+}
+
+/// A plugin that gives tokens which have run out already, so that it is asked again each time, until it is told otherwise.
+#[test]
+fn a_login_that_runs_out_ends_the_following() {
+    let (server, objects, mut command) = set_up("");
+    server.put(unfinished(&objects));
+    let logged_in = server.dir().join("logged-in");
+    let credential = json!({"apiVersion": "client.authentication.k8s.io/v1", "kind": "ExecCredential",
+        "status": {"token": "x", "expirationTimestamp": "2026-01-02T03:04:05Z"}});
+    let script =
+        format!("[ -e {} ] || {{ echo the session is over >&2; exit 1; }}; echo '{credential}'", logged_in.display());
+    let exec = json!({"apiVersion": "client.authentication.k8s.io/v1", "command": "sh", "args": ["-c", script],
+        "interactiveMode": "Never"});
+    let mut kubeconfig: Value = serde_json::from_slice(&fs::read(server.kubeconfig()).unwrap()).unwrap();
+    kubeconfig["users"][0]["user"] = json!({ "exec": exec });
+    fs::write(server.kubeconfig(), kubeconfig.to_string()).unwrap();
+    let words = "you can't log in to the cluster (the program of your kubeconfig ended with exit status: 1: the session is over): log in again";
+    Ran(command.output().unwrap()).refused(&format!("no connection to {} can be made: {words}", server.url()));
+
+    fs::write(&logged_in, "").unwrap();
+    let gone =
+        json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired"}});
+    server.fail("tuningexperiments?&watch=true", 99, 200, &format!("{gone}\n"));
+    let child = command.spawn().unwrap();
+    wait_for(|| server.requests("tuningexperiments?&watch=true") > 0);
+    fs::remove_file(logged_in).unwrap();
+    let ran = Ran(child.wait_with_output().unwrap());
+    ran.refused(&format!("experiment buffers goes on in the cluster, but can't be followed: {words}"));
+}
+
+#[test]
 fn files_are_checked_before_anything_is_applied() {
     let server = Server::start();
     let file = server.dir().join("experiment.yaml");

@@ -43,15 +43,17 @@ struct Shared(Arc<(Mutex<State>, Condvar)>);
 pub struct Server {
     shared: Shared,
     dir: TempDir,
+    url: String,
 }
 
 impl Server {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let dir = TempDir::new().unwrap();
+        let url = format!("http://{}/", listener.local_addr().unwrap());
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
-            "clusters": [{"name": "c", "cluster": {"server": format!("http://{}", listener.local_addr().unwrap())}}],
+            "clusters": [{"name": "c", "cluster": {"server": url}}],
             "users": [{"name": "u", "user": {}}],
             "contexts": [{"name": "test", "context": {"cluster": "c", "user": "u", "namespace": NAMESPACE}}],
         });
@@ -64,11 +66,15 @@ impl Server {
                 std::thread::spawn(move || served.answer(&stream));
             }
         });
-        Self { shared, dir }
+        Self { shared, dir, url }
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
         self.dir.path().join("kubeconfig")
+    }
+
+    pub fn url(&self) -> &str {
+        &self.url
     }
 
     /// Adds an object, or changes it.
