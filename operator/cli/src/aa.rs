@@ -16,7 +16,7 @@ use assay_core::verdict::{Role, Verdict};
 use serde_json::Value;
 
 use crate::cluster::{self, ClusterArgs};
-use crate::file;
+use crate::print;
 use crate::run::store::keep_noise;
 use crate::run::{self, RunArgs};
 use crate::validate::plural;
@@ -42,8 +42,8 @@ pub struct AaArgs {
 
 pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
     if args.cluster {
-        let original = cluster::run::sound(&args.run)?;
-        let (document, experiment) = same(&args)?;
+        let (original, document) = cluster::run::sound(&args.run)?;
+        let (document, experiment) = same(&document.value, &args)?;
         let trials = experiment.trials() as usize;
         let source = serde_yaml::to_string(&document)?.into_bytes();
         return cluster::run::execute(&args.run, &args.which, (&document, source), trials, |fetched| {
@@ -52,16 +52,16 @@ pub fn command(args: AaArgs) -> anyhow::Result<ExitCode> {
     }
     args.which.must_be_empty()?;
     let sound = run::sound(&args.run)?;
-    let (document, experiment) = same(&args)?;
+    let (document, experiment) = same(&sound.document.value, &args)?;
     let source = serde_yaml::to_string(&document)?;
     run::execute(experiment, source.as_bytes(), &sound.benches, args.run.out, |session, report| {
         outcome(&sound.experiment, session.plan(), session.attempts(), report, session.dir())
     })
 }
 
-/// The A/A of the file, as a document and read.
-fn same(args: &AaArgs) -> anyhow::Result<(Value, Experiment)> {
-    let document = aa::document(&file::document(&args.run.file)?, usize::from(args.names));
+/// The A/A of a document, as a document and read.
+fn same(original: &Value, args: &AaArgs) -> anyhow::Result<(Value, Experiment)> {
+    let document = aa::document(original, usize::from(args.names));
     let validation = validate_document(&document);
     let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
     let experiment = validation.experiment.with_context(|| {
@@ -80,7 +80,7 @@ fn outcome(
 ) -> anyhow::Result<u8> {
     let noises = aa::noise(&Places::new(plan, attempts)?);
     keep_noise(dir, &noises)?;
-    print!("\n{}", text(original, &noises, report));
+    print::out(format_args!("\n{}", text(original, &noises, report)))?;
     Ok(exit_code(report))
 }
 

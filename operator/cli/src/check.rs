@@ -4,13 +4,15 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
+use anyhow::Context as _;
 use assay_api::TuningExperimentSpec;
 use assay_core::experiment::Experiment;
 use assay_core::validate::{self, Problem, Severity};
 
 use crate::args::CheckArgs;
-use crate::bench::Benches;
-use crate::file::{self, Node, Position};
+use crate::bench::{BenchArg, Benches};
+use crate::file::{self, Document, Node, Position};
+use crate::run::free_bytes;
 
 /// What is known of an experiment file.
 #[derive(Debug)]
@@ -23,6 +25,8 @@ pub struct Report {
     pub spec: Option<TuningExperimentSpec>,
     /// The benches that were asked.
     pub benches: Option<Benches>,
+    /// What was read: a pipe can't be read again.
+    pub document: Option<Document>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -34,13 +38,22 @@ struct Line {
 
 /// Reads and checks a file: the document, the experiment, its options, and the disk where a directory is named.
 pub fn check(args: &CheckArgs) -> Report {
-    read(&args.file, |report, places, validation| {
-        report.ask_benches(places, validation, args);
-        if let (Some(experiment), Some(dir)) = (&validation.experiment, &args.dir) {
-            match free_bytes(dir) {
-                Ok(free) => report.add(places, validate::disk::check(experiment, free)),
-                Err(error) => report.fail(format!("the free space of {} can't be read: {error}", dir.display())),
-            }
+    check_for(&args.file, &args.bench, |_| args.dir.as_deref().map(space))
+}
+
+/// The same for a run. `free` gives the bytes that an experiment may use, where they are to be checked.
+pub fn check_for(
+    file: &Path,
+    bench: &[BenchArg],
+    free: impl FnOnce(&Experiment) -> Option<anyhow::Result<u64>>,
+) -> Report {
+    read(file, |report, places, validation| {
+        report.ask_benches(places, validation, bench);
+        let Some(experiment) = &validation.experiment else { return };
+        match free(experiment) {
+            Some(Ok(free)) => report.add(places, validate::disk::check(experiment, free)),
+            Some(Err(error)) => report.fail(format!("{error:#}")),
+            None => {}
         }
     })
 }
@@ -52,7 +65,8 @@ pub fn check_for_cluster(file: &Path) -> Report {
 
 fn read(file: &Path, further: impl FnOnce(&mut Report, &Rc<Node>, &validate::Validation)) -> Report {
     let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
-    let mut report = Report { file: name, lines: Vec::new(), experiment: None, spec: None, benches: None };
+    let mut report =
+        Report { file: name, lines: Vec::new(), experiment: None, spec: None, benches: None, document: None };
     let document = match file::read(file) {
         Ok(document) => document,
         Err(problems) => {
@@ -68,6 +82,7 @@ fn read(file: &Path, further: impl FnOnce(&mut Report, &Rc<Node>, &validate::Val
     report.lines.dedup();
     report.experiment = validation.experiment.filter(|_| report.errors() == 0);
     report.spec = validation.spec;
+    report.document = Some(document);
     report
 }
 
@@ -101,9 +116,9 @@ impl Report {
         self.lines.push(Line { at: None, severity: Severity::Error, text });
     }
 
-    fn ask_benches(&mut self, places: &Rc<Node>, validation: &validate::Validation, args: &CheckArgs) {
+    fn ask_benches(&mut self, places: &Rc<Node>, validation: &validate::Validation, bench: &[BenchArg]) {
         let Some(spec) = &validation.spec else { return };
-        let benches = match Benches::find(&args.bench) {
+        let benches = match Benches::find(bench) {
             Ok(benches) => benches,
             Err(error) => return self.fail(format!("the options were not checked: {error}")),
         };
@@ -160,8 +175,7 @@ impl fmt::Display for Report {
     }
 }
 
-/// Space that an ordinary user may still fill.
-pub fn free_bytes(dir: &Path) -> nix::Result<u64> {
-    let stat = nix::sys::statvfs::statvfs(dir)?;
-    Ok(stat.blocks_available() as u64 * stat.fragment_size() as u64)
+/// Space that may still be filled.
+pub fn space(dir: &Path) -> anyhow::Result<u64> {
+    free_bytes(dir).with_context(|| format!("the free space of {} can't be read", dir.display()))
 }

@@ -2,13 +2,15 @@
 
 use std::process::ExitCode;
 
+use crate::print;
+
 /// Prints every `CustomResourceDefinition` as YAML, generated from the types.
 pub fn command() -> anyhow::Result<ExitCode> {
     for (index, crd) in assay_api::crds()?.iter().enumerate() {
         if index > 0 {
-            println!("---");
+            print::out("---\n")?;
         }
-        print!("{}", serde_yaml::to_string(crd)?);
+        print::out(serde_yaml::to_string(crd)?)?;
     }
     Ok(ExitCode::SUCCESS)
 }

@@ -41,14 +41,10 @@ impl fmt::Display for FileProblem {
 /// One document with the places of its fields.
 #[derive(Debug)]
 pub struct Document {
+    /// The file as it was given.
+    pub source: Vec<u8>,
     pub value: Value,
     pub places: Rc<Node>,
-}
-
-/// The document of a file that was checked before.
-pub fn document(path: &Path) -> anyhow::Result<Value> {
-    let problem = |problems: Vec<FileProblem>| problems.first().map(ToString::to_string).unwrap_or_default();
-    read(path).map(|document| document.value).map_err(|problems| anyhow::anyhow!(problem(problems)))
 }
 
 /// Reads a file, or standard input where the path is `-`.
@@ -68,7 +64,7 @@ pub fn read(path: &Path) -> Result<Document, Vec<FileProblem>> {
     if bytes.len() as u64 > MOST_BYTES {
         return Err(FileProblem::new("is larger than 1 MiB: that is no experiment"));
     }
-    parse(&bytes)
+    parse(bytes)
 }
 
 /// Reads as much as is needed to see that it is too much.
@@ -78,8 +74,8 @@ fn slurp(reader: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(bytes: &[u8]) -> Result<Document, Vec<FileProblem>> {
-    let text = utf8(bytes)?;
+fn parse(source: Vec<u8>) -> Result<Document, Vec<FileProblem>> {
+    let text = utf8(&source)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut places = position::documents(text)?.into_iter();
     let Some(first) = places.next() else {
@@ -91,7 +87,8 @@ fn parse(bytes: &[u8]) -> Result<Document, Vec<FileProblem>> {
         let message = format!("has {count} documents: write each experiment into a file of its own");
         return Err(vec![FileProblem { at, message }]);
     }
-    Ok(Document { value: value(text, &first)?, places: first })
+    let value = value(text, &first)?;
+    Ok(Document { source, value, places: first })
 }
 
 fn utf8(bytes: &[u8]) -> Result<&str, Vec<FileProblem>> {
@@ -179,7 +176,7 @@ mod tests {
     use super::*;
 
     fn read(bytes: &[u8]) -> Result<Value, String> {
-        parse(bytes)
+        parse(bytes.to_vec())
             .map(|document| document.value)
             .map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("|"))
     }

@@ -1,5 +1,7 @@
 //! `assay`: one experiment file in, honest verdicts out.
 
+#![deny(clippy::print_stdout, clippy::print_stderr)]
+
 mod aa;
 mod args;
 mod bench;
@@ -9,6 +11,7 @@ mod crd;
 mod file;
 mod judge;
 mod plan;
+mod print;
 mod run;
 mod validate;
 
@@ -21,7 +24,7 @@ use crate::args::{Cli, Command};
 
 fn main() -> ExitCode {
     let result = match cli().command {
-        Command::Validate(args) => Ok(validate::command(&args)),
+        Command::Validate(args) => validate::command(&args),
         Command::Plan(args) => plan::command(&args),
         Command::Run(args) => run::command(args),
         Command::Aa(args) => aa::command(args),
@@ -34,12 +37,13 @@ fn main() -> ExitCode {
         Command::Judge(args) => judge::command(&args),
         Command::Crd => crd::command(),
         Command::Completions { shell } => {
-            clap_complete::generate(shell, &mut Cli::command(), "assay", &mut std::io::stdout());
-            Ok(ExitCode::SUCCESS)
+            let mut script = Vec::new();
+            clap_complete::generate(shell, &mut Cli::command(), "assay", &mut script);
+            print::out(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
         }
     };
     result.unwrap_or_else(|error| {
-        eprintln!("assay: {error:#}");
+        print::note(format_args!("assay: {error:#}"));
         ExitCode::FAILURE
     })
 }

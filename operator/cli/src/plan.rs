@@ -11,6 +11,7 @@ use assay_core::verdict::{LookPlan, Role, StopOn};
 
 use crate::args::{Output, PlanArgs};
 use crate::check::check;
+use crate::print;
 use crate::validate::plural;
 
 /// Blocks that are shown before and after the fold.
@@ -20,16 +21,16 @@ const SHOWN_LAST: usize = 2;
 /// Checks the file and prints its plan. Problems go to standard error, so that the plan can be piped.
 pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let mut report = check(&args.check);
-    eprint!("{report}");
+    print::err(&report);
     let Some(experiment) = report.experiment.take() else {
-        eprintln!("{}: {}", report.file(), plural(report.errors(), "error"));
+        print::note(format_args!("{}: {}", report.file(), plural(report.errors(), "error")));
         return Ok(ExitCode::FAILURE);
     };
     let plan = Plan::new(experiment)?;
     let keeps_datasets = report.spec.as_ref().is_some_and(|spec| spec.placement.keeps_datasets());
     match args.output {
-        Output::Json => println!("{}", serde_json::to_string_pretty(&plan)?),
-        Output::Text => print!("{}", text(&plan, keeps_datasets, args.noise.map(|percent| percent / 100.0))),
+        Output::Json => print::out(serde_json::to_string_pretty(&plan)? + "\n")?,
+        Output::Text => print::out(text(&plan, keeps_datasets, args.noise.map(|percent| percent / 100.0)))?,
     }
     Ok(ExitCode::SUCCESS)
 }

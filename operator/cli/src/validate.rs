@@ -4,28 +4,29 @@ use std::process::ExitCode;
 
 use crate::args::CheckArgs;
 use crate::check::check;
+use crate::print;
 
 /// Prints every problem, or that there is none.
-pub fn command(args: &CheckArgs) -> ExitCode {
+pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
     let report = check(args);
-    print!("{report}");
+    print::out(&report)?;
     let Some(experiment) = &report.experiment else {
-        println!("{}: {}", report.file(), plural(report.errors(), "error"));
-        return ExitCode::FAILURE;
+        print::out(format_args!("{}: {}\n", report.file(), plural(report.errors(), "error")))?;
+        return Ok(ExitCode::FAILURE);
     };
     let warnings = match report.warnings() {
         0 => String::new(),
         count => format!(", {}", plural(count, "warning")),
     };
-    println!(
-        "{}: valid{warnings}: {}, {}, {} of each, {}",
+    print::out(format_args!(
+        "{}: valid{warnings}: {}, {}, {} of each, {}\n",
         report.file(),
         plural(experiment.configs.len(), "config"),
         plural(experiment.scenarios.len(), "scenario"),
         plural(experiment.repetitions as usize, "block"),
         plural(experiment.trials() as usize, "trial"),
-    );
-    ExitCode::SUCCESS
+    ))?;
+    Ok(ExitCode::SUCCESS)
 }
 
 /// `1 error`, `2 errors`.

@@ -1,6 +1,6 @@
 //! `assay cancel`.
 
-use std::io::{BufRead as _, IsTerminal as _, Write as _};
+use std::io::{BufRead as _, IsTerminal as _};
 use std::process::ExitCode;
 
 use anyhow::bail;
@@ -10,6 +10,7 @@ use kube::api::{DeleteParams, Preconditions};
 use super::errors::{Told as _, lost};
 use super::words::finished;
 use super::{Cluster, ClusterArgs, experiment_name, on};
+use crate::print;
 use crate::validate::plural;
 
 /// Arguments of `assay cancel`.
@@ -33,12 +34,12 @@ async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> 
     let name = &args.name;
     let experiment = cluster.experiment(name).await?;
     let trials = cluster.trials_of(&experiment).await?;
-    println!("{}", what_goes(name, &cluster.namespace, &trials));
+    print::out(what_goes(name, &cluster.namespace, &trials) + "\n")?;
     if finished(&experiment).is_none() {
-        println!("To pause it instead: `assay suspend {name}`.");
+        print::out(format_args!("To pause it instead: `assay suspend {name}`.\n"))?;
     }
     if !args.yes && !confirmed()? {
-        println!("Nothing was deleted.");
+        print::out("Nothing was deleted.\n")?;
         return Ok(ExitCode::FAILURE);
     }
     // Another one may have the name by now.
@@ -49,7 +50,7 @@ async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> 
         Err(error) if lost(&error) => {}
         Err(error) => Err(error).told(&format!("experiment {name} can't be deleted"))?,
     }
-    println!("experiment {name} is deleted");
+    print::out(format_args!("experiment {name} is deleted\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -68,8 +69,7 @@ fn confirmed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
         bail!("nothing was deleted: say --yes where there is nobody to ask");
     }
-    print!("Delete it? [y/N] ");
-    std::io::stdout().flush()?;
+    print::out("Delete it? [y/N] ")?;
     let mut answer = String::new();
     std::io::stdin().lock().read_line(&mut answer)?;
     Ok(matches!(answer.trim(), "y" | "Y" | "yes"))

@@ -23,6 +23,7 @@ use super::folder::unpacked;
 use super::words::{age, table};
 use super::{Cluster, ClusterArgs, on};
 use crate::check::check_for_cluster;
+use crate::print;
 use crate::run::unix_ms;
 
 /// A node that is silent for less is waited for.
@@ -42,13 +43,13 @@ pub fn command(args: &NodesArgs) -> anyhow::Result<ExitCode> {
         None => Placement::default(),
         Some(file) => {
             let checked = check_for_cluster(file);
-            eprint!("{checked}");
+            print::err(&checked);
             let spec = checked.spec.filter(|_| checked.experiment.is_some());
             spec.with_context(|| format!("{} is no sound experiment: see above", file.display()))?.placement
         }
     };
     let text = on(&args.cluster, |cluster| async move { overview(&cluster, &placement).await })?;
-    print!("{text}");
+    print::out(text)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -150,7 +151,7 @@ async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
             held.collect()
         }
         Err(error) => {
-            eprintln!("assay: who has which node is not known: {}", words(&error));
+            print::note(format_args!("assay: who has which node is not known: {}", words(&error)));
             BTreeMap::new()
         }
     }

@@ -8,7 +8,7 @@ use assay_api::{AttemptStatus, TuningExperiment, TuningTrial};
 use assay_core::decide::Attempt;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
-use assay_core::report::{Report, terminal};
+use assay_core::report::Report;
 use assay_core::status::report_digest;
 use futures::{StreamExt as _, TryStreamExt as _};
 use k8s_openapi::api::core::v1::ConfigMap;
@@ -17,8 +17,9 @@ use super::errors::{Told as _, lost};
 use super::folder::{Folder, plan_of};
 use super::words::refused;
 use super::{Cluster, ClusterArgs, experiment_name, on};
+use crate::print;
 use crate::run::store::{kept_attempts, reports::keep_report};
-use crate::run::{CodeArgs, results_of};
+use crate::run::{CodeArgs, outcome_text, results_of};
 use crate::validate::plural;
 
 /// Records that are asked for at once.
@@ -78,7 +79,10 @@ pub async fn outcome(
         if experiment.status.as_ref().is_none_or(|status| status.plan.is_none()) {
             bail!("experiment {name} was refused before any trial: {}", refused.message);
         }
-        eprintln!("assay: experiment {name} was refused, and what there is of it does not decide: {}", refused.message);
+        print::note(format_args!(
+            "assay: experiment {name} was refused, and what there is of it does not decide: {}",
+            refused.message
+        ));
     }
     let plan = plan_of(experiment)?;
     let trials = cluster.trials_of(experiment).await?;
@@ -87,15 +91,16 @@ pub async fn outcome(
     let missing = fetch(cluster, &folder, &trials, plan.digest.as_str()).await?;
     if missing > 0 {
         let records = plural(missing, "record");
-        eprintln!("assay: {records} can't be found any more: the verdict does not need them, plots are without them");
+        print::note(format_args!(
+            "assay: {records} can't be found any more: the verdict does not need them, plots are without them"
+        ));
     }
     // What was written is judged, not what was fetched: `assay judge` on the folder says the same.
     let attempts = kept_attempts(&folder.dir, &plan)?;
     let report = judge(&plan, &attempts)?;
     keep_report(&report, &folder.dir, &folder.dir)?;
     compare(experiment, &report)?;
-    print!("{}", terminal(&report));
-    println!("\nReport: {}; for a pull request: report.md", folder.dir.join("report.html").display());
+    print::out(outcome_text(&report, &folder.dir))?;
     let dir = folder.dir;
     Ok(Outcome { plan, attempts, report, dir })
 }
@@ -135,11 +140,11 @@ fn compare(experiment: &TuningExperiment, report: &Report) -> anyhow::Result<()>
     let (Some(theirs), Some(plan)) = (&status.report_digest, &status.plan) else { return Ok(()) };
     let own = report_digest(report)?;
     if report.progress.complete && own != *theirs {
-        eprintln!(
+        print::note(format_args!(
             "assay: this report ({}, digest {own}) is not what the operator has judged ({}, digest {theirs}): believe the one \
              of the newer version",
             report.engine, plan.engine
-        );
+        ));
     }
     Ok(())
 }

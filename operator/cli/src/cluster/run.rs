@@ -14,27 +14,27 @@ use super::follow::{Followed, follow, interrupted};
 use super::report::{self, Outcome};
 use super::{Cluster, ClusterArgs, MANAGER, folder, on};
 use crate::check::check_for_cluster;
+use crate::file::Document;
+use crate::print;
 use crate::run::{CodeArgs, INTERRUPTED, RunArgs};
 use crate::validate::plural;
-use crate::{file, run};
 
 /// Fields of metadata that a file may say something about.
 const METADATA: [&str; 5] = ["name", "generateName", "namespace", "labels", "annotations"];
 
 pub fn command(args: &RunArgs, codes: CodeArgs, which: &ClusterArgs) -> anyhow::Result<ExitCode> {
-    let planned = sound(args)?.trials() as usize;
-    let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
-    let document = file::document(&args.file)?;
-    execute(args, which, (&document, source), planned, |outcome| Ok(codes.code(&outcome.report)))
+    let (experiment, document) = sound(args)?;
+    let planned = experiment.trials() as usize;
+    execute(args, which, (&document.value, document.source), planned, |outcome| Ok(codes.code(&outcome.report)))
 }
 
 /// Checks the file, and says everything that there is to say about it without a cluster.
-pub fn sound(args: &RunArgs) -> anyhow::Result<Experiment> {
-    run::needs_a_file(args)?;
+pub fn sound(args: &RunArgs) -> anyhow::Result<(Experiment, Document)> {
     let mut checked = check_for_cluster(&args.file);
-    eprint!("{checked}");
+    print::err(&checked);
     let (file, errors) = (checked.file().to_owned(), plural(checked.errors(), "error"));
-    checked.experiment.take().with_context(|| format!("{file} is not run: correct the {errors} above"))
+    let sound = checked.experiment.take().zip(checked.document.take());
+    sound.with_context(|| format!("{file} is not run: correct the {errors} above"))
 }
 
 /// Runs an experiment to its end, and keeps its source beside the records. `after` says what its outcome means.
@@ -97,18 +97,20 @@ async fn start(
                 outcome = report::outcome(&cluster, &experiment, args.out.as_deref(), Some(&source)) => outcome?,
                 ended = interrupted() => {
                     ended?;
-                    eprintln!("assay: interrupted; experiment {name} has ended, and `assay report {name}` fetches the rest of it");
+                    print::note(format_args!(
+                        "assay: interrupted; experiment {name} has ended, and `assay report {name}` fetches the rest of it"
+                    ));
                     return Ok(ExitCode::from(INTERRUPTED));
                 }
             };
             Ok(ExitCode::from(after(&outcome)?))
         }
         Followed::Interrupted => {
-            eprintln!(
+            print::note(format_args!(
                 "assay: interrupted; experiment {name} goes on in the cluster. {again}`assay report {name}` fetches what \
                  there is, `assay suspend {name}` pauses it, `assay cancel {name}` deletes it; its namespace is {}",
                 cluster.namespace
-            );
+            ));
             Ok(ExitCode::from(INTERRUPTED))
         }
     }
@@ -120,7 +122,7 @@ async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<TuningExperi
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
     let created = cluster.experiments().create(&params, &experiment).await;
     let created = created.told("the experiment can't be created")?;
-    eprintln!("assay: experiment {} is created in namespace {}", created.name_any(), cluster.namespace);
+    print::note(format_args!("assay: experiment {} is created in namespace {}", created.name_any(), cluster.namespace));
     Ok(created)
 }
 
@@ -138,7 +140,7 @@ async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<
     let applied = cluster.experiments().patch(name, &params, &Patch::Apply(object)).await;
     let applied = applied.told(&format!("experiment {name} can't be applied"))?;
     let what = if found.is_some() { "is there already" } else { "is created" };
-    eprintln!("assay: experiment {name} {what} in namespace {}", cluster.namespace);
+    print::note(format_args!("assay: experiment {name} {what} in namespace {}", cluster.namespace));
     Ok(applied)
 }
 

@@ -9,6 +9,7 @@ use kube::api::ListParams;
 use super::errors::Told as _;
 use super::words::{age, conditions, finished, is_over, seconds_left, table, under_way, waits_for};
 use super::{Cluster, ClusterArgs, experiment_name, on};
+use crate::print;
 use crate::run::screen::left;
 use crate::run::unix_ms;
 
@@ -35,7 +36,7 @@ pub fn command(args: &StatusArgs) -> anyhow::Result<ExitCode> {
             None => overview(&cluster, args.all_namespaces).await,
         }
     })?;
-    print!("{text}");
+    print::out(text)?;
     Ok(ExitCode::SUCCESS)
 }
 

@@ -8,6 +8,7 @@ use serde_json::json;
 use super::errors::Told as _;
 use super::words::finished;
 use super::{Cluster, MANAGER, NameArgs, on};
+use crate::print;
 
 pub fn command(args: &NameArgs, suspend: bool) -> anyhow::Result<ExitCode> {
     on(&args.cluster, |cluster| set(cluster, args.name.clone(), suspend))
@@ -24,12 +25,12 @@ async fn set(cluster: Cluster, name: String, suspend: bool) -> anyhow::Result<Ex
     let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     cluster.experiments().patch(&name, &params, &patch).await.told(&format!("experiment {name} can't be changed"))?;
-    if suspend {
-        println!(
-            "experiment {name} is suspended: running trials end and count, no other begins; `assay resume {name}` goes on"
-        );
+    print::out(if suspend {
+        format!(
+            "experiment {name} is suspended: running trials end and count, no other begins; `assay resume {name}` goes on\n"
+        )
     } else {
-        println!("experiment {name} goes on");
-    }
+        format!("experiment {name} goes on\n")
+    })?;
     Ok(ExitCode::SUCCESS)
 }

@@ -19,6 +19,7 @@ use assay_core::import::{
 use assay_core::stats::{Direction, Scale};
 
 use crate::file;
+use crate::print;
 use crate::validate::plural;
 use files::{Source, Sources};
 
@@ -73,7 +74,7 @@ pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     if args.path.join("plan.json").is_file() {
         return records::command(args);
     }
-    let Some(mut policy) = policy(args) else { return Ok(ExitCode::FAILURE) };
+    let Some(mut policy) = policy(args)? else { return Ok(ExitCode::FAILURE) };
     if let Some(baseline) = &args.baseline {
         policy.baseline = Some(baseline.clone());
         policy.sessions.clear();
@@ -82,30 +83,30 @@ pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     let format = args.format.map(Format::from).or(policy.format);
     Ok(match judged(&sources, policy, format)? {
         Ok(report) => {
-            print!("{}", import::terminal(&report));
+            print::out(import::terminal(&report))?;
             if let Some(dir) = &args.out {
                 keep(&report, dir)?;
-                println!("\nReport: {}", dir.join("report.md").display());
+                print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
             }
             ExitCode::from(report.exit_code())
         }
         Err(problems) => {
             for problem in &problems {
-                println!("{problem}");
+                print::out(format_args!("{problem}\n"))?;
             }
-            println!("{}: {}", args.path.display(), plural(problems.len(), "error"));
+            print::out(format_args!("{}: {}\n", args.path.display(), plural(problems.len(), "error")))?;
             ExitCode::FAILURE
         }
     })
 }
 
 /// The policy that is named, else the one beside the results, else none; `None` after its problems were printed.
-fn policy(args: &JudgeArgs) -> Option<Policy> {
+fn policy(args: &JudgeArgs) -> anyhow::Result<Option<Policy>> {
     let found = args.policy.clone().or_else(|| files::policy_beside(&args.path));
-    let Some(path) = found else { return Some(Policy::default()) };
+    let Some(path) = found else { return Ok(Some(Policy::default())) };
     let lines = match file::read(&path) {
         Ok(document) => match Policy::read(&document.value) {
-            Ok(policy) => return Some(policy),
+            Ok(policy) => return Ok(Some(policy)),
             Err(problems) => {
                 let at = |problem: &assay_core::validate::Problem| document.places.find(&problem.path, problem.at_key);
                 let mut lines: Vec<_> =
@@ -118,10 +119,10 @@ fn policy(args: &JudgeArgs) -> Option<Policy> {
     };
     for (at, text) in &lines {
         let place = at.map_or(String::new(), |at| format!(":{}:{}", at.line, at.column));
-        println!("{}{place}: {text}", path.display());
+        print::out(format_args!("{}{place}: {text}\n", path.display()))?;
     }
-    println!("{}: {}", path.display(), plural(lines.len(), "error"));
-    None
+    print::out(format_args!("{}: {}\n", path.display(), plural(lines.len(), "error")))?;
+    Ok(None)
 }
 
 /// Reads all files and judges what is in them.

@@ -7,6 +7,7 @@ use assay_core::judge::judge;
 use assay_core::report::terminal;
 
 use super::JudgeArgs;
+use crate::print;
 use crate::run::store::{kept_attempts, kept_plan, reports::keep_report};
 
 /// Judges a folder of records. What else is in it, reports and summaries, is not looked at.
@@ -22,10 +23,10 @@ pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     }
     let plan = kept_plan(&args.path)?;
     let report = judge(&plan, &kept_attempts(&args.path, &plan)?)?;
-    print!("{}", terminal(&report));
+    print::out(terminal(&report))?;
     if let Some(dir) = &args.out {
         keep_report(&report, &args.path, dir)?;
-        println!("\nReport: {}", dir.join("report.md").display());
+        print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
     }
     Ok(ExitCode::from(report.exit_code()))
 }

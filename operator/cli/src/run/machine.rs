@@ -1,6 +1,9 @@
 //! The machine that trials run on: its CPUs, its clock, its boots.
 
 use std::collections::BTreeSet;
+use std::fs;
+use std::io;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
 use std::time::{SystemTime, UNIX_EPOCH};
 
@@ -39,7 +42,7 @@ impl Cpus {
     }
 
     /// Runs something on the trial's CPUs: a child that it starts stays there.
-    pub fn on_trial_cpus<T>(&self, start: impl FnOnce() -> std::io::Result<T>) -> std::io::Result<T> {
+    pub fn on_trial_cpus<T>(&self, start: impl FnOnce() -> io::Result<T>) -> io::Result<T> {
         pin(&self.trial)?;
         let started = start();
         pin(&self.runner)?;
@@ -47,7 +50,7 @@ impl Cpus {
     }
 
     /// Moves this thread, and those that it starts, away from the trial.
-    pub fn stand_aside(&self) -> std::io::Result<()> {
+    pub fn stand_aside(&self) -> io::Result<()> {
         pin(&self.runner)
     }
 }
@@ -57,7 +60,7 @@ fn affinity() -> nix::Result<BTreeSet<usize>> {
     Ok((0..CpuSet::count()).filter(|&cpu| set.is_set(cpu).unwrap_or(false)).collect())
 }
 
-fn pin(cpus: &BTreeSet<usize>) -> std::io::Result<()> {
+fn pin(cpus: &BTreeSet<usize>) -> io::Result<()> {
     let mut set = CpuSet::new();
     for &cpu in cpus {
         set.set(cpu)?;
@@ -71,7 +74,7 @@ fn cores(own: &BTreeSet<usize>) -> Vec<Vec<usize>> {
     for &cpu in own {
         let path = format!("/sys/devices/system/cpu/cpu{cpu}/topology/thread_siblings_list");
         // Where the kernel does not tell, every CPU is a core.
-        let core = std::fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string());
+        let core = fs::read_to_string(path).unwrap_or_else(|_| cpu.to_string());
         match cores.iter_mut().find(|(known, _)| *known == core) {
             Some((_, cpus)) => cpus.push(cpu),
             None => cores.push((core, vec![cpu])),
@@ -103,18 +106,47 @@ pub fn unix_ms() -> u64 {
 
 /// Digest of the boot id, as records have it.
 pub fn boot() -> Option<Digest> {
-    let id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
+    let id = fs::read_to_string("/proc/sys/kernel/random/boot_id").ok()?;
     Some(Digest::of(id.trim().as_bytes()))
 }
 
-/// Bytes that are free for us in the file system of an existing path.
-pub fn free_bytes(path: &Path) -> std::io::Result<u64> {
-    Ok(crate::check::free_bytes(path)?)
+/// Bytes that an ordinary user may still fill in the file system of an existing path.
+pub fn free_bytes(path: &Path) -> io::Result<u64> {
+    let stat = nix::sys::statvfs::statvfs(path)?;
+    Ok(stat.blocks_available() as u64 * stat.fragment_size() as u64)
+}
+
+/// Bytes that removing a directory would free: a file with several names is there once. Nothing where there is none.
+pub fn used_bytes(dir: &Path) -> io::Result<u64> {
+    let (mut bytes, mut seen) = (0, BTreeSet::new());
+    let mut dirs = vec![dir.to_owned()];
+    while let Some(dir) = dirs.pop() {
+        // What was there a moment ago may be gone.
+        let Some(entries) = if_there(fs::read_dir(&dir))? else { continue };
+        for entry in entries {
+            let entry = entry?;
+            let Some(metadata) = if_there(entry.metadata())? else { continue };
+            if metadata.is_dir() {
+                dirs.push(entry.path());
+            } else if seen.insert((metadata.dev(), metadata.ino())) {
+                // Of 512 bytes, whatever those of the file system are.
+                bytes += 512 * metadata.blocks();
+            }
+        }
+    }
+    Ok(bytes)
+}
+
+fn if_there<T>(found: io::Result<T>) -> io::Result<Option<T>> {
+    match found {
+        Err(error) if matches!(error.kind(), io::ErrorKind::NotFound | io::ErrorKind::NotADirectory) => Ok(None),
+        found => found.map(Some),
+    }
 }
 
 #[cfg(test)]
 mod tests {
-    use super::choose;
+    use super::*;
 
     fn chosen(cores: &[&[usize]], count: usize) -> Vec<usize> {
         let cores: Vec<Vec<usize>> = cores.iter().map(|core| core.to_vec()).collect();
@@ -128,5 +160,21 @@ mod tests {
         assert_eq!(chosen(&[&[0, 2], &[1, 3]], 3), [1, 2, 3]);
         assert_eq!(chosen(&[&[0, 1]], 1), [1]);
         assert_eq!(chosen(&[&[0], &[1]], 2), [0, 1]);
+    }
+
+    #[test]
+    fn links_take_no_room_and_files_take_what_they_fill() {
+        let dir = tempfile::TempDir::new().unwrap();
+        let work = dir.path().join("work");
+        assert_eq!(used_bytes(&work).unwrap(), 0, "there is none");
+        fs::create_dir_all(work.join("trials/one")).unwrap();
+        fs::write(work.join("data"), vec![1; 1 << 20]).unwrap();
+        let once = used_bytes(&work).unwrap();
+        assert!((1 << 20..2 << 20).contains(&once), "{once}");
+        fs::hard_link(work.join("data"), work.join("trials/one/data")).unwrap();
+        fs::File::create(work.join("sparse")).unwrap().set_len(1 << 30).unwrap();
+        assert_eq!(used_bytes(&work).unwrap(), once);
+        fs::write(work.join("trials/one/own"), vec![1; 1 << 20]).unwrap();
+        assert!(used_bytes(&work).unwrap() >= once + (1 << 20));
     }
 }

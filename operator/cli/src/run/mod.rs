@@ -21,12 +21,13 @@ use assay_core::experiment::Experiment;
 use assay_core::plan::Plan;
 use assay_core::report::{Report, terminal};
 
-use crate::args::CheckArgs;
 use crate::bench::{BenchArg, Benches};
-use crate::check::check;
+use crate::check::{check_for, space};
 use crate::cluster::{self, ClusterArgs};
+use crate::file::Document;
+use crate::print;
 use machine::Cpus;
-pub use machine::unix_ms;
+pub use machine::{free_bytes, unix_ms};
 use oom::OomKills;
 pub use session::Session;
 use store::Store;
@@ -73,7 +74,7 @@ impl CodeArgs {
 /// What runs an experiment on this machine.
 #[derive(Clone, Debug, clap::Args)]
 pub struct RunArgs {
-    /// The experiment: a YAML file with one `TuningExperiment`
+    /// The experiment: a YAML file with one `TuningExperiment`, or - for standard input
     pub file: PathBuf,
     /// The folder for records and reports; by default results/NAME of the experiment
     #[arg(long, value_name = "DIR")]
@@ -83,6 +84,12 @@ pub struct RunArgs {
     /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
     #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
+}
+
+impl RunArgs {
+    fn folder(&self, experiment: &Experiment) -> PathBuf {
+        self.out.clone().unwrap_or_else(|| results_of(&experiment.name))
+    }
 }
 
 /// Somebody pressed Ctrl-C, or asked this process to end.
@@ -115,24 +122,24 @@ pub fn command(args: RunCommandArgs) -> anyhow::Result<ExitCode> {
         return cluster::run::command(&args, codes, &which);
     }
     which.must_be_empty()?;
-    let checked = sound(&args)?;
-    let source = std::fs::read(&args.file).with_context(|| format!("{} can't be read", args.file.display()))?;
-    execute(checked.experiment, &source, &checked.benches, args.out, |_, report| Ok(codes.code(report)))
+    let Sound { experiment, document, benches } = sound(&args)?;
+    execute(experiment, &document.source, &benches, args.out, |_, report| Ok(codes.code(report)))
 }
 
 /// What a run needs of its file.
 pub struct Sound {
     pub experiment: Experiment,
+    pub document: Document,
     pub benches: Benches,
 }
 
 /// Checks the file, and says everything that there is to say about it.
 pub fn sound(args: &RunArgs) -> anyhow::Result<Sound> {
-    needs_a_file(args)?;
-    let dir = existing(&args.out.clone().unwrap_or_else(|| PathBuf::from(RESULTS)));
-    let mut checked = check(&CheckArgs { file: args.file.clone(), bench: args.bench.clone(), dir: Some(dir) });
-    eprint!("{checked}");
-    let (Some(experiment), Some(benches)) = (checked.experiment.take(), checked.benches.take()) else {
+    let mut checked = check_for(&args.file, &args.bench, |experiment| Some(room(&args.folder(experiment))));
+    print::err(&checked);
+    let (Some(experiment), Some(document), Some(benches)) =
+        (checked.experiment.take(), checked.document.take(), checked.benches.take())
+    else {
         bail!(
             "{} is not run: correct the {} above",
             checked.file(),
@@ -142,17 +149,17 @@ pub fn sound(args: &RunArgs) -> anyhow::Result<Sound> {
     if let Some(spec) = &checked.spec {
         elsewhere::refuse(spec)?;
         if let Some(note) = elsewhere::note(spec) {
-            eprintln!("{}: {note}", checked.file());
+            print::note(format_args!("{}: {note}", checked.file()));
         }
     }
-    Ok(Sound { experiment, benches })
+    Ok(Sound { experiment, document, benches })
 }
 
-pub fn needs_a_file(args: &RunArgs) -> anyhow::Result<()> {
-    if args.file.as_os_str() == "-" {
-        bail!("run needs a file: a copy of it is kept with the records");
-    }
-    Ok(())
+/// Bytes that an experiment may use in its folder: those that are free, and those of the databases that an earlier call has left.
+fn room(out: &Path) -> anyhow::Result<u64> {
+    let work = store::work_of(out);
+    let used = machine::used_bytes(&work).with_context(|| format!("the size of {} can't be read", work.display()))?;
+    Ok(space(existing(out))?.saturating_add(used))
 }
 
 /// Runs an experiment to its end, or to where something stops it. `after` says what its outcome means.
@@ -188,24 +195,28 @@ fn finish(
     let report = session.report();
     match (ran, report) {
         (Ok(()), Ok(report)) => {
-            print!("{}", terminal(&report));
-            println!("\nReport: {}; for a pull request: report.md", session.dir().join("report.html").display());
             session.clean()?;
+            print::out(outcome_text(&report, session.dir()))?;
             Ok(ExitCode::from(after(&session, &report)?))
         }
         (Ok(()), Err(error)) => Err(error),
         (Err(stopped), report) => {
             if let Ok(report) = report {
-                print!("{}", terminal(&report));
+                print::out(terminal(&report))?;
             }
             let again = format!("finished trials are kept in {}; the same command goes on from there", out.display());
             if interrupted {
-                eprintln!("assay: interrupted; {again}");
+                print::note(format_args!("assay: interrupted; {again}"));
                 return Ok(ExitCode::from(INTERRUPTED));
             }
             Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space: {again}") } else { stopped })
         }
     }
+}
+
+/// What is printed of a report that was kept in a folder.
+pub fn outcome_text(report: &Report, dir: &Path) -> String {
+    format!("{}\nReport: {}; for a pull request: report.md\n", terminal(report), dir.join("report.html").display())
 }
 
 /// A declared difference in code needs a program that has it.
@@ -230,7 +241,6 @@ pub fn results_of(experiment: &str) -> PathBuf {
 }
 
 /// The folder itself, or the nearest one above that exists.
-fn existing(path: &Path) -> PathBuf {
-    let found = path.ancestors().find(|ancestor| ancestor.is_dir());
-    found.filter(|found| !found.as_os_str().is_empty()).map_or_else(|| PathBuf::from("."), Path::to_path_buf)
+fn existing(path: &Path) -> &Path {
+    path.ancestors().find(|ancestor| ancestor.is_dir()).unwrap_or(Path::new("."))
 }

@@ -10,6 +10,7 @@ use assay_record::TrialId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
 use super::child::Progress;
+use crate::print;
 use crate::validate::plural;
 
 /// A progress bar on a terminal, lines elsewhere.
@@ -52,8 +53,8 @@ impl Screen {
     /// A line that stays.
     pub fn say(&self, text: &str) {
         match &self.bar {
-            Some(bar) => bar.suspend(|| eprintln!("{text}")),
-            None => eprintln!("{text}"),
+            Some(bar) => bar.suspend(|| print::note(text)),
+            None => print::note(text),
         }
     }
 
@@ -95,7 +96,7 @@ impl Screen {
         }
         let Some(bar) = &self.bar else {
             let took = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.1} s)"));
-            eprintln!("trial {done} of {}: {}: {state}{took}", self.total, name(trial));
+            print::note(format_args!("trial {done} of {}: {}: {state}{took}", self.total, name(trial)));
             return;
         };
         if loud {

@@ -95,7 +95,7 @@ impl Store {
 
     /// Where databases are.
     pub fn work(&self) -> PathBuf {
-        self.dir.join("work")
+        work_of(&self.dir)
     }
 
     pub fn trial_dir(&self, trial: &TrialId) -> PathBuf {
@@ -225,6 +225,11 @@ impl Store {
     pub fn remove_work(&self) -> anyhow::Result<()> {
         remove(&self.work())
     }
+}
+
+/// Where the databases of a folder are.
+pub fn work_of(dir: &Path) -> PathBuf {
+    dir.join("work")
 }
 
 /// Keeps what an A/A has found, beside its report.

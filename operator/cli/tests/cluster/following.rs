@@ -224,6 +224,16 @@ fn an_operator_of_another_version_is_told_at_the_start() {
     }
 }
 
+#[test]
+fn an_experiment_comes_from_standard_input_too() {
+    let (server, objects, _) = set_up("");
+    objects.put(&server);
+    let mut command = server.command(&["run", "--cluster", "-"]);
+    command.env("ASSAY_BENCH", fake_bench()).stdin(fs::File::open(server.dir().join("experiment.yaml")).unwrap());
+    Ran(command.output().unwrap()).succeeded();
+    assert_eq!(fs::read_to_string(server.dir().join("results/buffers/experiment.yaml")).unwrap(), EXPERIMENT);
+}
+
 /// A plugin that gives tokens which have run out already, so that it is asked again each time, until it is told otherwise.
 #[test]
 fn a_login_that_runs_out_ends_the_following() {

@@ -2,8 +2,10 @@
 
 use std::fs;
 
+use nix::fcntl::posix_fallocate;
 use nix::sys::signal::{Signal, kill};
-use nix::unistd::Pid;
+use nix::sys::stat::Mode;
+use nix::unistd::{Pid, mkfifo};
 
 use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran, fake_bench, wait_for};
 
@@ -32,6 +34,61 @@ fn an_interrupted_run_goes_on_and_ends_the_same() {
         let lines = again.stderr().lines().filter(|line| line.starts_with("trial ")).count();
         assert_eq!(lines, 2 * BLOCKS - kept, "finished trials are not run again");
     }
+}
+
+#[test]
+fn readers_that_have_gone_end_no_run() {
+    let lab = Lab::new();
+    let trial = "fill-b003-candidate-r0-a0";
+    let mut child = lab.hanging_as(&mut lab.command_without_readers(&format!("slow={trial}")), trial);
+    let kept = lab.records();
+    assert!(kept >= 6, "{kept} records: every trial has a line of its own");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+    assert_eq!(lab.report()["progress"]["trialsValid"], kept);
+    assert_eq!(lab.command_without_readers("").status().unwrap().code(), Some(0));
+    assert_eq!(lab.records(), 2 * BLOCKS);
+    assert!(!lab.out().join("work").exists(), "databases are removed");
+}
+
+/// A pipe gives what is in it once.
+#[test]
+fn what_was_read_from_a_pipe_is_kept() {
+    let lab = Lab::new();
+    let pipe = lab.dir.path().join("experiment.yaml");
+    fs::remove_file(&pipe).unwrap();
+    mkfifo(&pipe, Mode::S_IRWXU).unwrap();
+    let writer = std::thread::spawn(move || fs::write(pipe, EXPERIMENT).unwrap());
+    lab.run("").succeeded();
+    writer.join().unwrap();
+    assert_eq!(fs::read_to_string(lab.out().join("experiment.yaml")).unwrap(), EXPERIMENT);
+}
+
+/// The databases of an interrupted run will be used or removed: they don't stand in the way of their own experiment.
+#[test]
+fn what_a_run_has_filled_is_free_for_it() {
+    const LEFT: u64 = 1 << 30;
+    let lab = Lab::new();
+    let stat = nix::sys::statvfs::statvfs(lab.dir.path()).unwrap();
+    let free = stat.blocks_available() as u64 * stat.fragment_size() as u64;
+    // Trials may take 1 GiB, and three times what they write.
+    let wanted = free - LEFT / 2;
+    let steps = (wanted - (1 << 30)) / 3 / ((1 << 20) + 100);
+    let large = EXPERIMENT.replace("{fixed: 10}", "{fixed: 1048576}").replace("steps: 100", &format!("steps: {steps}"));
+    fs::write(lab.dir.path().join("experiment.yaml"), large).unwrap();
+
+    let fill = |dir: std::path::PathBuf| {
+        fs::create_dir_all(&dir).unwrap();
+        let file = fs::File::create(dir.join("000007.sst")).unwrap();
+        posix_fallocate(file, 0, LEFT.cast_signed()).unwrap();
+    };
+    let others = lab.dir.path().join("others");
+    fill(others.clone());
+    lab.run("").refused("spec.scenarios[0].workload: the experiment needs ");
+    assert!(!lab.out().exists());
+    fs::remove_dir_all(others).unwrap();
+    fill(lab.out().join("work/trials/fill-b000-base-r0-a0"));
+    lab.run("").succeeded();
 }
 
 #[test]

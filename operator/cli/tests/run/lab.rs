@@ -2,7 +2,7 @@
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::{Command, Output, Stdio};
+use std::process::{Child, Command, Output, Stdio};
 use std::sync::Once;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
@@ -91,6 +91,13 @@ impl Lab {
         command
     }
 
+    /// As with `assay run experiment.yaml 2>&1 | head -1`, when head has ended.
+    pub fn command_without_readers(&self, faults: &str) -> Command {
+        let mut command = self.command(faults);
+        command.stdout(unread()).stderr(unread());
+        command
+    }
+
     pub fn run(&self, faults: &str) -> Ran {
         Ran(self.command(faults).output().unwrap())
     }
@@ -118,8 +125,12 @@ impl Lab {
     }
 
     /// Starts a run and waits until a trial hangs.
-    pub fn hanging(&self, trial: &str) -> std::process::Child {
-        let child = self.command(&format!("slow={trial}")).spawn().unwrap();
+    pub fn hanging(&self, trial: &str) -> Child {
+        self.hanging_as(&mut self.command(&format!("slow={trial}")), trial)
+    }
+
+    pub fn hanging_as(&self, command: &mut Command, trial: &str) -> Child {
+        let child = command.spawn().unwrap();
         let spec = self.trial(trial).join("spec.json");
         let work = self.out().join("work/trials").join(trial);
         wait_for(|| spec.exists() && work.exists());
@@ -152,6 +163,13 @@ impl Ran {
     pub fn succeeded(&self) {
         assert_eq!(self.code(), 0, "{}{}", self.stdout(), self.stderr());
     }
+}
+
+/// The end of a pipe whose other end is closed.
+fn unread() -> Stdio {
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    writer.into()
 }
 
 #[track_caller]
