@@ -36,7 +36,12 @@ ASSAY_HELM=$(scripts/helm.sh)
 export ASSAY_HELM
 
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
-# The same crates and features as `make test` compiles, so that nothing is compiled anew.
+# The same crates and features as `make test` compiles, so that nothing is compiled anew. The bench comes along: its own code is not
+# optimised there, which makes it a build of which a night has to say that it is worse.
+cargo build --locked --workspace --features assay-e2e/cluster --bin assay-bench
+worse=$target/e2e/assay-bench-unoptimised.tar
+IMAGE_ARGS="VERSION=$ASSAY_VERSION-unoptimised ROCKSDB_VERSION=as-in-assay-bench" \
+    scripts/image.sh "localhost/assay-bench-unoptimised:$ASSAY_VERSION" bench-image/Containerfile "$worse" "$target/debug/assay-bench"
 tests=$(cargo test --locked --workspace --features assay-e2e/cluster --lib --bins --test operator --no-run --message-format=json |
     sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
@@ -51,7 +56,7 @@ if ! $root "$cluster" env >/dev/null 2>&1; then
 fi
 exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
 eval "$exports"
-$root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar
+$root "$cluster" load "$target"/images/assay-bench.tar "$target"/images/assay-operator.tar "$worse"
 # run THREADS PROGRAM [ARGUMENT...]; without the lock, which parts of the cluster that a test starts again would keep.
 run() {
     threads=$1
