@@ -21,17 +21,42 @@ pub async fn kubeconfig(client: &Client) -> PathBuf {
         for rules in rules().await {
             give(client, rules).await;
         }
-        let own = std::env::var("KUBECONFIG").expect("KUBECONFIG names the cluster");
-        let own = std::fs::read_to_string(own).expect("a kubeconfig");
-        let mut config: Value = serde_yaml::from_str(&own).expect("a kubeconfig is YAML");
-        config["users"][0]["user"]["as"] = json!(USER);
-        let folder = std::env::temp_dir().join("assay-e2e");
-        std::fs::create_dir_all(&folder).expect("a folder");
-        let path = folder.join("account.kubeconfig");
-        std::fs::write(&path, config.to_string()).expect("a kubeconfig");
-        path
+        kubeconfig_of(USER)
     };
     MADE.get_or_init(|| make).await.clone()
+}
+
+fn kubeconfig_of(user: &str) -> PathBuf {
+    let own = std::env::var("KUBECONFIG").expect("KUBECONFIG names the cluster");
+    let own = std::fs::read_to_string(own).expect("a kubeconfig");
+    let mut config: Value = serde_yaml::from_str(&own).expect("a kubeconfig is YAML");
+    config["users"][0]["user"]["as"] = json!(user);
+    let folder = std::env::temp_dir().join("assay-e2e");
+    std::fs::create_dir_all(&folder).expect("a folder");
+    let path = folder.join(format!("{user}.kubeconfig"));
+    std::fs::write(&path, config.to_string()).expect("a kubeconfig");
+    path
+}
+
+/// Another account, which sees nodes and nothing else until it gets rights [`within`] namespaces.
+pub async fn confined(client: &Client, user: &str) -> PathBuf {
+    let nodes = json!([{"apiGroups": [""], "resources": ["nodes"], "verbs": ["get", "list", "watch"]}]);
+    let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user});
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": user});
+    put(client, None, "ClusterRole", user, json!({"rules": nodes})).await;
+    put(client, None, "ClusterRoleBinding", user, json!({"roleRef": role, "subjects": [subject]})).await;
+    kubeconfig_of(user)
+}
+
+/// Gives an account in one namespace the rights of the operator.
+pub async fn within(client: &Client, user: &str, namespace: &str) {
+    let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": user});
+    for rules in rules().await {
+        let name = role_of(&rules);
+        let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
+        let binding = json!({"roleRef": role, "subjects": [subject]});
+        put(client, Some(namespace), "RoleBinding", &name, binding).await;
+    }
 }
 
 /// The rules of each role that the chart makes for its operator.
@@ -49,20 +74,26 @@ async fn rules() -> Vec<Value> {
 
 /// Gives the account these rights, in every namespace.
 async fn give(client: &Client, rules: Value) {
-    let digest = assay_record::Digest::of_json(&rules).expect("rules are JSON");
-    let name = format!("{USER}:{digest}");
+    let name = role_of(&rules);
     let subject = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER});
     let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "ClusterRole", "name": name});
-    let objects = [
-        ("ClusterRole", json!({"rules": rules})),
-        ("ClusterRoleBinding", json!({"roleRef": role, "subjects": [subject]})),
-    ];
-    for (kind, mut object) in objects {
-        let known = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
-        (object["apiVersion"], object["kind"]) = (json!(known.api_version()), json!(kind));
-        object["metadata"] = json!({"name": name});
-        let api: Api<DynamicObject> = Api::all_with(client.clone(), &ApiResource::from_gvk(&known));
-        let params = PatchParams::apply("assay-e2e").force();
-        api.patch(&name, &params, &Patch::Apply(&object)).await.expect("rights can be given");
-    }
+    put(client, None, "ClusterRole", &name, json!({"rules": rules})).await;
+    put(client, None, "ClusterRoleBinding", &name, json!({"roleRef": role, "subjects": [subject]})).await;
+}
+
+fn role_of(rules: &Value) -> String {
+    format!("{USER}:{}", assay_record::Digest::of_json(rules).expect("rules are JSON"))
+}
+
+async fn put(client: &Client, namespace: Option<&str>, kind: &str, name: &str, mut object: Value) {
+    let known = GroupVersionKind::gvk("rbac.authorization.k8s.io", "v1", kind);
+    (object["apiVersion"], object["kind"]) = (json!(known.api_version()), json!(kind));
+    object["metadata"] = json!({"name": name});
+    let resource = ApiResource::from_gvk(&known);
+    let api: Api<DynamicObject> = match namespace {
+        Some(namespace) => Api::namespaced_with(client.clone(), namespace, &resource),
+        None => Api::all_with(client.clone(), &resource),
+    };
+    let params = PatchParams::apply("assay-e2e").force();
+    api.patch(name, &params, &Patch::Apply(&object)).await.expect("rights can be given");
 }

@@ -11,6 +11,7 @@ use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
+use crate::account;
 use crate::bench::{Bench, End, Run};
 use crate::chart::user_roles;
 use crate::command_line::assay;
@@ -72,17 +73,45 @@ async fn two_installations_never_share_a_node() {
     teams.close().await;
 }
 
+/// Its roles have gone with it, or nobody has made them yet.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_that_can_not_be_watched_stops_no_other() {
+    let teams = Teams::new("shut").await;
+    let (first, second) = (&teams.first, &teams.second);
+    let user = format!("assay-{}", first.namespace);
+    let kubeconfig = account::confined(&first.client, &user).await;
+    account::within(&first.client, &user, &first.namespace).await;
+    let _benches = [first, second].map(|lab| Bench::new(lab).start(lab));
+    let mut operator = first.operator_with(&["--namespace", &second.namespace], Some(&kubeconfig));
+    tokio::join!(first.apply(teams.experiment("one")), second.apply(teams.experiment("other")));
+    first.until("it leads", SOON, async || operator.said().contains("this replica leads").then_some(())).await;
+    assert!(operator.terminate(), "it ends when it is asked to, whatever it waits for");
+    operator.start_again();
+    first.decided("one", "Win", 5).await;
+    first.check(operator.said().contains("can't be watched: its experiments are left alone"), &operator.said()).await;
+    first.check(operator.get("/metrics").await.contains("\nassay_leader 1\n"), "it leads").await;
+    let untouched = second.status("other").await;
+    second.check(untouched.conditions.is_empty(), &format!("nobody looks at it: {untouched:?}")).await;
+
+    account::within(&first.client, &user, &second.namespace).await;
+    let ended = async || (!operator.is_running()).then_some(());
+    second.until("the operator begins again, with all of its namespaces", SOON, ended).await;
+    operator.start_again();
+    second.decided("other", "Win", 5).await;
+    teams.close().await;
+}
+
 /// Whoever has a node is named: to people, to Prometheus, and to the experiment that waits.
 async fn is_held(teams: &Teams, operators: [&Operator; 2], (holder, waiting): (&str, &str)) {
     let (second, node) = (&teams.second, &teams.first.nodes[0]);
     second
         .until("the condition names who has the node", SOON, async || {
             let status = second.status(waiting).await;
-            let found = condition(&status, names::PROGRESSING).filter(|found| found.reason == "WaitingForNode")?;
+            let found = condition(&status, names::PROGRESSING).filter(|found| found.reason == "NodeHeld")?;
             found.message.contains(&format!("{node} is held by {holder}")).then_some(())
         })
         .await;
-    second.event(waiting, "WaitingForNode").await;
+    second.event(waiting, "NodeHeld").await;
     for operator in operators {
         let metrics = operator.get("/metrics").await;
         let held = format!("\nassay_node_held{{node=\"{node}\",holder=\"{holder}\"}} 1");

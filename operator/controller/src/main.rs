@@ -26,6 +26,7 @@ use anyhow::Context as _;
 use assay_api::names::{EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, ROLE_LABEL, ROLE_TRIAL};
 use assay_api::{TuningExperiment, TuningTrial};
 use clap::Parser as _;
+use futures::stream::FuturesUnordered;
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, Pod};
@@ -35,8 +36,9 @@ use kube::runtime::watcher;
 use kube::{Api, Client, Config, Resource, ResourceExt as _};
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::broadcast::error::RecvError;
+use tokio::sync::mpsc::UnboundedSender;
 use tokio::sync::{broadcast, mpsc, watch as flag};
-use tracing::{error, info};
+use tracing::{error, info, warn};
 
 use crate::args::Args;
 use crate::context::{Context, Stores};
@@ -51,6 +53,8 @@ use crate::watch::{Touched, locked, reflect};
 const DEBOUNCE: Duration = Duration::from_millis(20);
 /// Experiments that are looked at at the same time.
 const CONCURRENCY: u16 = 8;
+/// How long the first list of a namespace may take, where others are ready.
+const PATIENCE: Duration = Duration::from_secs(30);
 /// Between two scrapes of running trials.
 const SCRAPE: Duration = Duration::from_secs(5);
 
@@ -116,10 +120,76 @@ async fn stopped(mut stop: flag::Receiver<bool>) {
     let _ = stop.wait_for(|stop| *stop).await;
 }
 
+/// What is watched of one namespace, or of all.
+struct Watched {
+    namespace: Option<String>,
+    experiments: Store<TuningExperiment>,
+    trials: Store<TuningTrial>,
+    pods: Store<Pod>,
+}
+
+impl Watched {
+    fn begin(client: &Client, namespace: Option<String>, sender: &UnboundedSender<Touched>) -> Self {
+        let all = watcher::Config::default;
+        let of = namespace.as_deref();
+        Self {
+            experiments: reflect(api(client, of), all(), sender.clone(), |experiment: &TuningExperiment| {
+                Some(Touched::Experiment(experiment.namespace()?, experiment.name_any()))
+            }),
+            trials: reflect(api(client, of), all(), sender.clone(), |trial: &TuningTrial| {
+                Some(Touched::Experiment(trial.namespace()?, trial.spec.experiment.clone()))
+            }),
+            pods: reflect(api(client, of), all().labels(EXPERIMENT_LABEL), sender.clone(), |pod: &Pod| {
+                Some(Touched::Experiment(pod.namespace()?, pod.labels().get(EXPERIMENT_LABEL)?.clone()))
+            }),
+            namespace,
+        }
+    }
+
+    async fn wait_until_ready(&self) -> anyhow::Result<()> {
+        self.experiments.wait_until_ready().await.context("experiments can't be watched")?;
+        self.trials.wait_until_ready().await.context("trials can't be watched")?;
+        self.pods.wait_until_ready().await.context("pods can't be watched")
+    }
+}
+
+/// Those that can be watched, and those that can't: one that was deleted, or is without its roles, must not stop all others.
+async fn divide(watched: Vec<Watched>) -> anyhow::Result<(Vec<Watched>, Vec<Watched>)> {
+    loop {
+        let waits = watched.iter().map(|one| tokio::time::timeout(PATIENCE, one.wait_until_ready()));
+        let waited = futures::future::join_all(waits).await;
+        if waited.iter().all(Result::is_err) {
+            warn!("no namespace can be watched yet");
+            continue;
+        }
+        let (mut ready, mut late) = (Vec::new(), Vec::new());
+        for (one, waited) in watched.into_iter().zip(waited) {
+            match waited {
+                Ok(is_ready) => is_ready.map(|()| ready.push(one))?,
+                Err(_) => late.push(one),
+            }
+        }
+        for namespace in late.iter().filter_map(|one| one.namespace.as_deref()) {
+            error!(namespace, "can't be watched: its experiments are left alone until that is mended");
+        }
+        return Ok((ready, late));
+    }
+}
+
+/// Ends when one of these can be watched after all.
+async fn one_is_ready(late: Vec<Watched>) {
+    let waits: FuturesUnordered<_> = late.iter().map(async |one| (one, one.wait_until_ready().await)).collect();
+    let mut waits = waits.filter(|(_, waited)| std::future::ready(waited.is_ok()));
+    match waits.next().await {
+        Some((one, _)) => info!(namespace = one.namespace, "can be watched now: beginning again, with it"),
+        None => std::future::pending().await,
+    }
+}
+
 /// Watches and reconciles until it is asked to stop; looks that have begun are finished.
 async fn work(
     client: &Client,
-    args: Args,
+    mut args: Args,
     kubelets: Kubelets,
     metrics: Arc<Metrics>,
     stop: flag::Receiver<bool>,
@@ -129,40 +199,41 @@ async fn work(
         [] => vec![None],
         named => named.iter().cloned().map(Some).collect(),
     };
-    let (mut experiments, mut trials, mut pods) = (Vec::new(), Vec::new(), Vec::new());
-    for namespace in namespaces.iter().map(Option::as_deref) {
-        let all = watcher::Config::default;
-        experiments.push(reflect(api::<TuningExperiment>(client, namespace), all(), sender.clone(), |experiment| {
-            Some(Touched::Experiment(experiment.namespace()?, experiment.name_any()))
-        }));
-        trials.push(reflect(api::<TuningTrial>(client, namespace), all(), sender.clone(), |trial| {
-            Some(Touched::Experiment(trial.namespace()?, trial.spec.experiment.clone()))
-        }));
-        pods.push(reflect(api::<Pod>(client, namespace), all().labels(EXPERIMENT_LABEL), sender.clone(), |pod| {
-            Some(Touched::Experiment(pod.namespace()?, pod.labels().get(EXPERIMENT_LABEL)?.clone()))
-        }));
-    }
+    let watched = namespaces.into_iter().map(|namespace| Watched::begin(client, namespace, &sender)).collect();
     let any = |_: &Node| Some(Touched::All);
     let nodes = reflect(Api::<Node>::all(client.clone()), watcher::Config::default(), sender.clone(), any);
     let leases: Api<Lease> = Api::namespaced(client.clone(), args.node_lease_namespace());
     let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
     let node_leases = reflect(leases, ours, sender.clone(), |_| Some(Touched::All));
     let agents = args.agent_namespace.as_deref().map(|namespace| Agents::watch(client, namespace, sender));
-    for ((experiments, trials), pods) in experiments.iter().zip(&trials).zip(&pods) {
-        experiments.wait_until_ready().await.context("experiments can't be watched")?;
-        trials.wait_until_ready().await.context("trials can't be watched")?;
-        pods.wait_until_ready().await.context("pods can't be watched")?;
-    }
-    nodes.wait_until_ready().await.context("nodes can't be watched")?;
-    node_leases.wait_until_ready().await.context("leases can't be watched")?;
-    if let Some(agents) = &agents {
-        agents.wait_until_ready().await.context("the Leases of agents can't be watched")?;
-    }
+    let begun = async {
+        let divided = divide(watched).await?;
+        nodes.wait_until_ready().await.context("nodes can't be watched")?;
+        node_leases.wait_until_ready().await.context("leases can't be watched")?;
+        if let Some(agents) = &agents {
+            agents.wait_until_ready().await.context("the Leases of agents can't be watched")?;
+        }
+        anyhow::Ok(divided)
+    };
+    let (watched, late) = tokio::select! {
+        begun = begun => begun?,
+        () = stopped(stop.clone()) => return Ok(()),
+    };
+    // Whoever has a node in a namespace that we can't see is not gone.
+    args.namespaces = watched.iter().filter_map(|one| one.namespace.clone()).collect();
+    let ends = async move {
+        tokio::select! {
+            () = stopped(stop) => {}
+            () = one_is_ready(late) => {}
+        }
+    };
+    let ends = ends.boxed().shared();
 
+    let experiments: Vec<_> = watched.iter().map(|one| one.experiments.clone()).collect();
     let stores = Stores {
         experiments: experiments.clone(),
-        trials: Trials::new(trials),
-        pods: Pods::new(pods),
+        trials: Trials::new(watched.iter().map(|one| one.trials.clone()).collect()),
+        pods: Pods::new(watched.iter().map(|one| one.pods.clone()).collect()),
         nodes,
         node_leases,
         agents,
@@ -177,7 +248,7 @@ async fn work(
 
     let (all, _) = broadcast::channel(4096);
     let running = experiments.into_iter().map(|store| {
-        let queue = told(all.subscribe(), store.clone()).take_until(stopped(stop.clone()));
+        let queue = told(all.subscribe(), store.clone()).take_until(ends.clone());
         let config = controller::Config::default().debounce(DEBOUNCE).concurrency(CONCURRENCY);
         let looks = applier(look, experiment::on_error, Arc::clone(&context), store, Box::pin(queue), config);
         looks.for_each(|_| async {})
@@ -188,6 +259,7 @@ async fn work(
             let _ = all.send(touched);
         }
     };
+    context.metrics.leads();
     info!("watching");
     tokio::select! {
         _ = running => Ok(()),

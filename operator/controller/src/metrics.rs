@@ -13,7 +13,7 @@ use prometheus_client::collector::Collector;
 use prometheus_client::encoding::{DescriptorEncoder, EncodeLabelSet, EncodeMetric as _};
 use prometheus_client::metrics::counter::Counter;
 use prometheus_client::metrics::family::Family;
-use prometheus_client::metrics::gauge::ConstGauge;
+use prometheus_client::metrics::gauge::{ConstGauge, Gauge};
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Registry, Unit};
 
@@ -36,6 +36,7 @@ pub struct Metrics {
     registry: Mutex<Registry>,
     ended: Family<Ended, Counter>,
     reconciled: Family<Reconciled, Histogram>,
+    leader: Gauge,
 }
 
 impl Metrics {
@@ -52,7 +53,18 @@ impl Metrics {
             Unit::Seconds,
             reconciled.clone(),
         );
-        Self { registry: Mutex::new(registry), ended, reconciled }
+        let leader = Gauge::default();
+        registry.register(
+            "leader",
+            "1 where this replica leads and watches, 0 where it waits for that",
+            leader.clone(),
+        );
+        Self { registry: Mutex::new(registry), ended, reconciled, leader }
+    }
+
+    /// Whoever does not lead any more ends.
+    pub fn leads(&self) {
+        self.leader.set(1);
     }
 
     /// Adds what experiments have found out.
@@ -145,6 +157,7 @@ fn of_experiment(experiment: &TuningExperiment, series: &mut Series) {
             let labels = with(vec![("state", state.to_owned())]);
             series.add("trials", "Planned trials by state", labels, f64::from(count));
         }
+        series.add("attempts", "Attempts that have ended, whatever came of them", own(), f64::from(progress.attempts));
         for (outcome, count) in [
             ("invalid", progress.attempts_invalid),
             ("failed", progress.attempts_failed),

@@ -104,7 +104,7 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     Ok(match (not_made, running.is_empty()) {
         (Some(why), true) => State::Waiting { reason: "PodRefused", message: why },
         (_, true) if nodes.iter().all(|node| node.state != NodeState::Usable) => {
-            State::Waiting { reason: "WaitingForNode", message: why_not }
+            State::Waiting { reason: why_not.0, message: why_not.1 }
         }
         _ => State::Running { nodes: running.into_iter().collect() },
     })
@@ -173,8 +173,8 @@ fn begun(round: &Round<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize,
     begun
 }
 
-/// Every node as this experiment may use it, and why it may not use those that it may not.
-async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
+/// Every node as this experiment may use it, and why it may not use those that it may not, in a word and in sentences.
+async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, (&'static str, String)) {
     let context = round.context;
     let placement = &round.experiment.spec.placement;
     let needs = Needs::new(placement, Duration::from_secs(context.args.node_lost_seconds.into()));
@@ -182,7 +182,9 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
     known.sort_by_key(|node| node.name_any());
     let fits = |node: &&v1::Node| node::judge(node, &needs, context.silent_for(node, round.now)).0 == NodeState::Usable;
     context.kubelets.ask(known.iter().map(|node| &**node).filter(fits)).await;
-    let (mut nodes, mut held, mut why_not) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut nodes, mut busy, mut others) = (Vec::new(), Vec::new(), Vec::new());
+    // To wait in line is as it should be: nobody has to do anything.
+    let mut reason = "WaitingForNode";
     for node in known {
         let name = node.name_any();
         let silent = context.silent_for(&node, round.now);
@@ -198,22 +200,23 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, String) {
             && let Some(holder) = node_lease::other_holder(round, &name)
         {
             (state, why) = (NodeState::Busy, Some(format!("is held by {holder}")));
+            reason = "NodeHeld";
             node_lease::wait_for(round, &name, true);
             round.wake_in(Duration::from_secs(30));
         }
         if let Some(why) = why {
-            let of_its_kind = if state == NodeState::Busy { &mut held } else { &mut why_not };
+            let of_its_kind = if state == NodeState::Busy { &mut busy } else { &mut others };
             of_its_kind.push(format!("{name} {why}"));
         }
         nodes.push(Node { boot: node::boot(&node), name, state });
     }
-    (nodes, tell_why_not(held, why_not))
+    (nodes, (reason, tell_why_not(busy, others)))
 }
 
 /// Those that will be free again come first: of many nodes not all are named.
-fn tell_why_not(held: Vec<String>, others: Vec<String>) -> String {
+fn tell_why_not(busy: Vec<String>, others: Vec<String>) -> String {
     const NAMED: usize = 8;
-    match &[held, others].concat()[..] {
+    match &[busy, others].concat()[..] {
         [] => "the cluster has no node that trials may run on".to_owned(),
         many if many.len() > NAMED => format!("{}; and {} more nodes", many[..NAMED].join("; "), many.len() - NAMED),
         few => few.join("; "),
