@@ -126,7 +126,8 @@ def check_query(where, query, metrics):
     for name, matchers in re.findall(r"\bassay_(\w+)(?:{(.*?)})?", query):
         base = re.sub(r"_(bucket|count|sum)$", "", name)
         need(base in metrics, f"{where} asks for assay_{name}, which the operator does not export")
-        own = metrics.get(base, set()) | ({"le"} if name.endswith("_bucket") else set())
+        # Prometheus itself says where it found them.
+        own = metrics.get(base, set()) | {"job", "namespace"} | ({"le"} if name.endswith("_bucket") else set())
         wrong = set(re.findall(r"\w+", matchers)) - own if base in metrics else set()
         need(not wrong, f"{where} asks assay_{name} for labels that it does not have: {wrong}")
         labels |= own

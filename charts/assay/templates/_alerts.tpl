@@ -2,16 +2,14 @@
   Alerts on what operator/controller/src/metrics.rs exports. Only the leader knows experiments; a sum over replicas that have lead
   one after the other would count twice for a moment, a maximum does not.
 */}}
-{{- define "assay.attempts" -}}
-sum by (namespace, experiment) (max by (namespace, experiment, state) (assay_trials{state="valid"}{{ . }})) + {{/**/ -}}
-sum by (namespace, experiment) (max by (namespace, experiment, outcome) (assay_attempts_without_result{{ . }}))
-{{- end }}
 {{- define "assay.alerts" -}}
-{{- $up := printf "up{job=\"%s-metrics\", namespace=\"%s\"}" (include "assay.name" .) .Release.Namespace }}
+{{- /* Whoever scrapes without our ServiceMonitor chooses the labels. */}}
+{{- $own := ternary (printf "{job=\"%s-metrics\", namespace=\"%s\"}" (include "assay.name" .) .Release.Namespace) "" .Values.metrics.serviceMonitor.enabled }}
 {{- $key := "(namespace, experiment)" }}
 {{- $open := printf "max by %s (assay_experiment_condition{condition=\"Finished\"}) == 0" $key }}
 {{- $suspended := printf "max by %s (assay_experiment_condition{condition=\"Suspended\"}) == 1" $key }}
-{{- $attempts := include "assay.attempts" "" }}
+{{- $progressing := printf "max by %s (assay_experiment_condition{condition=\"Progressing\"})" $key }}
+{{- $attempts := printf "max by %s (assay_attempts)" $key }}
 {{- $invalid := printf "max by %s (assay_attempts_without_result{outcome=\"invalid\"})" $key }}
 {{- $namespace := .Release.Namespace }}
 {{- with .Values.metrics.prometheusRule -}}
@@ -19,15 +17,18 @@ groups:
 - name: assay
   rules:
   - alert: AssayOperatorDown
-    expr: absent({{ $up }} == 1)
+    expr: absent(max(assay_leader{{ $own }}) == 1)
     for: 5m
     labels: {severity: warning, namespace: {{ $namespace }}}
     annotations:
-      summary: No replica of the operator answers.
-      description: Running trials go on, but nothing is collected, judged or begun until one is back.
+      summary: No replica of the operator leads.
+      description: >-
+        Running trials go on, but nothing is collected, judged or begun until one does. Where replicas are up, their log says what
+        they wait for: a right, the definitions, the lease of another release.
   - alert: AssayExperimentWaiting
     expr: |-
-      max by {{ $key }} (assay_experiment_condition{condition="Progressing"}) == 0
+      min by {{ $key }} (max by (namespace, experiment, condition)
+        (assay_experiment_condition{condition=~"Accepted|Progressing", reason!~"NodeHeld|Queued"})) == 0
       and {{ $open }}
       unless {{ $suspended }}
     for: {{ .waiting }}
@@ -35,13 +36,12 @@ groups:
     annotations:
       summary: {{ `Experiment {{ $labels.namespace }}/{{ $labels.experiment }} does not go on.` | quote }}
       description: >-
-        {{ `The condition Progressing says what it waits for: kubectl describe tune -n {{ $labels.namespace }} {{ $labels.experiment }}` }}
+        {{ `Its conditions Accepted and Progressing say what it waits for: kubectl describe tune -n {{ $labels.namespace }} {{ $labels.experiment }}` }}
   - alert: AssayExperimentStuck
     expr: |-
-      {{ $attempts }}
-      == {{ include "assay.attempts" (printf " offset %s" .stuck) }}
+      {{ $attempts }} == max by {{ $key }} (assay_attempts offset {{ .stuck }})
+      and min_over_time(({{ $progressing }})[{{ .stuck }}:1m]) == 1
       and {{ $open }}
-      unless {{ $suspended }}
     for: 5m
     labels: {severity: warning}
     annotations:
@@ -56,7 +56,7 @@ groups:
       description: {{ `It is proven to do harm: {{ $labels.reason }}. The alert ends when the experiment is deleted.` | quote }}
   - alert: AssayManyInvalidAttempts
     expr: |-
-      {{ $invalid }} / ({{ $attempts }}) > {{ .invalidShare }}
+      {{ $invalid }} / {{ $attempts }} > {{ .invalidShare }}
       and {{ $attempts }} >= 10
       and {{ $open }}
     for: 5m
