@@ -113,6 +113,10 @@ for kind in ServiceMonitor PodMonitor PrometheusRule; do
     monitoring="$monitoring --api-versions monitoring.coreos.com/v1/$kind"
 done
 render cluster
+"$helm" template 12.3 "$chart" --namespace assay-system >"$work/numbers.yaml" || wrong "a release named by numbers is not rendered"
+# shellcheck disable=SC2086 # words
+$kubeconform "$work/numbers.yaml" >"$work/out" || wrong "a release named by numbers: $(cat "$work/out")"
+if grep -n 'name: 12\.3' "$work/numbers.yaml"; then wrong "names of Services have no dots"; fi
 # shellcheck disable=SC2086 # words
 render namespaced --set 'namespaces={team-a,team-b}' --set metrics.podMonitor.enabled=true $monitoring
 # shellcheck disable=SC2086 # words
@@ -129,6 +133,10 @@ render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.
 render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --set serviceAccount.create=false \
     --set serviceAccount.name=given --set crds.enabled=false --set networkPolicy.enabled=false \
     --set metrics.serviceMonitor.enabled=false --set metrics.prometheusRule.enabled=false
+# What scrapes and what is asked are two things, and neither is set up by the chart.
+# shellcheck disable=SC2086 # words
+render asked $monitoring --set metrics.serviceMonitor.enabled=false --set prometheus.url=http://thanos-query.monitoring:10902 \
+    --set networkPolicy.prometheus.port=10902 --set networkPolicy.prometheus.queryPodLabels.app=thanos
 # Who grants the rights does not have to know what confines them.
 render granted --set agent.enabled=true --set rbac.create=false --set rbac.userRoles=false
 golden cluster
@@ -169,6 +177,9 @@ has granted 0 '^  name: .*:(agent|answers)$'
 has granted 2 '^kind: ValidatingAdmissionPolicyBinding$'
 has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
+has asked 1 'podSelector: .*"thanos"'
+has asked 1 'port: 10902'
+has asked 2 'absent\(max\(assay_leader\) == 1\)|podSelector: .*"prometheus"'
 has everything 1 '^ +- --prometheus=http://prometheus.monitoring:9090$'
 has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
@@ -203,6 +214,12 @@ refused benchDigest --set image.benchDigest=latest
 refused namespaces --set 'namespaces={Team_A}'
 refused interval --set metrics.podMonitor.interval=often
 refused kubeVersion --kube-version 1.32.0
+refused registry --set image.registry=registry.example/
+refused hostPaths --set 'hostPaths={/mnt: x}'
+refused trim --set 'agent.trim={/mnt:}'
+refused allowed --set 'image.allowed={registry.example:}'
+refused 'none of namespaces' --set 'namespaces={a,b}' --set test.namespace=c
+refused serviceAccount.name --set serviceAccount.create=false
 
 notes 1 'outside of assay-system have no NetworkPolicy'
 notes 1 'outside of assay-system, team-a have no NetworkPolicy' --set 'networkPolicy.benchNamespaces={team-a}'

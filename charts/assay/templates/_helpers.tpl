@@ -1,7 +1,8 @@
 {{/* What everything of a release is named after. Short, as suffixes and names of pods come after it. */}}
 {{- define "assay.name" -}}
-{{- if contains "assay" .Release.Name }}{{ .Release.Name | trunc 40 | trimSuffix "-" }}
-{{- else }}{{ printf "%s-assay" (.Release.Name | trunc 34 | trimSuffix "-") }}
+{{- $release := .Release.Name | replace "." "-" }}
+{{- if contains "assay" $release }}{{ $release | trunc 40 | trimSuffix "-" }}
+{{- else }}{{ printf "%s-assay" ($release | trunc 34 | trimSuffix "-") }}
 {{- end }}
 {{- end }}
 
@@ -11,12 +12,15 @@
 {{- end }}
 
 {{- define "assay.serviceAccount" -}}
-{{ .Values.serviceAccount.name | default (ternary (include "assay.name" .) "default" .Values.serviceAccount.create) }}
+{{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
+{{- fail "serviceAccount.name: name the account that is there, as serviceAccount.create is false" }}
+{{- end }}
+{{- .Values.serviceAccount.name | default (include "assay.name" .) }}
 {{- end }}
 
 {{- define "assay.selector" -}}
 app.kubernetes.io/name: assay-operator
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{- define "assay.agent" -}}
@@ -25,12 +29,12 @@ app.kubernetes.io/instance: {{ .Release.Name }}
 
 {{- define "assay.agentSelector" -}}
 app.kubernetes.io/name: assay-agent
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 {{- end }}
 
 {{/* Not app.kubernetes.io/managed-by=assay, by which the operator finds what is its own. */}}
 {{- define "assay.labels" -}}
-app.kubernetes.io/instance: {{ .Release.Name }}
+app.kubernetes.io/instance: {{ .Release.Name | quote }}
 app.kubernetes.io/version: {{ .Chart.AppVersion | quote }}
 app.kubernetes.io/managed-by: {{ .Release.Service }}
 app.kubernetes.io/part-of: assay
@@ -51,7 +55,10 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 {{- end }}
 
 {{- define "assay.testNamespace" -}}
-{{ .Values.test.namespace | default (first .Values.namespaces) | default .Release.Namespace }}
+{{- if and .Values.test.namespace .Values.namespaces (not (has .Values.test.namespace .Values.namespaces)) }}
+{{- fail (printf "test.namespace: %s is none of namespaces, so nobody would run the test" .Values.test.namespace) }}
+{{- end }}
+{{- .Values.test.namespace | default (first .Values.namespaces) | default .Release.Namespace }}
 {{- end }}
 
 {{/* What pods and containers of Assay may do: nothing. */}}
