@@ -103,7 +103,7 @@ fn scenarios(experiment: &Experiment, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "scenario   {}: {}, {data}, {} of disk, about {} a trial",
+            "scenario   {}: {}, {data}, about {} of disk, about {} a trial",
             scenario.name,
             plural(steps as usize, "step"),
             quantity::display(need.total(formats)),
@@ -126,7 +126,7 @@ fn room(experiment: &Experiment, out: &mut String) {
     let room = disk::room(experiment);
     let _ = writeln!(
         out,
-        "disk       {}: {} for datasets, {} for a trial, which is ended where it takes more",
+        "disk       {} must be free: {} for datasets, {} for a trial, which is ended where it takes more",
         quantity::display(room.total()),
         quantity::display(room.datasets_bytes),
         quantity::display(room.trial_bytes),

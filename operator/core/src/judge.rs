@@ -237,12 +237,16 @@ fn scale(experiment: &Experiment) -> Option<String> {
 }
 
 fn reproduce(plan: &Plan) -> Vec<String> {
+    let images = plan.experiment.configs.iter().filter(|config| config.image.is_some());
+    let benches: Vec<String> = images.map(|config| format!(" --bench {}=PATH", config.name)).collect();
     vec![
         format!(
-            "`assay run experiment.yaml --out NEW` runs the same trials in the same order: seed {}, plan {}.",
-            plan.experiment.seed, plan.digest
+            "`assay run experiment.yaml --out NEW{}` runs the same trials in the same order: seed {}, plan {}.",
+            benches.concat(),
+            plan.experiment.seed,
+            plan.digest
         ),
-        "The verdicts follow from plan.json and the records alone: `assay run` on this folder computes them again."
+        "The verdicts follow from plan.json and the records alone: `assay judge` on this folder computes them again."
             .to_owned(),
     ]
 }
