@@ -13,7 +13,7 @@ use super::{
     EngineError, Family,
     attest::{Attestor, Reference},
     open::check_options,
-    options_file::{DB_SCOPE, OptionMap, same_value},
+    options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, same_value},
 };
 
 /// Answers which declared options do not exist and which reach nothing, before anything runs.
@@ -75,13 +75,23 @@ fn note_inert(
 fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
     for fact in attestor.facts.iter().filter(|fact| fact.status == OptionStatus::Sanitised) {
         let (asked, has) = (fact.declared.as_deref().unwrap_or(""), fact.effective.as_deref().unwrap_or(""));
-        // RocksDB's parser reads a negative size as a huge one; nobody means that.
-        if asked.starts_with('-') && !has.starts_with('-') {
+        // RocksDB's parser reads a negative size as a huge one, and of 1.5G the 1; nobody means that.
+        let misread = if asked.starts_with('-') && !has.starts_with('-') {
+            Some(format!("{asked} is negative, and RocksDB would take {has} instead"))
+        } else if is_integer(has) && asked.starts_with(|c: char| c.is_ascii_digit()) && !is_size(asked) {
+            Some(format!(
+                "RocksDB reads {asked} to where it is no whole number any more, and would take {has}: write digits, and K, M, G \
+                 or T at most behind them"
+            ))
+        } else {
+            None
+        };
+        if let Some(message) = misread {
             answer.problems.push(OptionProblem {
                 config: name.to_owned(),
                 scope: fact.scope.clone(),
                 option: fact.option.clone(),
-                message: format!("{asked} is negative, and RocksDB would take {has} instead"),
+                message,
                 suggestion: None,
             });
         } else {
@@ -93,6 +103,15 @@ fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
             });
         }
     }
+}
+
+fn is_integer(text: &str) -> bool {
+    !text.is_empty() && text.chars().all(|c| c.is_ascii_digit())
+}
+
+/// A number as RocksDB reads it whole: with a binary suffix of one letter at most.
+fn is_size(text: &str) -> bool {
+    is_integer(text.strip_suffix(|c: char| "kKmMgGtT".contains(c)).unwrap_or(text))
 }
 
 fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
@@ -132,19 +151,23 @@ fn problems_of(
     let mut check = |scope: &str, option: &String, value: &String| {
         let single = BTreeMap::from([(option.clone(), value.clone())]);
         if let Err(message) = check_options(&single) {
-            let exists = known.contains(option);
+            let in_table = format!("{TABLE_PREFIX}.{option}");
+            let is_whole = |name: &String| name.strip_prefix(option.as_str()).is_some_and(|rest| rest.starts_with('.'));
+            let exists = known.contains(option) || known.iter().any(is_whole);
             problems.push(OptionProblem {
                 config: config_name.to_owned(),
                 scope: scope.to_owned(),
                 option: option.clone(),
                 message: if exists {
                     format!("RocksDB does not accept the value {value:?}: {message}")
+                } else if known.contains(&in_table) {
+                    format!("RocksDB has it as part of another option: write {TABLE_PREFIX}: \"{{{option}={value}}}\"")
                 } else if message.contains("not recognized") || message.contains("Could not find") {
                     "RocksDB has no such option".to_owned()
                 } else {
                     message
                 },
-                suggestion: (!exists).then(|| nearest(option, known)).flatten(),
+                suggestion: (!exists && !known.contains(&in_table)).then(|| nearest(option, known)).flatten(),
             });
         }
     };

@@ -174,6 +174,35 @@ fn bad_values_are_named() {
 }
 
 #[test]
+fn numbers_that_rocksdb_reads_in_part_are_refused() {
+    let refused = [
+        ("write_buffer_size", "1.5G"),
+        ("write_buffer_size", "128 MB"),
+        ("max_bytes_for_level_base", "1e9"),
+        ("block_based_table_factory", "{block_size=16384,cache_index_and_filter_blocks=true}"),
+    ];
+    for (option, value) in refused {
+        let answer = ask(&EngineConfig::default(), family("hot", &[(option, value)]));
+        assert_eq!(answer.problems.len(), 1, "{option}={value}: {answer:?}");
+        assert!(answer.problems[0].message.contains("no whole number any more"), "{answer:?}");
+    }
+    for (option, value) in [("write_buffer_size", "1536M"), ("max_bytes_for_level_multiplier", "1.5")] {
+        let answer = ask(&EngineConfig::default(), family("hot", &[(option, value)]));
+        assert_eq!((answer.problems, answer.sanitised), (vec![], vec![]), "{option}={value}");
+    }
+}
+
+#[test]
+fn keys_of_the_table_are_not_options_of_their_own() {
+    let answer = ask(&EngineConfig::default(), family("hot", &[("block_size", "16384")]));
+    let message = "RocksDB has it as part of another option: write block_based_table_factory: \"{block_size=16384}\"";
+    assert_eq!(answer.problems[0].message, message);
+    let answer = ask(&EngineConfig::default(), family("hot", &[("block_based_table_factory", "{blok_size=16384}")]));
+    assert!(answer.problems[0].message.contains("blok_size"), "{answer:?}");
+    assert!(!answer.problems[0].message.contains("no such option"), "{answer:?}");
+}
+
+#[test]
 fn a_database_with_other_options_is_undeclared() {
     let dir = TempDir::new().unwrap();
     let config = family("hot", &[("write_buffer_size", "1M")]);

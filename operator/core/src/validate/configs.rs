@@ -32,6 +32,11 @@ const WORKLOAD: &str = "belongs to the workload, which would read other data wit
 const PLACE: &str = "would put files outside of the trial's own directory, where they are neither counted nor removed";
 const CACHE: &str = "can't be given as an option: use the config's field blockCache, which holds size and sharing";
 
+/// Whether an option is not the user's to set.
+pub fn is_owned(option: &str) -> bool {
+    OWNED.iter().any(|(owned, _)| *owned == option)
+}
+
 /// The path of `spec.configs[index]`.
 pub fn config_path(index: usize) -> FieldPath {
     FieldPath::root().keys("spec.configs").index(index)

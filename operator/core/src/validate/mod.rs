@@ -214,6 +214,7 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
         scenarios::check(&spec),
         metrics::check(&spec),
         queries::check(&spec),
+        storage_problem(&spec).into_iter().collect(),
     ];
     problems.extend(found.into_iter().flatten().filter(|problem| !refused.contains(&problem.path)));
     let mut experiment = None;
@@ -232,6 +233,17 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
         problems.retain(|problem| problem.severity != Severity::Note);
     }
     Validation { problems, experiment, spec: Some(spec) }
+}
+
+/// The API server has a rule for it.
+fn storage_problem(spec: &TuningExperimentSpec) -> Option<Problem> {
+    let storage = spec.placement.storage.as_ref()?;
+    let set = [storage.persistent_volume_claim.is_some(), storage.empty_dir.is_some(), storage.host_path.is_some()];
+    let count = set.into_iter().filter(|set| *set).count();
+    (count != 1).then(|| {
+        let message = format!("set exactly one of persistentVolumeClaim, emptyDir and hostPath ({count} are set)");
+        Problem::error(FieldPath::root().keys("spec.placement.storage"), message).at_key()
+    })
 }
 
 /// The experiment of a spec that has passed every check.

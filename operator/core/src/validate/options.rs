@@ -5,13 +5,20 @@ use std::collections::BTreeSet;
 use assay_api::{Config, TuningExperimentSpec};
 use assay_record::{OptionsAnswer, OptionsQuestion, PageCache, glob_matches};
 
-use super::configs::{baseline_index, config_path, effective, families};
+use super::configs::{baseline_index, config_path, effective, families, is_owned};
 use super::problem::{FieldPath, Problem};
 use super::schema::join;
 
 /// One question for each way to use the page cache, as direct I/O changes what an option reaches.
 pub fn questions(spec: &TuningExperimentSpec) -> Vec<OptionsQuestion> {
-    let engines = effective(spec);
+    let mut engines = effective(spec);
+    // What is refused anyway is not asked about: to look what RocksDB makes of `wal_dir` is to write there.
+    for engine in &mut engines {
+        engine.db_options.retain(|option, _| !is_owned(option));
+        for family in &mut engine.column_families {
+            family.options.retain(|option, _| !is_owned(option));
+        }
+    }
     let baseline = baseline_index(spec).map(|index| engines[index].clone()).unwrap_or_default();
     let direct = |scenario: &assay_api::Scenario| scenario.page_cache == PageCache::Direct;
     [PageCache::Evict, PageCache::Direct]
@@ -30,15 +37,15 @@ pub fn questions(spec: &TuningExperimentSpec) -> Vec<OptionsQuestion> {
 pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> Vec<Problem> {
     let mut problems = Vec::new();
     for problem in &answer.problems {
-        let Some(field) = field_of(spec, &problem.config, &problem.scope, &problem.option, true) else { continue };
+        let Some(found) = found(spec, &problem.config, &problem.scope, &problem.option, true) else { continue };
         let suggestion = problem.suggestion.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        problems.push(Problem::error(field, format!("{}{suggestion}", problem.message)).at_key());
+        problems.push(Problem::error(found.field, format!("{}{}{suggestion}", found.key, problem.message)).at_key());
     }
     // An option without effect is reported where it is declared. That others inherit it from the baseline is no news.
     for (notes, what) in [(&answer.inert, "reaches nothing"), (&answer.sanitised, "is changed by RocksDB")] {
         for note in notes {
-            if let Some(field) = field_of(spec, &note.config, &note.scope, &note.option, false) {
-                problems.push(Problem::warning(field, format!("{what}: {}", note.message)).at_key());
+            if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
+                problems.push(Problem::warning(found.field, format!("{}{what}: {}", found.key, note.message)).at_key());
             }
         }
     }
@@ -58,24 +65,35 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
     problems
 }
 
+/// Where an option was declared.
+struct Found {
+    field: FieldPath,
+    /// The key that is meant, with a space, where the field's value is a string of several.
+    key: String,
+}
+
 /// Where an option was declared: in the config itself, or in the baseline that it builds on.
-fn field_of(
-    spec: &TuningExperimentSpec,
-    config: &str,
-    scope: &str,
-    option: &str,
-    inherited: bool,
-) -> Option<FieldPath> {
+fn found(spec: &TuningExperimentSpec, config: &str, scope: &str, option: &str, inherited: bool) -> Option<Found> {
     let index = spec.configs.iter().position(|candidate| candidate.name == config)?;
     let own = declared_at(&spec.configs[index], index, scope, option);
     let from_baseline = || {
         let baseline = baseline_index(spec).filter(|_| inherited)?;
         declared_at(&spec.configs[baseline], baseline, scope, option)
     };
-    own.or_else(from_baseline).or_else(|| inherited.then(|| config_path(index)))
+    let config_itself = || inherited.then(|| Found { field: config_path(index), key: String::new() });
+    own.or_else(from_baseline).or_else(config_itself)
 }
 
-fn declared_at(config: &Config, index: usize, scope: &str, option: &str) -> Option<FieldPath> {
+/// RocksDB names what is in `block_based_table_factory: {block_size=4K}` like `block_based_table_factory.block_size`.
+fn declared_at(config: &Config, index: usize, scope: &str, option: &str) -> Option<Found> {
+    let plain = field_of(config, index, scope, option).map(|field| Found { field, key: String::new() });
+    plain.or_else(|| {
+        let (whole, key) = option.split_once('.')?;
+        Some(Found { field: field_of(config, index, scope, whole)?, key: format!("{key} ") })
+    })
+}
+
+fn field_of(config: &Config, index: usize, scope: &str, option: &str) -> Option<FieldPath> {
     let path = config_path(index);
     if config.db_options.contains_key(option) && scope == "db" {
         return Some(path.key("dbOptions").key(option));

@@ -64,6 +64,11 @@ fn walk(schema: &Value, value: &Value, path: &FieldPath, problems: &mut Vec<Prob
             problems.extend(integer_problem(schema, number).map(|message| Problem::error(path.clone(), message)));
         }
         (Value::Bool(_), Some("boolean")) => {}
+        // In quotes it would be a string, and wrong all the same.
+        (Value::Bool(_) | Value::Number(_), Some("string")) if text_problem(schema, &value.to_string()).is_some() => {
+            problems
+                .extend(text_problem(schema, &value.to_string()).map(|message| Problem::error(path.clone(), message)));
+        }
         (_, kind) => problems.push(Problem::error(path.clone(), wrong_type(value, kind, int_or_string))),
     }
 }
@@ -293,6 +298,7 @@ mod tests {
         let text =
             json!({"type": "string", "maxLength": 5, "minLength": 1, "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"});
         let choice = json!({"type": "string", "enum": ["Evict", "Warm"]});
+        let percent = json!({"type": "string", "pattern": r"^[0-9]+(\.[0-9]+)?%$"});
         let map = json!({"type": "object", "maxProperties": 1, "additionalProperties": quantity});
         let table = [
             (&object, json!({"seed": 1, "flag": null}), vec![]),
@@ -336,6 +342,8 @@ mod tests {
             ),
             (&text, json!(8), vec!["x: must be a string, not 8; put it in quotes: \"8\""]),
             (&choice, json!("warm"), vec!["x: must be one of Evict and Warm, not \"warm\"; did you mean Warm?"]),
+            (&percent, json!(3), vec!["x: must be a percentage such as 2% or 2.5%, not \"3\""]),
+            (&choice, json!(true), vec!["x: must be one of Evict and Warm, not \"true\""]),
             (&map, json!({"a": 1, "b": "2"}), vec!["x: has 2 entries, 1 at most"]),
             (
                 &map,

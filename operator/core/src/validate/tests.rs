@@ -283,6 +283,51 @@ fn answers_of_the_bench_find_their_fields() {
     );
 }
 
+#[test]
+fn keys_of_a_nested_option_are_found_where_they_were_declared() {
+    let table = json!("{block_size=16384;filter_policy=blom:10}");
+    let document = with("/spec/configs/1/columnFamilies/0/options/block_based_table_factory", table);
+    let spec = validate_document(&document).spec.expect("a spec");
+    let note = |key: &str, message: &str| {
+        let option = format!("block_based_table_factory.{key}");
+        json!({"config": "small", "scope": "state", "option": option, "message": message})
+    };
+    let answer = serde_json::from_value(json!({
+        "problems": [], "inert": [note("filter_policy", "RocksDB accepts it and keeps nullptr")],
+        "sanitised": [note("block_size", "RocksDB corrects 1 to 2")], "allInert": [],
+    }));
+    let problems: Vec<String> =
+        answer_problems(&spec, &answer.expect("an answer")).iter().map(ToString::to_string).collect();
+    let field = "spec.configs[1].columnFamilies[0].options.block_based_table_factory";
+    assert_eq!(
+        problems,
+        [
+            format!("warning: {field}: block_size is changed by RocksDB: RocksDB corrects 1 to 2"),
+            format!("warning: {field}: filter_policy reaches nothing: RocksDB accepts it and keeps nullptr"),
+        ]
+    );
+}
+
+#[test]
+fn what_is_refused_anyway_is_not_tried() {
+    let document = with("/spec/configs/1/dbOptions", json!({"wal_dir": "/elsewhere", "max_background_jobs": "4"}));
+    let validation = validate_document(&document);
+    assert!(
+        validation.problems.iter().any(|problem| problem.to_string().contains("dbOptions.wal_dir: would put files"))
+    );
+    let asked = &validation.questions()[0].configs["small"].db_options;
+    assert_eq!(asked.keys().collect::<Vec<_>>(), ["max_background_jobs"]);
+}
+
+#[test]
+fn databases_are_in_one_place() {
+    let messages = |storage: Value| messages(&with("/spec/placement", json!({"storage": storage})));
+    let rule = "spec.placement.storage: set exactly one of persistentVolumeClaim, emptyDir and hostPath";
+    assert_eq!(messages(json!({})), [format!("{rule} (0 are set)")]);
+    assert_eq!(messages(json!({"emptyDir": {}, "hostPath": {"path": "/x"}})), [format!("{rule} (2 are set)")]);
+    assert_eq!(messages(json!({"emptyDir": {}})), [""; 0]);
+}
+
 /// A document with one random value somewhere.
 fn damaged() -> impl Strategy<Value = Value> {
     let value = prop_oneof![
