@@ -6,15 +6,18 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::Workload;
+use assay_record::{Summary, Workload};
 
 use super::view::View;
 use super::{Code, Findings};
+use crate::experiment::ConfigUnderTest;
 use crate::stats::median;
 
 /// At most a tenth of an effect may be hidden. Margins are of a few percent, so that changes none by more than a
 /// fraction of a percent.
 const PERCENT: f64 = 10.0;
+/// From here on the making of operations differs between two programs, in percent of the baseline's time per step.
+const PROGRAM_PERCENT: f64 = 1.0;
 /// Half of that where a workload stands for a real system, whose steps are long enough to hide their making.
 const SYSTEM_PERCENT: f64 = 5.0;
 
@@ -33,6 +36,45 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                 "in {scenario} making operations takes {share:.1} % of the primary role's time, the limit is {limit:.0} %"
             );
             findings.scenario(scenario, Code::GeneratorBound, message);
+        }
+    }
+    other_programs(view, findings);
+}
+
+/// Two programs may differ in more than their RocksDB. What one of them takes longer to make operations is an effect as well, and
+/// nobody would look for it there.
+fn other_programs(view: &View<'_>, findings: &mut Findings) {
+    let image = |config: &ConfigUnderTest| config.image.clone();
+    let Some(baseline) = view.experiment.baseline_config() else { return };
+    for config in view.experiment.configs.iter().filter(|config| image(config) != image(baseline)) {
+        for scenario in &view.experiment.scenarios {
+            // Steps take as much time as their rate says: per step, a share of that.
+            let per_step = |name: &str, percent: fn(&Summary) -> f64| {
+                let trials = view.completed().iter().map(|&trial| view.summary(trial));
+                let own = trials.filter(|s| s.trial.config == name && s.trial.scenario == scenario.name);
+                let times =
+                    own.filter_map(|s| Some(percent(s) / s.metrics.get("throughput").filter(|&&rate| rate > 0.0)?));
+                median(&times.collect::<Vec<_>>())
+            };
+            let generator = |name: &str| per_step(name, |s| s.primary.generator_percent);
+            let (Some(own), Some(there), Some(step)) =
+                (generator(&config.name), generator(&baseline.name), per_step(&baseline.name, |_| 100.0))
+            else {
+                continue;
+            };
+            let percent = 100.0 * (own - there) / step;
+            if percent.abs() > PROGRAM_PERCENT {
+                let more = if percent > 0.0 { "more" } else { "less" };
+                let text = format!(
+                    "In {}, making operations takes its program {:.1} % of {}'s time per step {more} than {}'s: so much of an \
+                     effect is not RocksDB's. Compare evidence.build of their records.",
+                    scenario.name,
+                    percent.abs(),
+                    baseline.name,
+                    baseline.name,
+                );
+                findings.note(Some(&config.name), text);
+            }
         }
     }
 }
@@ -59,6 +101,32 @@ mod tests {
     fn the_baseline_must_not_wait_for_its_generator() {
         assert_eq!(found(|_, _| 10.0), []);
         assert_eq!(found(|_, _| 10.1), [Code::GeneratorBound]);
+    }
+
+    #[test]
+    fn what_another_program_takes_longer_by_itself_is_told() {
+        let notes = |image: Option<&str>, generator: f64, rate: f64| -> Vec<String> {
+            let mut experiment = experiment();
+            experiment.configs[1].image = image.map(str::to_owned);
+            let gated = gated_with_all(&experiment, |s| {
+                let is_other = s.trial.config == "candidate";
+                s.primary.generator_percent = if is_other { generator } else { 4.0 };
+                s.metrics.insert("throughput".to_owned(), if is_other { rate } else { 1000.0 });
+            });
+            let notes = gated.notes.into_iter().filter(|note| note.text.contains("making operations"));
+            notes.map(|note| format!("{}: {}", note.config.unwrap_or_default(), note.text)).collect()
+        };
+        // 40 of the baseline's 1000 microseconds, and 400 of 2000.
+        assert_eq!(
+            notes(Some("other"), 20.0, 500.0),
+            [
+                "candidate: In fill, making operations takes its program 36.0 % of base's time per step more than base's: so much \
+              of an effect is not RocksDB's. Compare evidence.build of their records."
+            ]
+        );
+        // A faster RocksDB leaves a larger share to the same generator.
+        assert_eq!(notes(Some("other"), 8.0, 2000.0), [""; 0]);
+        assert_eq!(notes(None, 20.0, 500.0), [""; 0], "the same program");
     }
 
     #[test]
