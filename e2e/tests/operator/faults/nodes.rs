@@ -68,6 +68,27 @@ async fn a_block_whose_node_is_gone_for_good_is_redone_elsewhere() {
     scene.lab.close().await;
 }
 
+/// No attempt says that a block has begun anew before one has ended, but its volume is there from the start.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_block_that_is_redone_keeps_its_volume() {
+    let hold = |run: &Run| if run.is_chosen() { End::Never } else { run.done() };
+    let lab = Lab::with_nodes("anew", 2).await;
+    for node in &lab.nodes {
+        lab.add_volumes(node, 3).await;
+    }
+    let args = ["--node-lost-seconds", "10", "--pending-seconds", "15"];
+    let scene = Scene::of(lab, "anew", &args, |bench| bench.script(hold));
+    scene.begin(|spec| spec["placement"]["storage"] = local_nvme()).await;
+    let held = scene.bench.held(&scene.lab).await;
+    let pod = scene.lab.pod("the pod that hangs", |pod| pod.metadata.name.as_deref() == Some(&held)).await;
+    let nodes: Api<Node> = Api::all(scene.lab.client.clone());
+    nodes.delete(pods::node(&pod), &DeleteParams::default()).await.expect("a node can be deleted");
+    scene.lab.decided(&scene.name, "Win", 5).await;
+    let lost = scene.lab.losses(&scene.name).await;
+    scene.lab.check(lost == ["Lost NodeLost"], &format!("the node was lost, and nothing else: {lost:?}")).await;
+    scene.lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_volume_of_an_earlier_experiment_is_waited_for() {
     let lab = Lab::new("earlier").await;

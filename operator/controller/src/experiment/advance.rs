@@ -237,7 +237,8 @@ async fn end_blocks(
         let (planned, state) = (&plan.blocks[block], &places.blocks()[block]);
         if at.running || !(state.is_closed() || places.is_complete()) {
             in_use.insert(&at.node);
-            for number in [state.pass, state.pass + u32::from(state.is_lost())] {
+            // The next pass may have begun already: it shows in no attempt before one has ended.
+            for number in [state.pass, state.pass + 1] {
                 wanted.insert(cluster::claim_name(&round.name, &planned.scenario, planned.number, number));
             }
         }
