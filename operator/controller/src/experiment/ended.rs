@@ -35,7 +35,7 @@ const REFUSALS: [&str; 9] = [
 /// How a pod ended; `None` while it has not.
 pub fn ended(pod: &Pod) -> Option<Ended> {
     let status = pod.status.as_ref()?;
-    if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) {
+    if !matches!(status.phase.as_deref(), Some("Succeeded" | "Failed")) && !has_company(pod) {
         return None;
     }
     let reason = status.reason.as_deref().unwrap_or_default();
@@ -58,6 +58,13 @@ pub fn ended(pod: &Pod) -> Option<Ended> {
         return Some(Ended::Evicted(disruption(pod).unwrap_or_else(why)));
     }
     Some(Ended::Crashed(if reason.is_empty() { "its pod ended without a reason".to_owned() } else { why() }))
+}
+
+/// Whether the bench has ended and somebody's container runs on, which keeps a pod running for ever.
+fn has_company(pod: &Pod) -> bool {
+    let containers = pod.status.as_ref().and_then(|status| status.container_statuses.as_ref()).into_iter().flatten();
+    let mut running = containers.filter(|status| status.state.as_ref().is_some_and(|state| state.running.is_some()));
+    terminated(pod).is_some() && running.any(|status| status.name != CONTAINER)
 }
 
 /// The condition that says that somebody has ended a pod on purpose.
@@ -128,6 +135,15 @@ mod tests {
             "state": {"terminated": {"exitCode": code, "reason": reason, "message": "last words"}}}])
     }
 
+    /// Beside a container that somebody else has put there.
+    fn beside(bench: &Value) -> Value {
+        let mut all = bench.clone();
+        let other = json!({"name": "sidecar", "image": "i", "imageID": "i", "ready": true, "restartCount": 0,
+            "state": {"running": {"startedAt": "2026-01-02T03:04:05Z"}}});
+        all.as_array_mut().unwrap_or_else(|| unreachable!()).push(other);
+        all
+    }
+
     #[test]
     fn ends_are_told_apart() {
         let target =
@@ -159,6 +175,13 @@ mod tests {
                 Some(Ended::Refused("UnexpectedAdmissionError: m".to_owned())),
             ),
             (json!({"phase": "Failed"}), Some(Ended::Crashed("its pod ended without a reason".to_owned()))),
+            // Its kubelet will tell more in a moment.
+            (json!({"phase": "Running", "containerStatuses": exited(143, "Error")}), None),
+            (
+                json!({"phase": "Running", "containerStatuses": beside(&exited(0, "Completed"))}),
+                Some(Ended::Exited { code: 0 }),
+            ),
+            (json!({"phase": "Running", "containerStatuses": beside(&json!([]))}), None),
         ];
         for (status, expected) in table {
             assert_eq!(ended(&pod(&status)), expected, "{status}");
