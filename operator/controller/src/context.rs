@@ -56,6 +56,10 @@ pub struct Context {
     pub gated: Mutex<HashMap<String, Instant>>,
     /// Experiments that wait for a node, so that whoever has it gives it up after a block.
     pub waiting: Mutex<HashMap<String, HashSet<String>>>,
+    /// When the API server would not have an object of an experiment, by its uid, and why.
+    pub refused: Mutex<HashMap<String, (Instant, String)>>,
+    /// When an experiment, by its uid, has given a node back for others.
+    pub yielded: Mutex<HashMap<(String, String), Instant>>,
     /// Since when each node that is not ready was seen to be so.
     silent: Mutex<HashMap<String, Instant>>,
 }
@@ -97,6 +101,8 @@ impl Context {
             written: Mutex::default(),
             gated: Mutex::default(),
             waiting: Mutex::default(),
+            refused: Mutex::default(),
+            yielded: Mutex::default(),
             silent: Mutex::default(),
         }
     }
@@ -172,6 +178,8 @@ impl Context {
         locked(&self.gated).retain(|uid, _| pods.contains(uid));
         let nodes: HashSet<String> = self.nodes.state().iter().map(|node| node.name_any()).collect();
         locked(&self.silent).retain(|node, _| nodes.contains(node));
+        locked(&self.refused).retain(|uid, _| uids.contains(uid));
+        locked(&self.yielded).retain(|(uid, _), _| uids.contains(uid));
         for waiting in locked(&self.waiting).values_mut() {
             waiting.retain(|uid| uids.contains(uid));
         }

@@ -34,9 +34,13 @@ impl Error {
         self.code() == Some(404)
     }
 
-    /// The API server will not have this object, or not now: a quota, an admission rule, or a name that is not allowed.
+    /// The API server will not have this object, or not now: a quota, an admission rule, or a name that is not allowed. An admission
+    /// rule that nobody answers for is told as an error of the server's own.
     pub fn is_refusal(&self) -> bool {
-        matches!(self.code(), Some(400 | 403 | 422))
+        match self.code() {
+            Some(500) => self.message().contains("failed calling webhook"),
+            code => matches!(code, Some(400 | 403 | 422)),
+        }
     }
 
     /// What a person should read of it.

@@ -2,11 +2,12 @@
 
 use std::time::Duration;
 
-use k8s_openapi::api::core::v1::ResourceQuota;
+use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
 use crate::lab::Lab;
+use crate::machine::audit_log;
 use crate::scene::Scene;
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -23,4 +24,51 @@ async fn no_room_for_pods_is_waited_for() {
     scene.lab.check(says, "the status says that a quota is in the way").await;
     scene.lab.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await.expect("a quota can be lifted");
     scene.ends_well(&[]).await;
+}
+
+/// How often somebody has taken a node there.
+fn taken(namespace: &str) -> usize {
+    let log = std::fs::read_to_string(audit_log()).expect("the cluster keeps an audit log");
+    let entries =
+        log.lines().filter(|line| line.contains(namespace)).filter_map(|line| serde_json::from_str(line).ok());
+    let is_taken = |entry: &Value| {
+        let of = &entry["objectRef"];
+        (&entry["verb"], &of["resource"], &of["namespace"]) == (&json!("create"), &json!("leases"), &json!(namespace))
+            && of["name"].as_str().is_some_and(|name| name.starts_with("assay-node-"))
+    };
+    entries.filter(is_taken).count()
+}
+
+/// The node is taken and given back with every try, and whoever waits for a node is woken by that.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn refused_pods_are_tried_now_and_then() {
+    let lab = Lab::new("small").await;
+    // Enough for those that check options.
+    let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "100m"}}});
+    lab.put::<ResourceQuota>(Some(&lab.namespace), quota).await;
+    let scene = Scene::of(lab, "small", &[], |bench| bench);
+    scene.begin(|_| ()).await;
+    let lab = &scene.lab;
+    let refused = lab.condition(&scene.name, "Progressing", "False", Some("PodRefused"), 60).await;
+    lab.check(refused.message.contains("exceeded quota"), &refused.message).await;
+    let before = taken(&lab.namespace);
+    lab.check(before > 0, "the node was taken once").await;
+    tokio::time::sleep(Duration::from_secs(20)).await;
+    let tries = taken(&lab.namespace) - before;
+    lab.check((2..=5).contains(&tries), &format!("{tries} tries in 20 s, one each 5 s")).await;
+    lab.api::<ResourceQuota>().delete("small", &DeleteParams::default()).await.expect("a quota can be lifted");
+    // What is called like a pod of ours and is none.
+    let security = json!({"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
+        "seccompProfile": {"type": "RuntimeDefault"}, "capabilities": {"drop": ["ALL"]}});
+    let foreign = json!({
+        "metadata": {"name": "foreign", "labels": {"assay.rocks/experiment": scene.name}},
+        "spec": {
+            "nodeSelector": {"nowhere": "yes"},
+            "containers": [{"name": "own", "image": "localhost/pause:1", "securityContext": security}],
+        },
+    });
+    lab.put::<Pod>(Some(&lab.namespace), foreign).await;
+    lab.decided(&scene.name, "Win", 5).await;
+    lab.until("its own pods have gone", 60, async || (lab.names::<Pod>("").await == ["foreign"]).then_some(())).await;
+    scene.lab.close().await;
 }

@@ -2,7 +2,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use assay_api::TuningTrial;
 use assay_api::names::{EXPERIMENT_LABEL, MANAGER, TRIAL_LABEL};
@@ -31,6 +31,9 @@ use crate::watch::locked;
 
 /// After a pod could not be made: a quota may be raised.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// How long a node that was given back is left to others.
+const YIELD: Duration = Duration::from_secs(3);
 
 /// How long a pod usually takes to start, and nobody need hear of it.
 const STARTS: Duration = Duration::from_secs(10);
@@ -69,7 +72,9 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     let steps = fleet::next(&places, &begun, &nodes, now);
     drop(places);
     let mut running = busy.clone();
-    let mut not_made = None;
+    // The Lease of a node that is taken and given back wakes everybody who waits for it, ourselves included.
+    let mut not_made = lately_refused(round);
+    let steps = if not_made.is_some() { Vec::new() } else { steps };
     for step in steps.into_iter().filter(|step| !busy.contains(&step.node)) {
         match step.action {
             Action::Run { block, slot, trial } => {
@@ -84,14 +89,15 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                     Begins::Not(why) => {
                         // Others may have more luck with it meanwhile.
                         node_lease::release(round, &step.node).await?;
-                        not_made = Some(why);
-                        round.wake_in(RETRY);
+                        not_made = Some(refused(round, why));
                     }
                 }
             }
             Action::GiveUp { block, trial, .. } => {
-                give_up(round, plan, observed, block, &trial, &step.node).await?;
-                round.wake_in(Duration::ZERO);
+                match give_up(round, plan, observed, block, &trial, &step.node).await? {
+                    Ok(()) => round.wake_in(Duration::ZERO),
+                    Err(why) => not_made = Some(refused(round, why)),
+                }
             }
             Action::Finished => {}
         }
@@ -110,7 +116,22 @@ pub async fn advance(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
     })
 }
 
-/// Keeps the nodes on which something runs, where nothing else can be done for an experiment now.
+/// Remembers that the API server would not have an object of this experiment.
+fn refused(round: &mut Round<'_>, why: String) -> String {
+    locked(&round.context.refused).insert(round.uid.clone(), (Instant::now(), why.clone()));
+    round.wake_in(RETRY);
+    why
+}
+
+/// Why nothing is begun for a moment yet.
+fn lately_refused(round: &mut Round<'_>) -> Option<String> {
+    let (at, why) = locked(&round.context.refused).get(&round.uid).cloned()?;
+    let left = RETRY.checked_sub(at.elapsed())?;
+    round.wake_in(left + Duration::from_millis(1));
+    Some(why)
+}
+
+/// Keeps the nodes on which something runs, whatever else there is to do for an experiment, and however long that takes.
 pub async fn keep_nodes(round: &mut Round<'_>) -> Result<(), Error> {
     let trials = round.context.trials.of(&round.namespace, &round.uid);
     let pods = round.context.pods.of(&round.namespace, &round.name).present;
@@ -196,10 +217,11 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, (&'static str, String)) {
         if let Some(silent) = silent.filter(|silent| *silent < needs.patience) {
             round.wake_in(needs.patience.saturating_sub(silent) + Duration::from_secs(1));
         }
+        let holder = node_lease::other_holder(round, &name).map(|holder| format!("is held by {holder}"));
         if state == NodeState::Usable
-            && let Some(holder) = node_lease::other_holder(round, &name)
+            && let Some(held) = holder.or_else(|| has_yielded(round, &name))
         {
-            (state, why) = (NodeState::Busy, Some(format!("is held by {holder}")));
+            (state, why) = (NodeState::Busy, Some(held));
             reason = "NodeHeld";
             node_lease::wait_for(round, &name, true);
             round.wake_in(Duration::from_secs(30));
@@ -211,6 +233,14 @@ async fn nodes(round: &mut Round<'_>) -> (Vec<Node>, (&'static str, String)) {
         nodes.push(Node { boot: node::boot(&node), name, state });
     }
     (nodes, (reason, tell_why_not(busy, others)))
+}
+
+/// Whoever waits for a node is woken by the same news as we who have just given it back.
+fn has_yielded(round: &mut Round<'_>, node: &str) -> Option<String> {
+    let at = *locked(&round.context.yielded).get(&(round.uid.clone(), node.to_owned()))?;
+    let left = YIELD.checked_sub(at.elapsed()).filter(|_| node_lease::is_wanted(round, node))?;
+    round.wake_in(left + Duration::from_millis(1));
+    Some("was given back for others who wait for it".to_owned())
 }
 
 /// Those that will be free again come first: of many nodes not all are named.
@@ -250,7 +280,8 @@ async fn end_blocks(
         if places.is_complete() || node_lease::is_wanted(round, node) {
             node_lease::release(round, node).await?;
             // The others come first: this experiment gets in line.
-            round.wake_in(Duration::from_secs(2));
+            locked(&round.context.yielded).insert((round.uid.clone(), node.clone()), Instant::now());
+            round.wake_in(YIELD);
         }
     }
     Ok(())
@@ -268,9 +299,9 @@ async fn run(
     let context = round.context;
     let planned = &plan.blocks[block];
     let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
-    let Some(object) = make_trial(round, plan, observed, trial, planned.seed, node).await? else {
-        let name = cluster::trial_name(&round.name, trial);
-        return Ok(Begins::Not(format!("trial {name} is there already and not of this experiment: delete it")));
+    let object = match make_trial(round, plan, observed, trial, planned.seed, node).await? {
+        Ok(object) => object,
+        Err(why) => return Ok(Begins::Not(why)),
     };
     let claim = cluster::claim_name(&round.name, &trial.scenario, trial.block, pass(trial.attempt));
     if let Some(made) = round.template().claim(&claim)
@@ -318,8 +349,8 @@ async fn run(
     Ok(Begins::Now)
 }
 
-/// The object of a trial, which says where it runs from now on. `None` while one of its name is there that is not ours, whose
-/// attempts must not be taken for this one's.
+/// The object of a trial, which says where it runs from now on, or why there is none: the API server refuses it, or one of its name
+/// is there that is not ours, whose attempts must not be taken for this one's.
 async fn make_trial(
     round: &Round<'_>,
     plan: &Plan,
@@ -327,12 +358,12 @@ async fn make_trial(
     trial: &TrialId,
     seed: u64,
     node: &str,
-) -> Result<Option<Arc<TuningTrial>>, Error> {
+) -> Result<Result<Arc<TuningTrial>, String>, Error> {
     let name = cluster::trial_name(&round.name, trial);
     let spec = cluster::spec(plan, trial, seed, node);
     let known = observed.trials.get(&name);
     if let Some(known) = known.filter(|known| known.spec == spec) {
-        return Ok(Some(Arc::clone(known)));
+        return Ok(Ok(Arc::clone(known)));
     }
     let mut object = TuningTrial::new(&name, spec);
     object.metadata = ObjectMeta {
@@ -344,23 +375,26 @@ async fn make_trial(
     };
     let api = round.context.api::<TuningTrial>(&round.namespace);
     let written = if known.is_some() {
-        call(api.patch(&name, &apply(), &Patch::Apply(&object))).await?
+        call(api.patch(&name, &apply(), &Patch::Apply(&object))).await
     } else {
         match call(api.create(&created(), &object)).await {
             Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
-                Some(there) if is_owned(&there, round.experiment) => there,
+                Some(there) if is_owned(&there, round.experiment) => Ok(there),
                 Some(there) if is_left_over(&there, round.experiment) => {
                     round.make_room(Some(&there), round.experiment).await?;
-                    call(api.create(&created(), &object)).await?
+                    call(api.create(&created(), &object)).await
                 }
-                _ => return Ok(None),
+                _ => return Ok(Err(format!("trial {name} is there already and not of this experiment: delete it"))),
             },
-            made => made?,
+            made => made,
         }
     };
-    let written = round.context.trials.wrote(written);
+    let written = match written {
+        Err(error) if error.is_refusal() => return Ok(Err(error.message())),
+        written => round.context.trials.wrote(written?),
+    };
     observed.trials.insert(name, Arc::clone(&written));
-    Ok(Some(written))
+    Ok(Ok(written))
 }
 
 fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
@@ -379,11 +413,14 @@ async fn give_up(
     block: usize,
     trial: &TrialId,
     node: &str,
-) -> Result<(), Error> {
-    if let Some(object) = make_trial(round, plan, observed, trial, plan.blocks[block].seed, node).await? {
-        tell::tell(round, plan, observed, &object, tell::given_up(trial.attempt, round.now)).await?;
-    }
-    Ok(())
+) -> Result<Result<(), String>, Error> {
+    Ok(match make_trial(round, plan, observed, trial, plan.blocks[block].seed, node).await? {
+        Ok(object) => {
+            tell::tell(round, plan, observed, &object, tell::given_up(trial.attempt, round.now)).await?;
+            Ok(())
+        }
+        Err(why) => Err(why),
+    })
 }
 
 #[cfg(test)]

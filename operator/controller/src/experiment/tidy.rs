@@ -1,9 +1,12 @@
 //! What is left to do for an experiment that is over: its pods and volumes go, its verdict and records stay.
 
+use std::collections::BTreeSet;
 use std::time::Duration;
 
 use assay_api::names::FINISHED;
+use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 
 use super::{Round, claims, ended, node_lease};
@@ -13,7 +16,12 @@ pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
     let context = round.context;
     let left = kept_for(round);
     let mut stay = 0;
-    for pod in context.pods.of(&round.namespace, &round.name).present.into_values() {
+    let trials = context.trials.of(&round.namespace, &round.uid);
+    let owners: BTreeSet<&str> =
+        trials.values().filter_map(|trial| trial.metadata.uid.as_deref()).chain([round.uid.as_str()]).collect();
+    // Anybody may give a pod of their own the label of an experiment.
+    let is_ours = |pod: &Pod| pod.owner_references().iter().any(|owner| owners.contains(owner.uid.as_str()));
+    for pod in context.pods.of(&round.namespace, &round.name).present.into_values().filter(|pod| is_ours(pod)) {
         if left.is_some() && ended::ended(&pod).is_some() {
             stay += 1;
             continue;
