@@ -129,6 +129,11 @@ impl Pods {
         }
     }
 
+    /// For how long we have known of a pod.
+    pub fn known_for(&self, pod: &Pod) -> Duration {
+        locked(&self.known).get(&key(pod)).map_or(Duration::ZERO, |known| known.since.elapsed())
+    }
+
     /// Forgets a pod that turned out not to be there.
     pub fn gone(&self, namespace: &str, name: &str) {
         locked(&self.known).remove(&(namespace.to_owned(), name.to_owned()));

@@ -46,7 +46,11 @@ pub fn judge(node: &Node, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeS
     match silent {
         None => (NodeState::Usable, None),
         Some(silent) if silent < needs.patience => (NodeState::Busy, Some("is not ready".to_owned())),
-        Some(silent) => (NodeState::Gone, Some(format!("has not been ready for {} s", silent.as_secs()))),
+        // In whole minutes: a message that is another one each second would be written each second.
+        Some(silent) => {
+            let minutes = (silent.as_secs() / 60).min(24 * 60);
+            (NodeState::Gone, Some(format!("has not been ready for {minutes} min")))
+        }
     }
 }
 

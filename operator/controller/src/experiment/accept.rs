@@ -15,6 +15,7 @@ use kube::api::PostParams;
 
 use super::Round;
 use super::ended::{self, Ended};
+use super::outcome::node_lost;
 use crate::error::{Error, call};
 use crate::record;
 
@@ -240,7 +241,18 @@ async fn answered(round: &mut Round<'_>, name: &str, pod: &Arc<Pod>) -> Result<A
         return Ok(Answered::Yes(answer));
     }
     Ok(match ended::ended(pod) {
-        None => Answered::NotYet(ended::why_waiting(pod).unwrap_or_else(|| NO_ANSWER.to_owned())),
+        None => {
+            let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
+            match node.and_then(|node| node_lost(round, node)) {
+                // Nobody is there to confirm that it has ended.
+                Some(why) => {
+                    round.remove(pod, Some(0)).await?;
+                    round.wake_in(Duration::from_secs(2));
+                    Answered::NotYet(why)
+                }
+                None => Answered::NotYet(ended::why_waiting(pod).unwrap_or_else(|| NO_ANSWER.to_owned())),
+            }
+        }
         Some(Ended::Exited { code: 0 }) => {
             // Too much to say for a termination message.
             let log = record::log(&round.context.api(&round.namespace), name).await?;

@@ -189,8 +189,15 @@ async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<S
         warn!(trial = found.trial.name_any(), "its metrics are missing: the clock of {} is off", window.node);
         return values;
     }
-    for metric in &round.experiment.spec.metrics {
-        match prometheus::value(&round.context.http, server, metric, &window).await {
+    // At once: a server that does not answer shall not hold up everything else for each of them.
+    let asked = round
+        .experiment
+        .spec
+        .metrics
+        .iter()
+        .map(async |metric| (metric, prometheus::value(&round.context.http, server, metric, &window).await));
+    for (metric, answer) in futures::future::join_all(asked).await {
+        match answer {
             Ok(value) => drop(values.insert(metric.name.clone(), cluster::number(value))),
             Err(why) => warn!(trial = found.trial.name_any(), metric = metric.name, why, "a metric is missing"),
         }

@@ -174,6 +174,7 @@ async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action
         Accepted::Refused(problems) => return refuse(&mut round, problems).await,
     };
     let mut observed = observe::observe(&mut round, &plan).await?;
+    advance::keep_nodes(&mut round).await?;
     if let Some(problem) = collect::collect(&mut round, &plan, &mut observed).await? {
         return refuse(&mut round, vec![problem]).await;
     }

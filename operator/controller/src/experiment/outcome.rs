@@ -57,7 +57,9 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
         return Ok(None);
     }
     let patience = Duration::from_secs(round.context.args.pending_seconds.into());
-    let mut age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    // The API server's clock is another one.
+    let mut age = age.min(round.context.pods.known_for(pod));
     // In a queue it may wait for as long as it likes.
     let uid = pod.uid().unwrap_or_default();
     let mut gated = locked(&round.context.gated);
