@@ -66,7 +66,9 @@ fn writes(namespace: &str) -> (BTreeMap<String, usize>, u64) {
     let log = std::fs::read_to_string(audit_log()).expect("the cluster keeps an audit log");
     for line in log.lines().filter(|line| line.contains(&account)) {
         let entry: Value = serde_json::from_str(line).expect("a line is JSON");
-        if entry["stage"] != "ResponseComplete" {
+        // This test itself asks in the operator's name what it may do.
+        let is_ours = entry["objectRef"]["resource"] == "selfsubjectrulesreviews";
+        if is_ours || entry["stage"] != "ResponseComplete" {
             continue;
         }
         if entry["objectRef"]["name"] == "assay-operator" {
