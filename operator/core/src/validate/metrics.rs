@@ -149,6 +149,7 @@ fn measurable(
         problems.push(Problem::error(at.clone(), message));
     }
     unmeasured(name, spec, at, problems);
+    unwritten(name, spec, at, problems);
     if let Some(quantile) = info.quantile {
         tail(name, quantile, spec, at, problems);
     }
@@ -167,6 +168,17 @@ fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems:
         join(everywhere.map(|info| info.name))
     );
     problems.push(Problem::error(at.clone(), message));
+}
+
+/// Of nothing that is written nothing is amplified, however many blocks there are.
+fn unwritten(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
+    let writes = |scenario: &assay_api::Scenario| scenario.workload.volume().written_entries > 0.0;
+    if let Some(scenario) = spec.scenarios.iter().find(|scenario| !writes(scenario))
+        && name == "write_amplification"
+    {
+        let message = format!("scenario {:?} writes nothing, so it has no {name}: remove one of them", scenario.name);
+        problems.push(Problem::error(at.clone(), message));
+    }
 }
 
 /// A quantile needs observations beyond it, by the role that it is measured on.

@@ -320,6 +320,19 @@ fn what_is_refused_anyway_is_not_tried() {
 }
 
 #[test]
+fn what_writes_nothing_has_no_write_amplification() {
+    let mut document = with("/spec/guardrails/0", json!({"metric": "write_amplification"}));
+    assert_eq!(messages(&document), [""; 0]);
+    document["spec"]["scenarios"][0]["workload"]["keyValue"]["roles"][0]["mix"] = json!({"get": 1});
+    assert_eq!(
+        messages(&document),
+        [
+            "spec.guardrails[0].metric: scenario \"writes\" writes nothing, so it has no write_amplification: remove one of them"
+        ]
+    );
+}
+
+#[test]
 fn databases_are_in_one_place() {
     let messages = |storage: Value| messages(&with("/spec/placement", json!({"storage": storage})));
     let rule = "spec.placement.storage: set exactly one of persistentVolumeClaim, emptyDir and hostPath";
