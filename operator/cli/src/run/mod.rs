@@ -201,8 +201,11 @@ fn finish(
         }
         (Ok(()), Err(error)) => Err(error),
         (Err(stopped), report) => {
-            if let Ok(report) = report {
-                print::out(terminal(&report))?;
+            // Why it has stopped is told in any case.
+            if let Ok(report) = report
+                && let Err(error) = print::out(terminal(&report))
+            {
+                print::note(format_args!("assay: {error:#}"));
             }
             let again = format!("finished trials are kept in {}; the same command goes on from there", out.display());
             if interrupted {
