@@ -10,19 +10,31 @@ use crate::lab::Lab;
 use crate::machine::audit_log;
 use crate::scene::Scene;
 
+const QUOTA: &str = "narrow";
+
+/// An experiment in a namespace that has so much room and no more.
+async fn begun_within(hard: Value, name: &str) -> Scene {
+    let lab = Lab::new(name).await;
+    let quota = json!({"metadata": {"name": QUOTA}, "spec": {"hard": hard}});
+    lab.put::<ResourceQuota>(Some(&lab.namespace), quota).await;
+    let scene = Scene::of(lab, name, &[], |bench| bench);
+    scene.begin(|_| ()).await;
+    scene
+}
+
+async fn lift(lab: &Lab) {
+    lab.api::<ResourceQuota>().delete(QUOTA, &DeleteParams::default()).await.expect("a quota can be lifted");
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn no_room_for_pods_is_waited_for() {
-    let lab = Lab::new("quota").await;
-    let quota = json!({"metadata": {"name": "none"}, "spec": {"hard": {"pods": "0"}}});
-    lab.put::<ResourceQuota>(Some(&lab.namespace), quota).await;
-    let scene = Scene::of(lab, "quota", &[], |bench| bench);
-    scene.begin(|_| ()).await;
+    let scene = begun_within(json!({"pods": "0"}), "quota").await;
     tokio::time::sleep(Duration::from_secs(10)).await;
     assert_eq!(scene.witness.ran(), 0);
     let status = scene.lab.status(&scene.name).await;
     let says = status.conditions.iter().any(|condition| condition.message.contains("quota"));
     scene.lab.check(says, "the status says that a quota is in the way").await;
-    scene.lab.api::<ResourceQuota>().delete("none", &DeleteParams::default()).await.expect("a quota can be lifted");
+    lift(&scene.lab).await;
     scene.ends_well(&[]).await;
 }
 
@@ -42,12 +54,8 @@ fn taken(namespace: &str) -> usize {
 /// The node is taken and given back with every try, and whoever waits for a node is woken by that.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn refused_pods_are_tried_now_and_then() {
-    let lab = Lab::new("small").await;
     // Enough for those that check options.
-    let quota = json!({"metadata": {"name": "small"}, "spec": {"hard": {"requests.cpu": "100m"}}});
-    lab.put::<ResourceQuota>(Some(&lab.namespace), quota).await;
-    let scene = Scene::of(lab, "small", &[], |bench| bench);
-    scene.begin(|_| ()).await;
+    let scene = begun_within(json!({"requests.cpu": "100m"}), "small").await;
     let lab = &scene.lab;
     let refused = lab.condition(&scene.name, "Progressing", "False", Some("PodRefused"), 60).await;
     lab.check(refused.message.contains("exceeded quota"), &refused.message).await;
@@ -56,7 +64,7 @@ async fn refused_pods_are_tried_now_and_then() {
     tokio::time::sleep(Duration::from_secs(20)).await;
     let tries = taken(&lab.namespace) - before;
     lab.check((2..=5).contains(&tries), &format!("{tries} tries in 20 s, one each 5 s")).await;
-    lab.api::<ResourceQuota>().delete("small", &DeleteParams::default()).await.expect("a quota can be lifted");
+    lift(lab).await;
     // What is called like a pod of ours and is none.
     let security = json!({"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
         "seccompProfile": {"type": "RuntimeDefault"}, "capabilities": {"drop": ["ALL"]}});
