@@ -2,6 +2,8 @@
 # Builds RocksDB once per machine, for every profile and target folder, and prints the folder that holds it.
 # cargo would compile it again for each profile, and that takes most of a build's time. The sources are
 # those of the librocksdb-sys that Cargo.lock names; point ROCKSDB_LIB_DIR at the printed folder to link it.
+#
+# usage: rocksdb.sh [where]   where: only say which folder that will be
 set -eu
 cd "$(dirname "$0")/.."
 . scripts/cache.sh
@@ -35,8 +37,26 @@ esac
 key=$(printf '%s' "$info" | sha256sum | cut -c1-16)
 dir=$cache/rocksdb/$version-$key
 
+# Much of the time that a file takes goes into the headers of the standard library, the same for each of them: GCC reads them once, and
+# makes the same code of that to the byte. Where its options don't fit theirs, it reads them again.
+read_headers_once() {
+    headers=$1/headers.h
+    mkdir -p "$1"
+    for header in algorithm array atomic cassert chrono cinttypes condition_variable cstdint cstdio cstring deque functional limits list \
+        map memory mutex optional set sstream string thread tuple unordered_map unordered_set utility variant vector; do
+        echo "#include <$header>"
+    done >"$headers"
+    # shellcheck disable=SC2086 # words
+    c++ -x c++-header -std=c++20 -O3 $flags -DNDEBUG -fPIC -ffunction-sections -fdata-sections "$headers" -o "$headers.gch"
+    # Before all other headers, or they would not be taken.
+    printf '#!/bin/sh\nexec c++ -include "%s" "$@"\n' "$headers" >"$1/c++"
+    chmod +x "$1/c++"
+    export CXX="$1/c++"
+}
+
 build() {
-    echo "building RocksDB ($version) once, into $dir: about 11 minutes on 2 cores" >&2
+    echo "building RocksDB ($version) once, into $dir: about 8 minutes on 2 cores" >&2
+    case "${CXX:-}$compiler" in 'c++ ('* | 'g++ ('*) read_headers_once "$dir/build" ;; esac
     # From another folder, so that a .cargo/config.toml that already names a library is not read.
     manifest=$PWD/Cargo.toml
     (cd / && env -u ROCKSDB_LIB_DIR -u ROCKSDB_STATIC -u RUSTFLAGS \
@@ -47,5 +67,5 @@ build() {
     mv "$dir/librocksdb.a.new" "$dir/librocksdb.a"
     rm -rf "$dir/build"
 }
-once "$dir/librocksdb.a" build
+[ "${1:-}" = where ] || once "$dir/librocksdb.a" build
 echo "$dir"
