@@ -13,10 +13,15 @@ run = $(if $(jobs),CARGO_BUILD_JOBS=$${CARGO_BUILD_JOBS:-$(jobs)})
 SLOW_TESTS := trial experiment engagement blockstore ethrex reth_history
 TESTS := $(notdir $(basename $(wildcard */*/tests/*.rs)) $(patsubst %/main.rs,%,$(wildcard */*/tests/*/main.rs)))
 FAST_TESTS := $(sort $(filter-out $(SLOW_TESTS),$(TESTS)))
+# Only the bench links RocksDB. All others can be tested before that is built.
+BENCH_TESTS := $(notdir $(basename $(wildcard bench-image/bench/tests/*.rs)))
+PROGRAMS := $(shell sed -n '/^\[\[bin\]\]$$/{n;s/^name = "\(.*\)"$$/\1/p;}' */*/Cargo.toml)
+without_rocksdb := --lib $(patsubst %,--bin %,$(filter-out assay-bench,$(PROGRAMS))) $(patsubst %,--test %,$(filter-out $(BENCH_TESTS),$(FAST_TESTS)))
 # Crates and features are the same everywhere, or cargo compiles what they depend on once more for each set of them.
-cargo_test := cargo test --locked --workspace --features assay-e2e/cluster
+everywhere := --locked --workspace --features assay-e2e/cluster
+cargo_test := cargo test $(everywhere)
 
-SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/*/*.sh)
+SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/cluster/*.sh e2e/tests/operator/*.sh)
 
 IMAGES := $(TARGET)/images
 VERSION := $(shell sed -n 's/^version = "\(.*\)"$$/\1/p' Cargo.toml)
@@ -37,15 +42,24 @@ sbom = scripts/sbom.py $(IMAGES)/assay-$(1).tar $(2) >$(IMAGES)/assay-$(1).cdx.j
 # Copies a program to bin: only what changed, and by renaming, since an experiment may be running the old one.
 # put PROFILE PROGRAM
 put = mkdir -p bin && { cmp -s $(TARGET)/$(1)/$(2) bin/$(2) || \
-    { cp $(TARGET)/$(1)/$(2) bin/.$(2).new && mv bin/.$(2).new bin/$(2); }; }
+    { cp $(TARGET)/$(1)/$(2) bin/.$(2).$$$$ && mv bin/.$(2).$$$$ bin/$(2); }; }
 
 # With bin in the PATH, `kubectl assay` is assay.
 put_cli = $(call put,release,assay); ln -sf assay bin/kubectl-assay
 
+# Not written out, so that `make -n` shows these lines and does not run them.
+step := $(MAKE) --no-print-directory
+
+# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
+# on_a_node TARGETS
+on_a_node = if $(as_root) $(CLUSTER) possible; then $(step) $(1); \
+    else echo 'make test: NOT RUN on this machine: the tests on a real cluster, $(1)' >&2; fi
+
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools build bench operator quickstart test test-fast lint fmt-check scripts-check border-check clippy generate calibrate browser-test \
-    chart-test deny clean images load-images cluster-up cluster-down cluster-status cluster-test operator-test test-faults
+.PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
+    browser-test chart-test deny clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
+    fake-nodes-test real-node-test test-faults
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -55,6 +69,10 @@ setup: ## Install what is missing, build RocksDB once; run by the targets that n
 
 tools: ## The same without RocksDB: enough for work on the operator and the CLI
 	@$(run) scripts/setup.sh tools
+
+# RocksDB's own headers are enough for what does not link it.
+bindings:
+	@$(run) scripts/setup.sh bindings
 
 build: bench ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
 	$(run) cargo build --locked --release -p assay-cli
@@ -80,23 +98,31 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	*) echo "quickstart: no verdict; see the message above. If it is about an earlier run, $$again" >&2; exit $$code ;; \
 	esac
 
-test: lint ## Everything: lints, borders, all tests, at last those on the real RocksDB
+# Programs and RocksDB take longest to build. They are built behind the tests that need none of them, and these wait a lot.
+test: tools fmt-check scripts-check border-check bindings ## Everything: lints, borders, all tests, at last those on the real RocksDB
+	@$(run) scripts/behind.sh '$(step) operator bench' $(step) tests
+
+tests: clippy
+	$(run) cargo build $(everywhere) --quiet --examples
+	$(run) $(cargo_test) --no-run --quiet $(without_rocksdb)
+	$(run) $(cargo_test) $(without_rocksdb)
+	@$(step) deny
+	@$(step) browser-test
+	@$(step) chart-test
+	@$(call on_a_node,fake-nodes-test)
+	@$(step) setup
+	$(run) $(cargo_test) --no-run --quiet
+	$(run) $(cargo_test) --bin assay-bench $(patsubst %,--test %,$(filter-out experiment,$(BENCH_TESTS)))
+	@# What follows is about CPU time, so nothing is built behind it any more.
+	@$(step) bench operator
+	@$(call on_a_node,cluster-test real-node-test)
+	$(run) $(cargo_test) --test experiment
+
+test-fast: lint setup ## The same without the long runs on the real RocksDB and without a cluster
 	$(run) $(cargo_test) --no-run --quiet
 	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
-	@$(MAKE) --no-print-directory deny
-	@$(MAKE) --no-print-directory browser-test
-	@$(MAKE) --no-print-directory chart-test
-	@# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
-	@if $(as_root) $(CLUSTER) possible; then \
-	    $(MAKE) --no-print-directory cluster-test && $(MAKE) --no-print-directory operator-test; \
-	else echo 'make test: NOT RUN on this machine: the tests on a real cluster' >&2; fi
-	$(run) $(cargo_test) $(SLOW_TESTS:%=--test %)
 
-test-fast: lint ## The same without the long runs on the real RocksDB
-	$(run) $(cargo_test) --no-run --quiet
-	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
-
-lint: tools fmt-check scripts-check border-check setup clippy ## Format, scripts, borders, clippy
+lint: tools fmt-check scripts-check border-check bindings clippy ## Format, scripts, borders, clippy
 
 fmt-check:
 	cargo fmt --all --check
@@ -106,20 +132,21 @@ scripts-check:
 	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
 	@shellcheck --severity=warning $(SCRIPTS)
 
-border-check: tools ## Check that no crate reaches what it must not
+border-check: tools ## Check that no crate reaches what it must not, and that no modules form a circle
+	@scripts/setup.sh scripts
 	@scripts/borders.sh
 
 # A newer compiler brings new lints, which must not fail for those who only want to use Assay.
-clippy:
+clippy: bindings
 	@oldest=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml); \
 	case $$(cargo --version) in \
 	"cargo $$oldest."*) deny='-D warnings' ;; \
 	*) deny=; echo "clippy: warnings are errors with Rust $$oldest only, and this is $$(cargo --version)" ;; \
 	esac; \
-	set -x; $(run) cargo clippy --locked --workspace --all-targets --features assay-e2e/cluster -- $$deny
+	set -x; $(run) cargo clippy $(everywhere) --all-targets -- $$deny
 
 generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
-	$(run) cargo run --locked --quiet -p assay-record --example schemas -- schemas
+	$(run) cargo run --locked --quiet -p assay-protocol --example schemas -- schemas
 	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
 	@# A chart holds all of its files; it can't read those beside it.
 	cp crds/*.yaml charts/assay/files/crds/
@@ -136,12 +163,17 @@ chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is 
 calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
 	$(run) cargo run --locked --release -p assay-core --example calibrate
 
-images: bench operator ## Write container images to target/images, for docker load and the like, with what is in them
+images: image-bench image-operator ## Write container images to target/images, for docker load and the like, with what is in them
+
+image-bench: bench
 	@scripts/setup.sh images
 	@scripts/sbom-test.py
 	@$(call image,bench,bench-image,bin/assay-bench)
 	@$(call sbom,bench,assay-bench)
-	@# With the agent of nodes, and with the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
+
+# With the agent of nodes, and with the CLI, for jobs in a cluster that run an experiment and wait for its verdict.
+image-operator: operator
+	@scripts/setup.sh images
 	@$(call image,operator,operator,bin/assay-operator bin/assay-agent bin/assay)
 	@$(call sbom,operator,assay-controller assay-agent assay-cli)
 
@@ -164,11 +196,20 @@ cluster-test: images ## Check that it does what tests on it rely on; starts and 
 
 operator-test: images ## Test the operator on that cluster, every fault once; starts and ends one where none is up
 	@scripts/setup.sh cluster
-	@$(run) e2e/operator/test.sh
+	@$(run) e2e/tests/operator/test.sh
+
+# The two parts of operator-test.
+fake-nodes-test: image-operator
+	@scripts/setup.sh cluster
+	@$(run) e2e/tests/operator/test.sh --fake-nodes
+
+real-node-test: images
+	@scripts/setup.sh cluster
+	@$(run) e2e/tests/operator/test.sh --real-node
 
 test-faults: images ## Long soaks: the operator killed over and over, an unkind API server; ASSAY_ROUNDS=N, 20 unless told
 	@scripts/setup.sh cluster
-	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/operator/test.sh kills unkind_api
+	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/tests/operator/test.sh kills unkind_api
 
 deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if there is none
 	@$(run) scripts/deny.sh

@@ -11,7 +11,10 @@ once() {
     mkdir -p "${file%/*}"
     # One builder at a time: a second one waits here and then finds the file.
     exec 9>"${file%/*}/lock"
-    flock 9
+    flock --nonblock 9 || {
+        echo "waiting for $file, which is being built" >&2
+        flock 9
+    }
     if [ ! -e "$file" ]; then "$@"; fi
     exec 9>&-
 }
@@ -20,6 +23,8 @@ once() {
 find_go() {
     # The compiler is a Go program that ends soon; to collect its garbage rarely takes a sixth off its time.
     export GOGC="${GOGC:-400}"
+    # The same for all, or they can't share what they have in common. Nobody debugs them, and the linker would drop the notes for that.
+    export GOFLAGS="-trimpath -gcflags=all=-dwarf=false"
     go=$cache/go/bin/go
     if [ ! -x "$go" ]; then
         go=$(command -v go) || {

@@ -102,8 +102,8 @@ def check_arguments(arguments, program):
 
 
 def exported():
-    """Labels of each metric of the operator: those that users are told of, which metrics.rs has to know, too."""
-    source = (CONTROLLER / "metrics.rs").read_text()
+    """Labels of each metric of the operator: those that users are told of, which a metrics.rs has to know, too."""
+    source = "".join(path.read_text() for path in sorted(CONTROLLER.rglob("metrics.rs")))
     metrics = {}
     for line in (ROOT / "docs/operations.md").read_text().splitlines():
         if line.startswith("| `assay_"):
@@ -168,6 +168,7 @@ def check_selectors(objects, deployment):
     need(hosts, "replicas of the operator are not spread over nodes")
     need(any(key[0] == "PodDisruptionBudget" for key in objects), "the operator has no PodDisruptionBudget")
     pods = (CONTROLLER / "pod.rs").read_text()
+    protocol = (ROOT / "bench-image/protocol/src/invocation/in_pod.rs").read_text()
     names = dict(re.findall(r'const (\w+): &str = "(.*)";', (ROOT / "operator/api/src/names.rs").read_text()))
     for (kind, _, name), found in objects.items():
         if kind == "Service":
@@ -182,7 +183,7 @@ def check_selectors(objects, deployment):
             peer = found["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]
             need(matches(peer), f"{kind} {name} does not let the operator in")
             port = found["spec"]["ingress"][0]["ports"][0]["port"]
-            need(f"METRICS_PORT: u16 = {port};" in pods, f"{kind} {name} lets nobody in at the port of trials")
+            need(f"METRICS_PORT: u16 = {port};" in protocol, f"{kind} {name} lets nobody in at the port of trials")
         if kind == "ServiceMonitor":
             service = next(o for key, o in objects.items() if key[0] == "Service")
             wanted = found["spec"]["selector"]["matchLabels"]
@@ -191,7 +192,7 @@ def check_selectors(objects, deployment):
             trials = {names["ROLE_LABEL"]: names["ROLE_TRIAL"]}
             need(found["spec"]["selector"]["matchLabels"] == trials, "the PodMonitor does not select trials")
             port = found["spec"]["podMetricsEndpoints"][0]["port"]
-            need(f'"name": "{port}", "containerPort": METRICS_PORT' in pods, f"trials have no port {port}")
+            need(f'"name": "{port}", "containerPort": in_pod::METRICS_PORT' in pods, f"trials have no port {port}")
 
 
 def check_test(objects):

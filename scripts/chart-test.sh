@@ -156,7 +156,7 @@ done <$chart/tests/unsound.txt
 # The same of what users are told about metrics.
 mkdir -p "$work/root/scripts" "$work/root/docs"
 cp scripts/chart-check.py "$work/root/scripts"
-ln -s "$PWD/operator" "$PWD/crds" "$work/root"
+ln -s "$PWD/operator" "$PWD/crds" "$PWD/bench-image" "$work/root"
 sed 's/`assay_trials`/`assay_trails`/; s/`holder`/`owner`/' docs/operations.md >"$work/root/docs/operations.md"
 complains 'operations.md tells of assay_trails' "$python" "$work/root/scripts/chart-check.py" objects "$work/cluster.yaml"
 complains 'operations.md tells of the label owner' "$python" "$work/root/scripts/chart-check.py" objects "$work/cluster.yaml"

@@ -14,7 +14,7 @@ build() {
     find_go
     echo "$name: building $name $version once, into $folder: up to 4 minutes on 2 cores" >&2
     # From a folder without a go.mod, which could ask for another version.
-    (cd / && CGO_ENABLED=0 GOFLAGS=-trimpath GOWORK=off GOBIN=$folder/new "$go" install -ldflags '-s -w' "$package@v$version" >&2)
+    (cd / && CGO_ENABLED=0 GOWORK=off GOBIN=$folder/new "$go" install -ldflags '-s -w' "$package@v$version" >&2)
     mv "$folder/new/$name" "$folder/$name"
     rmdir "$folder/new"
 }

@@ -2,9 +2,10 @@
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
 # Says what and why before it does, and does nothing where all is there.
 #
-# usage: setup.sh [tools|scripts|browser|images|cluster|chart]
+# usage: setup.sh [tools|bindings|scripts|browser|images|cluster|chart]
 #   tools: leave out RocksDB, which only the bench links
-#   scripts: what checks these scripts, and nothing else
+#   bindings: all that is needed to read the code of the bench, as clippy does; not to link it
+#   scripts: what checks these scripts and the borders between modules, and nothing else
 #   browser: a browser instead of it, for tests of report pages
 #   images: what builds container images, and nothing else
 #   cluster: that, and what a Kubernetes on this machine is built and run with (e2e/cluster)
@@ -65,7 +66,7 @@ need_for_trials() {
     have_compiler || need build-essential "compiles RocksDB and links every program"
     have flock || need util-linux "flock, so that RocksDB is built by one process at a time"
     have_rust || have rustup || have curl || need curl "to download Rust"
-    [ "$1" != all ] || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
+    { [ "$1" != all ] && [ "$1" != bindings ]; } || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
     [ "$1" != browser ] || have_browser || need chromium "opens report pages in tests"
 }
 
@@ -188,9 +189,9 @@ install_prometheus() {
         dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb) || fail "it could not be downloaded; see the message above. Or put both programs into $cache/prometheus/usr/bin yourself"
 }
 
-# Every cargo command, in every profile, links the RocksDB that was built once.
-install_rocksdb() {
-    dir=$(bench-image/rocksdb.sh)
+# Every cargo command, in every profile, links the RocksDB that was built once. Where that will be is known before.
+configure_rocksdb() {
+    dir=$(bench-image/rocksdb.sh where)
     mine='^(# Written by .make setup.*|\[env\]|ROCKSDB_LIB_DIR = .*|ROCKSDB_STATIC = .*|)$'
     config="# Written by \`make setup\`.
 [env]
@@ -216,6 +217,7 @@ images)
     ;;
 scripts)
     have shellcheck || need shellcheck "checks scripts"
+    have python3 || need python3 "finds circles between modules"
     install_packages
     ;;
 cluster)
@@ -236,6 +238,7 @@ chart)
     need_for_trials "${1:-all}"
     install_packages
     install_rust
-    [ "${1:-all}" != all ] || install_rocksdb
+    case ${1:-all} in all | bindings) configure_rocksdb ;; esac
+    [ "${1:-all}" != all ] || bench-image/rocksdb.sh >/dev/null
     ;;
 esac

@@ -7,9 +7,8 @@ use std::{
     path::{Path, PathBuf},
 };
 
-use assay_record::{DatasetFacts, Digest, EngineConfig, PageCache, ParityHash, TrialSpec};
+use assay_protocol::{DatasetFacts, Digest, EngineConfig, PageCache, ParityHash, TrialSpec};
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
-use rocksdb::checkpoint::Checkpoint;
 
 use crate::{
     engine::{Engine, EngineError},
@@ -78,7 +77,7 @@ fn build(
     workload: &dyn Workload,
     report: Report<'_>,
 ) -> Result<DatasetFacts, EngineError> {
-    let families = workload.families();
+    let families = workload.families(format);
     let mut loader = Loader::open(build_dir, format, &families)?;
     let (mut step, mut content, mut entries) = (Step::default(), ParityHash::default(), 0);
     let total = workload.load_steps();
@@ -90,7 +89,7 @@ fn build(
     }
     let engine = loader.finish()?;
     let levels = levels(&engine);
-    Checkpoint::new(&engine.db)?.create_checkpoint(checkpoint_dir)?;
+    engine.checkpoint(checkpoint_dir)?;
     Ok(DatasetFacts {
         content: Digest::of(format!("{} {}", workload.content(), content.digest()).as_bytes()),
         format: format_digest,

@@ -5,12 +5,9 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Engagement, FamilyFacts};
+use assay_protocol::{Engagement, FamilyFacts};
 
-use crate::{
-    engine::{Engine, Family},
-    measure::Counters,
-};
+use crate::engine::{Counters, Engine, Family};
 
 /// Levels that a summary tells apart; deeper ones count with the last.
 pub const LEVELS: usize = 7;
@@ -51,10 +48,10 @@ impl Peaks {
     pub fn open(&mut self, engine: &Engine) {
         *self = Self { tuned: std::mem::take(&mut self.tuned), ..Self::default() };
         self.opened = self.held(engine);
-        self.look(engine);
+        self.sample(engine);
     }
 
-    pub fn look(&mut self, engine: &Engine) {
+    pub fn sample(&mut self, engine: &Engine) {
         let largest = |property: &str| -> Option<u64> {
             self.tuned.iter().filter_map(|family| engine.family_property(family, property)).max()
         };
@@ -77,7 +74,7 @@ impl Peaks {
     }
 
     pub fn close(&mut self, engine: &Engine) {
-        self.look(engine);
+        self.sample(engine);
         self.closed = self.held(engine);
     }
 

@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use assay_record::{Engagement, Latency, RoleCounts, SAVES, TrialRecord, TrialSpec, Work};
+use assay_protocol::{Engagement, Latency, RoleCounts, SAVES, TrialRecord, TrialSpec, Work};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 
@@ -104,7 +104,7 @@ fn metrics(spec: &TrialSpec, results: &Results, primary: &RoleResult, closed: &C
     put("throughput", Some(steps / primary.elapsed.as_secs_f64()));
     put("operation_throughput", Some(operations / window));
 
-    if let Some((name, per_step)) = spec.workload.unit() {
+    if let Some((name, per_step)) = spec.workload.kind().unit() {
         put(name, Some(per_step * steps / primary.elapsed.as_secs_f64()));
     }
 
@@ -156,7 +156,12 @@ fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
     Latency {
         count: role.latency.len(),
         saturated: role.saturated,
-        from_intended_start: spec.workload.roles().iter().any(|role| role.name == name && role.interval_ns.is_some()),
+        from_intended_start: spec
+            .workload
+            .kind()
+            .roles()
+            .iter()
+            .any(|role| role.name == name && role.interval_ns.is_some()),
         histogram: if encoded { BASE64_STANDARD.encode(&bytes) } else { String::new() },
     }
 }

@@ -7,15 +7,18 @@ use std::{
     time::{Duration, Instant},
 };
 
+use assay_protocol::output::{self, STEP_LATENCY, STEPS_DONE, STEPS_PLANNED};
 use prometheus_client::{
     collector::Collector,
     encoding::{DescriptorEncoder, EncodeLabelSet, NoLabelSet, text::encode},
     metrics::{MetricType, counter::ConstCounter, family::Family, gauge::Gauge},
     registry::Registry,
 };
-use serde_json::json;
 
-use crate::{driver::Progress, engine::Engine, measure};
+use crate::{
+    driver::Progress,
+    engine::{Counters, Engine},
+};
 
 /// How often a progress line is written.
 const LINE: Duration = Duration::from_secs(1);
@@ -45,12 +48,8 @@ struct Latencies(Arc<Progress>);
 
 impl Collector for Latencies {
     fn encode(&self, mut encoder: DescriptorEncoder<'_>) -> Result<(), fmt::Error> {
-        let mut family = encoder.encode_descriptor(
-            "assay_trial_step_latency_seconds",
-            "Latency of measured steps",
-            None,
-            MetricType::Histogram,
-        )?;
+        let mut family =
+            encoder.encode_descriptor(STEP_LATENCY, "Latency of measured steps", None, MetricType::Histogram)?;
         for role in &self.0.roles {
             let (mut buckets, sum) = role.latency();
             let count = buckets.iter().map(|(_, count)| count).sum();
@@ -105,13 +104,9 @@ impl Live {
             .filter(|_| line.phase == phase)
             .map(|(at, steps)| steps.saturating_sub(line.steps) as f64 / (now - at).as_secs_f64());
         *line = Line { phase, at: Some(now), steps: steps.unwrap_or_default() };
-        let mut progress = json!({"phase": phase, "done": done, "total": total});
-        if let Some(rate) = rate {
-            progress["stepsPerSecond"] = json!(rate);
-        }
-        let json = json!({"progress": progress});
+        let progress = output::Progress { phase: phase.to_owned(), done, total, steps_per_second: rate };
         // Nobody may be listening any more; the trial goes on.
-        let _ = writeln!(io::stdout().lock(), "{json}");
+        let _ = writeln!(io::stdout().lock(), "{}", progress.line());
     }
 
     /// The body of `/metrics`.
@@ -135,9 +130,9 @@ impl Live {
                 planned.get_or_create(&label).set((role.warmup_steps + role.steps).cast_signed());
             }
             registry.register_collector(Box::new(Latencies(Arc::clone(progress))));
-            registry.register("assay_trial_steps_done", "Steps done, warm-up included", done);
-            registry.register("assay_trial_steps_planned", "Steps of warm-up and window", planned);
-            for (name, count) in measure::Counters::read(engine).moved() {
+            registry.register(STEPS_DONE, "Steps done, warm-up included", done);
+            registry.register(STEPS_PLANNED, "Steps of warm-up and window", planned);
+            for (name, count) in Counters::read(engine).moved() {
                 // RocksDB's own name, as Prometheus spells names.
                 let name = name.replace(['.', '-'], "_").to_lowercase();
                 registry.register(name, "RocksDB ticker", ConstCounter::new(count));

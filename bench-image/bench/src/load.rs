@@ -6,8 +6,7 @@
 
 use std::path::Path;
 
-use assay_record::{EngineConfig, FamilyOptions, PageCache};
-use rocksdb::{WriteBatch, WriteOptions};
+use assay_protocol::{EngineConfig, FamilyOptions, PageCache};
 
 use crate::{
     engine::{Engine, EngineError, Family},
@@ -21,7 +20,7 @@ const OVERHEAD: u64 = 64;
 
 pub struct Loader {
     engine: Engine,
-    write_options: WriteOptions,
+    families: Vec<Family>,
     /// Of each family of the workload, in its order.
     memtables: Vec<Memtable>,
     /// What all memtables together may hold, where that is limited.
@@ -44,25 +43,24 @@ impl Loader {
             .collect();
         let shared = bytes(format.db_options.get("db_write_buffer_size")).filter(|&shared| shared > 0);
         let engine = Engine::open(dir, &alike(format, &memtables), families, PageCache::Evict)?;
-        let mut write_options = WriteOptions::default();
-        write_options.disable_wal(true);
-        Ok(Self { engine, write_options, memtables, shared })
+        Ok(Self { engine, families: families.to_vec(), memtables, shared })
     }
 
     /// Writes a step, and returns how many entries it had.
     pub fn write(&mut self, step: &Step) -> Result<u64, EngineError> {
-        let mut batch = WriteBatch::default();
+        let families = self.engine.numbered(&self.families)?;
+        let mut batch = families.batch(0);
         let mut entries = 0;
         for operation in &step.operations {
             if let Action::Put { value } = operation.action {
                 let memtable = &mut self.memtables[operation.family as usize];
                 let (key, value) = (step.resolve(operation.key), step.resolve(value));
-                batch.put_cf(self.engine.handle(&memtable.family)?, key, value);
+                batch.put(operation.family, key, value);
                 memtable.filled += (key.len() + value.len()) as u64 + OVERHEAD;
                 entries += 1;
             }
         }
-        self.engine.db.write_opt(batch, &self.write_options)?;
+        self.engine.load(batch)?;
         let all = self
             .shared
             .is_some_and(|shared| self.memtables.iter().map(|memtable| memtable.filled).sum::<u64>() >= shared);

@@ -1,12 +1,12 @@
 //! `assay-bench` runs one trial: it reads a `TrialSpec`, makes RocksDB work, and leaves a `TrialRecord`.
 
-mod compression_clock;
 mod dataset;
 mod driver;
 mod engagement;
 mod engine;
 mod events;
 mod evidence;
+mod failure;
 mod fill;
 mod guard;
 mod live;
@@ -30,10 +30,10 @@ use std::{
 };
 
 use anyhow::Context as _;
-use assay_record::{Exit, OptionsQuestion};
+use assay_protocol::{Exit, OptionsQuestion, invocation, output};
 use clap::{Parser, Subcommand};
 
-use crate::{evidence::Roots, live::Live, metrics_server::MetricsServer, trial::TrialError};
+use crate::{evidence::Roots, failure::TrialError, live::Live, metrics_server::MetricsServer};
 
 /// Runs one trial of an Assay experiment.
 #[derive(Parser)]
@@ -46,20 +46,22 @@ struct Args {
 #[derive(Subcommand)]
 enum Command {
     /// Runs a trial and writes its record.
+    #[command(name = invocation::RUN)]
     Run(RunArgs),
     /// Prepares the dataset of a trial and nothing else. `run` does so by itself where it is missing.
     #[command(hide = true)]
     Prepare {
         spec: PathBuf,
-        #[arg(long)]
+        #[arg(long = invocation::DATA)]
         data: PathBuf,
     },
     /// Tells which declared options RocksDB does not have, and which would reach nothing.
+    #[command(name = invocation::OPTIONS)]
     Options {
         /// The question as JSON; - reads standard input.
         question: PathBuf,
         /// For a pod: writes the answer here as well, as much of it as Kubernetes keeps.
-        #[arg(long)]
+        #[arg(long = invocation::TERMINATION_LOG)]
         termination_log: Option<PathBuf>,
     },
 }
@@ -69,17 +71,17 @@ struct RunArgs {
     /// The `TrialSpec` as JSON.
     spec: PathBuf,
     /// Directory for datasets and the trial's database.
-    #[arg(long)]
+    #[arg(long = invocation::DATA)]
     data: PathBuf,
     /// Where the record goes.
-    #[arg(long)]
+    #[arg(long = invocation::OUT)]
     out: PathBuf,
-    /// For a pod: writes the record's summary here, and the record itself to standard output as one line
-    /// `{"record": ...}`.
-    #[arg(long)]
+    /// For a pod: writes the record's summary here, and the record itself to standard output as one line, framed as
+    /// docs/protocol.md says.
+    #[arg(long = invocation::TERMINATION_LOG)]
     termination_log: Option<PathBuf>,
     /// Serves Prometheus metrics at /metrics on this address while the trial runs.
-    #[arg(long)]
+    #[arg(long = invocation::METRICS)]
     metrics: Option<SocketAddr>,
     /// Reads device and CPU facts from here instead of /sys. The record says so, and is invalid outside tests.
     #[arg(long, hide = true)]
@@ -97,7 +99,7 @@ fn main() -> ExitCode {
             Err(error) => refuse(&error),
         },
         Command::Options { question, termination_log } => match options(&question, termination_log.as_deref()) {
-            Ok(()) => 0,
+            Ok(()) => Exit::Completed as u8,
             Err(error) => {
                 eprintln!("assay-bench: {error:#}");
                 Exit::SpecRefused as u8
@@ -129,7 +131,7 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
         server.transpose().map_err(|error| TrialError::Environment(format!("can't serve metrics: {error}")))?;
     if let Some(server) = &server {
         // Port 0 asks for any free port, so whoever wants to scrape has to be told.
-        println!("{}", serde_json::json!({"metrics": server.local_addr()}));
+        println!("{}", output::metrics_line(server.local_addr()));
     }
     let paths = trial::Paths {
         spec: args.spec.clone(),
@@ -141,7 +143,7 @@ fn run(args: &RunArgs) -> Result<(), TrialError> {
 }
 
 fn options(question: &Path, termination_log: Option<&Path>) -> anyhow::Result<()> {
-    let json = if question == Path::new("-") {
+    let json = if question == Path::new(invocation::STDIN) {
         let mut json = Vec::new();
         io::stdin().read_to_end(&mut json)?;
         json
@@ -177,4 +179,46 @@ fn end_with_parent() {
 /// The version of RocksDB that this program links, from the crate that carries its sources.
 fn rocksdb_version() -> String {
     env!("ASSAY_ROCKSDB_VERSION").to_owned()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::ffi::OsString;
+
+    use assay_protocol::invocation::in_pod;
+
+    use super::*;
+
+    /// What is read of the arguments that an executor gives.
+    fn read<I: Into<OsString>>(arguments: impl IntoIterator<Item = I>) -> Command {
+        let words = ["assay-bench".into()].into_iter().chain(arguments.into_iter().map(Into::into));
+        Args::try_parse_from(words).unwrap_or_else(|error| unreachable!("{error}")).command
+    }
+
+    #[test]
+    fn what_executors_say_is_understood() {
+        let Command::Run(args) = read(invocation::run(Path::new("s"), Path::new("d"), Path::new("o"))) else {
+            unreachable!("another command")
+        };
+        assert_eq!((args.spec, args.data, args.out), ("s".into(), "d".into(), "o".into()));
+        assert_eq!((args.termination_log, args.metrics, args.sysfs), (None, None, None));
+
+        let Command::Run(args) = read(in_pod::run("/data/of/it")) else { unreachable!("another command") };
+        assert_eq!(args.spec, Path::new(in_pod::INPUT_DIR).join(in_pod::INPUT_FILE));
+        assert_eq!(args.data, Path::new("/data/of/it"));
+        assert!(args.out.starts_with(in_pod::TEMPORARY_DIR));
+        assert_eq!(args.termination_log.as_deref(), Some(Path::new(in_pod::TERMINATION_MESSAGE)));
+        assert_eq!(args.metrics.map(|address| address.port()), Some(in_pod::METRICS_PORT));
+
+        let Command::Options { question, termination_log } = read(invocation::options()) else {
+            unreachable!("another command")
+        };
+        assert_eq!((question.as_path(), termination_log), (Path::new(invocation::STDIN), None));
+
+        let Command::Options { question, termination_log } = read(in_pod::options()) else {
+            unreachable!("another command")
+        };
+        assert_eq!(question, Path::new(in_pod::INPUT_DIR).join(in_pod::INPUT_FILE));
+        assert_eq!(termination_log.as_deref(), Some(Path::new(in_pod::TERMINATION_MESSAGE)));
+    }
 }

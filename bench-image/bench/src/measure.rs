@@ -2,61 +2,13 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use assay_record::{COMPONENTS, FamilyFacts, LsmState, Series};
-use rocksdb::statistics::{Histogram, Ticker};
+use assay_protocol::{FamilyFacts, LsmState, Series};
 
-use crate::{driver::Progress, engagement::Peaks, engine::Engine};
-
-/// All tickers, and the sums of the histograms that tell times.
-#[derive(Clone, Debug, Default)]
-pub struct Counters {
-    tickers: BTreeMap<&'static str, u64>,
-    timers: BTreeMap<&'static str, u64>,
-}
-
-const COMPACTIONS: &str = "rocksdb.compaction.times.micros";
-
-impl Counters {
-    pub fn read(engine: &Engine) -> Self {
-        Self {
-            tickers: Ticker::iter().map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker))).collect(),
-            timers: timers().map(|timer| (timer.name(), engine.options.get_histogram_data(timer).sum())).collect(),
-        }
-    }
-
-    /// What was counted between two readings.
-    pub fn since(&self, earlier: &Self) -> Self {
-        let growth = |now: &BTreeMap<&'static str, u64>, before: &BTreeMap<&'static str, u64>| {
-            now.iter()
-                .map(|(name, count)| (*name, count.saturating_sub(before.get(name).copied().unwrap_or_default())))
-                .collect()
-        };
-        Self { tickers: growth(&self.tickers, &earlier.tickers), timers: growth(&self.timers, &earlier.timers) }
-    }
-
-    pub fn get(&self, name: &str) -> u64 {
-        self.tickers.get(name).copied().unwrap_or_default()
-    }
-
-    pub fn compaction_seconds(&self) -> f64 {
-        self.seconds(COMPACTIONS).unwrap_or_default()
-    }
-
-    /// A time that RocksDB keeps. Its name tells the unit.
-    pub fn seconds(&self, name: &str) -> Option<f64> {
-        let count = self.timers.get(name).or_else(|| self.tickers.get(name))?;
-        Some(*count as f64 / if name.ends_with("nanos") { 1e9 } else { 1e6 })
-    }
-
-    /// Those that moved.
-    pub fn moved(&self) -> BTreeMap<String, u64> {
-        self.tickers.iter().filter(|(_, count)| **count > 0).map(|(name, count)| ((*name).to_owned(), *count)).collect()
-    }
-}
-
-fn timers() -> impl Iterator<Item = Histogram> {
-    COMPONENTS.iter().map(|component| component.source).chain([COMPACTIONS]).filter_map(|name| name.parse().ok())
-}
+use crate::{
+    driver::Progress,
+    engagement::Peaks,
+    engine::{Counters, Engine},
+};
 
 /// The shape of the tree now.
 pub fn lsm_state(engine: &Engine) -> LsmState {
@@ -155,7 +107,7 @@ impl Sampler {
     pub fn tick(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
         if window >= self.next_peak {
             self.next_peak = window + PEAK;
-            self.peaks.look(engine);
+            self.peaks.sample(engine);
             // Beside a primary role that is done already, others may go on.
             let steps = primary_steps(progress);
             if self.steps.last().is_none_or(|(_, earlier)| *earlier < steps) {

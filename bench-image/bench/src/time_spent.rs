@@ -2,13 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{COMPONENTS, Clock};
+use assay_protocol::{COMPONENTS, Clock};
 
-use crate::{
-    compression_clock::blocks_written,
-    driver::{CallParts, Results},
-    watch::Closed,
-};
+use crate::{driver::Results, engine::CallParts, watch::Closed};
 
 /// The share of all that a part has, which is unknown where there is no whole to be part of.
 fn share(part: u64, whole: u64, all: Option<f64>) -> Option<f64> {
@@ -26,7 +22,7 @@ pub fn time_spent(results: &Results, closed: &Closed) -> BTreeMap<String, f64> {
     let seconds = |source: &str| closed.counters.seconds(source);
     let (gets, writes) = (seconds("rocksdb.db.get.micros"), seconds("rocksdb.db.write.micros"));
     let read_decompression = share(calls.get_decompression, calls.get, gets);
-    let blocks = blocks_written(|name| closed.counters.get(name));
+    let blocks = closed.counters.blocks_written();
     let own = [
         ("process", process),
         ("workload_threads", workload),

@@ -10,9 +10,9 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use assay_record::{
+use assay_protocol::{
     Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome, Series,
-    Summary, TrialRecord, TrialSpec, VERSION, Work,
+    Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
 };
 
 use crate::{
@@ -21,6 +21,7 @@ use crate::{
     engagement::Peaks,
     engine::{Attestor, Engine, EngineError},
     evidence::{self, Probe, Roots},
+    failure::{TrialError, blame},
     fill::{fill, fill_events},
     guard::Guard,
     live::Live,
@@ -62,7 +63,7 @@ fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
     let status = Command::new(own)
         .arg("prepare")
         .arg(&paths.spec)
-        .arg("--data")
+        .arg(invocation::flag(invocation::DATA))
         .arg(&paths.data)
         .stdin(Stdio::null())
         .status()
@@ -78,33 +79,6 @@ fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
     })
 }
 
-/// Why there is no measurement.
-#[derive(Debug, thiserror::Error)]
-pub enum TrialError {
-    #[error("the spec is refused: {0}")]
-    Spec(String),
-    #[error("the environment is not fit: {0}")]
-    Environment(String),
-    #[error("the workload failed under config {config}: {message}")]
-    Config { config: String, kind: FailureKind, message: String },
-}
-
-/// Sorts an engine's error by who is to blame.
-fn blame(error: &EngineError, spec: &TrialSpec) -> TrialError {
-    let message = error.to_string();
-    let kind = match error {
-        EngineError::Options { .. } => return TrialError::Spec(message),
-        EngineError::Io { .. } => return TrialError::Environment(message),
-        EngineError::Open { .. } | EngineError::Call(_) if message.contains("No space left on device") => {
-            return TrialError::Environment(format!("the disk is full ({message})"));
-        }
-        EngineError::Open { .. } | EngineError::Call(_) if message.contains("Corruption") => FailureKind::Corruption,
-        EngineError::Open { .. } if message.contains("Invalid argument") => return TrialError::Spec(message),
-        EngineError::Open { .. } | EngineError::Call(_) => FailureKind::EngineError,
-    };
-    TrialError::Config { config: spec.trial.config.clone(), kind, message }
-}
-
 fn unix_ms() -> u64 {
     SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64)
 }
@@ -118,7 +92,7 @@ pub fn run(spec: &TrialSpec, spec_digest: Digest, paths: &Paths, roots: Roots, l
         .map_err(|error| TrialError::Environment(format!("{}: {error}", paths.data.display())))?;
     let probe = Probe::open(roots, &paths.data, spec.cpus);
     let mut draft = draft(spec, spec_digest, started, &probe);
-    let trial_dir = paths.data.join("trials").join(spec.trial.file_stem());
+    let trial_dir = invocation::trial_dir(&paths.data, &spec.trial);
     let result = measure_trial(&mut draft, spec, workload.as_ref(), paths, &trial_dir, &probe, live);
     // Whatever happened, the next trial needs the space.
     let removed = dataset::remove(&trial_dir);
@@ -201,7 +175,7 @@ fn measure_trial(
     live: &Live,
 ) -> Result<(), TrialError> {
     let to_trial = |error: EngineError| blame(&error, spec);
-    let families = workload.families();
+    let families = workload.families(&spec.config);
 
     if !dataset::is_prepared(&paths.data, spec, workload) {
         prepare_apart(paths)?;
@@ -210,7 +184,8 @@ fn measure_trial(
     draft.dataset = dataset.facts.clone();
     live.report("clone", 0, 1);
     let attestor =
-        Attestor::new(&paths.data, &spec.baseline, &spec.config, &families, spec.page_cache).map_err(to_trial)?;
+        Attestor::new(&paths.data, &spec.baseline, &spec.config, &|config| workload.families(config), spec.page_cache)
+            .map_err(to_trial)?;
     dataset::clone_to(&dataset, trial_dir).map_err(to_trial)?;
     let engine = Arc::new(Engine::open(trial_dir, &spec.config, &families, spec.page_cache).map_err(to_trial)?);
     draft.evidence.attestation = attestor.attest(trial_dir).map_err(to_trial)?;
@@ -221,14 +196,14 @@ fn measure_trial(
     let settled = measure::lsm_state(&engine).settled;
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
-    let roles = spec.workload.roles();
+    let roles = spec.workload.kind().roles();
     let progress = Arc::new(Progress::new(&roles));
     live.watch(&engine, &progress);
     let peaks = Peaks::of(&spec.tuned_families, &families);
     let tuned = peaks.tuned().to_vec();
     let mut watcher = Watcher::new(&engine, trial_dir, spec, probe, live, peaks);
     let running = guard_deadline(draft, "finish its work", paths);
-    let policy = Policy::new(&spec.workload, &spec.config, &families);
+    let policy = Policy::new(workload.rules(&spec.config));
     let outcome = driver::run(&engine, &spec.config, &policy, workload, &roles, &progress, &mut watcher);
     drop(running);
     live.unwatch();
@@ -292,9 +267,8 @@ fn write_record(record: &TrialRecord, paths: &Paths) -> Result<(), TrialError> {
             // Not by renaming: the kubelet has mounted this very file.
             fs::write(log, serde_json::to_vec(&Summary::of(record, &json)?)?)?;
             let mut out = io::stdout().lock();
-            out.write_all(b"{\"record\":")?;
-            out.write_all(&json)?;
-            out.write_all(b"}\n")?;
+            out.write_all(&output::record_line(&json))?;
+            out.write_all(b"\n")?;
         }
         Ok(())
     };

@@ -5,18 +5,17 @@ use std::{
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
 
-use assay_record::{Disturbance, FailureKind, LsmState, Placement, Storage, TrialSpec};
+use assay_protocol::{Disturbance, FailureKind, LsmState, Placement, Storage, TrialSpec};
 
 use crate::{
-    compression_clock::CompressionClock,
     dataset,
     driver::{Observer, Progress},
     engagement::Peaks,
-    engine::Engine,
+    engine::{CompressionClock, Counters, Engine},
     evidence::{self, BackgroundTime, PeakRss, Probe, ProcessDelta, ProcessUsage},
+    failure::TrialError,
     live::Live,
-    measure::{self, Counters, Sampler},
-    trial::TrialError,
+    measure::{self, Sampler},
 };
 
 /// Readings from both ends of the window.

@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use assay_record::{Blockstore, EngineConfig, FamilyOptions, TrialRecord, TrialSpec, Workload};
+use assay_protocol::{Blockstore, EngineConfig, FamilyOptions, TrialRecord, TrialSpec, Workload};
 use rocksdb::{DB, IteratorMode, Options};
 use support::{Bench, entries, options, spec as any_spec, workload as any_workload};
 

@@ -4,7 +4,7 @@
 
 mod support;
 
-use assay_record::{Engagement, Mix, Role, TrialSpec};
+use assay_protocol::{Engagement, Mix, Role, TrialSpec};
 use support::{Bench, gets, options, puts, role, spec, workload};
 
 fn seen(spec: &TrialSpec) -> Engagement {
@@ -46,7 +46,8 @@ fn the_limit_on_all_memtables_is_told_from_that_on_one() {
 fn writers_that_meet_are_told_from_one_alone() {
     let threads = |threads| {
         let mut spec = writes(&[]);
-        spec.workload = assay_record::Workload::KeyValue(workload(vec![Role { threads, ..role("w", 40_000, puts()) }]));
+        spec.workload =
+            assay_protocol::Workload::KeyValue(workload(vec![Role { threads, ..role("w", 40_000, puts()) }]));
         seen(&spec).grouped_writes.unwrap()
     };
     assert_eq!(threads(1), 0);
@@ -63,7 +64,7 @@ fn levels_are_those_that_were_written_compressed_or_read() {
 
     let mut reads = spec(workload(vec![role("reader", 2_000, gets())]));
     // So that a read has to go to the files.
-    reads.config.block_cache = Some(assay_record::BlockCache { bytes: 64 << 10, shared: true });
+    reads.config.block_cache = Some(assay_protocol::BlockCache { bytes: 64 << 10, shared: true });
     let record = Bench::new().record(&reads);
     let holds_files = record.families["default"].files_by_level.iter().rposition(|files| *files > 0).unwrap();
     let read = record.evidence.engagement;

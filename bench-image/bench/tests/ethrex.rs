@@ -9,7 +9,7 @@ use std::{
     path::Path,
 };
 
-use assay_record::{EngineConfig, Ethrex, TrialRecord, TrialSpec, Workload};
+use assay_protocol::{EngineConfig, Ethrex, TrialRecord, TrialSpec, Workload};
 use rocksdb::{DB, IteratorMode, Options};
 use support::{Bench, entries, options, spec, workload};
 
@@ -138,7 +138,7 @@ fn the_state_is_as_large_and_as_compressible_as_the_real_one() {
         }
     }
 
-    let volume = record.spec.workload.volume();
+    let volume = record.spec.workload.kind().volume();
     assert!((volume.loaded_entries / record.dataset.entries as f64 - 1.0).abs() < 0.2, "{:?}", record.dataset);
     let estimated = volume.loaded_entries * 16.0 + volume.loaded_bytes * volume.compressed;
     assert!((estimated / record.dataset.sst_bytes as f64 - 1.0).abs() < 0.2, "{estimated}: {:?}", record.dataset);
@@ -153,7 +153,7 @@ fn blocks_read_and_write_what_they_should() {
     let counts = record.work.counts["blocks"];
     assert_eq!(record.work.wrong_answers, 0);
 
-    let volume = record.spec.workload.volume();
+    let volume = record.spec.workload.kind().volume();
     let written = (counts.puts + counts.deletes) as f64;
     assert!((volume.written_entries / written - 1.0).abs() < 0.2, "{volume:?}: {counts:?}");
     assert!((volume.written_bytes / counts.bytes_written as f64 - 1.0).abs() < 0.2, "{volume:?}: {counts:?}");

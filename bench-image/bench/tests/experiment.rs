@@ -12,7 +12,7 @@ use std::{
     time::{Duration, Instant},
 };
 
-use assay_record::{Summary, TrialRecord};
+use assay_protocol::{Summary, TrialRecord};
 use nix::{
     sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     sys::signal::{Signal, kill},
@@ -20,6 +20,9 @@ use nix::{
 };
 use serde_json::Value;
 use tempfile::TempDir;
+
+#[path = "../../../operator/cli/tests/support/fresh.rs"]
+mod fresh;
 
 const EXPERIMENT: &str = "
 apiVersion: assay.rocks/v1alpha1
@@ -69,19 +72,19 @@ spec:
   objectives: [{metric: throughput, margin: 5%}]
 ";
 
-/// The CLI, which finds the bench beside itself. `cargo test --workspace` has built it already.
+/// The CLI, which finds the bench beside itself. Where the whole workspace is tested it is there already.
 fn assay() -> PathBuf {
     static BUILT: Once = Once::new();
     let bench = Path::new(env!("CARGO_BIN_EXE_assay-bench"));
+    let assay = bench.with_file_name("assay");
     BUILT.call_once(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "-p", "assay-cli"]);
+        let mut arguments = vec!["-p", "assay-cli"];
         if bench.parent().is_some_and(|dir| dir.ends_with("release")) {
-            cargo.arg("--release");
+            arguments.push("--release");
         }
-        assert!(cargo.status().unwrap().success());
+        fresh::build(&assay, &arguments);
     });
-    bench.with_file_name("assay")
+    assay
 }
 
 /// Two trials on one CPU would find each other foreign, and their runs invalid.
@@ -133,9 +136,30 @@ impl Lab {
     }
 }
 
+/// Ctrl-C keeps what is finished, a rerun goes on from there, and what comes of both is what any experiment comes to.
 #[test]
-fn an_experiment_reaches_a_verdict_from_real_records() {
+fn an_interrupted_experiment_reaches_its_verdict_from_real_records() {
     let lab = Lab::new(EXPERIMENT);
+    let mut child = lab
+        .command(&["run", "experiment.yaml", "--out", "out"])
+        .stdout(Stdio::null())
+        .stderr(Stdio::null())
+        .spawn()
+        .unwrap();
+    let start = Instant::now();
+    while lab.records().len() < 3 {
+        assert!(child.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_mins(2), "no third record");
+        thread::sleep(Duration::from_millis(20));
+    }
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    assert_eq!(child.wait().unwrap().code(), Some(130));
+
+    let kept = lab.records();
+    assert!(kept.len() >= 3);
+    let partial = lab.report();
+    assert_eq!(partial["configs"][0]["verdict"], "Inconclusive", "{partial}");
+    assert!(partial.to_string().contains("Incomplete"), "{partial}");
+
     let output = lab.run();
     let text = String::from_utf8_lossy(&output.stdout).into_owned() + &String::from_utf8_lossy(&output.stderr);
     // Which verdict depends on the machine; that there is one does not.
@@ -143,8 +167,10 @@ fn an_experiment_reaches_a_verdict_from_real_records() {
     assert!(text.contains("report.md"), "{text}");
     assert!(fs::read_to_string(lab.path("report.md")).unwrap().contains("cramped"));
     assert!(!lab.path("work").exists());
+    assert!(!lab.report().to_string().contains("Incomplete"));
 
     let records = lab.records();
+    assert!(kept.iter().all(|(name, record)| records.get(name) == Some(record)));
     assert!(records.len() >= 20, "{text}");
     let mut work = BTreeMap::<(String, u32), BTreeSet<String>>::new();
     for json in records.values() {
@@ -168,36 +194,6 @@ fn an_experiment_reaches_a_verdict_from_real_records() {
     assert_eq!(again.stdout, output.stdout);
     assert_eq!(fs::read(lab.path("report.json")).unwrap(), before);
     assert_eq!(lab.records(), records);
-}
-
-#[test]
-fn ctrl_c_keeps_what_is_finished_and_a_rerun_goes_on() {
-    let lab = Lab::new(EXPERIMENT);
-    let mut child = lab
-        .command(&["run", "experiment.yaml", "--out", "out"])
-        .stdout(Stdio::null())
-        .stderr(Stdio::null())
-        .spawn()
-        .unwrap();
-    let start = Instant::now();
-    while lab.records().len() < 3 {
-        assert!(child.try_wait().unwrap().is_none() && start.elapsed() < Duration::from_mins(2), "no third record");
-        thread::sleep(Duration::from_millis(20));
-    }
-    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
-    assert_eq!(child.wait().unwrap().code(), Some(130));
-
-    let kept = lab.records();
-    assert!(kept.len() >= 3);
-    let partial = lab.report();
-    assert_eq!(partial["configs"][0]["verdict"], "Inconclusive", "{partial}");
-    assert!(partial.to_string().contains("Incomplete"), "{partial}");
-
-    let output = lab.run();
-    assert!(matches!(output.status.code(), Some(0 | 10 | 11)));
-    let records = lab.records();
-    assert!(kept.iter().all(|(name, record)| records.get(name) == Some(record)));
-    assert!(!lab.report().to_string().contains("Incomplete"));
 }
 
 /// A program that computes for ever on one CPU.

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::fs;
 use std::process::{Command, Output};
 
-use assay_record::{EngineConfig, MAX_SUMMARY_BYTES, OptionsAnswer, OptionsQuestion, PageCache};
+use assay_protocol::{EngineConfig, Exit, MAX_SUMMARY_BYTES, OptionsAnswer, OptionsQuestion, PageCache, invocation};
 use support::options;
 use tempfile::TempDir;
 
@@ -23,9 +23,9 @@ fn ask(dir: &TempDir, config: EngineConfig) -> Output {
     let file = dir.path().join("question.json");
     fs::write(&file, serde_json::to_vec(&question).unwrap()).unwrap();
     Command::new(env!("CARGO_BIN_EXE_assay-bench"))
-        .arg("options")
+        .arg(invocation::OPTIONS)
         .arg(file)
-        .arg("--termination-log")
+        .arg(invocation::flag(invocation::TERMINATION_LOG))
         .arg(dir.path().join("log"))
         .output()
         .unwrap()
@@ -61,6 +61,6 @@ fn a_log_that_can_not_be_written_is_an_error() {
     let dir = TempDir::new().unwrap();
     fs::create_dir(dir.path().join("log")).unwrap();
     let output = ask(&dir, EngineConfig::default());
-    assert_eq!(output.status.code(), Some(2));
+    assert_eq!(output.status.code(), Some(Exit::SpecRefused as i32));
     assert!(String::from_utf8_lossy(&output.stderr).contains("log: Is a directory"));
 }

@@ -6,7 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 
-use assay_record::{EngineConfig, FamilyOptions, RethHistory, TrialRecord, TrialSpec, Workload};
+use assay_protocol::{EngineConfig, FamilyOptions, RethHistory, TrialRecord, TrialSpec, Workload};
 use rocksdb::{DB, IteratorMode, Options};
 use support::{
     Bench, entries, options,
@@ -206,8 +206,7 @@ fn execution_feels_saves_only_when_they_are_too_many() {
     };
     // A block takes long, so saves are always done in time; and none at all, so that execution waits for each.
     let (free, bound) = (share(1000, 100), share(0, 1));
-    assert!(free < 0.02, "{free}");
-    assert!(bound > 0.5, "{bound}");
+    assert!(free < bound / 10.0, "{free} and {bound}");
 }
 
 #[test]

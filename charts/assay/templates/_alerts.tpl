@@ -1,6 +1,6 @@
 {{/*
-  Alerts on what operator/controller/src/metrics.rs exports. Only the leader knows experiments; a sum over replicas that have lead
-  one after the other would count twice for a moment, a maximum does not.
+  Alerts on what operator/controller/src exports in its files metrics.rs. Only the leader knows experiments; a sum over replicas that
+  have lead one after the other would count twice for a moment, a maximum does not.
 */}}
 {{- define "assay.alerts" -}}
 {{- /* Whoever scrapes without our ServiceMonitor chooses the labels. */}}

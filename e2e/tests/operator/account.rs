@@ -82,7 +82,7 @@ async fn give(client: &Client, rules: Value) {
 }
 
 fn role_of(rules: &Value) -> String {
-    format!("{USER}:{}", assay_record::Digest::of_json(rules).expect("rules are JSON"))
+    format!("{USER}:{}", assay_protocol::Digest::of_json(rules).expect("rules are JSON"))
 }
 
 async fn put(client: &Client, namespace: Option<&str>, kind: &str, name: &str, mut object: Value) {

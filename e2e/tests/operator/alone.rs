@@ -1,8 +1,9 @@
-//! Faults of the whole cluster.
+//! Faults of the real node, while the bench itself is at work there.
 
 use std::time::Duration;
 
 use assay_api::names;
+use assay_protocol::invocation::in_pod::USER;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
 use kube::api::DeleteParams;
@@ -31,35 +32,6 @@ async fn at_work(name: &str, args: &[&str]) -> Scene {
         })
         .await;
     scene
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_restart_of_etcd_is_survived() {
-    let scene = Scene::of(Lab::alone("etcd", 1).await, "etcd", &[], |bench| bench.takes(Duration::from_secs(1)));
-    scene.begin(|_| ()).await;
-    scene.lab.running_pod().await;
-    cluster(&["stop", "etcd", "KILL"]).await;
-    tokio::time::sleep(Duration::from_secs(5)).await;
-    cluster(&["start", "etcd"]).await;
-    scene.ends_well(&[]).await;
-}
-
-/// Garbage collection can miss what a deleted experiment left where one of its name follows at once. Here nobody collects at all.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_experiment_takes_the_place_of_a_deleted_one() {
-    let scene = Scene::of(Lab::alone("again", 1).await, "again", &[], |bench| bench);
-    scene.begin(|_| ()).await;
-    scene.lab.attempted(&scene.name, 3).await;
-    let first: Vec<_> = scene.lab.trials(&scene.name).await.iter().filter_map(ResourceExt::uid).collect();
-    cluster(&["stop", "kube-controller-manager"]).await;
-    scene.lab.kubectl(&["delete", "tuningexperiment", &scene.name]).await;
-    scene.begin(|_| ()).await;
-    scene.lab.decided(&scene.name, "Win", 5).await;
-    let trials = scene.lab.trials(&scene.name).await;
-    let is_new = trials.iter().filter_map(ResourceExt::uid).all(|uid| !first.contains(&uid));
-    scene.lab.check(is_new && trials.len() == 10, "no trial of the first stands for one of the second").await;
-    cluster(&["start", "kube-controller-manager"]).await;
-    scene.lab.close().await;
 }
 
 /// The container goes on without it, and what it left is found afterwards.
@@ -110,7 +82,7 @@ async fn a_folder_of_the_node_holds_databases() {
     lab.enforce("privileged").await;
     let allowed = lab.folder.join("allowed");
     std::fs::create_dir_all(&allowed).expect("a folder");
-    std::os::unix::fs::chown(&allowed, Some(65532), Some(65532)).expect("it belongs to the bench's user");
+    std::os::unix::fs::chown(&allowed, Some(USER), Some(USER)).expect("it belongs to the bench's user");
     let (image, path) = (image("bench"), allowed.display().to_string());
     let _operator = lab.operator_with(&["--bench-image", &image, "--host-path", &path], None);
     let on = |name: &str, path: &str| {

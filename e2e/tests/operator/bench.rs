@@ -5,11 +5,11 @@ use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
 use assay_api::names;
-use assay_core::decide::Attempt;
+use assay_core::attempt::Attempt;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::validate::validate;
-use assay_record::{Digest, OptionsAnswer, OptionsQuestion, Summary, TrialSpec};
+use assay_protocol::{Digest, Exit, OptionsAnswer, OptionsQuestion, Summary, TrialSpec};
 use futures::StreamExt;
 use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams};
@@ -88,7 +88,7 @@ impl Drop for AtWork {
 
 impl Run {
     pub fn done(&self) -> End {
-        End::says(0, &serde_json::to_string(&self.summary).expect("a summary is JSON"))
+        End::says(Exit::Completed, &serde_json::to_string(&self.summary).expect("a summary is JSON"))
     }
 
     /// As [`Run::done`], after a change to the summary.
@@ -106,8 +106,13 @@ impl Run {
 }
 
 impl End {
-    pub fn says(exit_code: i32, message: &str) -> Self {
-        Self::Says { exit_code, reason: "", message: message.to_owned() }
+    pub fn says(exit: Exit, message: &str) -> Self {
+        Self::Says { exit_code: exit as i32, reason: "", message: message.to_owned() }
+    }
+
+    /// By a code that no bench has.
+    pub fn crashes() -> Self {
+        Self::Says { exit_code: 139, reason: "", message: String::new() }
     }
 }
 
@@ -176,7 +181,7 @@ impl Bench {
         let end = if pods::role(&pod) == names::ROLE_CHECK {
             let question: OptionsQuestion = serde_json::from_str(input).expect("a check asks a question");
             let message = serde_json::to_string(&(self.answers)(&question)).expect("an answer is JSON");
-            End::says(0, &message)
+            End::says(Exit::Completed, &message)
         } else {
             let summary = self.summary(&pod, input, started).await;
             let spec = TrialSpec::from_json(input.as_bytes()).expect("a trial has a spec");

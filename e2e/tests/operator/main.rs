@@ -1,4 +1,4 @@
-//! The operator on a real API server, with a real scheduler and real garbage collection. `e2e/operator/test.sh` starts the
+//! The operator on a real API server, with a real scheduler and real garbage collection. `e2e/tests/operator/test.sh` starts the
 //! cluster and says which programs are tested; fake nodes and their bench are played by `bench`.
 //!
 //! - `ASSAY_OPERATOR`, `ASSAY_AGENT` and `ASSAY` are the programs, `KUBECONFIG` the cluster.

@@ -1,7 +1,7 @@
 //! `examples/nightly.yaml` as it is, but for its images, its size and its nodes. The job's pod runs on the real node; its trials do,
 //! too, or on a fake one where many are wanted.
 
-use assay_record::Digest;
+use assay_protocol::Digest;
 use k8s_openapi::api::batch::v1::Job;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{ListParams, LogParams};

@@ -20,6 +20,8 @@ use crate::{pretenders, rights};
 
 /// Writes of the operator that a trial may cost, Leases of nodes and status included.
 const WRITES: usize = 10;
+/// And an experiment beside its trials: checks of its options, its end, a change of leader.
+const WRITES_ONCE: usize = 12;
 /// How often an experiment is begun while the machine is busy with something else.
 const TRIES: usize = 3;
 
@@ -141,8 +143,8 @@ async fn an_experiment_on_a_real_node_is_decided() {
     install(&lab, &prometheus.url).await;
     rights::are_least(&lab).await;
     pretenders::are_refused(&lab).await;
-    let yaml =
-        std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/operator/quick.yaml")).expect("the experiment");
+    let yaml = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/operator/quick.yaml"))
+        .expect("the experiment");
     let mut experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
     let (mut begun, mut decided) = (Vec::new(), false);
     while !decided && begun.len() < TRIES {
@@ -207,9 +209,11 @@ async fn an_experiment_on_a_real_node_is_decided() {
     let (writes, renewals) = writes(&lab.namespace);
     let total: usize = writes.values().sum();
     println!("{total} writes for {attempts} trials: {writes:?}");
-    lab.check(total <= WRITES * attempts, &format!("{total} writes for {attempts} trials: {writes:?}")).await;
-    // The leader renews its own Lease by the clock, whether or not there are trials.
+    // Some go by the clock, the more of them the slower the machine is: Leases of nodes are renewed once a minute.
     let seconds = began.elapsed().as_secs();
+    let most = WRITES * attempts + WRITES_ONCE * begun.len() + seconds as usize / 60;
+    lab.check(total <= most, &format!("{total} writes for {attempts} trials in {seconds} s: {writes:?}")).await;
+    // And the leader renews its own, whether or not there are trials.
     lab.check(renewals <= seconds / 5, &format!("leaders wrote their Lease {renewals} times in {seconds} s")).await;
     for name in &begun[..begun.len() - usize::from(decided)] {
         let canceled = assay(&lab, &["cancel", name, "--yes"]).await;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use assay_api::names;
-use assay_record::{OptionProblem, OptionsAnswer};
+use assay_protocol::{OptionProblem, OptionsAnswer};
 use kube::ResourceExt;
 use serde_json::{Value, json};
 

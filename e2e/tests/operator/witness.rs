@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 
 use assay_api::names;
+use assay_protocol::Exit;
 use futures::{Stream, StreamExt};
 use k8s_openapi::api::core::v1::Pod;
 use kube::runtime::watcher::Event;
@@ -20,7 +21,7 @@ type Id = (String, String);
 struct Seen {
     /// Pods of trials that ran, with the trial's name and the number of the attempt.
     ran: BTreeMap<Id, (String, u32)>,
-    /// Those that ended in exit code 3 or were refused by their node: they may come again.
+    /// Those that their environment refused: the bench said so, or their node: they may come again.
     refused: BTreeSet<Id>,
     /// By node, what occupies it now.
     running: BTreeMap<String, BTreeSet<Id>>,
@@ -114,7 +115,9 @@ impl Seen {
                 }
             }
             "Failed" | "Succeeded" => {
-                if exit_code(pod) == Some(3) || reason(pod) == Some("UnexpectedAdmissionError") {
+                if exit_code(pod) == Some(Exit::EnvironmentRefused as i32)
+                    || reason(pod) == Some("UnexpectedAdmissionError")
+                {
                     self.refused.insert(id);
                 }
                 self.gone(pod);

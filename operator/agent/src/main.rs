@@ -13,7 +13,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AttemptKey};
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 use clap::Parser as _;
 use futures::StreamExt as _;
 use kube::Client;
@@ -27,7 +27,6 @@ use crate::node::{Cpus, Disks};
 
 /// How often the agent says that it is there: three times within what its Lease lasts.
 const RENEW: Duration = Duration::from_mins(1);
-const LEASE_SECONDS: i32 = 180;
 /// How often the kubelet is asked, until it knows the CPUs of a pod.
 const LOOK: Duration = Duration::from_secs(2);
 
@@ -74,7 +73,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
             _ = terminate.recv() => return Ok(()),
             _ = tokio::signal::ctrl_c() => return Ok(()),
         }
-        if let Err(error) = answers.write(agent.last.as_ref(), LEASE_SECONDS).await {
+        if let Err(error) = answers.write(agent.last.as_ref(), assay_api::agent::LEASE_SECONDS.into()).await {
             warn!(error = format!("{error:#}"), "tried again soon");
             renew.reset_after(Duration::from_secs(1));
         }

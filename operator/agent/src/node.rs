@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
 use assay_api::agent::{AgentAnswer, AgentSeen, AttemptKey, Done};
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 use tokio::sync::Mutex;
 use tracing::warn;
 

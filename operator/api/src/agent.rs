@@ -5,6 +5,9 @@ use std::collections::BTreeMap;
 
 use serde::{Deserialize, Serialize};
 
+/// How long an agent counts as there that is not heard of: what its Lease lasts.
+pub const LEASE_SECONDS: u16 = 180;
+
 /// One try at one attempt, called as no other ever is: pods of an experiment that was deleted may come again under their names.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]

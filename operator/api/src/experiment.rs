@@ -1,12 +1,12 @@
 use std::collections::BTreeMap;
 
-use assay_record::{PageCache, Workload};
+use assay_protocol::{PageCache, Workload};
 use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::{Placement, TuningExperimentStatus};
+use crate::{Placement, TuningExperimentStatus, bounds};
 
 /// An experiment finds out whether changes of RocksDB's configuration really help. Every config runs on every
 /// scenario in randomised blocks together with the baseline, and each config gets a verdict.
@@ -62,10 +62,10 @@ pub struct TuningExperimentSpec {
     pub baseline: String,
     /// The baseline and the changes to it. Every other config starts from the baseline's options, so it names
     /// only what it changes.
-    #[schemars(length(min = 2, max = 65), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(min = 2, max = bounds::CONFIGS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub configs: Vec<Config>,
     /// The workloads that every config runs on.
-    #[schemars(length(min = 1, max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(min = 1, max = bounds::SCENARIOS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scenarios: Vec<Scenario>,
     /// Number of blocks of every scenario, at most. In each block every config runs once, next to the baseline. From 12 on
     /// there are looks in between, such as 12, 20 and 30: a config that is decided there is not run any more.
@@ -84,11 +84,11 @@ pub struct TuningExperimentSpec {
     #[serde(default)]
     pub cells_adjust: CellsAdjust,
     /// The metrics that have to improve. One is enough for a Win, where none gets worse.
-    #[schemars(length(min = 1, max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    #[schemars(length(min = 1, max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub objectives: Vec<JudgedMetric>,
     /// The metrics that must be proven not to get worse by more than their margin.
     #[serde(default)]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
+    #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
     /// Keep adds the guardrail `drained_throughput`, so that putting compaction off is no win. It is left out
     /// where a scenario is paced, since a paced scenario has no throughput of its own.
@@ -97,7 +97,7 @@ pub struct TuningExperimentSpec {
     /// Metrics that a Prometheus server knows and the bench does not, by queries over the measured window of each trial.
     /// Objectives and guardrails can name them. Only on a cluster whose operator was told of a Prometheus server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub metrics: Vec<QueriedMetric>,
     /// What a trial needs of the machine that it runs on.
     #[serde(default)]

@@ -1,6 +1,7 @@
 //! The Kubernetes API of Assay, group `assay.rocks`, version `v1alpha1`.
 
 pub mod agent;
+pub mod bounds;
 pub mod condition;
 mod crd;
 mod experiment;

@@ -2,6 +2,8 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::bounds;
+
 /// What became of an experiment so far. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -29,15 +31,15 @@ pub struct TuningExperimentStatus {
     pub progress: Option<ProgressStatus>,
     /// The verdict of each config over all scenarios, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = bounds::CONFIGS - 1), extend("x-kubernetes-list-type" = "atomic"))]
     pub verdicts: Vec<ConfigVerdict>,
     /// The verdict of each config in each scenario, in short.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 2048), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = (bounds::CONFIGS - 1) * bounds::SCENARIOS), extend("x-kubernetes-list-type" = "atomic"))]
     pub cells: Vec<CellVerdict>,
     /// Why nothing can be judged at all.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = bounds::EXPERIMENT_FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
     /// Conditions that every verdict here carries, such as `NotIsolated`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -64,7 +66,7 @@ pub struct PlanStatus {
     pub trials: u32,
     /// What made the plan, with its version. Another version may not be able to go on with it.
     #[schemars(length(max = 64))]
-    pub engine: String,
+    pub produced_by: String,
     /// Image of the bench that configs without an image of their own run: to the end, whatever operator goes on with it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
@@ -107,21 +109,21 @@ pub struct ConfigVerdict {
     #[schemars(length(max = 32))]
     pub verdict: String,
     /// Why, in a word.
-    #[schemars(length(max = 256))]
+    #[schemars(length(max = bounds::REASON))]
     pub reason: String,
     /// The same in plain words.
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = bounds::MESSAGE))]
     pub sentence: String,
     /// What to do next.
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = bounds::ADVICE))]
     pub recommendation: String,
     /// Objectives first, then guardrails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 17), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = 2 * bounds::METRICS + 1), extend("x-kubernetes-list-type" = "atomic"))]
     pub estimates: Vec<EstimateStatus>,
     /// What makes the config invalid as a whole.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = bounds::FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
 }
 
@@ -134,15 +136,15 @@ pub struct EstimateStatus {
     pub metric: String,
     /// The estimate as a decimal number: in percent of the baseline, or in points of a metric that is a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = bounds::NUMBER))]
     pub percent: Option<String>,
     /// Lower end of the 95 % confidence interval, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = bounds::NUMBER))]
     pub low_percent: Option<String>,
     /// Upper end of the 95 % confidence interval, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 32))]
+    #[schemars(length(max = bounds::NUMBER))]
     pub high_percent: Option<String>,
     /// What is proven of the metric. Absent while the experiment is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -166,7 +168,7 @@ pub struct CellVerdict {
     #[schemars(length(max = 32))]
     pub verdict: String,
     /// Why, in a word.
-    #[schemars(length(max = 96))]
+    #[schemars(length(max = bounds::CELL_REASON))]
     pub reason: String,
     /// Estimate and 95 % confidence interval of the first objective in percent, such as +12.3 [+10.1, +14.6].
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -182,10 +184,10 @@ pub struct FindingStatus {
     #[schemars(length(max = 64))]
     pub code: String,
     /// What was seen.
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = bounds::MESSAGE))]
     pub message: String,
     /// What to do about it.
-    #[schemars(length(max = 512))]
+    #[schemars(length(max = bounds::ADVICE))]
     pub what_to_do: String,
 }
 
@@ -197,6 +199,6 @@ pub struct LabelStatus {
     #[schemars(length(max = 64))]
     pub label: String,
     /// What it means here.
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = bounds::MESSAGE))]
     pub text: String,
 }

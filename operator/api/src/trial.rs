@@ -5,7 +5,7 @@ use kube::CustomResource;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-use crate::FindingStatus;
+use crate::{FindingStatus, bounds};
 
 /// One trial of an experiment: one run of one config in one block, with all its attempts. The operator makes it.
 #[expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
@@ -101,15 +101,15 @@ pub struct AttemptStatus {
     pub reason: Option<String>,
     /// The same in words.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = bounds::MESSAGE))]
     pub message: Option<String>,
     /// What the gates found.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = bounds::FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
     /// The summary of its record, as the trial wrote it, in JSON. An attempt that was lost has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 4096))]
+    #[schemars(length(max = assay_protocol::MAX_SUMMARY_BYTES))]
     pub summary: Option<String>,
     /// Name of the `ConfigMap` with its full record.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -138,7 +138,7 @@ pub struct PodEvidenceStatus {
     pub cpu_manager_policy: Option<String>,
     /// Containers of the pod that Assay did not put there.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 16), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
+    #[schemars(length(max = bounds::FOREIGN_CONTAINERS), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
     pub foreign_containers: Vec<String>,
     /// Name of the volume that held the database, where it was a persistent one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -149,7 +149,7 @@ pub struct PodEvidenceStatus {
     pub page_cache: Option<PageCacheState>,
     /// CPUs that the kubelet gave to the pod alone, such as 2-5,9. Known where nodes have an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
-    #[schemars(length(max = 1024))]
+    #[schemars(length(max = bounds::CPU_LIST))]
     pub cpu_ids: Option<String>,
     /// Times that a CPU of the attempt clocked down for heat, of the one that did most often. Known where nodes have an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -173,7 +173,7 @@ pub enum PageCacheState {
 fn metrics_schema(_: &mut SchemaGenerator) -> Schema {
     json_schema!({
         "type": "object",
-        "maxProperties": 8,
-        "additionalProperties": {"type": "string", "maxLength": 32},
+        "maxProperties": bounds::METRICS,
+        "additionalProperties": {"type": "string", "maxLength": bounds::NUMBER},
     })
 }

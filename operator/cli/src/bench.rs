@@ -8,7 +8,7 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use assay_record::{OptionsAnswer, OptionsQuestion};
+use assay_protocol::{OptionsAnswer, OptionsQuestion, invocation};
 
 /// Names the bench where no flag does.
 pub const VARIABLE: &str = "ASSAY_BENCH";
@@ -122,7 +122,7 @@ fn beside_this_program() -> anyhow::Result<PathBuf> {
 fn ask(bench: &Path, question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer> {
     let failed = || format!("asking {} about the options failed", bench.display());
     let mut child = Command::new(bench)
-        .args(["options", "-"])
+        .args(invocation::options())
         .stdin(Stdio::piped())
         .stdout(Stdio::piped())
         .stderr(Stdio::piped())

@@ -1,46 +1,47 @@
 //! `assay`: one experiment file in, honest verdicts out.
+//!
+//! Who may use whom, from left to right:
+//!
+//! ```text
+//! command -> local, cluster, judge -> folder, file -> bench, machine, screen -> print, text
+//! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
 
-mod aa;
-mod args;
 mod bench;
-mod check;
 mod cluster;
-mod crd;
+mod command;
 mod file;
+mod folder;
 mod judge;
-mod plan;
+mod local;
+mod machine;
 mod print;
-mod run;
-mod validate;
+mod screen;
+mod text;
 
 use std::path::Path;
 use std::process::ExitCode;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
-use crate::args::{Cli, Command};
+use crate::command::{Cli, Command};
 
 fn main() -> ExitCode {
     let result = match cli().command {
-        Command::Validate(args) => validate::command(&args),
-        Command::Plan(args) => plan::command(&args),
-        Command::Run(args) => run::command(args),
-        Command::Aa(args) => aa::command(args),
-        Command::Status(args) => cluster::status::command(&args),
-        Command::Nodes(args) => cluster::nodes::command(&args),
-        Command::Report(args) => cluster::report::command(args),
-        Command::Suspend(args) => cluster::suspend::command(&args, true),
-        Command::Resume(args) => cluster::suspend::command(&args, false),
-        Command::Cancel(args) => cluster::cancel::command(&args),
-        Command::Judge(args) => judge::command(&args),
-        Command::Crd => crd::command(),
-        Command::Completions { shell } => {
-            let mut script = Vec::new();
-            clap_complete::generate(shell, &mut Cli::command(), "assay", &mut script);
-            print::out(String::from_utf8_lossy(&script)).map(|()| ExitCode::SUCCESS)
-        }
+        Command::Validate(args) => command::validate::command(&args),
+        Command::Plan(args) => command::plan::command(&args),
+        Command::Run(args) => command::run::command(&args),
+        Command::Aa(args) => command::aa::command(&args),
+        Command::Status(args) => command::status::command(&args),
+        Command::Nodes(args) => command::nodes::command(&args),
+        Command::Report(args) => command::report::command(args),
+        Command::Suspend(args) => command::suspend::command(&args, true),
+        Command::Resume(args) => command::suspend::command(&args, false),
+        Command::Cancel(args) => command::cancel::command(&args),
+        Command::Judge(args) => command::judge::command(&args),
+        Command::Crd => command::crd::command(),
+        Command::Completions { shell } => command::completions::command(shell),
     };
     result.unwrap_or_else(|error| {
         print::note(format_args!("assay: {error:#}"));

@@ -48,7 +48,7 @@ pub struct Args {
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub pending_seconds: u32,
     /// A node that is not ready for this long has lost its trial
-    #[arg(long, value_name = "SECONDS", default_value_t = 120)]
+    #[arg(long, value_name = "SECONDS", default_value_t = assay_core::node::PATIENCE_SECONDS)]
     pub node_lost_seconds: u32,
 }
 

@@ -35,7 +35,7 @@ impl Error {
     }
 
     /// The API server will not have this object, or not now: a quota, an admission rule, or a name that is not allowed. An admission
-    /// rule that nobody answers for is told as an error of the server's own.
+    /// rule that nobody answers for is reported as an error of the server's own.
     pub fn is_refusal(&self) -> bool {
         match self.code() {
             Some(500) => self.message().contains("failed calling webhook"),

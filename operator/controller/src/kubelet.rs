@@ -9,8 +9,9 @@ use k8s_openapi::api::core::v1::Node;
 use kube::{Client, Config, ResourceExt as _};
 use tracing::{info, warn};
 
+use crate::clock::SharedClock;
 use crate::http::deepest;
-use crate::watch::locked;
+use crate::lock::locked;
 
 /// How long an answer counts. Another policy needs a kubelet that begins anew with an empty state.
 const KEPT: Duration = Duration::from_mins(5);
@@ -20,6 +21,7 @@ const PATIENCE: Duration = Duration::from_secs(3);
 pub struct Kubelets {
     /// None where they are not to be asked.
     config: Option<Config>,
+    clock: SharedClock,
     policies: Mutex<HashMap<String, Answer>>,
 }
 
@@ -29,8 +31,8 @@ struct Answer {
 }
 
 impl Kubelets {
-    pub fn new(config: Option<Config>) -> Self {
-        Self { config, policies: Mutex::default() }
+    pub fn new(config: Option<Config>, clock: SharedClock) -> Self {
+        Self { config, clock, policies: Mutex::default() }
     }
 
     /// The CPU manager policy of a node's kubelet, where it is known.
@@ -41,8 +43,9 @@ impl Kubelets {
     /// Asks those whose last answer is old.
     pub async fn ask(&self, nodes: impl Iterator<Item = &Node>) {
         let Some(config) = &self.config else { return };
-        let is_old =
-            |node: &&Node| locked(&self.policies).get(&node.name_any()).is_none_or(|answer| answer.at.elapsed() > KEPT);
+        let is_old = |node: &&Node| {
+            locked(&self.policies).get(&node.name_any()).is_none_or(|answer| self.clock.since(answer.at) > KEPT)
+        };
         let asked = nodes.filter(is_old).map(|node| async move {
             let asked = tokio::time::timeout(PATIENCE, policy(config, node)).await;
             (node.name_any(), asked.unwrap_or_else(|_| Err("no answer".to_owned())))
@@ -58,7 +61,7 @@ impl Kubelets {
                     None
                 }
             };
-            locked(&self.policies).insert(node, Answer { at: Instant::now(), policy });
+            locked(&self.policies).insert(node, Answer { at: self.clock.instant(), policy });
         }
     }
 }

@@ -1,5 +1,6 @@
 //! One replica acts, the others wait for it to vanish.
 
+use std::sync::Arc;
 use std::time::Duration;
 
 use futures::StreamExt as _;
@@ -7,10 +8,10 @@ use k8s_openapi::api::coordination::v1::Lease;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
 use kube::{Api, Client};
-use tokio::time::Instant;
 use tracing::{info, warn};
 
 use crate::args::Args;
+use crate::clock::SharedClock;
 use crate::error::Error;
 use crate::lease::{Asked, Leases, holder};
 
@@ -27,8 +28,8 @@ const RENEW: Duration = Duration::from_secs(10);
 const ANSWER: Duration = Duration::from_secs(5);
 
 /// Waits until this replica leads: told of every change of the lease, and by its own clock when it has run out.
-pub async fn elected(client: &Client, args: &Args) -> (Leases, Lease) {
-    let leases = Leases::new(client, &args.own_namespace, DURATION);
+pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leases, Lease) {
+    let leases = Leases::new(client, &args.own_namespace, DURATION, Arc::clone(clock));
     let api = Api::namespaced(client.clone(), &args.own_namespace);
     let mut changes = std::pin::pin!(watch_object::<Lease>(api, NAME).default_backoff());
     let mut known = None;
@@ -66,12 +67,12 @@ pub async fn elected(client: &Client, args: &Args) -> (Leases, Lease) {
 }
 
 /// Holds the office until it is lost.
-pub async fn lead(leases: &Leases, mut held: Lease, args: &Args) {
-    let mut renewed = Instant::now();
+pub async fn lead(leases: &Leases, mut held: Lease, args: &Args, clock: &SharedClock) {
+    let mut renewed = clock.instant();
     let mut pause = RENEW;
     loop {
         tokio::time::sleep(pause).await;
-        let asked_at = Instant::now();
+        let asked_at = clock.instant();
         pause = RETRY;
         match tokio::time::timeout(ANSWER, renew(leases, &held, args)).await {
             Ok(Ok(Asked::Held(lease))) => (held, renewed, pause) = (*lease, asked_at, RENEW),
@@ -82,7 +83,7 @@ pub async fn lead(leases: &Leases, mut held: Lease, args: &Args) {
             Ok(Err(error)) => warn!(%error, "the leader's lease can't be renewed"),
             Err(_) => warn!("the leader's lease can't be renewed: no answer"),
         }
-        if renewed.elapsed() > GIVE_UP {
+        if clock.since(renewed) > GIVE_UP {
             warn!("the leader's lease could not be renewed for {} s", GIVE_UP.as_secs());
             return;
         }
@@ -118,7 +119,7 @@ pub async fn resign(leases: &Leases, args: &Args) {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
-    use std::sync::{Arc, Mutex};
+    use std::sync::Mutex;
 
     use clap::Parser as _;
     use http_body_util::Full;
@@ -130,7 +131,8 @@ mod tests {
     use tokio::net::TcpListener;
 
     use super::*;
-    use crate::watch::locked;
+    use crate::clock::testing::Manual;
+    use crate::lock::locked;
 
     /// An API server with one lease, of this holder, which refuses so many writes.
     async fn renewed(holder: &'static str, refusals: usize) -> Result<Asked, Error> {
@@ -158,7 +160,7 @@ mod tests {
         let args = ["assay-operator", "--bench-image=bench", "--own-namespace=here", "--identity=me"];
         let args = Args::try_parse_from(args).expect("arguments");
         let held = serde_json::from_value(json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "me"}}));
-        let leases = Leases::new(&client, "here", DURATION);
+        let leases = Leases::new(&client, "here", DURATION, Manual::new());
         let asked = renew(&leases, &held.expect("a lease"), &args).await;
         server.abort();
         asked

@@ -12,15 +12,17 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
+use crate::clock::SharedClock;
 use crate::error::{Error, call};
-use crate::known::version;
-use crate::watch::locked;
+use crate::lock::locked;
+use crate::watch::version;
 
 /// Leases of one namespace that are held for one length of time.
 #[derive(Clone)]
 pub struct Leases {
     api: Api<Lease>,
     duration: Duration,
+    clock: SharedClock,
     seen: Arc<Mutex<HashMap<String, Sighting>>>,
 }
 
@@ -52,8 +54,8 @@ pub enum Asked {
 }
 
 impl Leases {
-    pub fn new(client: &Client, namespace: &str, duration: Duration) -> Self {
-        Self { api: Api::namespaced(client.clone(), namespace), duration, seen: Arc::default() }
+    pub fn new(client: &Client, namespace: &str, duration: Duration, clock: SharedClock) -> Self {
+        Self { api: Api::namespaced(client.clone(), namespace), duration, clock, seen: Arc::default() }
     }
 
     /// What remains until a lease has run out, if nobody renews it.
@@ -69,28 +71,29 @@ impl Leases {
 
     /// For how long a lease is known as it is.
     pub fn unchanged_for(&self, lease: &Lease) -> Duration {
-        self.sighting(lease, |sighting| sighting.since.elapsed())
+        self.sighting(lease, |sighting| self.clock.since(sighting.since))
     }
 
     /// Since when we have not renewed a lease; `None` if we never did.
     pub fn renewed_for(&self, lease: &Lease) -> Option<Duration> {
-        self.sighting(lease, |sighting| sighting.renewed.map(|renewed| renewed.elapsed()))
+        self.sighting(lease, |sighting| sighting.renewed.map(|renewed| self.clock.since(renewed)))
     }
 
     fn sighting<T>(&self, lease: &Lease, read: impl FnOnce(&mut Sighting) -> T) -> T {
         let version = lease.resource_version().unwrap_or_default();
         let mut seen = locked(&self.seen);
-        let new = || Sighting { version: version.clone(), since: Instant::now(), renewed: None, written: None };
+        let now = self.clock.instant();
+        let new = || Sighting { version: version.clone(), since: now, renewed: None, written: None };
         let sighting = seen.entry(lease.name_any()).or_insert_with(new);
         if sighting.version != version {
-            (sighting.version, sighting.since) = (version, Instant::now());
+            (sighting.version, sighting.since) = (version, now);
         }
         read(sighting)
     }
 
     fn held(&self, lease: Lease) -> Asked {
         self.sighting(&lease, |sighting| {
-            sighting.renewed = Some(Instant::now());
+            sighting.renewed = Some(self.clock.instant());
             sighting.written = Some(Arc::new(lease.clone()));
         });
         Asked::Held(lease.into())
@@ -99,7 +102,8 @@ impl Leases {
     /// A lease as it is known best: a watch may be late to tell of what we have just written.
     pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
         let seen = locked(&self.seen);
-        let written = seen.get(name).filter(|known| known.renewed.is_some_and(|renewed| renewed.elapsed() < LATE));
+        let written =
+            seen.get(name).filter(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
         let written = written.and_then(|known| known.written.clone());
         match (watched, written) {
             (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
@@ -118,7 +122,7 @@ impl Leases {
 
     /// Takes or renews a lease, going by what is known of it.
     pub async fn ask(&self, name: &str, holder: &str, note: &str, known: Option<&Lease>) -> Result<Asked, Error> {
-        let now = Timestamp::now();
+        let now = self.clock.time();
         let Some(known) = known else {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
@@ -139,7 +143,7 @@ impl Leases {
         lease.metadata.managed_fields = None;
         lease.annotations_mut().insert(ASK_ANNOTATION.to_owned(), request);
         if let Some(spec) = &mut lease.spec {
-            spec.renew_time = Some(MicroTime(Timestamp::now()));
+            spec.renew_time = Some(MicroTime(self.clock.time()));
         }
         self.replace(&lease).await
     }
@@ -199,17 +203,19 @@ impl Leases {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::testing::Manual;
 
     const DURATION: Duration = Duration::from_secs(30);
 
-    fn leases() -> Leases {
+    fn leases() -> (Leases, Arc<Manual>) {
         let nowhere = kube::Config::new("http://127.0.0.1:1".parse().unwrap_or_else(|error| unreachable!("{error}")));
         let client = Client::try_from(nowhere).unwrap_or_else(|error| unreachable!("{error}"));
-        Leases::new(&client, "here", DURATION)
+        let clock = Manual::new();
+        (Leases::new(&client, "here", DURATION, clock.clone()), clock)
     }
 
     fn lease(holder: &str, version: &str) -> Lease {
-        let renewed = Timestamp::now() - Duration::from_hours(1);
+        let renewed = Timestamp::UNIX_EPOCH - Duration::from_hours(1);
         Lease {
             metadata: ObjectMeta {
                 name: Some("l".to_owned()),
@@ -224,29 +230,22 @@ mod tests {
         }
     }
 
-    fn later(leases: &Leases, by: Duration) {
-        for sighting in locked(&leases.seen).values_mut() {
-            sighting.since =
-                sighting.since.checked_sub(by).unwrap_or_else(|| unreachable!("the machine has just begun"));
-        }
-    }
-
     #[tokio::test]
     async fn a_lease_runs_out_when_nobody_renews_it() {
-        let leases = leases();
+        let (leases, clock) = leases();
         assert_eq!(leases.holder_of(&lease("", "1")), None);
         assert_eq!(leases.holder_of(&lease("a", "1")), Some("a"), "whatever the clock of who renewed it says");
-        later(&leases, Duration::from_secs(29));
+        clock.pass(Duration::from_secs(29));
         assert_eq!(leases.holder_of(&lease("a", "1")), Some("a"));
         assert!(leases.remains(&lease("a", "1")) <= Duration::from_secs(1));
         assert_eq!(leases.holder_of(&lease("a", "2")), Some("a"), "it was renewed");
-        later(&leases, DURATION);
+        clock.pass(DURATION);
         assert_eq!(leases.holder_of(&lease("a", "2")), None);
     }
 
     #[tokio::test]
     async fn what_was_written_is_newer_than_what_is_watched() {
-        let leases = leases();
+        let (leases, _) = leases();
         let versions = |watched: Option<&str>| {
             let newest = leases.newest("l", watched.map(|version| Arc::new(lease("a", version))))?;
             newest.resource_version()
@@ -263,7 +262,7 @@ mod tests {
 
     #[tokio::test]
     async fn only_what_we_renewed_is_known_as_renewed() {
-        let leases = leases();
+        let (leases, _) = leases();
         assert_eq!(leases.renewed_for(&lease("a", "1")), None);
         leases.held(lease("a", "2"));
         assert!(leases.renewed_for(&lease("a", "2")).is_some_and(|since| since < DURATION));

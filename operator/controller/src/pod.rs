@@ -7,20 +7,16 @@ use assay_api::names::{
     ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
 };
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
+use assay_core::attempt::pass;
 use assay_core::cluster;
-use assay_core::decide::pass;
 use assay_core::node::DEFAULT_MEMORY;
+use assay_protocol::invocation::{self, in_pod};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use kube::{Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
 use crate::args::Args;
-
-/// Where a running bench serves its metrics.
-pub const METRICS_PORT: u16 = 9464;
-/// Who the bench is in its image.
-const USER: i64 = 65532;
 
 /// What all pods of an experiment have in common.
 pub struct Template<'a> {
@@ -49,18 +45,7 @@ impl Template<'_> {
         let memory = self.placement().memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
         // Whole CPUs, and requests equal to limits: only so a static CPU manager gives the pod CPUs of its own.
         let resources = json!({"cpu": self.placement().cpus.to_string(), "memory": memory});
-        let arguments = json!([
-            "run",
-            "/etc/assay/input.json",
-            "--data",
-            self.directory(),
-            "--out",
-            "/tmp/record.json",
-            "--termination-log",
-            "/dev/termination-log",
-            "--metrics",
-            format!("0.0.0.0:{METRICS_PORT}"),
-        ]);
+        let arguments = json!(in_pod::run(&self.directory()));
         let mut pod = self.pod(&name, ROLE_TRIAL, &spec.config, &arguments, input);
         pod["metadata"]["labels"][TRIAL_LABEL] = trial.name_any().into();
         pod["metadata"]["labels"][ATTEMPT_LABEL] = attempt.to_string().into();
@@ -77,16 +62,15 @@ impl Template<'_> {
         });
         let container = &mut pod["spec"]["containers"][0];
         container["resources"] = json!({"requests": resources, "limits": resources});
-        container["ports"] = json!([{"name": "metrics", "containerPort": METRICS_PORT}]);
-        push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": "/data"}));
+        container["ports"] = json!([{"name": "metrics", "containerPort": in_pod::METRICS_PORT}]);
+        push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": in_pod::DATA_DIR}));
         push(&mut pod["spec"]["volumes"], self.data(spec, pass(attempt)));
         serde_json::from_value(pod)
     }
 
     /// The pod that opens a database with the options of a config.
     pub fn check(&self, name: &str, config: &str, input: &str) -> Result<Pod, serde_json::Error> {
-        let arguments = json!(["options", "/etc/assay/input.json", "--termination-log", "/dev/termination-log"]);
-        let mut pod = self.pod(name, ROLE_CHECK, config, &arguments, input);
+        let mut pod = self.pod(name, ROLE_CHECK, config, &json!(in_pod::options()), input);
         pod["metadata"]["ownerReferences"] = json!([owner(self.experiment)]);
         // Short as it is, it is better run where no trial is measured.
         pod["spec"]["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
@@ -133,14 +117,14 @@ impl Template<'_> {
                 "automountServiceAccountToken": false,
                 "enableServiceLinks": false,
                 // What a trial has not written down by itself when it is asked to end, nobody needs.
-                "terminationGracePeriodSeconds": 5,
+                "terminationGracePeriodSeconds": invocation::GRACE.as_secs(),
                 "nodeSelector": self.placement().node_selector,
                 "tolerations": tolerations,
                 "securityContext": {
                     "runAsNonRoot": true,
-                    "runAsUser": USER,
-                    "runAsGroup": USER,
-                    "fsGroup": USER,
+                    "runAsUser": in_pod::USER,
+                    "runAsGroup": in_pod::USER,
+                    "fsGroup": in_pod::USER,
                     "seccompProfile": {"type": "RuntimeDefault"},
                 },
                 "containers": [{
@@ -154,13 +138,13 @@ impl Template<'_> {
                         "capabilities": {"drop": ["ALL"]},
                     },
                     "volumeMounts": [
-                        {"name": "input", "mountPath": "/etc/assay", "readOnly": true},
-                        {"name": "tmp", "mountPath": "/tmp"},
+                        {"name": "input", "mountPath": in_pod::INPUT_DIR, "readOnly": true},
+                        {"name": "tmp", "mountPath": in_pod::TEMPORARY_DIR},
                     ],
                 }],
                 "volumes": [
                     {"name": "input", "downwardAPI": {"items": [{
-                        "path": "input.json",
+                        "path": in_pod::INPUT_FILE,
                         "fieldRef": {"fieldPath": format!("metadata.annotations['{INPUT_ANNOTATION}']")},
                     }]}},
                     {"name": "tmp", "emptyDir": {}},
@@ -173,9 +157,10 @@ impl Template<'_> {
     fn directory(&self) -> String {
         let storage = self.placement().storage.as_ref();
         if storage.is_some_and(|storage| storage.host_path.is_some()) {
-            return format!("/data/{}/{}", self.experiment.namespace().unwrap_or_default(), self.experiment.name_any());
+            let namespace = self.experiment.namespace().unwrap_or_default();
+            return format!("{}/{namespace}/{}", in_pod::DATA_DIR, self.experiment.name_any());
         }
-        "/data".to_owned()
+        in_pod::DATA_DIR.to_owned()
     }
 
     /// Where the databases of a trial are.

@@ -7,7 +7,8 @@ use assay_api::TuningTrial;
 use assay_api::names::{
     ATTEMPT_LABEL, CONTAINER, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
 };
-use assay_record::{Series, TrialRecord};
+use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
+use assay_protocol::{Series, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use futures::AsyncReadExt as _;
@@ -21,37 +22,28 @@ use crate::pod::owner;
 
 /// The most that a compressed record may have.
 const MOST_BYTES: usize = 64 * 1024;
-/// Lines at the end of a log among which the record is. After it comes nothing but what the bench says about its end.
-const TAIL: i64 = 20;
-/// What is read of them at most: more is no record, and would not fit into the operator's memory.
-const LONGEST_LOG: u64 = 16 << 20;
 
 /// The record that a bench has printed, byte for byte.
 pub async fn printed(pods: &Api<Pod>, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    Ok(framed(&log(pods, name).await?))
+    Ok(record_in(&log(pods, name).await?).map(|json| json.as_bytes().to_vec()))
 }
 
 /// The end of a container's log.
 pub async fn log(pods: &Api<Pod>, name: &str) -> Result<String, Error> {
     let params = LogParams {
         container: Some(CONTAINER.to_owned()),
-        tail_lines: Some(TAIL),
-        limit_bytes: Some(LONGEST_LOG.cast_signed()),
+        tail_lines: Some(LAST_LINES.into()),
+        limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
         ..LogParams::default()
     };
     let read = async {
         let mut bytes = Vec::new();
         // Whoever answers may do so without end.
-        let log = pods.log_stream(name, &params).await?.take(LONGEST_LOG);
+        let log = pods.log_stream(name, &params).await?.take(MAX_LOG_BYTES);
         std::pin::pin!(log).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
         Ok(bytes)
     };
     Ok(String::from_utf8_lossy(&call(read).await?).into_owned())
-}
-
-fn framed(log: &str) -> Option<Vec<u8>> {
-    let record = |line: &str| Some(line.strip_prefix("{\"record\":")?.strip_suffix('}')?.as_bytes().to_vec());
-    log.lines().rev().find_map(|line| record(line.trim_end()))
 }
 
 /// The `ConfigMap` that keeps a record; parts that nobody judges by are left out until it fits.
@@ -113,14 +105,6 @@ fn compressed(json: &[u8]) -> Result<Vec<u8>, Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn a_record_is_found_in_a_log() {
-        let log = "{\"progress\":{\"phase\":\"run\"}}\n{\"record\":{\"version\":1}}\nassay-bench: said something\n";
-        assert_eq!(framed(log).as_deref(), Some(b"{\"version\":1}".as_slice()));
-        assert_eq!(framed("{\"record\":{\"version\":1"), None, "half a line is no record");
-        assert_eq!(framed(""), None);
-    }
 
     #[test]
     fn a_small_record_is_kept_whole() {

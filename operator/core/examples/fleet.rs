@@ -5,8 +5,8 @@
 
 use std::{env, error::Error, fs, time::Instant};
 
-use assay_core::{decide::Attempt, judge::judge, plan::Plan, validate::validate_document};
-use assay_record::Summary;
+use assay_core::{attempt::Attempt, judge::judge, plan::Plan, validate::validate_document};
+use assay_protocol::Summary;
 use serde_json::json;
 
 const CONFIGS: usize = 64;

@@ -5,13 +5,13 @@
 
 use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 
-use assay_core::decide::Attempt;
+use assay_core::attempt::Attempt;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::report::{Attachment, Report, TimeCell, TimeRow, TimeTable, html, markdown, terminal};
 use assay_core::stats::Interval;
 use assay_core::validate::validate_document;
-use assay_record::{Clock, Digest, Summary, TrialId, VERSION};
+use assay_protocol::{Clock, Digest, Summary, TrialId, VERSION};
 use serde_json::{Value, json};
 
 /// What a config does to throughput and tail latency, by scenario.

@@ -7,7 +7,7 @@ use std::time::Instant;
 use assay_core::{
     stats::{Adjust, Direction, Scale},
     verdict::{
-        Design, Evidence, Intervals, JudgeError, LookPlan, MetricRule, MetricSamples, Role, Scenario, StopOn, judge,
+        Design, Intervals, JudgeError, LookPlan, MetricRule, MetricSamples, Observed, Purpose, Scenario, StopOn, judge,
     },
 };
 
@@ -26,17 +26,17 @@ fn noise(state: &mut u64) -> f64 {
 }
 
 fn main() -> Result<(), JudgeError> {
-    let metric = |name: &str, direction, role| MetricRule {
+    let metric = |name: &str, direction, purpose| MetricRule {
         name: name.into(),
         direction,
-        role,
+        purpose,
         margin: 0.05,
         scale: Scale::Log,
     };
     let fixed = Design {
         metrics: vec![
-            metric("throughput", Direction::Higher, Role::Primary),
-            metric("p99", Direction::Lower, Role::Guardrail),
+            metric("throughput", Direction::Higher, Purpose::Objective),
+            metric("p99", Direction::Lower, Purpose::Guardrail),
         ],
         scenarios: (0..SCENARIOS).map(|s| Scenario { name: format!("scenario-{s}"), weight: 1.0 }).collect(),
         configs: (0..CONFIGS).map(|c| format!("config-{c}")).collect(),
@@ -51,7 +51,7 @@ fn main() -> Result<(), JudgeError> {
         configs: (0..CONFIGS).map(|_| (0..BLOCKS).map(|_| Some(noise(&mut state))).collect()).collect(),
     };
     let samples = (0..SCENARIOS).map(|_| vec![row(), row()]).collect();
-    let evidence = Evidence { samples, ended: true, ..Evidence::default() };
+    let observed = Observed { samples, ended: true, ..Observed::default() };
 
     let looks = LookPlan { blocks: vec![12, 20, BLOCKS], stop_on: StopOn::Cells, futility: false };
     let sequential = Design { looks: Some(looks), ..fixed.clone() };
@@ -62,7 +62,7 @@ fn main() -> Result<(), JudgeError> {
         ("verdicts and all intervals", &fixed, Intervals::All),
     ] {
         let start = Instant::now();
-        let judgement = judge(design, &evidence, intervals)?;
+        let judgement = judge(design, &observed, intervals)?;
         println!("{:8.2} s  {what} ({} cells)", start.elapsed().as_secs_f64(), judgement.cells.len());
     }
     Ok(())

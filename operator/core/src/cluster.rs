@@ -2,10 +2,11 @@
 
 use std::fmt::Write as _;
 
-use assay_api::{AttemptStatus, FindingStatus, PageCacheState, TuningTrial, TuningTrialSpec};
-use assay_record::{Digest, PodEvidence, Summary, TrialId};
+use assay_api::{AttemptStatus, FindingStatus, PageCacheState, TuningTrial, TuningTrialSpec, bounds};
+use assay_protocol::{Digest, PodEvidence, Summary, TrialId};
 
-use crate::decide::{Attempt, Fate, Lost, LostReason};
+use crate::attempt::{Attempt, Lost, LostReason};
+use crate::decide::Fate;
 use crate::plan::Plan;
 use crate::status::{finding, shorten};
 
@@ -97,10 +98,10 @@ pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTria
     Ok(attempts)
 }
 
-/// A metric's value as a status has it, which has room for 32 characters.
+/// A metric's value as a status has it, in the room that there is for a number.
 pub fn number(value: f64) -> String {
     let plain = value.to_string();
-    if plain.len() <= 32 { plain } else { format!("{value:e}") }
+    if plain.len() <= bounds::NUMBER { plain } else { format!("{value:e}") }
 }
 
 /// What an attempt's status says, as the rules read it.
@@ -156,7 +157,7 @@ pub fn tell(status: &mut AttemptStatus, attempt: &Attempt, fate: &Fate<'_>) {
         Fate::Used => ("Valid", Vec::new()),
         Fate::Held(found) => ("Held", vec![finding(found)]),
         Fate::Failed => ("Failed", Vec::new()),
-        Fate::Invalid(found) => ("Invalid", found.iter().take(8).map(finding).collect()),
+        Fate::Invalid(found) => ("Invalid", found.iter().take(bounds::FINDINGS).map(finding).collect()),
         Fate::Lost(_) => ("Lost", Vec::new()),
         Fate::BlockInterrupted => ("BlockInterrupted", Vec::new()),
         Fate::Superseded => ("Superseded", Vec::new()),
@@ -165,13 +166,13 @@ pub fn tell(status: &mut AttemptStatus, attempt: &Attempt, fate: &Fate<'_>) {
     match attempt {
         Attempt::Lost(lost) => {
             status.reason = Some(format!("{:?}", lost.reason));
-            status.message = Some(shorten(&lost.message, 1024));
+            status.message = Some(shorten(&lost.message, bounds::MESSAGE));
             status.boot = lost.boot.as_ref().map(ToString::to_string);
         }
         Attempt::Finished(summary) => match (&summary.failure, findings.first()) {
             (Some(failure), _) => {
                 status.reason = Some(format!("{:?}", failure.kind));
-                status.message = Some(shorten(&failure.message, 1024));
+                status.message = Some(shorten(&failure.message, bounds::MESSAGE));
             }
             (None, Some(first)) => {
                 status.reason = Some(first.code.clone());
@@ -197,7 +198,7 @@ mod tests {
     fn every_value_of_a_metric_has_room() {
         for value in [0.0, 12.5, 1e9, 1.110_223_024_625_156_5e-16, -1.797_693_134_862_315_7e308, f64::MIN_POSITIVE] {
             let text = number(value);
-            assert!(text.len() <= 32, "{text}");
+            assert!(text.len() <= bounds::NUMBER, "{text}");
             assert_eq!(text.parse(), Ok(value), "{text}");
         }
         assert_eq!(number(1234.5), "1234.5");

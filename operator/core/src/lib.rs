@@ -1,4 +1,18 @@
+//! What decides, without I/O and without a clock. Floor upon floor, each of which uses those below it only:
+//!
+//! - `import`, `aa`, `status`, `cluster`, `node`: what else is done with verdicts and attempts,
+//! - `judge`: from attempts to a report,
+//! - `report`: what a report holds, and its texts,
+//! - `decide`: what counts of all attempts, and what to run next,
+//! - `gates`: which trials count,
+//! - `validate`: from what a user wrote to an experiment,
+//! - `plan`: which trial runs when,
+//! - `experiment`: what has passed every check,
+//! - `verdict`: from samples to verdicts,
+//! - `stats`, `quantity`, `attempt`: formulas, amounts of bytes, one try of one trial.
+
 pub mod aa;
+pub mod attempt;
 pub mod cluster;
 pub mod decide;
 pub mod experiment;
@@ -7,8 +21,12 @@ pub mod import;
 pub mod judge;
 pub mod node;
 pub mod plan;
+pub mod quantity;
 pub mod report;
 pub mod stats;
 pub mod status;
 pub mod validate;
 pub mod verdict;
+
+/// What makes plans and reports, with its version.
+pub const PRODUCED_BY: &str = concat!("assay ", env!("CARGO_PKG_VERSION"));

@@ -3,17 +3,20 @@
 use std::time::Duration;
 
 use assay_api::{NodeToleration, Placement, TolerationOperator};
-use assay_record::Digest;
+use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::{Node, Taint};
 use k8s_openapi::jiff::Timestamp;
 
 use crate::decide::fleet::NodeState;
-use crate::validate::quantity;
+use crate::quantity;
 
 /// Memory of a trial where the experiment says nothing.
 pub const DEFAULT_MEMORY: &str = "2Gi";
 /// The CPU manager policy that gives pods CPUs of their own.
 pub const STATIC: &str = "static";
+
+/// Seconds that a node may be silent where nobody says otherwise.
+pub const PATIENCE_SECONDS: u32 = 120;
 
 /// What a trial's pod needs of a node.
 pub struct Needs<'a> {

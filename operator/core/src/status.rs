@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use assay_api::{
     CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, ProgressStatus, TuningExperimentStatus,
+    bounds,
 };
-use assay_record::Digest;
+use assay_protocol::Digest;
 
 use crate::gates::Finding;
 use crate::report::{Estimate, Report};
@@ -31,11 +32,14 @@ pub fn of(report: &Report) -> Result<TuningExperimentStatus, serde_json::Error> 
         }),
         verdicts: report.configs.iter().map(config).collect(),
         cells: report.cells.iter().map(cell).collect(),
-        findings: report.invalid.iter().take(16).map(finding).collect(),
+        findings: report.invalid.iter().take(bounds::EXPERIMENT_FINDINGS).map(finding).collect(),
         labels: report
             .labels
             .iter()
-            .map(|label| LabelStatus { label: format!("{:?}", label.label), text: shorten(&label.text, 1024) })
+            .map(|label| LabelStatus {
+                label: format!("{:?}", label.label),
+                text: shorten(&label.text, bounds::MESSAGE),
+            })
             .collect(),
         report_digest: progress.complete.then(|| report_digest(report)).transpose()?,
         ..TuningExperimentStatus::default()
@@ -65,11 +69,11 @@ fn config(of: &crate::report::ConfigReport) -> ConfigVerdict {
     ConfigVerdict {
         config: of.config.clone(),
         verdict: format!("{:?}", ruling.verdict),
-        reason: shorten(&ruling.reason, 256),
-        sentence: shorten(&ruling.sentence, 1024),
-        recommendation: shorten(&ruling.recommendation, 512),
+        reason: shorten(&ruling.reason, bounds::REASON),
+        sentence: shorten(&ruling.sentence, bounds::MESSAGE),
+        recommendation: shorten(&ruling.recommendation, bounds::ADVICE),
         estimates: ruling.estimates.iter().map(estimate).collect(),
-        findings: of.findings.iter().take(8).map(finding).collect(),
+        findings: of.findings.iter().take(bounds::FINDINGS).map(finding).collect(),
     }
 }
 
@@ -78,7 +82,7 @@ fn cell(of: &crate::report::CellReport) -> CellVerdict {
         scenario: of.scenario.clone(),
         config: of.config.clone(),
         verdict: format!("{:?}", of.ruling.verdict),
-        reason: shorten(&of.ruling.reason, 96),
+        reason: shorten(&of.ruling.reason, bounds::CELL_REASON),
         estimate: of.ruling.estimates.first().and_then(|estimate| {
             let (low, high) = interval(estimate);
             let percent = percent(estimate.scale, estimate.estimate?);
@@ -117,8 +121,8 @@ fn percent(scale: Scale, effect: f64) -> f64 {
 pub(crate) fn finding(of: &Finding) -> FindingStatus {
     FindingStatus {
         code: of.code.to_string(),
-        message: shorten(&of.message, 1024),
-        what_to_do: shorten(&of.what_to_do, 512),
+        message: shorten(&of.message, bounds::MESSAGE),
+        what_to_do: shorten(&of.what_to_do, bounds::ADVICE),
     }
 }
 
@@ -133,7 +137,8 @@ pub fn shorten(text: &str, most: usize) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::decide::{Action, Attempt, Moment, decide};
+    use crate::attempt::{Attempt, Moment};
+    use crate::decide::{Action, decide};
     use crate::gates::testing::{experiment, plan, summary};
     use crate::judge::judge;
 

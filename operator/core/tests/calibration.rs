@@ -39,8 +39,8 @@ fn small(effects: &[f64]) -> Setting {
     Setting { scenarios: 2, blocks: 15, cv: 0.08, effects: effects.to_vec() }
 }
 
-/// The same experiments, judged by the engine and by two rules that it must not be: the limit passes the first and catches both
-/// others, so it would catch an engine that became one of them.
+/// The same experiments, judged by the rules and by two others that they must not be: the limit passes the first and catches both
+/// others, so it would catch rules that became one of them.
 #[test]
 fn equal_configs_win_rarely_and_broken_rules_are_caught() {
     let seen = small(&[0.0; 8]).run(EXPERIMENTS, 1, |ended| {

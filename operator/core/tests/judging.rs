@@ -5,23 +5,23 @@
 use assay_core::{
     stats::{Adjust, Direction, Scale, Unmeasurable},
     verdict::{
-        Attempts, Design, Evidence, Intervals, Invalid, JudgeError, Judgement, LookPlan, MetricRule, MetricSamples,
-        Outcome, Role, Scenario, ScenarioAttempts, Scope, StopOn, Verdict, guarantees, judge,
+        Attempts, Design, Intervals, Invalid, JudgeError, Judgement, LookPlan, MetricRule, MetricSamples, Observed,
+        Outcome, Purpose, Scenario, ScenarioAttempts, Scope, StopOn, Verdict, guarantees, judge,
     },
 };
 
 const BLOCKS: usize = 12;
 
-fn rule(name: &str, direction: Direction, role: Role, margin: f64) -> MetricRule {
-    MetricRule { name: name.into(), direction, role, margin, scale: Scale::Log }
+fn rule(name: &str, direction: Direction, purpose: Purpose, margin: f64) -> MetricRule {
+    MetricRule { name: name.into(), direction, purpose, margin, scale: Scale::Log }
 }
 
 /// Two scenarios, two configs, throughput to win and p99 to keep.
 fn design() -> Design {
     Design {
         metrics: vec![
-            rule("throughput", Direction::Higher, Role::Primary, 0.05),
-            rule("p99", Direction::Lower, Role::Guardrail, 0.10),
+            rule("throughput", Direction::Higher, Purpose::Objective, 0.05),
+            rule("p99", Direction::Lower, Purpose::Guardrail, 0.10),
         ],
         scenarios: ["read", "write"].map(|name| Scenario { name: name.into(), weight: 1.0 }).into(),
         configs: ["one", "two"].map(Into::into).into(),
@@ -50,33 +50,33 @@ fn row(blocks: usize, base: f64, factors: [f64; 2]) -> MetricSamples {
 }
 
 /// Config one gains 10 % in throughput everywhere, config two nothing; p99 stays.
-fn evidence() -> Evidence {
+fn observed() -> Observed {
     let scenario = || vec![row(BLOCKS, 1000.0, [1.1, 1.0]), row(BLOCKS, 8.0, [1.0, 1.0])];
-    Evidence { samples: vec![scenario(), scenario()], ended: true, ..Evidence::default() }
+    Observed { samples: vec![scenario(), scenario()], ended: true, ..Observed::default() }
 }
 
-fn judged(design: &Design, evidence: &Evidence) -> Judgement {
-    judge(design, evidence, Intervals::None).unwrap()
+fn judged(design: &Design, observed: &Observed) -> Judgement {
+    judge(design, observed, Intervals::None).unwrap()
 }
 
 fn shown(Outcome { verdict, reason }: &Outcome) -> String {
     format!("{verdict:?} {reason}")
 }
 
-fn overall(evidence: &Evidence) -> Vec<String> {
-    judged(&design(), evidence).overall.iter().map(|c| shown(&c.finding.outcome)).collect()
+fn overall(observed: &Observed) -> Vec<String> {
+    judged(&design(), observed).overall.iter().map(|c| shown(&c.conclusion.outcome)).collect()
 }
 
-fn cells(evidence: &Evidence) -> Vec<String> {
-    let cells = judged(&design(), evidence).cells;
-    cells.iter().map(|c| format!("{}/{} {}", c.scenario, c.config, shown(&c.finding.outcome))).collect()
+fn cells(observed: &Observed) -> Vec<String> {
+    let cells = judged(&design(), observed).cells;
+    cells.iter().map(|c| format!("{}/{} {}", c.scenario, c.config, shown(&c.conclusion.outcome))).collect()
 }
 
 #[test]
 fn a_gain_wins_and_no_difference_is_neutral() {
-    assert_eq!(overall(&evidence()), ["Win Better:throughput", "Neutral Equivalent"]);
+    assert_eq!(overall(&observed()), ["Win Better:throughput", "Neutral Equivalent"]);
     assert_eq!(
-        cells(&evidence()),
+        cells(&observed()),
         [
             "read/one Win Better:throughput",
             "read/two Neutral Equivalent",
@@ -88,15 +88,15 @@ fn a_gain_wins_and_no_difference_is_neutral() {
 
 #[test]
 fn harm_in_one_scenario_is_not_hidden_by_the_mean() {
-    let mut evidence = evidence();
+    let mut observed = observed();
     // Nearly as much lost in one scenario as is won in the other, and then the mean is within the margin.
-    evidence.samples[0][0] = row(BLOCKS, 1000.0, [1.3, 1.1]);
-    evidence.samples[1][0] = row(BLOCKS, 1000.0, [0.9, 0.91]);
-    assert_eq!(overall(&evidence), ["Tradeoff worse in write", "Reject worse in write"]);
+    observed.samples[0][0] = row(BLOCKS, 1000.0, [1.3, 1.1]);
+    observed.samples[1][0] = row(BLOCKS, 1000.0, [0.9, 0.91]);
+    assert_eq!(overall(&observed), ["Tradeoff worse in write", "Reject worse in write"]);
 }
 
-fn invalid(scope: Scope) -> Evidence {
-    Evidence { invalid: vec![Invalid { scope, code: "WorkMismatch".into() }], ..evidence() }
+fn invalid(scope: Scope) -> Observed {
+    Observed { invalid: vec![Invalid { scope, code: "WorkMismatch".into() }], ..observed() }
 }
 
 #[test]
@@ -114,21 +114,21 @@ fn what_is_invalid_makes_everything_above_it_invalid() {
 
 #[test]
 fn invalid_numbers_are_not_even_read() {
-    let mut evidence = invalid(Scope::Cell { scenario: 0, config: 1 });
-    evidence.samples[0][0].configs[1] = vec![Some(0.0); BLOCKS];
-    let judgement = judged(&design(), &evidence);
-    let effect = &judgement.cells[1].finding.metrics[0];
+    let mut observed = invalid(Scope::Cell { scenario: 0, config: 1 });
+    observed.samples[0][0].configs[1] = vec![Some(0.0); BLOCKS];
+    let judgement = judged(&design(), &observed);
+    let effect = &judgement.cells[1].conclusion.metrics[0];
     assert_eq!((effect.n, effect.estimate, effect.p.better), (0, None, 1.0));
     // Nor do they make the claims of others cheaper.
     assert_eq!(judgement.families, design().families());
 }
 
-fn failing(config: Attempts) -> Evidence {
+fn failing(config: Attempts) -> Observed {
     let attempts = ScenarioAttempts {
         baseline: Attempts { failed: 0, ok: 24 },
         configs: vec![config, Attempts { failed: 0, ok: 12 }],
     };
-    Evidence { attempts: vec![attempts, ScenarioAttempts::default()], ..evidence() }
+    Observed { attempts: vec![attempts, ScenarioAttempts::default()], ..observed() }
 }
 
 #[test]
@@ -136,48 +136,48 @@ fn a_config_that_fails_is_rejected_however_fast_it_is() {
     assert_eq!(overall(&failing(Attempts { failed: 3, ok: 9 })), ["Reject Unstable", "Neutral Equivalent"]);
     assert_eq!(overall(&failing(Attempts { failed: 1, ok: 11 })), ["Win Better:throughput", "Neutral Equivalent"]);
     // Invalid comes first: a broken setup explains the failures, too.
-    let both = Evidence { invalid: invalid(Scope::Config(0)).invalid, ..failing(Attempts { failed: 3, ok: 9 }) };
+    let both = Observed { invalid: invalid(Scope::Config(0)).invalid, ..failing(Attempts { failed: 3, ok: 9 }) };
     assert_eq!(overall(&both)[0], "Invalid WorkMismatch");
 }
 
 fn counts(judgement: &Judgement, config: usize) -> (usize, usize, usize) {
     let n = |metrics: &[assay_core::verdict::Effect]| metrics[0].n;
-    let cell = |scenario: usize| n(&judgement.cells[scenario * 2 + config].finding.metrics);
-    (cell(0), cell(1), n(&judgement.overall[config].finding.metrics))
+    let cell = |scenario: usize| n(&judgement.cells[scenario * 2 + config].conclusion.metrics);
+    (cell(0), cell(1), n(&judgement.overall[config].conclusion.metrics))
 }
 
 #[test]
 fn missing_runs_cost_their_block_and_round() {
-    let mut evidence = evidence();
+    let mut observed = observed();
     // A baseline replicate of one scenario: the block is lost to all configs there.
-    evidence.samples[0][0].baseline[3][1] = None;
+    observed.samples[0][0].baseline[3][1] = None;
     // A run of one config in another block of the other scenario.
-    evidence.samples[1][0].configs[0][5] = None;
-    let judgement = judged(&design(), &evidence);
+    observed.samples[1][0].configs[0][5] = None;
+    let judgement = judged(&design(), &observed);
     assert_eq!(counts(&judgement, 0), (11, 11, 10));
     assert_eq!(counts(&judgement, 1), (11, 12, 11));
     // The other metric of the same runs is its own.
-    assert_eq!(judgement.cells[0].finding.metrics[1].n, 12);
+    assert_eq!(judgement.cells[0].conclusion.metrics[1].n, 12);
 }
 
 #[test]
 fn a_guardrail_without_numbers_is_unresolved_not_forgotten() {
-    let mut evidence = evidence();
-    for scenario in &mut evidence.samples {
+    let mut observed = observed();
+    for scenario in &mut observed.samples {
         scenario[1].configs[0].clear();
     }
-    assert_eq!(overall(&evidence)[0], "Inconclusive GuardrailUnresolved:p99");
+    assert_eq!(overall(&observed)[0], "Inconclusive GuardrailUnresolved:p99");
 }
 
 #[test]
 fn weights_say_what_the_mean_is_about() {
-    let mut evidence = evidence();
-    evidence.samples[0][0] = row(BLOCKS, 1000.0, [1.2, 1.0]);
-    evidence.samples[1][0] = row(BLOCKS, 1000.0, [1.0, 1.0]);
+    let mut observed = observed();
+    observed.samples[0][0] = row(BLOCKS, 1000.0, [1.2, 1.0]);
+    observed.samples[1][0] = row(BLOCKS, 1000.0, [1.0, 1.0]);
     let estimate = |weight: f64| {
         let mut design = design();
         design.scenarios[0].weight = weight;
-        judged(&design, &evidence).overall[0].finding.metrics[0].estimate.unwrap()
+        judged(&design, &observed).overall[0].conclusion.metrics[0].estimate.unwrap()
     };
     assert!((estimate(1.0) - 1.2_f64.ln() / 2.0).abs() < 2e-3);
     assert!((estimate(3.0) - 1.2_f64.ln() * 0.75).abs() < 2e-3);
@@ -185,10 +185,10 @@ fn weights_say_what_the_mean_is_about() {
 
 #[test]
 fn numbers_that_mean_nothing_are_an_error_with_an_address() {
-    let refused = |change: fn(&mut Evidence)| {
-        let mut evidence = evidence();
-        change(&mut evidence);
-        judge(&design(), &evidence, Intervals::None).unwrap_err().to_string()
+    let refused = |change: fn(&mut Observed)| {
+        let mut observed = observed();
+        change(&mut observed);
+        judge(&design(), &observed, Intervals::None).unwrap_err().to_string()
     };
     assert_eq!(
         refused(|e| e.samples[1][0].configs[0][7] = Some(f64::NAN)),
@@ -199,9 +199,9 @@ fn numbers_that_mean_nothing_are_an_error_with_an_address() {
         "metric \"p99\" of config \"baseline\" in scenario \"read\", block 2: 0 is not positive, but the metric is on a log scale"
     );
     for value in [f64::INFINITY, f64::NEG_INFINITY] {
-        let mut evidence = evidence();
-        evidence.samples[0][0].configs[0][0] = Some(value);
-        let error = judge(&design(), &evidence, Intervals::None).unwrap_err();
+        let mut observed = observed();
+        observed.samples[0][0].configs[0][0] = Some(value);
+        let error = judge(&design(), &observed, Intervals::None).unwrap_err();
         assert!(matches!(error, JudgeError::Value { problem: Unmeasurable::NotFinite, .. }), "{error}");
     }
     assert_eq!(
@@ -236,7 +236,7 @@ fn numbers_that_mean_nothing_are_an_error_with_an_address() {
 
 #[test]
 fn nothing_is_decided_before_the_plan_says_so() {
-    let running = Evidence { ended: false, ..evidence() };
+    let running = Observed { ended: false, ..observed() };
     let early = Design { max_blocks: 30, ..design() };
     let judgement = judged(&early, &running);
     assert!(judgement.looks.is_empty());
@@ -244,45 +244,48 @@ fn nothing_is_decided_before_the_plan_says_so() {
         judgement
             .overall
             .iter()
-            .all(|c| shown(&c.finding.outcome) == "Inconclusive TooFewBlocks" && c.stopped_at.is_none())
+            .all(|c| shown(&c.conclusion.outcome) == "Inconclusive TooFewBlocks" && c.stopped_at.is_none())
     );
     // But when no more will come, what there is counts.
-    let over = judged(&early, &evidence());
-    assert_eq!(over.overall[0].finding.outcome.verdict, Verdict::Win);
+    let over = judged(&early, &observed());
+    assert_eq!(over.overall[0].conclusion.outcome.verdict, Verdict::Win);
     assert_eq!(over.overall[0].stopped_at, Some(BLOCKS));
 }
 
 #[test]
 fn an_experiment_without_blocks_has_an_answer() {
     let empty = MetricSamples { baseline: vec![], configs: vec![vec![], vec![]] };
-    let evidence = Evidence { samples: vec![vec![empty.clone(), empty]; 2], ended: true, ..Evidence::default() };
-    let judgement = judge(&design(), &evidence, Intervals::All).unwrap();
-    assert_eq!(shown(&judgement.overall[0].finding.outcome), "Inconclusive TooFewBlocks");
-    assert_eq!(judgement.overall[0].finding.metrics[0].ci95, None);
+    let observed = Observed { samples: vec![vec![empty.clone(), empty]; 2], ended: true, ..Observed::default() };
+    let judgement = judge(&design(), &observed, Intervals::All).unwrap();
+    assert_eq!(shown(&judgement.overall[0].conclusion.outcome), "Inconclusive TooFewBlocks");
+    assert_eq!(judgement.overall[0].conclusion.metrics[0].ci95, None);
 }
 
 #[test]
 fn more_blocks_never_revoke_a_proof() {
     let looks = LookPlan { blocks: vec![8, 12], stop_on: StopOn::Cells, futility: true };
     let design = Design { looks: Some(looks), ..design() };
-    let mut evidence = evidence();
-    let at_first = judged(&design, &evidence).looks[0].overall[0].clone();
+    let mut observed = observed();
+    let at_first = judged(&design, &observed).looks[0].overall[0].clone();
     assert_eq!(shown(&at_first), "Win Better:throughput");
     // From the second look on the gain is gone, but the first look's proof stands, as its error was paid for.
-    for scenario in &mut evidence.samples {
+    for scenario in &mut observed.samples {
         scenario[0].configs[0].truncate(8);
         scenario[0].configs[0].extend([Some(500.0); 4]);
     }
-    let judgement = judged(&design, &evidence);
-    assert_eq!(judgement.overall[0].finding.outcome, at_first);
+    let judgement = judged(&design, &observed);
+    assert_eq!(judgement.overall[0].conclusion.outcome, at_first);
     assert_eq!(judgement.overall[0].stopped_at, Some(8));
 }
 
 #[test]
 fn intervals_come_where_they_are_asked_for() {
     let has = |intervals| {
-        let judgement = judge(&design(), &evidence(), intervals).unwrap();
-        (judgement.overall[0].finding.metrics[0].ci95.is_some(), judgement.cells[0].finding.metrics[0].ci95.is_some())
+        let judgement = judge(&design(), &observed(), intervals).unwrap();
+        (
+            judgement.overall[0].conclusion.metrics[0].ci95.is_some(),
+            judgement.cells[0].conclusion.metrics[0].ci95.is_some(),
+        )
     };
     assert_eq!(has(Intervals::None), (false, false));
     assert_eq!(has(Intervals::Overall), (true, false));
@@ -291,12 +294,12 @@ fn intervals_come_where_they_are_asked_for() {
 
 #[test]
 fn a_judgement_survives_its_file() {
-    let judgement = judge(&design(), &evidence(), Intervals::All).unwrap();
+    let judgement = judge(&design(), &observed(), Intervals::All).unwrap();
     let json = serde_json::to_string(&judgement).unwrap();
     assert_eq!(serde_json::from_str::<Judgement>(&json).unwrap(), judgement);
-    let evidence = evidence();
-    let stored: Evidence = serde_json::from_str(&serde_json::to_string(&evidence).unwrap()).unwrap();
-    assert_eq!(stored, evidence);
+    let observed = observed();
+    let stored: Observed = serde_json::from_str(&serde_json::to_string(&observed).unwrap()).unwrap();
+    assert_eq!(stored, observed);
     assert!(json.contains(r#""verdict":"Win","reason":{"Better":["throughput"]}"#), "{json}");
 }
 

@@ -4,7 +4,7 @@
 
 use assay_core::{
     stats::{Adjust, Direction, Paired, Scale},
-    verdict::{Design, Evidence, Intervals, LookPlan, MetricRule, MetricSamples, Role, Scenario, StopOn, judge},
+    verdict::{Design, Intervals, LookPlan, MetricRule, MetricSamples, Observed, Purpose, Scenario, StopOn, judge},
 };
 use proptest::prelude::*;
 
@@ -152,7 +152,7 @@ proptest! {
             metrics: vec![MetricRule {
                 name: "ops".into(),
                 direction: Direction::Higher,
-                role: Role::Primary,
+                purpose: Purpose::Objective,
                 margin: 0.05,
                 scale: Scale::Log,
             }],
@@ -163,10 +163,10 @@ proptest! {
             looks: looks.then(|| LookPlan { blocks: vec![4, 8, 12], stop_on: StopOn::Cells, futility: true }),
             cells_adjust: Adjust::Holm,
         };
-        let evidence = Evidence { samples: rows.into_iter().map(|row| vec![row]).collect(), ended, ..Evidence::default() };
-        match judge(&design, &evidence, Intervals::All) {
+        let observed = Observed { samples: rows.into_iter().map(|row| vec![row]).collect(), ended, ..Observed::default() };
+        match judge(&design, &observed, Intervals::All) {
             Ok(judgement) => {
-                for effect in judgement.cells.iter().flat_map(|cell| &cell.finding.metrics) {
+                for effect in judgement.cells.iter().flat_map(|cell| &cell.conclusion.metrics) {
                     prop_assert!(effect.estimate.is_none_or(f64::is_finite) && (0.0..=1.0).contains(&effect.p.better_seq));
                 }
             }

@@ -4,12 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 use assay_core::{
-    decide::{Attempt, Lost},
+    attempt::{Attempt, Lost},
     judge::judge,
     plan::Plan,
     validate::validate_document,
 };
-use assay_record::{Summary, TrialRecord, TrialSpec};
+use assay_protocol::{Summary, TrialRecord, TrialSpec};
 use proptest::prelude::*;
 use serde_json::Value;
 

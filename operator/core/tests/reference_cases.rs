@@ -72,7 +72,7 @@ fn reference_cases() {
     }
 }
 
-/// The numbers that the engine holds as constants.
+/// The numbers that the code holds as constants.
 fn defaults(check: &mut Check, defaults: &Value) {
     for (name, value) in object(defaults) {
         match name.as_str() {

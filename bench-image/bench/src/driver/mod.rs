@@ -1,6 +1,5 @@
 //! Runs the roles of a workload against an open database and times every step.
 
-mod call_timer;
 mod policy;
 mod worker;
 
@@ -14,16 +13,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use assay_record::{EngineConfig, Follows, ParityHash, RoleCounts, RolePlan, RoleTime};
+use assay_protocol::{EngineConfig, Follows, ParityHash, RoleCounts, RolePlan, RoleTime};
 use hdrhistogram::Histogram;
 
-pub use self::{call_timer::CallParts, policy::Policy};
-use self::{
-    call_timer::CallTimer,
-    worker::{Done, Shared, Worker},
-};
+pub use self::policy::Policy;
+use self::worker::{Done, Shared, Worker};
 use crate::{
-    engine::{Engine, EngineError},
+    engine::{CallParts, Engine, EngineError},
     evidence::threads::ThreadClock,
     workload::Workload,
 };
@@ -225,12 +221,11 @@ pub fn run(
     progress: &Progress,
     observer: &mut dyn Observer,
 ) -> Result<Results, EngineError> {
-    let handles =
-        workload.families().iter().map(|family| engine.handle(&family.name)).collect::<Result<Vec<_>, _>>()?;
-    let shared = Shared { db: &engine.db, handles: &handles, config, policy, progress };
+    let families = engine.numbered(&workload.families(config))?;
+    let shared = Shared { families: &families, write_options: config.write_options, policy, progress };
     let threads: u32 = roles.iter().map(|role| role.threads).sum();
     // Warmed up, opened, done, closed: everybody meets the observer's thread at each.
-    let gate = Barrier::new(threads as usize + 1);
+    let meeting = Barrier::new(threads as usize + 1);
     let warm = AtomicU32::new(threads);
     let bell = Bell::default();
     let opened = Mutex::new(Instant::now());
@@ -240,18 +235,18 @@ pub fn run(
             for index in 0..role.threads {
                 let mut worker = Worker::new(&shared, role, number, index);
                 let mut source = workload.source(number);
-                let (gate, warm, opened, bell) = (&gate, &warm, &opened, &bell);
+                let (meeting, warm, opened, bell) = (&meeting, &warm, &opened, &bell);
                 joins.push((
                     role,
                     scope.spawn(move || {
                         let warmed = worker.steps(source.as_mut(), 0, role.warmup_steps, Instant::now(), false);
                         warm.fetch_sub(1, Ordering::Release);
                         bell.ring();
-                        gate.wait();
+                        meeting.wait();
                         // What the warm-up counted doesn't.
                         worker.done.counts = RoleCounts::default();
-                        worker.calls = CallTimer::default();
-                        gate.wait();
+                        worker.session.begin_anew();
+                        meeting.wait();
                         let clock = ThreadClock::start();
                         let start = *opened.lock().unwrap_or_else(PoisonError::into_inner);
                         let measured = warmed
@@ -259,8 +254,8 @@ pub fn run(
                         worker.end(start, clock);
                         progress.running.fetch_sub(1, Ordering::Release);
                         bell.ring();
-                        gate.wait();
-                        gate.wait();
+                        meeting.wait();
+                        meeting.wait();
                         measured.map(|()| worker.done)
                     }),
                 ));
@@ -270,19 +265,19 @@ pub fn run(
             bell.wait(|| warm.load(Ordering::Acquire) == 0);
             observer.tick(progress, None);
         }
-        gate.wait();
+        meeting.wait();
         observer.open(progress);
         let start = Instant::now();
         *opened.lock().unwrap_or_else(PoisonError::into_inner) = start;
-        gate.wait();
+        meeting.wait();
         while !progress.finished() {
             bell.wait(|| progress.finished());
             observer.tick(progress, Some(start.elapsed()));
         }
-        gate.wait();
+        meeting.wait();
         let window = start.elapsed();
         observer.close();
-        gate.wait();
+        meeting.wait();
 
         let mut results = Results {
             roles: BTreeMap::new(),

@@ -6,17 +6,13 @@ use std::{
     time::{Duration, Instant},
 };
 
-use assay_record::{EngineConfig, ParityHash, RoleCounts, RolePlan, RoleTime};
+use assay_protocol::{ParityHash, RoleCounts, RolePlan, RoleTime, WriteOptions};
 use hdrhistogram::Histogram;
-use rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch, WriteOptions};
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{
-    CallParts, FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress,
-    call_timer::{Call, CallTimer},
-};
+use super::{FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress};
 use crate::{
-    engine::EngineError,
+    engine::{Batch, CallParts, EngineError, Families, Session},
     evidence::threads::ThreadClock,
     workload::{Action, Step, StepSource, mix},
 };
@@ -48,18 +44,16 @@ pub struct Done {
 
 /// What all threads have in common.
 pub struct Shared<'a> {
-    pub db: &'a DB,
     /// The families as operations number them.
-    pub handles: &'a [&'a ColumnFamily],
-    pub config: &'a EngineConfig,
+    pub families: &'a Families<'a>,
+    pub write_options: WriteOptions,
     pub policy: &'a Policy,
     pub progress: &'a Progress,
 }
 
 /// One thread of one role.
 pub struct Worker<'a> {
-    db: &'a DB,
-    handles: &'a [&'a ColumnFamily],
+    pub session: Session<'a>,
     policy: &'a Policy,
     progress: &'a Progress,
     role: &'a RolePlan,
@@ -67,38 +61,28 @@ pub struct Worker<'a> {
     number: usize,
     /// The thread's number within the role.
     index: u32,
-    write_options: WriteOptions,
-    read_options: ReadOptions,
     ahead: Vec<Step>,
     /// Nanoseconds of the steps that were made ahead.
     took: Vec<u64>,
-    pub calls: CallTimer,
     pub done: Done,
 }
 
 impl<'a> Worker<'a> {
     pub fn new(shared: &Shared<'a>, role: &'a RolePlan, number: usize, index: u32) -> Self {
-        let Shared { db, handles, config, policy, progress } = *shared;
-        let mut write_options = WriteOptions::default();
-        write_options.set_sync(config.write_options.sync);
-        write_options.disable_wal(config.write_options.disable_wal);
+        let Shared { families, write_options, policy, progress } = *shared;
         // Progress moves by what is made ahead, so of a slow, paced role that is less.
         let paced = role.interval_ns.map_or(f64::MAX, |interval| 1e9 / interval / PROGRESS_PER_SECOND) as u64;
         let several = if progress.is_coupled(number) { 1 } else { OPERATIONS_AHEAD / role.operations_per_step.max(1) };
         let ahead = several.min(paced).max(1);
         Self {
-            db,
-            handles,
+            session: Session::new(families, write_options),
             policy,
             progress,
             role,
             number,
             index,
-            write_options,
-            read_options: ReadOptions::default(),
             ahead: (0..ahead).map(|_| Step::default()).collect(),
             took: vec![0; ahead as usize],
-            calls: CallTimer::default(),
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
@@ -119,7 +103,7 @@ impl<'a> Worker<'a> {
     pub fn end(&mut self, start: Instant, clock: ThreadClock) {
         self.done.elapsed = start.elapsed();
         self.done.time.wall_seconds = self.done.elapsed.as_secs_f64();
-        self.done.calls = self.calls.parts;
+        self.done.calls = self.session.calls();
         let used = clock.stop();
         self.done.time.cpu_seconds = used.cpu_seconds;
         self.done.time.run_queue_seconds = used.run_queue_seconds;
@@ -234,14 +218,14 @@ impl<'a> Worker<'a> {
     /// One step: reads happen at once, writes together at its end, or where the step says so. Returns the time that it took beside the
     /// database.
     fn execute(&mut self, step: &Step, number: u64) -> Result<Duration, EngineError> {
-        let mut batch: Option<WriteBatch> = None;
+        let mut batch: Option<Batch<'_>> = None;
         let mut computed = Duration::ZERO;
         let mut purges = Vec::new();
         // The wait for a turn is what the policy costs, so it counts as time in the database.
         let turn = self.policy.turn(self.number);
         let single = step.operations.len() == 1;
         for (operation, index) in step.operations.iter().zip(0..) {
-            let handle = self.handles[operation.family as usize];
+            let family = operation.family;
             let key = step.resolve(operation.key);
             let counts = &mut self.done.counts;
             match operation.action {
@@ -250,35 +234,32 @@ impl<'a> Worker<'a> {
                     counts.bytes_written += operation.key.len() + value.len();
                     let value = step.resolve(value);
                     if single {
-                        let running = self.calls.begin(Call::Write(1));
-                        self.db.put_cf_opt(handle, key, value, &self.write_options)?;
-                        self.calls.end(running);
+                        self.session.put(family, key, value)?;
                     } else {
-                        batch.get_or_insert_with(|| batch_for(step)).put_cf(handle, key, value);
+                        batch.get_or_insert_with(|| self.session.batch(bytes_of(step))).put(family, key, value);
                     }
                 }
                 Action::Delete => {
                     counts.deletes += 1;
                     counts.bytes_written += operation.key.len();
                     if single {
-                        let running = self.calls.begin(Call::Write(1));
-                        self.db.delete_cf_opt(handle, key, &self.write_options)?;
-                        self.calls.end(running);
+                        self.session.delete(family, key)?;
                     } else {
-                        batch.get_or_insert_with(|| batch_for(step)).delete_cf(handle, key);
+                        batch.get_or_insert_with(|| self.session.batch(bytes_of(step))).delete(family, key);
                     }
                 }
                 Action::Merge { operand } => {
                     counts.puts += 1;
                     counts.bytes_written += operation.key.len() + operand.len();
-                    batch.get_or_insert_with(|| batch_for(step)).merge_cf(handle, key, step.resolve(operand));
+                    let batch = batch.get_or_insert_with(|| self.session.batch(bytes_of(step)));
+                    batch.merge(family, key, step.resolve(operand));
                 }
                 Action::Commit => {
                     if let Some(batch) = batch.take() {
-                        self.write(batch)?;
+                        self.session.write(batch)?;
                     }
                 }
-                Action::Purge => purges.push((operation.family, key)),
+                Action::Purge => purges.push((family, key)),
                 Action::Compute { hashes } => {
                     let started = Instant::now();
                     compute(hashes);
@@ -286,9 +267,7 @@ impl<'a> Worker<'a> {
                 }
                 Action::Get { length, begins } => {
                     counts.gets += 1;
-                    let running = self.calls.begin(Call::Get);
-                    let found = self.db.get_pinned_cf_opt(handle, key, &self.read_options)?;
-                    self.calls.end(running);
+                    let found = self.session.get(family, key)?;
                     // The key follows from the place.
                     let place = (self.number as u64) << 32 | index << 1 | u64::from(found.is_some());
                     self.done.answers.add(mix(&[number, place]));
@@ -301,38 +280,25 @@ impl<'a> Worker<'a> {
                 }
                 Action::Scan { entries } => {
                     counts.scans += 1;
-                    let running = self.calls.begin(Call::Scan);
-                    let mut iterator = self.db.raw_iterator_cf_opt(handle, ReadOptions::default());
-                    iterator.seek(key);
                     let place = mix(&[self.number as u64, number, index]);
-                    for rank in 0..u64::from(entries) {
-                        let Some((key, value)) = iterator.item() else { break };
+                    let answers = &mut self.done.answers;
+                    self.session.scan(family, key, entries, |rank, key, value| {
                         counts.scanned_entries += 1;
                         counts.bytes_read += key.len() as u64 + value.len() as u64;
                         let key = xxh3_64_with_seed(key, mix(&[place, rank]));
-                        self.done.answers.add(xxh3_64_with_seed(value, key));
-                        iterator.next();
-                    }
-                    iterator.status()?;
-                    self.calls.end(running);
+                        answers.add(xxh3_64_with_seed(value, key));
+                    })?;
                 }
             }
         }
         if let Some(batch) = batch {
-            self.write(batch)?;
+            self.session.write(batch)?;
         }
         drop(turn);
         if !purges.is_empty() {
-            self.done.policy_operations += self.policy.purge(self.db, self.handles, &purges, &self.write_options)?;
+            self.done.policy_operations += self.policy.purge(&self.session, &purges)?;
         }
         Ok(computed)
-    }
-
-    fn write(&mut self, batch: WriteBatch) -> Result<(), EngineError> {
-        let running = self.calls.begin(Call::Write(batch.len() as u64));
-        self.db.write_opt(batch, &self.write_options)?;
-        self.calls.end(running);
-        Ok(())
     }
 }
 
@@ -346,8 +312,9 @@ fn compute(hashes: u64) {
     std::hint::black_box(block);
 }
 
-fn batch_for(step: &Step) -> WriteBatch {
-    const RECORD_OVERHEAD: u64 = 16;
+/// What a batch of a step's writes takes up, about.
+fn bytes_of(step: &Step) -> usize {
+    const OVERHEAD: u64 = 16;
     let bytes: u64 = step
         .operations
         .iter()
@@ -357,8 +324,8 @@ fn batch_for(step: &Step) -> WriteBatch {
                 Action::Merge { operand } => operand.len(),
                 _ => 0,
             };
-            operation.key.len() + value + RECORD_OVERHEAD
+            operation.key.len() + value + OVERHEAD
         })
         .sum();
-    WriteBatch::with_capacity_bytes(bytes as usize)
+    bytes as usize
 }

@@ -5,7 +5,7 @@ use std::{
     path::Path,
 };
 
-use assay_record::{
+use assay_protocol::{
     EngineConfig, OptionFact, OptionNote, OptionProblem, OptionStatus, OptionsAnswer, OptionsQuestion, PageCache,
 };
 
@@ -27,7 +27,7 @@ pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<Opti
             answer.problems.extend(problems);
             continue;
         }
-        match Attestor::new(scratch, &question.baseline, config, &families, question.page_cache) {
+        match Attestor::new(scratch, &question.baseline, config, &|_| families.clone(), question.page_cache) {
             Ok(attestor) => {
                 note_inert(name, config, &question.baseline, &attestor, &mut answer);
                 note_sanitised(name, &attestor, &mut answer);

@@ -6,7 +6,7 @@
 
 use std::{fs, path::Path};
 
-use assay_record::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache, option_value::nested};
+use assay_protocol::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache, option_value::nested};
 
 use super::{
     Engine, EngineError, Family,
@@ -66,22 +66,22 @@ pub struct Attestor {
 }
 
 impl Attestor {
-    /// Opens the two empty databases below `scratch`.
+    /// Opens the two empty databases below `scratch`, each with the families that a workload has under its config.
     pub fn new(
         scratch: &Path,
         baseline: &EngineConfig,
         config: &EngineConfig,
-        families: &[Family],
+        families: &dyn Fn(&EngineConfig) -> Vec<Family>,
         page_cache: PageCache,
     ) -> Result<Self, EngineError> {
-        let base = Reference::probe(&scratch.join("attest"), baseline, families, page_cache)?;
+        let base = Reference::probe(&scratch.join("attest"), baseline, &families(baseline), page_cache)?;
         let own = if config == baseline {
             base.clone()
         } else {
-            Reference::probe(&scratch.join("attest"), config, families, page_cache)?
+            Reference::probe(&scratch.join("attest"), config, &families(config), page_cache)?
         };
         let mut attestor = Self { baseline: base, config: own, facts: Vec::new() };
-        attestor.facts = attestor.judge(baseline, config);
+        attestor.facts = attestor.compare(baseline, config);
         Ok(attestor)
     }
 
@@ -91,7 +91,7 @@ impl Attestor {
     }
 
     /// The facts of every declared option and of all that differs from the baseline.
-    fn judge(&self, baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
+    fn compare(&self, baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
         let mut facts = Vec::new();
         // The baseline's own options are no change, so being like the baseline is not held against them.
         let is_baseline = baseline == config;

@@ -2,65 +2,19 @@
 
 use std::{collections::BTreeMap, path::Path};
 
-use assay_record::{Blockstore, EngineConfig, PageCache};
+use assay_protocol::{EngineConfig, PageCache};
 use rocksdb::{
     BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, MergeOperands, Options,
-    WaitForCompactOptions,
-    statistics::{StatsLevel, Ticker},
+    WaitForCompactOptions, checkpoint::Checkpoint,
 };
 
-use super::floor::Floor;
-use crate::compression_clock::blocks_written;
-
-#[derive(Debug, thiserror::Error)]
-pub enum EngineError {
-    #[error("RocksDB refuses {scope}: {message}")]
-    Options { scope: String, message: String },
-    #[error("RocksDB can't open {path}: {message}")]
-    Open { path: String, message: String },
-    #[error("RocksDB: {0}")]
-    Call(#[from] rocksdb::Error),
-    #[error("{path}: {source}")]
-    Io { path: String, source: std::io::Error },
-}
-
-impl EngineError {
-    pub fn io(path: &Path) -> impl FnOnce(std::io::Error) -> Self + '_ {
-        |source| Self::Io { path: path.display().to_string(), source }
-    }
-}
-
-/// A column family that the workload wants. What only the workload can know (merge operators, comparators)
-/// is set here, before the config's options.
-#[derive(Clone, Debug)]
-pub struct Family {
-    pub name: String,
-    pub merge: Option<Merge>,
-    /// Below it, compactions drop what they find, where the config's policy wants that.
-    pub floor: Option<Floor>,
-}
-
-/// From the key, its value if it has one, and operands to its new value.
-type MergeFn = fn(&[u8], Option<&[u8]>, &MergeOperands) -> Option<Vec<u8>>;
-
-/// A merge operator: its name in the OPTIONS file, and how a value becomes another by an operand.
-#[derive(Clone, Debug)]
-pub struct Merge {
-    pub name: &'static str,
-    pub apply: MergeFn,
-}
-
-impl Family {
-    pub fn new(name: &str) -> Self {
-        Self { name: name.to_owned(), merge: None, floor: None }
-    }
-}
+use super::{EngineError, Family, Operands};
 
 /// An open database. Statistics are read from the options, so both live together.
 pub struct Engine {
-    pub db: DB,
-    pub options: Options,
-    families: Vec<String>,
+    pub(super) db: DB,
+    pub(super) options: Options,
+    pub(super) families: Vec<String>,
 }
 
 /// Options in RocksDB's string form; `;` separates, so a value that holds one goes into braces.
@@ -108,10 +62,13 @@ pub fn db_options(config: &EngineConfig, page_cache: PageCache) -> Result<Option
 fn family_options(config: &EngineConfig, family: &Family, cache: Option<&Cache>) -> Result<Options, EngineError> {
     let mut base = Options::default();
     if let Some(merge) = &family.merge {
-        base.set_merge_operator_associative(merge.name, merge.apply);
+        let apply = merge.apply;
+        base.set_merge_operator_associative(
+            merge.name,
+            move |_: &[u8], value: Option<&[u8]>, operands: &MergeOperands| apply(value, Operands::new(operands)),
+        );
     }
-    let filters = config.policy.get(Blockstore::RETENTION).is_some_and(|retention| retention == "compactionFilter");
-    if let Some(floor) = family.floor.clone().filter(|_| filters) {
+    if let Some(floor) = family.floor.clone() {
         // A factory is shared with the options that the parser copies; a filter would be freed with the original.
         base.set_compaction_filter_factory(floor);
     }
@@ -165,53 +122,11 @@ impl Engine {
         &self.families
     }
 
-    pub fn handle(&self, family: &str) -> Result<&ColumnFamily, EngineError> {
+    pub(super) fn handle(&self, family: &str) -> Result<&ColumnFamily, EngineError> {
         self.db.cf_handle(family).ok_or_else(|| EngineError::Options {
             scope: format!("column family {family}"),
             message: "it does not exist".to_owned(),
         })
-    }
-
-    /// An integer property summed over the families.
-    pub fn sum(&self, property: &str) -> Option<u64> {
-        self.per_family(property).into_iter().sum()
-    }
-
-    /// The largest value of an integer property over the families.
-    pub fn max(&self, property: &str) -> Option<u64> {
-        self.per_family(property).into_iter().collect::<Option<Vec<_>>>()?.into_iter().max()
-    }
-
-    fn per_family(&self, property: &str) -> Vec<Option<u64>> {
-        self.families.iter().map(|family| self.family_property(family, property)).collect()
-    }
-
-    /// A property of a family that is a number, whether RocksDB gives it as an integer or as text.
-    pub fn family_property(&self, family: &str, property: &str) -> Option<u64> {
-        self.family_text(family, property)?.trim().parse().ok()
-    }
-
-    /// Number of files on each level of a family.
-    pub fn files_by_level(&self, family: &str) -> Vec<u64> {
-        let files = |level| self.family_property(family, &format!("rocksdb.num-files-at-level{level}"));
-        (0..64).map_while(files).collect()
-    }
-
-    pub fn family_text(&self, family: &str, property: &str) -> Option<String> {
-        let handle = self.db.cf_handle(family)?;
-        self.db.property_value_cf(handle, property).ok().flatten()
-    }
-
-    /// Whether RocksDB times compression.
-    pub fn time_compression(&self, on: bool) {
-        // RocksDB's levels `kExceptTimeForMutex` and, its default, `kExceptDetailedTimers`. The binding has both under their
-        // neighbours' names: it gives a number of its own to a level that RocksDB has twice.
-        self.options.set_statistics_level(if on { StatsLevel::ExceptDetailedTimers } else { StatsLevel::ExceptTimers });
-    }
-
-    /// Since the database was opened.
-    pub fn blocks_written(&self) -> u64 {
-        blocks_written(|name| name.parse().map_or(0, |ticker: Ticker| self.options.get_ticker_count(ticker)))
     }
 
     /// Flushes every family, where one has anything to flush.
@@ -226,6 +141,11 @@ impl Engine {
     /// Waits until no flush or compaction runs or is due.
     pub fn wait_until_settled(&self) -> Result<(), EngineError> {
         Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+    }
+
+    /// Leaves the database as it is now in another folder, of links to its files.
+    pub fn checkpoint(&self, dir: &Path) -> Result<(), EngineError> {
+        Ok(Checkpoint::new(&self.db)?.create_checkpoint(dir)?)
     }
 }
 

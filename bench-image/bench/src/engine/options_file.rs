@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, fs, io, path::Path};
 
-use assay_record::option_value::{nested, number};
+use assay_protocol::option_value::{nested, number};
 
 use super::needs::ignored;
 

@@ -4,7 +4,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{
+use assay_protocol::{
     BlockCache, EngineConfig, FamilyOptions, OptionFact, OptionStatus, OptionsAnswer, OptionsQuestion, PageCache,
 };
 use tempfile::TempDir;
@@ -32,7 +32,7 @@ fn families() -> Vec<Family> {
 
 fn facts(baseline: &EngineConfig, config: &EngineConfig) -> Vec<OptionFact> {
     let dir = TempDir::new().unwrap();
-    let attestor = Attestor::new(dir.path(), baseline, config, &families(), PageCache::Evict).unwrap();
+    let attestor = Attestor::new(dir.path(), baseline, config, &|_| families(), PageCache::Evict).unwrap();
     let measured = dir.path().join("db");
     let engine = Engine::open(&measured, config, &families(), PageCache::Evict).unwrap();
     drop(engine);
@@ -206,7 +206,8 @@ fn keys_of_the_table_are_not_options_of_their_own() {
 fn a_database_with_other_options_is_undeclared() {
     let dir = TempDir::new().unwrap();
     let config = family("hot", &[("write_buffer_size", "1M")]);
-    let attestor = Attestor::new(dir.path(), &EngineConfig::default(), &config, &families(), PageCache::Evict).unwrap();
+    let attestor =
+        Attestor::new(dir.path(), &EngineConfig::default(), &config, &|_| families(), PageCache::Evict).unwrap();
     let other = family("hot", &[("write_buffer_size", "1M"), ("num_levels", "4")]);
     let measured = dir.path().join("db");
     drop(Engine::open(&measured, &other, &families(), PageCache::Evict).unwrap());
@@ -219,7 +220,7 @@ fn a_database_with_other_options_is_undeclared() {
 fn direct_io_is_the_same_for_every_config() {
     let dir = TempDir::new().unwrap();
     let base = EngineConfig::default();
-    let direct = Attestor::new(dir.path(), &base, &base, &families(), PageCache::Direct).unwrap();
+    let direct = Attestor::new(dir.path(), &base, &base, &|_| families(), PageCache::Direct).unwrap();
     let measured = dir.path().join("db");
     drop(Engine::open(&measured, &base, &families(), PageCache::Direct).unwrap());
     let attestation = direct.attest(&measured).unwrap();
@@ -287,7 +288,7 @@ fn a_filter_of_memtables_without_a_prefix_is_inert() {
     assert_eq!(status(&facts, "hot", "write_buffer_size"), Some(OptionStatus::Applied));
     // So digests do not tell it from a config without it.
     let dir = TempDir::new().unwrap();
-    let same = Attestor::new(dir.path(), &base, &family("hot", &[ratio]), &families(), PageCache::Evict).unwrap();
+    let same = Attestor::new(dir.path(), &base, &family("hot", &[ratio]), &|_| families(), PageCache::Evict).unwrap();
     assert!(same.changes_nothing());
     // To take a filter away that there was is no such thing.
     let filtered = family("hot", &[ratio, ("memtable_whole_key_filtering", "true")]);

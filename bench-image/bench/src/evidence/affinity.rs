@@ -3,7 +3,7 @@
 use std::fs;
 use std::path::Path;
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 use super::read;
 

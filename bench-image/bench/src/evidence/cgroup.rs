@@ -5,7 +5,7 @@
 
 use std::path::{Component, Path, PathBuf};
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 use super::Roots;
 use super::mounts::{self, Mount};

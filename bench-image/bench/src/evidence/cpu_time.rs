@@ -21,7 +21,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::{Duration, Instant};
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 use super::process;
 use super::read;

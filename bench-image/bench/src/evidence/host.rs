@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use assay_record::{CpuList, Digest, Host};
+use assay_protocol::{CpuList, Digest, Host};
 
 use super::Roots;
 use super::read;

@@ -4,7 +4,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 use super::read;
 

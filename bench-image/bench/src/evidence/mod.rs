@@ -24,7 +24,7 @@ mod tests;
 use std::fs;
 use std::path::{Path, PathBuf};
 
-use assay_record::{Build, Digest};
+use assay_protocol::{Build, Digest};
 
 pub use background::BackgroundTime;
 pub use process::{PeakRss, ProcessDelta, ProcessUsage};

@@ -4,7 +4,7 @@ use std::fs;
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-use assay_record::Storage;
+use assay_protocol::Storage;
 use nix::sys::stat::{major, minor};
 use nix::sys::statvfs::statvfs;
 

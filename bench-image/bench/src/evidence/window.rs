@@ -4,7 +4,7 @@ use std::path::Path;
 use std::sync::Arc;
 use std::time::Instant;
 
-use assay_record::{CpuList, Disturbance, Host, Placement, Storage};
+use assay_protocol::{CpuList, Disturbance, Host, Placement, Storage};
 use nix::time::{ClockId, clock_gettime};
 
 use super::Roots;
@@ -86,7 +86,7 @@ impl Probe {
             process: ProcessUsage::read(proc),
             pressure: facts.pressure.read(),
             opened: Instant::now(),
-            clock_offset: clock_offset(),
+            clock_offset: clock_offset(nanos),
             cpu: Sample::take(proc, facts.stat_is_the_kernels),
             facts,
         }
@@ -99,7 +99,7 @@ impl Window {
         let facts = &self.facts;
         let proc = &facts.roots.proc;
         let cpu = Sample::take(proc, facts.stat_is_the_kernels);
-        let clock_offset = clock_offset();
+        let clock_offset = clock_offset(nanos);
         let pressure = self.pressure.until(facts.pressure.read(), self.opened.elapsed());
         let process = ProcessUsage::read(proc).since(&self.process);
         let storage = facts.location.storage(&self.level, &facts.location.level(proc));
@@ -123,10 +123,7 @@ impl Window {
             io_pressure_full_percent: pressure.io_full,
             involuntary_switches: process.involuntary_switches,
             major_faults: process.major_faults,
-            clock_step_seconds: self
-                .clock_offset
-                .zip(clock_offset)
-                .map(|(before, after)| (after - before) as f64 / 1e9),
+            clock_step_seconds: clock_step(self.clock_offset, clock_offset),
         };
         (self.placement(affinity.as_ref()), storage, disturbance)
     }
@@ -148,7 +145,7 @@ impl Window {
 /// Wall clock minus monotonic clock, in nanoseconds. Both are slewed alike, so a change is a step (or a suspend).
 ///
 /// Being interrupted between the two readings would look like a step: of a few tries the tightest is the best.
-fn clock_offset() -> Option<i128> {
+pub(super) fn clock_offset(mut nanos: impl FnMut(ClockId) -> Option<i128>) -> Option<i128> {
     let tries = (0..5).filter_map(|_| {
         let before = nanos(ClockId::CLOCK_MONOTONIC)?;
         let wall = nanos(ClockId::CLOCK_REALTIME)?;
@@ -156,6 +153,10 @@ fn clock_offset() -> Option<i128> {
         Some((after - before, wall - before - (after - before) / 2))
     });
     tries.min_by_key(|(gap, _)| *gap).map(|(_, offset)| offset)
+}
+
+pub(super) fn clock_step(before: Option<i128>, after: Option<i128>) -> Option<f64> {
+    Some((after? - before?) as f64 / 1e9)
 }
 
 fn nanos(clock: ClockId) -> Option<i128> {

@@ -3,7 +3,7 @@
 //! A key's value never changes, so every value that is read can be checked, and reads of keys that are
 //! neither deleted nor missing from the dataset give the same answers at any interleaving.
 
-use assay_record::{Digest, KeyOrder, KeyValue, Mix, Preload, Role};
+use assay_protocol::{Digest, EngineConfig, KeyOrder, KeyValue, Mix, Preload, Role};
 
 use super::{
     Action, Bytes, Step, StepSource, Workload, below,
@@ -91,7 +91,7 @@ fn chooser(role: &Role, keys: u64, seed: u64) -> Result<KeyChooser, String> {
 }
 
 impl Workload for KeyValueWorkload {
-    fn families(&self) -> Vec<Family> {
+    fn families(&self, _config: &EngineConfig) -> Vec<Family> {
         self.spec.families.iter().map(|name| Family::new(name)).collect()
     }
 

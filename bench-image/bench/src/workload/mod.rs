@@ -9,11 +9,12 @@ mod ethrex;
 mod key_value;
 mod keys;
 mod reth_history;
+mod rules;
 mod values;
 
 use std::collections::BTreeMap;
 
-use assay_record::{Digest, ParityHash, Workload as WorkloadSpec};
+use assay_protocol::{Digest, EngineConfig, Kind, ParityHash, Workload as WorkloadSpec};
 
 use blockstore::BlockstoreWorkload;
 use ethrex::EthrexWorkload;
@@ -23,10 +24,17 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use crate::engine::{Engine, EngineError, Family};
 
+pub use rules::{Removal, Rules};
+
 /// The content and the steps of one scenario.
 pub trait Workload: Sync {
-    /// The column families it uses, in the order in which operations number them.
-    fn families(&self) -> Vec<Family>;
+    /// The column families it uses under a config, in the order in which operations number them.
+    fn families(&self, config: &EngineConfig) -> Vec<Family>;
+
+    /// What a config's policy makes of its steps.
+    fn rules(&self, _config: &EngineConfig) -> Rules {
+        Rules::default()
+    }
 
     /// Steps that fill an empty database, executed in order; none means the trial starts empty.
     fn load_steps(&self) -> u64;
@@ -167,6 +175,14 @@ pub fn build(spec: &WorkloadSpec, seed: u64, dataset_seed: u64) -> Result<Box<dy
         WorkloadSpec::Ethrex(spec) => Ok(Box::new(EthrexWorkload::new(spec.clone(), seed, dataset_seed)?)),
         WorkloadSpec::Blockstore(spec) => Ok(Box::new(BlockstoreWorkload::new(spec.clone(), seed, dataset_seed)?)),
         WorkloadSpec::RethHistory(spec) => Ok(Box::new(RethHistoryWorkload::new(spec.clone(), seed, dataset_seed)?)),
+    }
+}
+
+/// Refuses a spec whose fields don't fit together. How long it may take is watched here, not foretold.
+fn check(spec: &dyn Kind) -> Result<(), String> {
+    match spec.problems(u64::MAX).into_iter().find(|problem| problem.is_error) {
+        Some(problem) => Err(format!("{}.{}: {}", spec.name(), problem.field, problem.message)),
+        None => Ok(()),
     }
 }
 

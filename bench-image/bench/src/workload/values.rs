@@ -1,6 +1,6 @@
 //! Values: lengths and content of a wanted compressibility.
 
-use assay_record::ValueBytes;
+use assay_protocol::ValueBytes;
 
 use super::{below, mix};
 

@@ -10,9 +10,9 @@ use std::{
     process::{Command, Output},
 };
 
-use assay_record::{
-    DatasetSpec, Digest, EngineConfig, FamilyOptions, KeyOrder, KeyValue, Mix, PageCache, Preload, Role, TrialId,
-    TrialRecord, TrialSpec, VERSION, ValueBytes, Workload,
+use assay_protocol::{
+    DatasetSpec, Digest, EngineConfig, Exit, FamilyOptions, KeyOrder, KeyValue, Mix, PageCache, Preload, Role, TrialId,
+    TrialRecord, TrialSpec, VERSION, ValueBytes, Workload, invocation,
 };
 use tempfile::TempDir;
 
@@ -116,6 +116,10 @@ impl Bench {
         Self { dir: TempDir::new().unwrap() }
     }
 
+    pub fn in_folder(folder: &str) -> Self {
+        Self { dir: TempDir::new_in(folder).unwrap() }
+    }
+
     pub fn data(&self) -> PathBuf {
         self.dir.path().join("data")
     }
@@ -124,7 +128,7 @@ impl Bench {
         let spec = self.dir.path().join("spec.json");
         fs::write(&spec, spec_json).unwrap();
         let mut command = Command::new(env!("CARGO_BIN_EXE_assay-bench"));
-        command.arg("run").arg(spec).arg("--data").arg(self.data()).arg("--out").arg(self.record_path());
+        command.args(invocation::run(&spec, &self.data(), &self.record_path()));
         command
     }
 
@@ -145,7 +149,7 @@ impl Bench {
     /// The record of a trial that must succeed.
     pub fn record(&self, spec: &TrialSpec) -> TrialRecord {
         let ran = self.run(spec);
-        assert_eq!(ran.code(), Some(0), "{}", ran.stderr());
+        assert_eq!(ran.code(), Some(Exit::Completed as i32), "{}", ran.stderr());
         ran.record()
     }
 }

@@ -5,7 +5,7 @@
 
 use std::{collections::BTreeMap, fs, path::Path};
 
-use assay_record::EngineConfig;
+use assay_protocol::EngineConfig;
 
 /// One write of a key.
 #[derive(Debug)]

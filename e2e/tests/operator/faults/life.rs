@@ -138,7 +138,10 @@ async fn the_spec_of_a_running_experiment_can_not_be_edited() {
     scene.operator.start_again();
     scene.operator.is_back(&scene.lab).await;
     // It has to see the pod before that is gone.
-    tokio::time::sleep(Duration::from_secs(2)).await;
+    let looked = async || {
+        scene.operator.get("/metrics").await.contains("reconcile_duration_seconds_count{result=\"ok\"}").then_some(())
+    };
+    scene.lab.until("the operator has looked at the experiment", SOON, looked).await;
     hold.store(false, Ordering::Relaxed);
     // What hangs is run again.
     let held = scene.bench.held(&scene.lab).await;

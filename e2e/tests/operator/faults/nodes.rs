@@ -4,7 +4,7 @@ use std::time::Duration;
 
 use assay_api::names;
 use assay_core::cluster;
-use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim};
+use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -28,8 +28,16 @@ async fn a_cordoned_node_is_waited_for() {
     scene.lab.running_pod().await;
     let node = scene.lab.nodes[0].clone();
     cordon(&scene.lab, &node, true).await;
-    // The trial that ran ends, and one that was on its way may wait.
-    tokio::time::sleep(Duration::from_secs(5)).await;
+    // The trial that ran ends, and one that was on its way waits for a node.
+    let all = scene.lab.api::<Pod>();
+    scene
+        .lab
+        .until("no trial runs there", SOON, async || {
+            let found = all.list(&ListParams::default()).await.ok()?.items;
+            let is_idle = |pod: &Pod| pods::node(pod).is_empty() || matches!(pods::phase(pod), "Succeeded" | "Failed");
+            found.iter().all(is_idle).then_some(())
+        })
+        .await;
     let ran = scene.witness.ran();
     tokio::time::sleep(Duration::from_secs(5)).await;
     scene.lab.check(scene.witness.ran() == ran, "nothing runs on a cordoned node").await;

@@ -56,7 +56,7 @@ async fn an_evicted_pod_is_run_again() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn lost_pods_stay_as_long_as_the_experiment_says() {
-    let script = |run: &Run| if run.is_chosen() { End::says(139, "") } else { run.done() };
+    let script = |run: &Run| if run.is_chosen() { End::crashes() } else { run.done() };
     let scene = Scene::new("ttl", |bench| bench.script(script)).await;
     scene.begin(|spec| spec["ttlSecondsAfterFinished"] = json!(15)).await;
     scene.decides(&["Lost Crashed"]).await;
@@ -77,7 +77,7 @@ async fn lost_pods_stay_as_long_as_the_experiment_says() {
 async fn each_lost_trial_has_an_event_of_its_own() {
     let script = |run: &Run| {
         let trial = &run.spec.trial;
-        if matches!((trial.block, trial.order, trial.attempt), (1 | 3, 1, 0)) { End::says(139, "") } else { run.done() }
+        if matches!((trial.block, trial.order, trial.attempt), (1 | 3, 1, 0)) { End::crashes() } else { run.done() }
     };
     let scene = Scene::new("events", |bench| bench.script(script)).await;
     scene.begin(|_| ()).await;

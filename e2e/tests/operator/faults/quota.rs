@@ -1,6 +1,6 @@
 //! A namespace that has no room.
 
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use k8s_openapi::api::core::v1::{Pod, ResourceQuota};
 use kube::api::DeleteParams;
@@ -59,11 +59,13 @@ async fn refused_pods_are_tried_now_and_then() {
     let lab = &scene.lab;
     let refused = lab.condition(&scene.name, "Progressing", "False", Some("PodRefused"), 60).await;
     lab.check(refused.message.contains("exceeded quota"), &refused.message).await;
-    let before = taken(&lab.namespace);
+    let (began, before) = (Instant::now(), taken(&lab.namespace));
     lab.check(before > 0, "the node was taken once").await;
-    tokio::time::sleep(Duration::from_secs(20)).await;
-    let tries = taken(&lab.namespace) - before;
-    lab.check((2..=5).contains(&tries), &format!("{tries} tries in 20 s, one each 5 s")).await;
+    let more = async || Some(taken(&lab.namespace) - before).filter(|tries| *tries >= 4);
+    let tries = lab.until("it is tried four times more", 120, more).await;
+    // Never more often than each 5 s, though the first of them may be counted late; on a busy machine it is rarer.
+    let seconds = began.elapsed().as_secs();
+    lab.check(tries as u64 <= seconds / 5 + 2, &format!("{tries} tries in {seconds} s, one each 5 s")).await;
     lift(lab).await;
     // What is called like a pod of ours and is none.
     let security = json!({"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,

@@ -4,7 +4,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 
 use assay_core::cluster;
-use assay_record::{Digest, FailureKind, Summary};
+use assay_protocol::{Digest, Exit, FailureKind, Summary, output};
 use k8s_openapi::api::core::v1::Node;
 use kube::Api;
 
@@ -28,7 +28,7 @@ async fn chosen(name: &str, end: impl Fn(&Run) -> End + Send + Sync + 'static) -
 async fn a_truncated_summary_is_run_again() {
     let scene = chosen("truncated", |run| {
         let whole = serde_json::to_string(&run.summary).expect("a summary is JSON");
-        End::says(0, &whole[..whole.len() / 2])
+        End::says(Exit::Completed, &whole[..whole.len() / 2])
     });
     let scene = scene.await;
     scene.decides(&["Lost UnreadableRecord"]).await;
@@ -76,8 +76,9 @@ async fn a_record_counts_only_as_its_own_trials() {
             _ => (summary, own),
         };
         let pod = cluster::pod_name(&cluster::trial_name("printed", trial), trial.attempt);
-        printed.lock().expect("logs").insert(pod, format!("{{\"record\":{prints}}}\n"));
-        End::says(0, &says)
+        let line = String::from_utf8(output::record_line(prints.as_bytes())).expect("a line is text");
+        printed.lock().expect("logs").insert(pod, line + "\n");
+        End::says(Exit::Completed, &says)
     };
     let (_bench, witness) = (Bench::new(&lab).script(script).start(&lab), Witness::start(&lab));
     let _operator = lab.operator_with(&[], Some(&logs.kubeconfig));
@@ -100,7 +101,7 @@ async fn a_record_counts_only_as_its_own_trials() {
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_crash_is_run_again() {
-    chosen("crash", |_| End::says(139, "")).await.ends_well(&["Lost Crashed"]).await;
+    chosen("crash", |_| End::crashes()).await.ends_well(&["Lost Crashed"]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -123,7 +124,7 @@ async fn a_failure_under_the_config_is_not_repeated() {
         let failure = serde_json::json!({"kind": FailureKind::DiskQuota, "message": "too large"});
         failed.summary.failure = Some(serde_json::from_value(failure).expect("a failure"));
         failed.summary.metrics.clear();
-        End::says(4, &serde_json::to_string(&failed.summary).expect("a summary is JSON"))
+        End::says(Exit::ConfigFailed, &serde_json::to_string(&failed.summary).expect("a summary is JSON"))
     });
     fails_once(scene.await, "Failed DiskQuota").await;
 }

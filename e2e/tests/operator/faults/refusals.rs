@@ -1,6 +1,7 @@
 //! Nodes that refuse a trial before anything ran: it costs no attempt, until it is too much.
 
 use assay_api::names;
+use assay_protocol::Exit;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use serde_json::json;
@@ -12,7 +13,11 @@ use crate::scene::Scene;
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_refusal_of_the_environment_costs_no_attempt() {
     let refuse = |run: &crate::bench::Run| {
-        if run.is_chosen() && run.before < 2 { End::says(3, "no luck today") } else { run.done() }
+        if run.is_chosen() && run.before < 2 {
+            End::says(Exit::EnvironmentRefused, "no luck today")
+        } else {
+            run.done()
+        }
     };
     let scene = Scene::new("refusal", |bench| bench.script(refuse)).await;
     scene.begin(|_| ()).await;
@@ -24,7 +29,7 @@ async fn a_refusal_of_the_environment_costs_no_attempt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn five_refusals_in_a_row_are_a_lost_attempt() {
     let refuse = |run: &crate::bench::Run| {
-        if run.is_chosen() { End::says(3, "no luck today") } else { run.done() }
+        if run.is_chosen() { End::says(Exit::EnvironmentRefused, "no luck today") } else { run.done() }
     };
     let scene = Scene::new("refusals", |bench| bench.script(refuse)).await;
     scene.begin(|_| ()).await;
@@ -35,7 +40,7 @@ async fn five_refusals_in_a_row_are_a_lost_attempt() {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_bench_that_refuses_the_spec_ends_the_experiment() {
     let refuse = |run: &crate::bench::Run| {
-        if run.is_chosen() { End::says(2, "protocol 2 is not known") } else { run.done() }
+        if run.is_chosen() { End::says(Exit::SpecRefused, "protocol 2 is not known") } else { run.done() }
     };
     let scene = Scene::new("unfit", |bench| bench.script(refuse)).await;
     scene.begin(|_| ()).await;

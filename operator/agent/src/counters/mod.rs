@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 use std::path::Path;
 
 use assay_api::agent::CpuCounters;
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 /// The counters as they are now. What can't be read is missing.
 pub fn read(proc: &Path, sys: &Path) -> CpuCounters {

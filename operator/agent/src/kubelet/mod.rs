@@ -6,7 +6,7 @@ mod proto;
 use std::collections::{BTreeMap, BTreeSet};
 use std::path::Path;
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 use proto::{Value, fields};
 
 const LIST: &str = "/v1.PodResourcesLister/List";

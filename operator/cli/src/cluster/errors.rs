@@ -6,19 +6,19 @@ use kube::Error;
 use kube::client::AuthError;
 
 /// Words for results of a client.
-pub trait Told<T> {
+pub trait Explain<T> {
     /// `failed` says what could not be done.
-    fn told(self, failed: &str) -> anyhow::Result<T>;
+    fn explain(self, failed: &str) -> anyhow::Result<T>;
 }
 
-impl<T> Told<T> for Result<T, Error> {
-    fn told(self, failed: &str) -> anyhow::Result<T> {
+impl<T> Explain<T> for Result<T, Error> {
+    fn explain(self, failed: &str) -> anyhow::Result<T> {
         self.map_err(|error| anyhow::anyhow!("{failed}: {}", words(&error)))
     }
 }
 
 /// The object is not there, though its kind is known.
-pub fn lost(error: &Error) -> bool {
+pub fn not_found(error: &Error) -> bool {
     let Error::Api(status) = error else { return false };
     status.code == 404 && status.details.as_ref().is_some_and(|details| !details.name.is_empty())
 }
@@ -38,7 +38,7 @@ pub fn words(error: &Error) -> String {
     match status.code {
         401 => "the cluster does not accept your credentials: log in again, or choose another --context".to_owned(),
         403 => format!("it is not allowed ({said}): ask for this right, or choose another --context or --namespace"),
-        404 if lost(error) => said.to_owned(),
+        404 if not_found(error) => said.to_owned(),
         404 => "the cluster does not know experiments of Assay: install their definitions with \
                 `kubectl apply --server-side -f crds`, then the operator"
             .to_owned(),

@@ -1,57 +1,30 @@
-//! `assay nodes`.
+//! The nodes of a cluster: which can run trials, and what trials have seen of them.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
-use std::path::PathBuf;
-use std::process::ExitCode;
 use std::time::Duration;
 
-use anyhow::Context as _;
 use assay_api::{AttemptStatus, Placement, Time, TuningTrial, names};
 use assay_core::decide::fleet::NodeState;
 use assay_core::node::{self, Needs};
-use assay_core::validate::quantity;
-use assay_record::{Evidence, TrialRecord};
+use assay_core::quantity;
+use assay_protocol::{Evidence, TrialRecord};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
-use super::errors::{Told as _, words};
-use super::folder::unpacked;
-use super::words::{age, table};
-use super::{Cluster, ClusterArgs, on};
-use crate::check::check_for_cluster;
+use super::client::Cluster;
+use super::errors::{Explain as _, words};
+use super::records::unpacked;
+use super::words::age;
+use crate::machine::unix_ms;
 use crate::print;
-use crate::run::unix_ms;
+use crate::text::table;
 
 /// A node that is silent for less is waited for.
-const PATIENCE: Duration = Duration::from_mins(2);
-
-/// Arguments of `assay nodes`.
-#[derive(Clone, Debug, clap::Args)]
-pub struct NodesArgs {
-    /// An experiment: nodes are judged by its placement, else by whether they have a whole CPU and 2 GiB for a pod
-    file: Option<PathBuf>,
-    #[command(flatten)]
-    cluster: ClusterArgs,
-}
-
-pub fn command(args: &NodesArgs) -> anyhow::Result<ExitCode> {
-    let placement = match &args.file {
-        None => Placement::default(),
-        Some(file) => {
-            let checked = check_for_cluster(file);
-            print::err(&checked);
-            let spec = checked.spec.filter(|_| checked.experiment.is_some());
-            spec.with_context(|| format!("{} is no sound experiment: see above", file.display()))?.placement
-        }
-    };
-    let text = on(&args.cluster, |cluster| async move { overview(&cluster, &placement).await })?;
-    print::out(text)?;
-    Ok(ExitCode::SUCCESS)
-}
+const PATIENCE: Duration = Duration::from_secs(node::PATIENCE_SECONDS as u64);
 
 /// What the trials of a node have seen.
 struct Seen {
@@ -60,9 +33,10 @@ struct Seen {
     evidence: Option<Evidence>,
 }
 
-async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<String> {
+/// A table of all nodes, held against a placement.
+pub async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<String> {
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let mut nodes = nodes.list(&ListParams::default()).await.told("the nodes can't be read")?.items;
+    let mut nodes = nodes.list(&ListParams::default()).await.explain("the nodes can't be read")?.items;
     nodes.sort_by_key(kube::ResourceExt::name_any);
     let holders = holders(cluster).await;
     let seen = seen(cluster).await?;
@@ -157,9 +131,9 @@ async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
     }
 }
 
-/// The latest trial of each node that left a record in this namespace.
+/// What the latest attempt on each node that left a record in this namespace has seen.
 async fn seen(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
-    let trials = cluster.trials().list(&ListParams::default()).await.told("the trials can't be read")?.items;
+    let trials = cluster.trials().list(&ListParams::default()).await.explain("the trials can't be read")?.items;
     let mut latest: BTreeMap<String, AttemptStatus> = BTreeMap::new();
     for attempt in trials.into_iter().filter_map(|trial: TuningTrial| trial.status).flat_map(|status| status.attempts) {
         let Some(node) = attempt.node.clone().filter(|_| attempt.record.is_some()) else { continue };

@@ -5,7 +5,7 @@ use assay_api::{AttemptStatus, Condition, Time, TuningExperiment, TuningTrial, n
 use assay_core::cluster::trial_id;
 use assay_core::report::INCOMPLETE;
 
-use crate::run::screen::{self, all_so_far, one_so_far};
+use crate::screen::{self, all_so_far, one_so_far};
 
 pub fn conditions(experiment: &TuningExperiment) -> &[Condition] {
     experiment.status.as_ref().map_or(&[], |status| &status.conditions)
@@ -21,7 +21,7 @@ pub fn refused(experiment: &TuningExperiment) -> Option<&Condition> {
     finished(experiment).filter(|condition| condition.reason == "Refused")
 }
 
-/// Whether an operator has looked at the spec as it is now.
+/// Whether an operator has seen the spec as it is now.
 pub fn observed(experiment: &TuningExperiment) -> bool {
     let seen = experiment.status.as_ref().and_then(|status| status.observed_generation);
     seen.is_some() && seen >= experiment.metadata.generation
@@ -123,20 +123,6 @@ pub fn decisions(experiment: &TuningExperiment) -> impl Iterator<Item = (&str, S
     })
 }
 
-/// Rows with columns as wide as needed; the first row names them.
-pub fn table(rows: &[Vec<String>]) -> String {
-    let columns = rows.iter().map(Vec::len).max().unwrap_or(0);
-    let width = |column: usize| {
-        rows.iter().filter_map(|row| row.get(column)).map(|cell| cell.chars().count()).max().unwrap_or(0)
-    };
-    let widths: Vec<usize> = (0..columns).map(width).collect();
-    let line = |row: &Vec<String>| {
-        let cells: Vec<String> = row.iter().zip(&widths).map(|(cell, &width)| format!("{cell:width$}")).collect();
-        cells.join("  ").trim_end().to_owned() + "\n"
-    };
-    rows.iter().map(line).collect()
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -152,11 +138,5 @@ mod tests {
             ["0s", "119s", "2m", "119m", "2h", "47h", "2d"]
         );
         assert_eq!(age(None, 0), "unknown");
-    }
-
-    #[test]
-    fn columns_are_as_wide_as_needed() {
-        let row = |cells: [&str; 2]| cells.map(ToOwned::to_owned).to_vec();
-        assert_eq!(table(&[row(["name", "verdict"]), row(["quickstart", ""])]), "name        verdict\nquickstart\n");
     }
 }

@@ -1,16 +1,16 @@
-//! `assay judge`: the rules of Assay, held against results that exist already.
+//! The rules of Assay, held against results that exist already.
 
 mod files;
 #[cfg(test)]
 mod fuzz;
 mod json;
+mod policy;
 mod read;
-mod records;
+pub mod records;
 mod table;
 
 use std::fs;
 use std::path::{Path, PathBuf};
-use std::process::ExitCode;
 
 use anyhow::{Context, bail};
 use assay_core::import::{
@@ -18,111 +18,44 @@ use assay_core::import::{
 };
 use assay_core::stats::{Direction, Scale};
 
-use crate::file;
-use crate::print;
-use crate::validate::plural;
 use files::{Source, Sources};
 
-/// Arguments of `assay judge`.
-#[derive(Clone, Debug, clap::Args)]
-#[command(
-    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff), 1 an error."
-)]
-pub struct JudgeArgs {
-    /// The results: a file, a folder of them, or - for standard input
+/// What is to be judged, and how.
+pub struct Asked<'a> {
+    /// A file, a folder of them, or - for standard input.
+    pub path: &'a Path,
+    /// By default the policy beside the results.
+    pub policy: Option<&'a Path>,
+    /// By default the policy's.
+    pub baseline: Option<&'a str>,
+    /// By default what the content says.
+    pub format: Option<Format>,
+}
+
+/// Why nothing was judged, a line for each problem.
+pub struct Refused {
+    /// What has the problems.
     pub path: PathBuf,
-    /// What the columns mean and what is judged; by default policy.yaml beside the results
-    #[arg(long, value_name = "FILE")]
-    pub policy: Option<PathBuf>,
-    /// The config that all others are compared with, in every session; by default the policy's
-    #[arg(long, value_name = "CONFIG")]
-    pub baseline: Option<String>,
-    /// How the results are written; by default their content says
-    #[arg(long, value_enum)]
-    pub format: Option<FormatArg>,
-    /// The folder for report.json and report.md
-    #[arg(long, value_name = "DIR")]
-    pub out: Option<PathBuf>,
+    pub lines: Vec<String>,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-pub enum FormatArg {
-    /// A table with a header
-    Csv,
-    /// One JSON object a line
-    Jsonl,
-    /// What RocksDB's `db_bench` prints
-    #[value(name = "db_bench")]
-    DbBench,
-    /// What hyperfine writes with --export-json
-    Hyperfine,
-}
-
-impl From<FormatArg> for Format {
-    fn from(format: FormatArg) -> Self {
-        match format {
-            FormatArg::Csv => Self::Csv,
-            FormatArg::Jsonl => Self::Jsonl,
-            FormatArg::DbBench => Self::DbBench,
-            FormatArg::Hyperfine => Self::Hyperfine,
-        }
-    }
-}
-
-pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
-    if args.path.join("plan.json").is_file() {
-        return records::command(args);
-    }
-    let Some(mut policy) = policy(args)? else { return Ok(ExitCode::FAILURE) };
-    if let Some(baseline) = &args.baseline {
-        policy.baseline = Some(baseline.clone());
+/// Judges results by their policy.
+pub fn judge(asked: &Asked<'_>) -> anyhow::Result<Result<ImportReport, Refused>> {
+    let mut policy = match policy::find(asked.path, asked.policy) {
+        Ok(policy) => policy,
+        Err(refused) => return Ok(Err(refused)),
+    };
+    if let Some(baseline) = asked.baseline {
+        policy.baseline = Some(baseline.to_owned());
         policy.sessions.clear();
     }
-    let sources = Sources::find(&args.path, &policy, args.policy.as_deref())?;
-    let format = args.format.map(Format::from).or(policy.format);
-    Ok(match judged(&sources, policy, format)? {
-        Ok(report) => {
-            print::out(import::terminal(&report))?;
-            if let Some(dir) = &args.out {
-                keep(&report, dir)?;
-                print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
-            }
-            ExitCode::from(report.exit_code())
-        }
-        Err(problems) => {
-            for problem in &problems {
-                print::out(format_args!("{problem}\n"))?;
-            }
-            print::out(format_args!("{}: {}\n", args.path.display(), plural(problems.len(), "error")))?;
-            ExitCode::FAILURE
-        }
-    })
-}
-
-/// The policy that is named, else the one beside the results, else none; `None` after its problems were printed.
-fn policy(args: &JudgeArgs) -> anyhow::Result<Option<Policy>> {
-    let found = args.policy.clone().or_else(|| files::policy_beside(&args.path));
-    let Some(path) = found else { return Ok(Some(Policy::default())) };
-    let lines = match file::read(&path) {
-        Ok(document) => match Policy::read(&document.value) {
-            Ok(policy) => return Ok(Some(policy)),
-            Err(problems) => {
-                let at = |problem: &assay_core::validate::Problem| document.places.find(&problem.path, problem.at_key);
-                let mut lines: Vec<_> =
-                    problems.iter().map(|problem| (Some(at(problem)), problem.to_string())).collect();
-                lines.sort();
-                lines
-            }
-        },
-        Err(problems) => problems.into_iter().map(|problem| (problem.at, problem.message)).collect(),
-    };
-    for (at, text) in &lines {
-        let place = at.map_or(String::new(), |at| format!(":{}:{}", at.line, at.column));
-        print::out(format_args!("{}{place}: {text}\n", path.display()))?;
-    }
-    print::out(format_args!("{}: {}\n", path.display(), plural(lines.len(), "error")))?;
-    Ok(None)
+    let sources = Sources::find(asked.path, &policy, asked.policy)?;
+    let format = asked.format.or(policy.format);
+    let judged = judged(&sources, policy, format)?;
+    Ok(judged.map_err(|problems| Refused {
+        path: asked.path.to_owned(),
+        lines: problems.iter().map(ToString::to_string).collect(),
+    }))
 }
 
 /// Reads all files and judges what is in them.
@@ -191,7 +124,8 @@ fn defaults(policy: &mut Policy, format: Format) {
     }
 }
 
-fn keep(report: &ImportReport, dir: &Path) -> anyhow::Result<()> {
+/// Writes a report down.
+pub fn keep(report: &ImportReport, dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("{} can't be made: choose another --out", dir.display()))?;
     for (name, text) in [("report.json", report.json()?), ("report.md", import::markdown(report))] {
         let path = dir.join(name);

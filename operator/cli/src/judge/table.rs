@@ -9,7 +9,7 @@ use csv::{ByteRecord, ReaderBuilder, StringRecord};
 
 use super::read::{Input, MOST_LINE};
 
-/// Fails once a single record takes too much: a quote that is never closed would fill the memory.
+/// Fails once a single row takes too much: a quote that is never closed would fill the memory.
 struct Bounded<R> {
     input: R,
     since: Rc<Cell<u64>>,
@@ -30,19 +30,19 @@ pub fn csv(input: Input, file: u32, to: &mut Collector<'_>) {
     let since = Rc::new(Cell::new(0));
     let bounded = Bounded { input, since: Rc::clone(&since) };
     let mut reader = ReaderBuilder::new().has_headers(false).flexible(true).from_reader(bounded);
-    let mut record = ByteRecord::new();
+    let mut bytes = ByteRecord::new();
     let mut header: Option<StringRecord> = None;
     while !to.is_full() {
         since.set(0);
         let line = reader.position().line();
-        match reader.read_byte_record(&mut record) {
+        match reader.read_byte_record(&mut bytes) {
             Ok(true) => {}
             Ok(false) => break,
             Err(error) => return to.problem(Place { file, line }, None, format!("can't be read: {error}")),
         }
-        // Empty lines before a record are not part of it.
-        let place = Place { file, line: record.position().map_or(line, csv::Position::line) };
-        let Ok(row) = StringRecord::from_byte_record(record.clone()) else {
+        // Empty lines before a row are not part of it.
+        let place = Place { file, line: bytes.position().map_or(line, csv::Position::line) };
+        let Ok(row) = StringRecord::from_byte_record(bytes.clone()) else {
             to.problem(place, None, "is not UTF-8: save the file as UTF-8");
             continue;
         };

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Stands in for assay-bench where a test needs a certain answer: RocksDB's own are tested with the real bench.
-[ "$*" = "options -" ] || { echo "unexpected arguments: $*" >&2; exit 2; }
+# ASKED_WITH has the arguments that it shall be given.
+[ "$*" = "$ASKED_WITH" ] || { echo "unexpected arguments: $*" >&2; exit 2; }
 question=$(cat)
 case $question in
 *write_bufer_size*)

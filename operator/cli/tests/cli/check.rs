@@ -3,7 +3,7 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
-use crate::common::{assay, golden, package, stderr, stdout};
+use crate::common::{assay, command, golden, package, stderr, stdout};
 
 #[test]
 fn every_case_has_its_words() {
@@ -65,14 +65,8 @@ fn files_that_are_none() {
 
 #[test]
 fn standard_input_is_a_file() {
-    let mut child = Command::new(env!("CARGO_BIN_EXE_assay"))
-        .args(["validate", "-"])
-        .current_dir(package())
-        .env("ASSAY_BENCH", "tests/bench/fake.sh")
-        .stdin(Stdio::piped())
-        .stdout(Stdio::piped())
-        .spawn()
-        .expect("assay starts");
+    let mut child =
+        command(&["validate", "-"]).stdin(Stdio::piped()).stdout(Stdio::piped()).spawn().expect("assay starts");
     let sound = std::fs::read(package().join("tests/cases/sound.yaml")).expect("a case");
     child.stdin.take().expect("its input").write_all(&sound).expect("it reads");
     let output = child.wait_with_output().expect("it ends");

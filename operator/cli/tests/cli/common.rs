@@ -3,6 +3,8 @@
 use std::path::{Path, PathBuf};
 use std::process::{Command, Output};
 
+use assay_protocol::invocation;
+
 /// Where this package is: paths in messages are relative to it.
 pub fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
@@ -25,12 +27,15 @@ pub fn examples() -> Vec<PathBuf> {
 
 /// Runs assay with a bench that says yes to everything, unless the file provokes it.
 pub fn assay(args: &[&str]) -> Output {
-    Command::new(env!("CARGO_BIN_EXE_assay"))
-        .args(args)
-        .current_dir(package())
-        .env("ASSAY_BENCH", "tests/bench/fake.sh")
-        .output()
-        .expect("assay starts")
+    command(args).output().expect("assay starts")
+}
+
+/// The same, not run yet.
+pub fn command(args: &[&str]) -> Command {
+    let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+    command.args(args).current_dir(package()).env("ASSAY_BENCH", "tests/bench/fake.sh");
+    command.env("ASKED_WITH", invocation::options().join(" "));
+    command
 }
 
 pub fn stdout(output: &Output) -> String {

@@ -12,7 +12,7 @@ use crate::objects::{Objects, condition, owned_by};
 use crate::server::{Server, experiment_path};
 
 /// A server, the objects that an operator will make there, and the command that asks for them.
-fn set_up(faults: &str) -> (Server, Objects, Command) {
+pub fn set_up(faults: &str) -> (Server, Objects, Command) {
     let mut lab = Lab::new();
     lab.epoch -= lab.epoch % 1000;
     lab.run(faults);
@@ -24,7 +24,7 @@ fn set_up(faults: &str) -> (Server, Objects, Command) {
     (server, objects, command)
 }
 
-fn unfinished(objects: &Objects) -> Value {
+pub fn unfinished(objects: &Objects) -> Value {
     let mut experiment = serde_json::to_value(&objects.experiment).unwrap();
     experiment["status"]["conditions"] = json!([condition("Progressing", "True", "Running", "")]);
     for verdict in experiment["status"]["verdicts"].as_array_mut().unwrap() {
@@ -112,21 +112,6 @@ fn a_short_silence_is_no_end() {
 }
 
 #[test]
-fn another_spec_is_another_experiment() {
-    let (server, objects, mut command) = set_up("");
-    let mut other = unfinished(&objects);
-    other["spec"]["repetitions"] = json!(8);
-    server.put(other.clone());
-    let ran = Ran(command.output().unwrap());
-    ran.refused("there is another experiment buffers in namespace perf");
-    ran.refused("give yours another name, or delete that one with `assay cancel buffers -n perf`");
-    other["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
-    server.put(other);
-    Ran(command.output().unwrap()).refused("is being deleted: try again when it is gone");
-    assert_eq!(server.changes().len(), 0);
-}
-
-#[test]
 fn a_refused_experiment_is_an_error() {
     let (server, objects, mut command) = set_up("");
     let mut refused = unfinished(&objects);
@@ -188,25 +173,6 @@ fn trials_of_a_deleted_experiment_are_no_news() {
 }
 
 #[test]
-fn a_folder_that_is_taken_is_refused_before_anything_is_waited_for() {
-    let (server, _, mut command) = set_up("");
-    let folder = server.dir().join("results/buffers");
-    fs::create_dir_all(&folder).unwrap();
-    fs::write(folder.join("bench.json"), "{}").unwrap();
-    Ran(command.output().unwrap()).refused("holds trials that were run on this machine: use another --out");
-    assert_eq!(server.requests("watch=true"), 0);
-}
-
-#[test]
-fn a_folder_that_can_not_be_made_is_refused_before_anything_is_waited_for() {
-    let (server, _, mut command) = set_up("");
-    // Root may write anywhere but below a file.
-    fs::write(server.dir().join("file"), "").unwrap();
-    Ran(command.args(["--out", "file/out"]).output().unwrap()).refused("choose another folder with --out");
-    assert_eq!(server.requests("watch=true"), 0);
-}
-
-#[test]
 fn an_operator_of_another_version_is_told_at_the_start() {
     let (server, objects, mut command) = set_up("");
     let mut other = unfinished(&objects);
@@ -261,28 +227,4 @@ fn a_login_that_runs_out_ends_the_following() {
     fs::remove_file(logged_in).unwrap();
     let ran = Ran(child.wait_with_output().unwrap());
     ran.refused(&format!("experiment buffers goes on in the cluster, but can't be followed: {words}"));
-}
-
-#[test]
-fn files_are_checked_before_anything_is_applied() {
-    let server = Server::start();
-    let file = server.dir().join("experiment.yaml");
-    fs::write(&file, EXPERIMENT.replace("baseline: base", "baseline: bass")).unwrap();
-    // A bench beside the program would find something to say about the options as well.
-    let mut mistaken = server.command(&["run", "--cluster", "experiment.yaml"]);
-    let ran = Ran(mistaken.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
-    ran.refused("experiment.yaml is not run: correct the 1 error above");
-    fs::write(&file, EXPERIMENT.replace("{name: buffers}", "{name: buffers, namespace: other}")).unwrap();
-    let ran = server.assay(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
-    ran.refused("experiment.yaml says namespace other, --namespace says perf: correct one of them");
-    let mut without = server.command(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
-    let ran = Ran(without.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
-    ran.refused(
-        "note: the options are not checked here, but by the operator (there is no bench at /nowhere/assay-bench",
-    );
-    let both = server.assay(&["run", "--cluster", "experiment.yaml", "--bench", "x"]);
-    assert_eq!(both.code(), 2);
-    assert!(both.stderr().contains("'--cluster' cannot be used with '--bench <[CONFIG=]PATH>'"), "{}", both.stderr());
-    server.assay(&["run", "experiment.yaml", "-n", "perf"]).refused("are for a run with --cluster");
-    assert_eq!(server.requests(""), 0);
 }

@@ -9,6 +9,7 @@ mod following;
 #[allow(dead_code)]
 mod lab;
 mod objects;
+mod refusing;
 mod reporting;
 mod server;
 mod showing;

@@ -6,12 +6,13 @@ use std::io::Write as _;
 use std::path::Path;
 
 use assay_api::{AttemptStatus, Time, TuningExperiment, TuningTrial, TuningTrialSpec, TuningTrialStatus, names};
+use assay_core::attempt::{Attempt, Lost};
 use assay_core::cluster::{attempts, pod_name, tell, trial_name};
-use assay_core::decide::{Attempt, Lost, Places};
+use assay_core::decide::Places;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::validate::validate_document;
-use assay_record::{Summary, TrialId};
+use assay_protocol::{Summary, TrialId};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
@@ -145,7 +146,7 @@ fn experiment(plan: &Plan) -> TuningExperiment {
     let spec = validate_document(&serde_json::to_value(document).unwrap()).spec.unwrap();
     let mut experiment = TuningExperiment::new("buffers", spec);
     experiment.metadata = meta("buffers");
-    let kept = json!({"digest": plan.digest, "seed": 7, "blocks": 6, "trials": 12, "engine": "assay 0.1.0"});
+    let kept = json!({"digest": plan.digest, "seed": 7, "blocks": 6, "trials": 12, "producedBy": "assay 0.1.0"});
     experiment.status = serde_json::from_value(json!({"observedGeneration": 1, "plan": kept})).unwrap();
     experiment
 }

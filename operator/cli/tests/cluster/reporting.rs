@@ -126,7 +126,7 @@ fn a_plan_of_another_version_names_it() {
     let (_lab, mut objects) = run("");
     let status = objects.experiment.status.as_mut().unwrap();
     let plan = status.plan.as_mut().unwrap();
-    (plan.digest, plan.engine) = ("00".to_owned(), "assay 9.9.9".to_owned());
+    (plan.digest, plan.produced_by) = ("00".to_owned(), "assay 9.9.9".to_owned());
     let server = Server::start();
     objects.put(&server);
     server

@@ -9,6 +9,9 @@ use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 use serde_json::Value;
 use tempfile::TempDir;
 
+#[path = "../support/fresh.rs"]
+mod fresh;
+
 /// Blocks of the experiment below; each has two trials.
 pub const BLOCKS: usize = 6;
 
@@ -41,12 +44,11 @@ pub fn fake_bench() -> PathBuf {
     let programs = Path::new(env!("CARGO_BIN_EXE_assay"));
     let bench = programs.with_file_name("examples").join("fake-bench");
     BUILT.call_once(|| {
-        let mut cargo = Command::new(env!("CARGO"));
-        cargo.args(["build", "--quiet", "--package", env!("CARGO_PKG_NAME"), "--example", "fake-bench"]);
+        let mut arguments = vec!["--package", env!("CARGO_PKG_NAME"), "--example", "fake-bench"];
         if programs.parent().is_some_and(|dir| dir.ends_with("release")) {
-            cargo.arg("--release");
+            arguments.push("--release");
         }
-        assert!(bench.is_file() || cargo.status().unwrap().success());
+        fresh::build(&bench, &arguments);
     });
     bench
 }

@@ -3,28 +3,42 @@
 //! `FAKE_BENCH` holds faults, separated by commas: `KIND=TRIAL`, where TRIAL is the name of an attempt. `FAKE_BENCH_EPOCH` is the
 //! time at which all trials pretend to have started, so that two runs can leave the same records.
 
-use std::path::{Path, PathBuf};
+use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use assay_record::{Digest, OptionsAnswer, Outcome, TrialRecord, TrialSpec};
+use assay_protocol::{Digest, Exit, OptionsAnswer, Outcome, TrialRecord, TrialSpec, invocation, output};
+use clap::Parser;
 
 #[path = "record.rs"]
 mod record;
 
+#[derive(Parser)]
+enum Command {
+    #[command(name = invocation::OPTIONS)]
+    Options { _question: PathBuf },
+    #[command(name = invocation::RUN)]
+    Run(Run),
+}
+
+#[derive(clap::Args)]
+struct Run {
+    spec: PathBuf,
+    #[arg(long = invocation::DATA)]
+    data: PathBuf,
+    #[arg(long = invocation::OUT)]
+    out: PathBuf,
+}
+
 fn main() -> ExitCode {
-    let args: Vec<String> = std::env::args().skip(1).collect();
-    match args.iter().map(String::as_str).collect::<Vec<_>>().as_slice() {
-        ["options", _] => {
+    let exit = match Command::parse() {
+        Command::Options { .. } => {
             println!("{}", serde_json::to_string(&OptionsAnswer::default()).expect("an answer is JSON"));
-            ExitCode::SUCCESS
+            Exit::Completed
         }
-        ["run", spec, "--data", data, "--out", out] => run(Path::new(spec), Path::new(data), Path::new(out)),
-        other => {
-            eprintln!("fake-bench: unknown arguments {other:?}");
-            ExitCode::from(2)
-        }
-    }
+        Command::Run(args) => run(&args),
+    };
+    ExitCode::from(exit as u8)
 }
 
 /// The fault that is asked for in this trial.
@@ -34,50 +48,51 @@ fn fault(trial: &str) -> Option<String> {
     faults.find(|(_, name)| *name == trial).map(|(kind, _)| kind.to_owned())
 }
 
-fn run(spec_path: &Path, data: &Path, out: &Path) -> ExitCode {
-    let json = std::fs::read(spec_path).expect("a spec");
+fn run(Run { spec, data, out }: &Run) -> Exit {
+    let json = std::fs::read(spec).expect("a spec");
     let spec = TrialSpec::from_json(&json).expect("a spec of this version");
     let name = spec.trial.file_stem();
-    let mine = data.join("trials").join(&name);
+    let mine = invocation::trial_dir(data, &spec.trial);
     std::fs::create_dir_all(&mine).expect("a directory");
-    println!(r#"{{"progress":{{"phase":"measure","done":1,"total":2,"stepsPerSecond":1000.5}}}}"#);
+    let progress = output::Progress { phase: "measure".to_owned(), done: 1, total: 2, steps_per_second: Some(1000.5) };
+    println!("{}", progress.line());
     let mut record = recorded(spec, Digest::of(&json));
     match fault(&name).as_deref() {
         Some("crash") => std::process::abort(),
         Some("mute") => {
             println!("garbage \u{1b}[31m from a stranger");
-            return ExitCode::SUCCESS;
+            return Exit::Completed;
         }
         Some("garbage") => {
             std::fs::write(out, b"{\"version\": 1, \"spec\": garbage").expect("written");
-            return ExitCode::SUCCESS;
+            return Exit::Completed;
         }
         Some("other") => {
             "elsewhere".clone_into(&mut record.spec.experiment);
         }
         Some("spec") => {
             eprintln!("fake-bench: the spec is refused: no such thing");
-            return ExitCode::from(2);
+            return Exit::SpecRefused;
         }
         Some("refuse") => {
             eprintln!("fake-bench: the environment is not fit: no luck today");
-            return ExitCode::from(3);
+            return Exit::EnvironmentRefused;
         }
         Some("refuse-once") => {
             let marker = data.join("refused");
             if !marker.exists() {
                 std::fs::write(marker, b"").expect("written");
                 eprintln!("fake-bench: the environment is not fit: no luck this time");
-                return ExitCode::from(3);
+                return Exit::EnvironmentRefused;
             }
         }
         Some("full") => {
             eprintln!("fake-bench: the environment is not fit: No space left on device (os error 28)");
-            return ExitCode::from(3);
+            return Exit::EnvironmentRefused;
         }
         Some("fail") => {
             record.outcome = Outcome::Failed {
-                kind: assay_record::FailureKind::OutOfMemory,
+                kind: assay_protocol::FailureKind::OutOfMemory,
                 message: "fake-bench: out of memory".to_owned(),
             };
             record.metrics.clear();
@@ -87,7 +102,7 @@ fn run(spec_path: &Path, data: &Path, out: &Path) -> ExitCode {
         Some("slow") => std::thread::sleep(Duration::from_mins(10)),
         Some(other) => {
             eprintln!("fake-bench: unknown fault {other}");
-            return ExitCode::from(2);
+            return Exit::SpecRefused;
         }
         None => {}
     }
@@ -95,7 +110,7 @@ fn run(spec_path: &Path, data: &Path, out: &Path) -> ExitCode {
     let partial: PathBuf = out.with_extension("tmp");
     std::fs::write(&partial, serde_json::to_vec(&record).expect("a record is JSON")).expect("written");
     std::fs::rename(&partial, out).expect("renamed");
-    ExitCode::from(if failed { 4 } else { 0 })
+    if failed { Exit::ConfigFailed } else { Exit::Completed }
 }
 
 fn recorded(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {

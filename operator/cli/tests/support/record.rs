@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{
+use assay_protocol::{
     Attestation, Build, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Host, LsmState, Outcome, Placement,
     RoleTime, Series, Storage, TrialRecord, TrialSpec, VERSION, Work,
 };

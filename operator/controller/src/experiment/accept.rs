@@ -8,12 +8,12 @@ use assay_core::cluster::check_name;
 use assay_core::plan::Plan;
 use assay_core::status::shorten;
 use assay_core::validate::{self, FieldPath, Problem, Validation};
-use assay_record::{OptionsAnswer, OptionsQuestion};
+use assay_protocol::{Exit, OptionsAnswer, OptionsQuestion};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 
-use super::Round;
+use super::Reconcile;
 use super::ended::{self, Ended};
 use super::outcome::node_lost;
 use crate::error::{Error, call};
@@ -34,48 +34,48 @@ pub enum Accepted {
     Refused(Vec<String>),
 }
 
-pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
-    let status = round.experiment.status.as_ref();
+pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
+    let status = reconcile.experiment.status.as_ref();
     // Also of one that was planned: a status can be written by others, and what is allowed by an administrator is not theirs to say.
-    let disallowed = disallowed(round);
+    let disallowed = disallowed(reconcile);
     if let Some(planned) = status.and_then(|status| status.plan.as_ref()) {
         if !disallowed.is_empty() {
             return Ok(Accepted::Waiting("NotAllowed", lines(&disallowed).join("; ")));
         }
-        return Ok(match plan(round) {
+        return Ok(match plan(reconcile) {
             Ok(plan) if plan.digest.as_str() == planned.digest => Accepted::Plan(plan),
             Ok(_) | Err(_) => Accepted::Waiting(
                 "PlanChanged",
                 format!(
                     "{} made the plan, and this version makes another one of the same spec: finish it with that version, \
                      or make it again under another name",
-                    planned.engine
+                    planned.produced_by
                 ),
             ),
         });
     }
     // Trials begin only after everything was checked: a status without the plan is one that we have not seen our own write of.
     if disallowed.is_empty()
-        && !round.context.trials.of(&round.namespace, &round.uid).is_empty()
-        && let Ok(plan) = plan(round)
+        && !reconcile.trials().is_empty()
+        && let Ok(plan) = plan(reconcile)
     {
         return Ok(Accepted::Plan(plan));
     }
-    let validation = validate::validate(&round.name, &round.experiment.spec);
+    let validation = validate::validate(&reconcile.name, &reconcile.experiment.spec);
     let mut problems: Vec<Problem> = validation.problems.iter().filter(|problem| problem.is_error()).cloned().collect();
     problems.extend(disallowed);
     if !problems.is_empty() {
         return Ok(Accepted::Refused(lines(&problems)));
     }
-    if round.is_suspended() {
-        let pods = round.context.pods.of(&round.namespace, &round.name).present;
+    if reconcile.is_suspended() {
+        let pods = reconcile.pods().present;
         for pod in pods.values().filter(|pod| pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_CHECK)) {
-            dismiss(round, pod).await?;
+            dismiss(reconcile, pod).await?;
         }
         return Ok(Accepted::Waiting("Suspended", "nothing begins until spec.suspend is false".to_owned()));
     }
-    match check_options(round, &validation).await? {
-        Checked::Fine => match plan(round) {
+    match check_options(reconcile, &validation).await? {
+        Checked::Fine => match plan(reconcile) {
             Ok(plan) => Ok(Accepted::Plan(plan)),
             Err(problems) => Ok(Accepted::Refused(problems)),
         },
@@ -84,12 +84,15 @@ pub async fn accept(round: &mut Round<'_>) -> Result<Accepted, Error> {
     }
 }
 
-fn plan(round: &Round<'_>) -> Result<Arc<Plan>, Vec<String>> {
-    round.context.plan(&round.uid, || {
-        let validation = validate::validate(&round.name, &round.experiment.spec);
-        let experiment = validation.experiment.clone().ok_or_else(|| lines(&validation.problems))?;
-        Plan::new(experiment).map_err(|error| vec![error.to_string()])
-    })
+fn plan(reconcile: &Reconcile<'_>) -> Result<Arc<Plan>, Vec<String>> {
+    if let Some(plan) = &reconcile.memory().plan {
+        return Ok(Arc::clone(plan));
+    }
+    let validation = validate::validate(&reconcile.name, &reconcile.experiment.spec);
+    let experiment = validation.experiment.clone().ok_or_else(|| lines(&validation.problems))?;
+    let plan = Arc::new(Plan::new(experiment).map_err(|error| vec![error.to_string()])?);
+    reconcile.memory().plan = Some(Arc::clone(&plan));
+    Ok(plan)
 }
 
 fn lines(problems: &[Problem]) -> Vec<String> {
@@ -97,8 +100,8 @@ fn lines(problems: &[Problem]) -> Vec<String> {
 }
 
 /// What another operator may allow.
-fn disallowed(round: &Round<'_>) -> Vec<Problem> {
-    let (spec, args) = (&round.experiment.spec, &round.context.args);
+fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
+    let (spec, args) = (&reconcile.experiment.spec, &reconcile.cluster().args);
     let path = |keys: &str| FieldPath::root().keys(keys);
     let mut problems = Vec::new();
     let host_path = spec.placement.storage.as_ref().and_then(|storage| storage.host_path.as_ref());
@@ -123,7 +126,7 @@ fn disallowed(round: &Round<'_>) -> Vec<Problem> {
             problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
         }
     }
-    let planned = round.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
+    let planned = reconcile.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
     if let Some(image) = planned.and_then(|plan| plan.bench_image.as_deref()).filter(|image| !args.allows_bench(image))
     {
         let message = format!("{image} is not allowed; this operator's own is {}", args.bench_image);
@@ -143,7 +146,7 @@ enum Checked {
 }
 
 /// Asks the bench of every config about its options, in a pod each, all at once: nothing is measured yet.
-async fn check_options(round: &mut Round<'_>, validation: &Validation) -> Result<Checked, Error> {
+async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -> Result<Checked, Error> {
     let mut waiting = Vec::new();
     let mut failed = Vec::new();
     let mut problems = Vec::new();
@@ -151,21 +154,21 @@ async fn check_options(round: &mut Round<'_>, validation: &Validation) -> Result
     for (number, question) in validation.questions().into_iter().enumerate() {
         let mut answer = OptionsAnswer::default();
         for config in question.configs.keys() {
-            let name = check_name(&round.name, config, number);
-            let pod = match pod(round, &name, config, &question).await? {
+            let name = check_name(&reconcile.name, config, number);
+            let pod = match pod(reconcile, &name, config, &question).await? {
                 Ok(pod) => pod,
                 Err(why) => {
                     waiting.push(format!("{config}: {why}"));
                     continue;
                 }
             };
-            match answered(round, &name, &pod).await? {
+            match answered(reconcile, &name, &pod).await? {
                 Answered::Yes(part) => {
                     answer.problems.extend(part.problems);
                     answer.inert.extend(part.inert);
                     answer.sanitised.extend(part.sanitised);
                     // Another program may differ in more than its options.
-                    let image = round.experiment.spec.configs.iter().find(|known| known.name == *config);
+                    let image = reconcile.experiment.spec.configs.iter().find(|known| known.name == *config);
                     if image.is_some_and(|config| config.image.is_none()) {
                         answer.all_inert.extend(part.all_inert);
                     }
@@ -175,15 +178,15 @@ async fn check_options(round: &mut Round<'_>, validation: &Validation) -> Result
             }
             pods.push(pod);
         }
-        problems.extend(validate::answer_problems(&round.experiment.spec, &answer));
+        problems.extend(validate::answer_problems(&reconcile.experiment.spec, &answer));
     }
     problems.retain(Problem::is_error);
     if failed.is_empty() && problems.is_empty() && !waiting.is_empty() {
-        round.wake_in(Duration::from_secs(30));
+        reconcile.wake_in(Duration::from_secs(30));
         return Ok(Checked::Waiting(shorten(&format!("options are checked; {}", waiting.join("; ")), 1000)));
     }
     for pod in pods {
-        dismiss(round, &pod).await?;
+        dismiss(reconcile, &pod).await?;
     }
     problems.sort();
     problems.dedup();
@@ -196,32 +199,31 @@ async fn check_options(round: &mut Round<'_>, validation: &Validation) -> Result
 
 /// The pod that asks about a config, or why there is none yet.
 async fn pod(
-    round: &mut Round<'_>,
+    reconcile: &mut Reconcile<'_>,
     name: &str,
     config: &str,
     question: &OptionsQuestion,
 ) -> Result<Result<Arc<Pod>, String>, Error> {
-    let context = round.context;
-    let seen = context.pods.of(&round.namespace, &round.name);
+    let seen = reconcile.pods();
     if let Some(pod) = seen.present.get(name) {
-        let is_ours = pod.owner_references().iter().any(|owner| owner.uid == round.uid);
+        let is_ours = pod.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
         if is_ours {
             return Ok(Ok(Arc::clone(pod)));
         }
-        round.make_room(Some(&**pod), round.experiment).await?;
+        reconcile.make_room(Some(&**pod), reconcile.experiment).await?;
         return Ok(Err("an earlier pod of its name is not gone yet".to_owned()));
     }
     // Nothing was measured, so a pod that somebody removed is simply made again.
-    context.pods.gone(&round.namespace, name);
+    reconcile.memory().pods.gone(name);
     let mut own = question.clone();
     own.configs.retain(|known, _| known == config);
-    let pod = round.template().check(name, config, &serde_json::to_string(&own)?)?;
-    match call(context.api::<Pod>(&round.namespace).create(&PostParams::default(), &pod)).await {
-        Ok(pod) => context.pods.created(pod),
+    let pod = reconcile.template().check(name, config, &serde_json::to_string(&own)?)?;
+    match call(reconcile.api::<Pod>().create(&PostParams::default(), &pod)).await {
+        Ok(pod) => reconcile.memory().pods.created(pod, reconcile.instant()),
         Err(error) if error.is_conflict() => {}
         // A quota or an admission rule: somebody may change it.
         Err(error) if error.is_refusal() => {
-            round.wake_in(RETRY);
+            reconcile.wake_in(RETRY);
             return Ok(Err(error.message()));
         }
         Err(error) => return Err(error),
@@ -235,7 +237,7 @@ enum Answered {
     Failed(String),
 }
 
-async fn answered(round: &mut Round<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
+async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
     let read = |text: &str| serde_json::from_str::<OptionsAnswer>(text.trim()).ok();
     if let Some(answer) = ended::message(pod).and_then(read) {
         return Ok(Answered::Yes(answer));
@@ -243,41 +245,41 @@ async fn answered(round: &mut Round<'_>, name: &str, pod: &Arc<Pod>) -> Result<A
     Ok(match ended::ended(pod) {
         None => {
             let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
-            match node.and_then(|node| node_lost(round, node)) {
+            match node.and_then(|node| node_lost(reconcile, node)) {
                 // Nobody is there to confirm that it has ended.
                 Some(why) => {
-                    round.remove(pod, Some(0)).await?;
-                    round.wake_in(Duration::from_secs(2));
+                    reconcile.remove(pod, Some(0)).await?;
+                    reconcile.wake_in(Duration::from_secs(2));
                     Answered::NotYet(why)
                 }
                 None => Answered::NotYet(ended::why_waiting(pod).unwrap_or_else(|| NO_ANSWER.to_owned())),
             }
         }
-        Some(Ended::Exited { code: 0 }) => {
+        Some(Ended::Exited { code }) if code == Exit::Completed as i32 => {
             // Too much to say for a termination message.
-            let log = record::log(&round.context.api(&round.namespace), name).await?;
+            let log = record::log(&reconcile.api(), name).await?;
             let answer = log.lines().rev().find_map(read);
             answer.map_or_else(|| Answered::Failed("its answer can't be read".to_owned()), Answered::Yes)
         }
         Some(Ended::Exited { code }) => {
-            let log = record::log(&round.context.api(&round.namespace), name).await.unwrap_or_default();
+            let log = record::log(&reconcile.api(), name).await.unwrap_or_default();
             let said = ended::message(pod).unwrap_or(&log).lines().map(str::trim).filter(|line| !line.is_empty());
             Answered::Failed(format!("it ended with exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }
         Some(Ended::OutOfMemory) => Answered::Failed("it had too little memory".to_owned()),
         // What the infrastructure does to a pod says nothing about options.
         Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => {
-            dismiss(round, pod).await?;
-            round.wake_in(Duration::from_secs(2));
+            dismiss(reconcile, pod).await?;
+            reconcile.wake_in(Duration::from_secs(2));
             Answered::NotYet(why)
         }
     })
 }
 
-async fn dismiss(round: &Round<'_>, pod: &Pod) -> Result<(), Error> {
+async fn dismiss(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<(), Error> {
     if pod.metadata.deletion_timestamp.is_some() {
-        round.context.pods.dismissed(pod);
+        reconcile.memory().pods.dismissed(pod);
         return Ok(());
     }
-    round.remove(pod, None).await
+    reconcile.remove(pod, None).await
 }

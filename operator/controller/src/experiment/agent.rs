@@ -3,41 +3,39 @@
 
 use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
-use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
+use std::time::{Duration, Instant};
 
 use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AgentSeen, AttemptKey, Done};
 use assay_api::names::{AGENT_LEASE_PREFIX, ANSWER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use assay_api::{PageCacheState, PodEvidenceStatus, TuningTrial};
+use assay_core::attempt::pass;
 use assay_core::cluster;
-use assay_core::decide::pass;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
-use kube::{Api, Client, ResourceExt as _};
-use tokio::sync::mpsc::UnboundedSender;
 use tracing::{info, warn};
 
 use super::ended;
 use super::node_lease;
 use super::observe::UnderWay;
-use super::{Round, refusals};
+use super::stores::touched;
+use super::{Reconcile, refusals};
 use crate::error::Error;
 use crate::lease::{Asked, Leases};
-use crate::watch::{Touched, locked, reflect};
+use crate::lock::locked;
+use crate::watch::Wiring;
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
 /// Of this, what it takes an answer to be heard of.
 const HEARD: Duration = Duration::from_secs(1);
 /// How long an agent is believed to be there that is not heard of. It says so each minute.
-const THERE: Duration = Duration::from_mins(3);
+const THERE: Duration = Duration::from_secs(assay_api::agent::LEASE_SECONDS as u64);
 
 /// How long a node counts as prepared, and counters as those of a trial that has ended.
 const SOON: Duration = Duration::from_mins(1);
-
-/// The longest list of CPUs that a status has room for.
-const LONGEST_LIST: usize = 1024;
 
 /// The Leases that agents answer in.
 pub struct Agents {
@@ -49,17 +47,17 @@ pub struct Agents {
 }
 
 impl Agents {
-    pub fn watch(client: &Client, namespace: &str, sender: UnboundedSender<Touched>) -> Self {
+    pub fn watch(wiring: &Wiring, namespace: &str) -> Self {
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
-        let leases = Leases::new(client, namespace, THERE);
+        let leases = Leases::new(&wiring.client, namespace, THERE, Arc::clone(&wiring.clock));
         let sighted = leases.clone();
         let touches = move |lease: &Lease| {
             // From when it changed, and not from when somebody asks.
             sighted.unchanged_for(lease);
             let attempt = answer_in(lease)?.attempt;
-            Some(Touched::Experiment(attempt.namespace, attempt.experiment))
+            Some(touched((attempt.namespace, attempt.experiment)))
         };
-        let store = reflect(Api::namespaced(client.clone(), namespace), ours, sender, touches);
+        let store = wiring.reflect(wiring.api(Some(namespace)), ours, touches);
         Self { namespace: namespace.to_owned(), leases, store, asked: Mutex::default() }
     }
 
@@ -86,31 +84,31 @@ fn answer_in(lease: &Lease) -> Option<AgentAnswer> {
 }
 
 /// Whether an attempt may begin: once its node is prepared, or its agent has had the time for it.
-pub async fn is_prepared(round: &mut Round<'_>, trial: &TuningTrial, attempt: u32) -> Result<bool, Error> {
-    let Some(agents) = &round.context.agents else { return Ok(true) };
-    let (key, node) = (key(round, trial, attempt), trial.spec.node.as_str());
+pub async fn is_prepared(reconcile: &mut Reconcile<'_>, trial: &TuningTrial, attempt: u32) -> Result<bool, Error> {
+    let Some(agents) = &reconcile.context.agents else { return Ok(true) };
+    let (key, node) = (key(reconcile, trial, attempt), trial.spec.node.as_str());
     if agents.answer(node, &key).is_some() {
         return Ok(true);
     }
-    let block = format!("{}/{}/{}/{}", round.uid, trial.spec.scenario, trial.spec.block, pass(attempt));
-    let until = SystemTime::now() + PATIENCE.saturating_sub(HEARD);
-    let until_unix_ms = until.duration_since(UNIX_EPOCH).map_or(0, |since| since.as_millis() as u64);
-    let may_answer = ask(round, agents, node, key, AgentPhase::Begin { block, until_unix_ms }).await?;
+    let block = format!("{}/{}/{}/{}", reconcile.uid, trial.spec.scenario, trial.spec.block, pass(attempt));
+    let until = reconcile.cluster().clock.time() + PATIENCE.saturating_sub(HEARD);
+    let until_unix_ms = until.as_millisecond().max(0) as u64;
+    let may_answer = ask(reconcile, agents, node, key, AgentPhase::Begin { block, until_unix_ms }).await?;
     Ok(!may_answer)
 }
 
 /// What the agent of its node says about an attempt that has ended; `None` while it may yet say it.
 pub async fn seen(
-    round: &mut Round<'_>,
+    reconcile: &mut Reconcile<'_>,
     found: &UnderWay,
     cpus: Option<String>,
 ) -> Result<Option<PodEvidenceStatus>, Error> {
-    let Some(agents) = &round.context.agents else { return Ok(Some(PodEvidenceStatus::default())) };
-    let (key, node) = (key(round, &found.trial, found.attempt), found.trial.spec.node.as_str());
+    let Some(agents) = &reconcile.context.agents else { return Ok(Some(PodEvidenceStatus::default())) };
+    let (key, node) = (key(reconcile, &found.trial, found.attempt), found.trial.spec.node.as_str());
     // Whoever knows nothing of the beginning can't tell what happened since.
     let Some(answer) = agents.answer(node, &key) else { return Ok(Some(PodEvidenceStatus::default())) };
-    let cpus = cpus.filter(|cpus| cpus.len() <= LONGEST_LIST);
-    if answer.seen.is_none() && ask(round, agents, node, key, AgentPhase::End { cpus }).await? {
+    let cpus = cpus.filter(|cpus| cpus.len() <= assay_api::bounds::CPU_LIST);
+    if answer.seen.is_none() && ask(reconcile, agents, node, key, AgentPhase::End { cpus }).await? {
         return Ok(None);
     }
     if !is_prepared_for(&answer, &found.pod) {
@@ -139,7 +137,7 @@ pub async fn seen(
     let count = |count: Option<u64>| count.filter(|&count| is_counted && i64::try_from(count).is_ok());
     Ok(Some(PodEvidenceStatus {
         page_cache: Some(page_cache),
-        cpu_ids: seen.cpu_ids.filter(|cpus| cpus.len() <= LONGEST_LIST),
+        cpu_ids: seen.cpu_ids.filter(|cpus| cpus.len() <= assay_api::bounds::CPU_LIST),
         throttle_events: count(seen.throttle_events),
         device_interrupts: count(seen.device_interrupts),
         ..PodEvidenceStatus::default()
@@ -164,10 +162,10 @@ fn is_soon(after_ms: i64) -> bool {
     (-1000..SOON.as_millis() as i64).contains(&after_ms)
 }
 
-fn key(round: &Round<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
+fn key(reconcile: &Reconcile<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
     AttemptKey {
-        namespace: round.namespace.clone(),
-        experiment: round.name.clone(),
+        namespace: reconcile.namespace.clone(),
+        experiment: reconcile.name.clone(),
         pod: cluster::pod_name(&trial.name_any(), attempt),
         trial: trial.uid().unwrap_or_default(),
         refusals: refusals(trial),
@@ -176,7 +174,7 @@ fn key(round: &Round<'_>, trial: &TuningTrial, attempt: u32) -> AttemptKey {
 
 /// Asks the agent of a node, once; whether there is an answer to wait for.
 async fn ask(
-    round: &mut Round<'_>,
+    reconcile: &mut Reconcile<'_>,
     agents: &Agents,
     node: &str,
     attempt: AttemptKey,
@@ -186,19 +184,19 @@ async fn ask(
     let asked =
         locked(&agents.asked).get(node).filter(|asked| (&asked.0, asked.1) == (&attempt, is_end)).map(|asked| asked.2);
     let waited = if let Some(asked) = asked {
-        asked.elapsed()
+        reconcile.elapsed(asked)
     } else {
         if !agents.is_there(node) {
             info!(node, pod = attempt.pod, "the node has no agent: what it could tell stays unknown");
             return Ok(false);
         }
-        let Some(lease) = node_lease::ours(round, node) else { return Ok(false) };
+        let Some(lease) = node_lease::ours(reconcile, node) else { return Ok(false) };
         let request = serde_json::to_string(&AgentRequest { attempt: attempt.clone(), phase })?;
-        if let Asked::Taken(_) = round.context.leases.ask_agent(&lease, request).await? {
-            round.wake_in(Duration::from_secs(1));
+        if let Asked::Taken(_) = reconcile.cluster().leases.ask_agent(&lease, request).await? {
+            reconcile.wake_in(Duration::from_secs(1));
             return Ok(true);
         }
-        locked(&agents.asked).insert(node.to_owned(), (attempt.clone(), is_end, Instant::now()));
+        locked(&agents.asked).insert(node.to_owned(), (attempt.clone(), is_end, reconcile.instant()));
         Duration::ZERO
     };
     if waited >= PATIENCE {
@@ -210,7 +208,7 @@ async fn ask(
         );
         return Ok(false);
     }
-    round.wake_in(PATIENCE.saturating_sub(waited));
+    reconcile.wake_in(PATIENCE.saturating_sub(waited));
     Ok(true)
 }
 

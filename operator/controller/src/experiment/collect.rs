@@ -6,11 +6,11 @@ use std::sync::Arc;
 
 use assay_api::names::CONTAINER;
 use assay_api::{AttemptStatus, PodEvidenceStatus, Time};
+use assay_core::attempt::LostReason;
 use assay_core::cluster;
-use assay_core::decide::LostReason;
 use assay_core::node;
 use assay_core::plan::Plan;
-use assay_record::{Digest, TrialRecord};
+use assay_protocol::{Digest, TrialRecord};
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -20,8 +20,8 @@ use super::agent;
 use super::ended;
 use super::observe::{Observed, UnderWay};
 use super::outcome::{Outcome, node_lost, outcome};
-use super::tell::{tell, write};
-use super::{Round, refusals};
+use super::trial_status::{end_attempt, write};
+use super::{Reconcile, refusals};
 use crate::error::{Error, call};
 use crate::prometheus::{self, Window};
 use crate::record;
@@ -33,17 +33,21 @@ const REFUSALS: u32 = 5;
 const CLOCK_SECONDS: f64 = 5.0;
 
 /// Writes down what has ended. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
-pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed) -> Result<Option<String>, Error> {
-    let mut told = Vec::new();
+pub async fn collect(
+    reconcile: &mut Reconcile<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+) -> Result<Option<String>, Error> {
+    let mut ended = Vec::new();
     for found in std::mem::take(&mut observed.under_way) {
-        let Some(outcome) = outcome(round, plan, &found).await? else {
+        let Some(outcome) = outcome(reconcile, plan, &found).await? else {
             observed.under_way.push(found);
             continue;
         };
         match outcome {
             Outcome::Unfit(why) => {
                 let (trial, image) =
-                    (found.trial.name_any(), round.template().image(&found.trial.spec.config).to_owned());
+                    (found.trial.name_any(), reconcile.template().image(&found.trial.spec.config).to_owned());
                 return Ok(Some(format!("the bench {image} refuses trial {trial}: {why}")));
             }
             // Counted already: it is on its way out.
@@ -51,46 +55,50 @@ pub async fn collect(round: &mut Round<'_>, plan: &Plan, observed: &mut Observed
                 observed.leftover.push(found);
             }
             Outcome::Refused(why) if refusals(&found.trial) + 1 < REFUSALS => {
-                refuse(round, observed, found, &why).await?;
+                refuse(reconcile, observed, found, &why).await?;
             }
             Outcome::Refused(why) => {
                 let message = format!("refused {REFUSALS} times, at last: {why}");
                 let outcome = Outcome::Lost(LostReason::EnvironmentRefused, message);
-                told.push((status(round, &found, outcome, PodEvidenceStatus::default()).await?, found));
+                ended.push((status(reconcile, &found, outcome, PodEvidenceStatus::default()).await?, found));
             }
             outcome => {
-                let Some(seen) = seen(round, &found, &outcome).await? else {
+                let Some(seen) = seen(reconcile, &found, &outcome).await? else {
                     observed.under_way.push(found);
                     continue;
                 };
-                told.push((status(round, &found, outcome, seen).await?, found));
+                ended.push((status(reconcile, &found, outcome, seen).await?, found));
             }
         }
     }
-    for (status, found) in told {
-        let trial = tell(round, plan, observed, &found.trial, status).await?;
+    for (status, found) in ended {
+        let trial = end_attempt(reconcile, plan, observed, &found.trial, status).await?;
         observed.leftover.push(UnderWay { trial, ..found });
     }
     for found in &observed.leftover {
-        if !is_kept(round, found) {
+        if !is_kept(reconcile, found) {
             // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
-            let is_lost = node_lost(round, &found.trial.spec.node).is_some();
-            dismiss(round, found, is_lost).await?;
+            let is_lost = node_lost(reconcile, &found.trial.spec.node).is_some();
+            dismiss(reconcile, found, is_lost).await?;
         }
     }
     Ok(None)
 }
 
 /// What its node's agent saw of an attempt that left a summary; `None` while it may yet say it.
-async fn seen(round: &mut Round<'_>, found: &UnderWay, outcome: &Outcome) -> Result<Option<PodEvidenceStatus>, Error> {
+async fn seen(
+    reconcile: &mut Reconcile<'_>,
+    found: &UnderWay,
+    outcome: &Outcome,
+) -> Result<Option<PodEvidenceStatus>, Error> {
     let Outcome::Finished { record, .. } = outcome else { return Ok(Some(PodEvidenceStatus::default())) };
     let record = record.as_deref().and_then(|json| TrialRecord::from_json(json).ok());
-    agent::seen(round, found, record.and_then(|record| record.evidence.placement.affinity_before)).await
+    agent::seen(reconcile, found, record.and_then(|record| record.evidence.placement.affinity_before)).await
 }
 
 /// What is written down about an attempt that has ended, with what its node's agent saw; its record is kept first.
 async fn status(
-    round: &Round<'_>,
+    reconcile: &Reconcile<'_>,
     found: &UnderWay,
     outcome: Outcome,
     seen: PodEvidenceStatus,
@@ -102,25 +110,25 @@ async fn status(
         pod: Some(pod.name_any()),
         node: node.or_else(|| Some(found.trial.spec.node.clone())),
         start_time: pod.creation_timestamp(),
-        completion_time: Some(Time(super::whole_second(round.now))),
+        completion_time: Some(Time(super::whole_second(reconcile.now))),
         ..AttemptStatus::default()
     };
     match outcome {
         Outcome::Finished { summary, record } => {
             let mut evidence = evidence(pod, seen);
-            let kubelets = &round.context.kubelets;
+            let kubelets = &reconcile.cluster().kubelets;
             evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
             if let Some(json) = &record {
-                status.record = keep(round, found, json).await?;
-                evidence.metrics = metrics(round, found, json).await;
+                status.record = keep(reconcile, found, json).await?;
+                evidence.metrics = metrics(reconcile, found, json).await;
             }
             status.summary = Some(summary);
             status.evidence = Some(evidence);
         }
         Outcome::Lost(reason, message) => {
             status.reason = Some(format!("{reason:?}"));
-            status.message = Some(assay_core::status::shorten(&message, 1024));
-            let node = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(&found.trial.spec.node));
+            status.message = Some(assay_core::status::shorten(&message, assay_api::bounds::MESSAGE));
+            let node = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(&found.trial.spec.node));
             status.boot = node.and_then(|node| node::boot(&node)).map(|boot| boot.to_string());
         }
         Outcome::Refused(_) | Outcome::Unfit(_) => {}
@@ -138,7 +146,11 @@ fn evidence(pod: &Pod, seen: PodEvidenceStatus) -> PodEvidenceStatus {
     let mut volumes = spec.and_then(|spec| spec.volumes.as_ref()).into_iter().flatten();
     PodEvidenceStatus {
         qos_class: pod.status.as_ref().and_then(|status| status.qos_class.clone()),
-        foreign_containers: all.filter(|name| *name != CONTAINER).take(16).cloned().collect(),
+        foreign_containers: all
+            .filter(|name| *name != CONTAINER)
+            .take(assay_api::bounds::FOREIGN_CONTAINERS)
+            .cloned()
+            .collect(),
         volume: volumes.find_map(|volume| Some(volume.persistent_volume_claim.as_ref()?.claim_name.clone())),
         ..seen
     }
@@ -146,7 +158,7 @@ fn evidence(pod: &Pod, seen: PodEvidenceStatus) -> PodEvidenceStatus {
 
 /// Keeps a full record where it outlives its pod. Its name says what is in it, so that one which is there already is the same, without
 /// a right to read it: by ourselves, before we were interrupted, or of an attempt that vanished before its end was written down.
-async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
+async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
     let name = format!("{}-{:.8}", found.pod.name_any(), Digest::of(json).as_str());
     let map = match record::config_map(&found.trial, &name, found.attempt, json) {
         Ok(map) => map,
@@ -155,7 +167,7 @@ async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option
             return Ok(None);
         }
     };
-    let api = round.context.api::<ConfigMap>(&round.namespace);
+    let api = reconcile.api::<ConfigMap>();
     match call(api.create(&PostParams::default(), &map)).await {
         Ok(_) => Ok(Some(name)),
         Err(error) if error.is_conflict() => Ok(Some(name)),
@@ -168,14 +180,14 @@ async fn keep(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> Result<Option
 }
 
 /// The experiment's own metrics over the measured window; what could not be had is missing.
-async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
+async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    let (Some(server), Ok(record)) = (&round.context.args.prometheus, TrialRecord::from_json(json)) else {
+    let (Some(server), Ok(record)) = (&reconcile.cluster().args.prometheus, TrialRecord::from_json(json)) else {
         return values;
     };
     let pod = found.pod.name_any();
     let window = Window {
-        namespace: &round.namespace,
+        namespace: &reconcile.namespace,
         pod: &pod,
         node: &found.trial.spec.node,
         started_unix_ms: record.window_started_unix_ms,
@@ -184,18 +196,18 @@ async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<S
     // By a clock that is off, Prometheus would be asked about another time.
     let begins = window.started_unix_ms as f64 / 1000.0;
     let existed = found.pod.creation_timestamp().map(|since| since.0.as_second() as f64);
-    let now = round.now.as_millisecond() as f64 / 1000.0;
+    let now = reconcile.now.as_millisecond() as f64 / 1000.0;
     if existed.is_none_or(|since| begins < since - CLOCK_SECONDS) || begins + window.seconds > now + CLOCK_SECONDS {
         warn!(trial = found.trial.name_any(), "its metrics are missing: the clock of {} is off", window.node);
         return values;
     }
     // At once: a server that does not answer shall not hold up everything else for each of them.
-    let asked = round
+    let asked = reconcile
         .experiment
         .spec
         .metrics
         .iter()
-        .map(async |metric| (metric, prometheus::value(&round.context.http, server, metric, &window).await));
+        .map(async |metric| (metric, prometheus::value(&reconcile.cluster().http, server, metric, &window).await));
     for (metric, answer) in futures::future::join_all(asked).await {
         match answer {
             Ok(value) => drop(values.insert(metric.name.clone(), cluster::number(value))),
@@ -206,30 +218,30 @@ async fn metrics(round: &Round<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<S
 }
 
 /// Counts a refusal and makes room for another try.
-async fn refuse(round: &Round<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
+async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
     let mut status = found.trial.status.clone().unwrap_or_default();
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it began");
-    let trial = write(round, &found.trial, &status).await?;
+    let trial = write(reconcile, &found.trial, &status).await?;
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
     observed.leftover.push(UnderWay { trial, ..found });
     Ok(())
 }
 
 /// Whether a pod stays to be looked at: one that has ended and left no record, where the experiment asks for it.
-pub fn is_kept(round: &Round<'_>, found: &UnderWay) -> bool {
+pub fn is_kept(reconcile: &Reconcile<'_>, found: &UnderWay) -> bool {
     let attempts = found.trial.status.iter().flat_map(|status| &status.attempts);
-    let mut own = attempts.filter(|told| told.attempt == found.attempt);
-    round.experiment.spec.ttl_seconds_after_finished.is_some()
-        && own.any(|told| told.summary.is_none())
+    let mut own = attempts.filter(|ended| ended.attempt == found.attempt);
+    reconcile.experiment.spec.ttl_seconds_after_finished.is_some()
+        && own.any(|ended| ended.summary.is_none())
         && ended::ended(&found.pod).is_some()
 }
 
 /// Removes a pod whose end is written down, by force where its node is lost.
-pub async fn dismiss(round: &Round<'_>, found: &UnderWay, is_lost: bool) -> Result<(), Error> {
+pub async fn dismiss(reconcile: &Reconcile<'_>, found: &UnderWay, is_lost: bool) -> Result<(), Error> {
     if found.has_vanished || (found.pod.metadata.deletion_timestamp.is_some() && !is_lost) {
-        round.context.pods.dismissed(&found.pod);
+        reconcile.memory().pods.dismissed(&found.pod);
         return Ok(());
     }
-    round.remove(&found.pod, is_lost.then_some(0)).await
+    reconcile.remove(&found.pod, is_lost.then_some(0)).await
 }

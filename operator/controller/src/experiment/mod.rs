@@ -1,4 +1,4 @@
-//! One look at one experiment: what is there, what follows from it, and the writes that bring it about.
+//! One reconcile of one experiment: what is there, what follows from it, and the writes that bring it about.
 //!
 //! ```text
 //! accept   the spec, and what RocksDB says about its options     -> plan
@@ -13,20 +13,29 @@ mod advance;
 mod agent;
 mod claims;
 mod collect;
+mod context;
+mod controller;
 mod ended;
+mod known;
+mod memory;
+mod metrics;
 mod node_lease;
 mod observe;
 mod outcome;
+mod progress;
 mod settle;
-mod tell;
+mod stores;
 mod tidy;
+mod trial_status;
+mod upkeep;
 
+use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::Arc;
+use std::sync::{Arc, MutexGuard};
 use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
-use assay_api::names::{FINISHED, MANAGER};
+use assay_api::names::{EXPERIMENT_LABEL, FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
@@ -34,56 +43,140 @@ use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::{Api, DeleteParams, PatchParams, Preconditions};
 use kube::runtime::controller::Action;
+use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tracing::{Instrument as _, error_span, info, warn};
+use tracing::info;
 
-use crate::context::Context;
+use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::pod::Template;
 use accept::Accepted;
-pub use agent::Agents;
-pub use node_lease::{node_of, sweep};
+use context::Context;
+pub use controller::controller;
+use known::Seen;
+use memory::{Memory, Shared};
 use settle::State;
 
-/// One look at an experiment.
-pub struct Round<'a> {
+/// One reconcile of an experiment.
+pub struct Reconcile<'a> {
     pub context: &'a Context,
     pub experiment: &'a TuningExperiment,
+    memory: Shared,
     pub namespace: String,
     pub name: String,
     pub uid: String,
     pub now: Timestamp,
-    /// When to look again if nothing happens before.
+    /// When to reconcile again if nothing happens before.
     pub wake: Duration,
 }
 
-impl<'a> Round<'a> {
+impl<'a> Reconcile<'a> {
     fn new(context: &'a Context, experiment: &'a TuningExperiment) -> Self {
         Self {
             context,
             experiment,
+            memory: context.memories.of(experiment),
             namespace: experiment.namespace().unwrap_or_default(),
             name: experiment.name_any(),
             uid: experiment.uid().unwrap_or_default(),
-            now: Timestamp::now(),
+            now: context.cluster.clock.time(),
             wake: Duration::from_mins(5),
         }
     }
 
-    fn template(&self) -> Template<'a> {
-        Template { experiment: self.experiment, args: &self.context.args }
+    /// Says when to reconcile again.
+    pub async fn run(mut self) -> Result<Action, Error> {
+        if self.experiment.metadata.deletion_timestamp.is_some() {
+            // What it owns goes with it, and its nodes when its pods have gone.
+            return Ok(Action::await_change());
+        }
+        if is_finished(self.experiment) {
+            return tidy::after_the_end(&mut self).await;
+        }
+        let plan = match accept::accept(&mut self).await? {
+            Accepted::Plan(plan) => plan,
+            Accepted::Waiting(reason, message) => {
+                advance::keep_nodes(&mut self).await?;
+                settle::write(&mut self, &State::Waiting { reason, message }, None).await?;
+                return Ok(Action::requeue(self.wake));
+            }
+            Accepted::Refused(problems) => return refuse(&mut self, problems).await,
+        };
+        let mut observed = observe::observe(&mut self, &plan).await?;
+        advance::keep_nodes(&mut self).await?;
+        if let Some(problem) = collect::collect(&mut self, &plan, &mut observed).await? {
+            return refuse(&mut self, vec![problem]).await;
+        }
+        let state = advance::advance(&mut self, &plan, &mut observed).await?;
+        settle::write(&mut self, &state, Some((&plan, &observed))).await?;
+        Ok(Action::requeue(self.wake))
     }
 
-    /// Looks again after this at the latest.
+    fn memory(&self) -> MutexGuard<'_, Memory> {
+        self.memory.lock()
+    }
+
+    fn cluster(&self) -> &'a Cluster {
+        &self.context.cluster
+    }
+
+    fn api<K>(&self) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        self.cluster().api(&self.namespace)
+    }
+
+    fn instant(&self) -> Instant {
+        self.cluster().clock.instant()
+    }
+
+    /// How long ago something was, by the clock that never jumps.
+    fn elapsed(&self, since: Instant) -> Duration {
+        self.cluster().clock.since(since)
+    }
+
+    /// All trials of the experiment, by name.
+    fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
+        let is_owned = |trial: &TuningTrial| {
+            trial.namespace().as_deref() == Some(&self.namespace)
+                && trial.owner_references().iter().any(|owner| owner.uid == self.uid)
+        };
+        let watched = self.context.trials.iter().flat_map(|store| store.state_filter(is_owned));
+        self.memory().trials.with(watched, is_owned)
+    }
+
+    /// The pods that have its label.
+    fn pods(&self) -> Seen {
+        let belongs = |pod: &Pod| {
+            pod.namespace().as_deref() == Some(&self.namespace)
+                && pod.labels().get(EXPERIMENT_LABEL).is_some_and(|name| *name == self.name)
+        };
+        let watched = self.context.pods.iter().flat_map(|store| store.state_filter(belongs));
+        self.memory().pods.with(watched, self.instant())
+    }
+
+    /// Publishes an event about the experiment, or about one of its trials.
+    async fn publish(&self, trial: Option<&TuningTrial>, type_: EventType, reason: &str, note: &str) {
+        let trial = trial.map(|trial| trial.object_ref(&()));
+        self.cluster().publish(&self.experiment.object_ref(&()), trial, type_, reason, note).await;
+    }
+
+    fn template(&self) -> Template<'a> {
+        Template { experiment: self.experiment, args: &self.cluster().args }
+    }
+
+    /// Reconciles again after this at the latest.
     fn wake_in(&mut self, wait: Duration) {
         self.wake = self.wake.min(wait.max(Duration::from_millis(100)));
     }
 
     /// Deletes a pod that nobody needs any more; somebody may have been faster.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
-        self.context.pods.dismissed(pod);
-        delete(&self.context.api::<Pod>(&self.namespace), pod, grace_period_seconds).await
+        self.memory().pods.dismissed(pod);
+        delete(&self.api::<Pod>(), pod, grace_period_seconds).await
     }
 
     /// Removes what stands in the way of an object of this owner's, if it was left over.
@@ -96,7 +189,7 @@ impl<'a> Round<'a> {
             && there.meta().deletion_timestamp.is_none()
         {
             info!(kind = %K::kind(&()), name = there.name_any(), "was left over, and is removed");
-            delete(&self.context.api::<K>(&self.namespace), there, None).await?;
+            delete(&self.api::<K>(), there, None).await?;
         }
         Ok(())
     }
@@ -105,10 +198,14 @@ impl<'a> Round<'a> {
         self.experiment.spec.suspend == Some(true)
     }
 
-    /// Seconds since a moment, by our own clock.
+    /// How long ago a moment was, by our own clock.
     fn since(&self, moment: Timestamp) -> Duration {
-        Duration::try_from(self.now.duration_since(moment)).unwrap_or_default()
+        age(moment, self.now)
     }
+}
+
+fn age(moment: Timestamp, now: Timestamp) -> Duration {
+    Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }
 
 /// Deletes this very object, not one that has its name by now.
@@ -133,59 +230,9 @@ fn is_left_over<O: Resource<DynamicType = ()>>(object: &impl Resource, owner: &O
     object.owner_references().iter().any(is_predecessor)
 }
 
-/// Looks at an experiment and says when to do so again.
-pub async fn reconcile(experiment: Arc<TuningExperiment>, context: Arc<Context>) -> Result<Action, Error> {
-    // Whatever is logged meanwhile says whose it is, at every level that a log may have.
-    let span =
-        error_span!("look", namespace = experiment.namespace().unwrap_or_default(), experiment = experiment.name_any());
-    let looked = async {
-        let started = Instant::now();
-        let result = look(&experiment, &context).await;
-        context.metrics.reconciled(started.elapsed(), result.is_ok());
-        if let Err(error) = &result {
-            warn!(error = error.message(), "will be tried again");
-        }
-        result
-    };
-    looked.instrument(span).await
-}
-
-/// After an error: soon where somebody else was faster, later where the API server needs rest.
-pub fn on_error(_: Arc<TuningExperiment>, error: &Error, _: Arc<Context>) -> Action {
-    Action::requeue(Duration::from_millis(if error.is_conflict() { 200 } else { 2000 }))
-}
-
-async fn look(experiment: &TuningExperiment, context: &Context) -> Result<Action, Error> {
-    let mut round = Round::new(context, experiment);
-    if experiment.metadata.deletion_timestamp.is_some() {
-        // What it owns goes with it, and its nodes when its pods have gone.
-        return Ok(Action::await_change());
-    }
-    if is_finished(experiment) {
-        return tidy::after_the_end(&mut round).await;
-    }
-    let plan = match accept::accept(&mut round).await? {
-        Accepted::Plan(plan) => plan,
-        Accepted::Waiting(reason, message) => {
-            advance::keep_nodes(&mut round).await?;
-            settle::write(&mut round, &State::Waiting { reason, message }, None).await?;
-            return Ok(Action::requeue(round.wake));
-        }
-        Accepted::Refused(problems) => return refuse(&mut round, problems).await,
-    };
-    let mut observed = observe::observe(&mut round, &plan).await?;
-    advance::keep_nodes(&mut round).await?;
-    if let Some(problem) = collect::collect(&mut round, &plan, &mut observed).await? {
-        return refuse(&mut round, vec![problem]).await;
-    }
-    let state = advance::advance(&mut round, &plan, &mut observed).await?;
-    settle::write(&mut round, &state, Some((&plan, &observed))).await?;
-    Ok(Action::requeue(round.wake))
-}
-
-async fn refuse(round: &mut Round<'_>, problems: Vec<String>) -> Result<Action, Error> {
+async fn refuse(reconcile: &mut Reconcile<'_>, problems: Vec<String>) -> Result<Action, Error> {
     info!("refused: {}", problems.join("; "));
-    settle::write(round, &State::Refused(problems), None).await?;
+    settle::write(reconcile, &State::Refused(problems), None).await?;
     Ok(Action::await_change())
 }
 
@@ -200,7 +247,7 @@ fn refusals(trial: &TuningTrial) -> u32 {
 }
 
 /// Server-side apply by the operator, over whatever others have written.
-fn apply() -> PatchParams {
+fn forced() -> PatchParams {
     PatchParams::apply(MANAGER).force()
 }
 

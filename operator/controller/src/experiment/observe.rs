@@ -5,13 +5,13 @@ use std::sync::Arc;
 
 use assay_api::TuningTrial;
 use assay_api::names::{ATTEMPT_LABEL, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL};
+use assay_core::attempt::Attempt;
 use assay_core::cluster;
-use assay_core::decide::Attempt;
 use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::{Round, collect};
+use super::{Reconcile, collect};
 use crate::error::{Error, call};
 
 /// What there is of an experiment.
@@ -37,15 +37,14 @@ pub struct UnderWay {
     pub is_dismissed: bool,
 }
 
-pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Error> {
-    let context = round.context;
-    let trials = context.trials.of(&round.namespace, &round.uid);
+pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Observed, Error> {
+    let trials = reconcile.trials();
     let attempts = cluster::attempts(plan, trials.values().map(AsRef::as_ref))
         .map_err(|error| Error::Unexpected(error.to_string()))?;
-    let mut seen = context.pods.of(&round.namespace, &round.name);
+    let mut seen = reconcile.pods();
     for name in std::mem::take(&mut seen.doubtful) {
-        match call(context.api::<Pod>(&round.namespace).get_opt(&name)).await? {
-            Some(pod) => context.pods.created(pod),
+        match call(reconcile.api::<Pod>().get_opt(&name)).await? {
+            Some(pod) => reconcile.memory().pods.created(pod, reconcile.instant()),
             None => seen.vanished.extend(seen.present.remove_entry(&name)),
         }
     }
@@ -57,13 +56,14 @@ pub async fn observe(round: &mut Round<'_>, plan: &Plan) -> Result<Observed, Err
         let is_dismissed = seen.dismissed.contains(&name);
         let Some(found) = observed.of_trial(pod, has_vanished, is_dismissed) else {
             if has_vanished {
-                context.pods.gone(&round.namespace, &name);
+                reconcile.memory().pods.gone(&name);
             }
             continue;
         };
-        let is_told = found.trial.status.iter().flat_map(|s| &s.attempts).any(|told| told.attempt == found.attempt);
-        match (is_told, has_vanished) {
-            (true, true) => context.pods.gone(&round.namespace, &name),
+        let mut ended = found.trial.status.iter().flat_map(|status| &status.attempts);
+        let is_written = ended.any(|ended| ended.attempt == found.attempt);
+        match (is_written, has_vanished) {
+            (true, true) => reconcile.memory().pods.gone(&name),
             (true, false) => observed.leftover.push(found),
             (false, _) => observed.under_way.push(found),
         }
@@ -86,8 +86,8 @@ impl Observed {
 
     /// Pods that may use a node: all but those that have ended and are kept to be looked at. One that was just removed is there
     /// until the watch tells that it has gone.
-    pub fn on_nodes(&self, round: &Round<'_>) -> impl Iterator<Item = &UnderWay> {
-        let leftover = self.leftover.iter().filter(|found| !collect::is_kept(round, found));
+    pub fn on_nodes(&self, reconcile: &Reconcile<'_>) -> impl Iterator<Item = &UnderWay> {
+        let leftover = self.leftover.iter().filter(|found| !collect::is_kept(reconcile, found));
         self.under_way.iter().chain(leftover).filter(|found| !found.has_vanished)
     }
 }

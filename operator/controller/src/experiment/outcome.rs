@@ -1,21 +1,20 @@
 //! What came of a pod: from how it ended, or from what happened to its node.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
+use assay_core::attempt::LostReason;
 use assay_core::cluster;
-use assay_core::decide::LostReason;
 use assay_core::plan::Plan;
-use assay_record::{Exit, Summary, TrialRecord};
+use assay_protocol::{Exit, Summary, TrialRecord};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tracing::warn;
 
-use super::Round;
+use super::Reconcile;
 use super::ended::{self, Ended};
 use super::observe::UnderWay;
 use crate::error::Error;
 use crate::record;
-use crate::watch::locked;
 
 /// What came of a pod.
 pub enum Outcome {
@@ -31,10 +30,10 @@ pub enum Outcome {
 }
 
 /// What came of a pod; `None` while it goes on.
-pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
+pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
     let pod = &found.pod;
     match ended::ended(pod) {
-        Some(Ended::Exited { code }) => return exited(round, plan, found, code).await.map(Some),
+        Some(Ended::Exited { code }) => return exited(reconcile, plan, found, code).await.map(Some),
         Some(Ended::OutOfMemory) => {
             let message = "the kernel killed it, as it used more than placement.memory".to_owned();
             return Ok(Some(Outcome::Lost(LostReason::OutOfMemory, message)));
@@ -44,7 +43,7 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
         Some(Ended::Crashed(why)) => return Ok(Some(Outcome::Lost(LostReason::Crashed, why))),
         None => {}
     }
-    if let Some(why) = node_lost(round, &found.trial.spec.node) {
+    if let Some(why) = node_lost(reconcile, &found.trial.spec.node) {
         return Ok(Some(Outcome::Lost(LostReason::NodeLost, why)));
     }
     if found.has_vanished || pod.metadata.deletion_timestamp.is_some() {
@@ -56,23 +55,23 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
     if !ended::is_pending(pod) {
         return Ok(None);
     }
-    let patience = Duration::from_secs(round.context.args.pending_seconds.into());
-    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| round.since(since.0));
+    let patience = Duration::from_secs(reconcile.cluster().args.pending_seconds.into());
+    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| reconcile.since(since.0));
     // The API server's clock is another one.
-    let mut age = age.min(round.context.pods.known_for(pod));
+    let mut age = age.min(reconcile.memory().pods.known_for(pod, reconcile.instant()));
     // In a queue it may wait for as long as it likes.
     let uid = pod.uid().unwrap_or_default();
-    let mut gated = locked(&round.context.gated);
+    let mut memory = reconcile.memory();
     if ended::is_gated(pod) {
-        gated.insert(uid, Instant::now());
+        memory.gated.insert(uid, reconcile.instant());
         return Ok(None);
     }
-    if let Some(last) = gated.get(&uid) {
-        age = age.min(last.elapsed());
+    if let Some(last) = memory.gated.get(&uid) {
+        age = age.min(reconcile.elapsed(*last));
     }
-    drop(gated);
+    drop(memory);
     if age < patience {
-        round.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
+        reconcile.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
         return Ok(None);
     }
     let why = ended::why_waiting(pod).unwrap_or_else(|| "its node does not say why".to_owned());
@@ -80,24 +79,24 @@ pub async fn outcome(round: &mut Round<'_>, plan: &Plan, found: &UnderWay) -> Re
 }
 
 /// Why what runs on a node is lost; `None` where it is not.
-pub fn node_lost(round: &mut Round<'_>, name: &str) -> Option<String> {
-    let Some(node) = round.context.nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
+pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
+    let Some(node) = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
         return Some(format!("its node {name} is gone"));
     };
-    let silent = round.context.silent_for(&node, round.now)?;
-    let patience = Duration::from_secs(round.context.args.node_lost_seconds.into());
+    let silent = reconcile.cluster().silent_for(&node, reconcile.now)?;
+    let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     if silent < patience {
-        round.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
+        reconcile.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
         return None;
     }
     Some(format!("its node {name} has not been ready for {} s", silent.as_secs().min(86_400)))
 }
 
-async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Outcome, Error> {
+async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Outcome, Error> {
     let said = ended::message(&found.pod).unwrap_or_default();
     let exit = Exit::from_code(code);
     if !matches!(exit, Some(Exit::Completed | Exit::ConfigFailed)) {
-        let log = if found.has_vanished { String::new() } else { log(round, found).await };
+        let log = if found.has_vanished { String::new() } else { log(reconcile, found).await };
         let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
         return Ok(match exit {
             None => Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")),
@@ -105,7 +104,7 @@ async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> 
             Some(_) => Outcome::Refused(words.to_owned()),
         });
     }
-    let record = if found.has_vanished { None } else { printed(round, found).await };
+    let record = if found.has_vanished { None } else { printed(reconcile, found).await };
     let own = |summary: &Summary| {
         summary.plan == plan.digest && summary.trial == cluster::trial_id(&found.trial.spec, found.attempt)
     };
@@ -113,7 +112,7 @@ async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> 
     match Summary::from_json(said.as_bytes()) {
         Ok(summary) if own(&summary) => {
             // What was printed may be another record only where somebody tampers with logs.
-            let is_own = |json: &Vec<u8>| assay_record::Digest::of(json) == summary.record;
+            let is_own = |json: &Vec<u8>| assay_protocol::Digest::of(json) == summary.record;
             if record.as_ref().is_some_and(|json| !is_own(json)) {
                 warn!(
                     trial = found.trial.name_any(),
@@ -137,13 +136,13 @@ async fn exited(round: &Round<'_>, plan: &Plan, found: &UnderWay, code: i32) -> 
     })
 }
 
-async fn log(round: &Round<'_>, found: &UnderWay) -> String {
-    record::log(&round.context.api(&round.namespace), &found.pod.name_any()).await.unwrap_or_default()
+async fn log(reconcile: &Reconcile<'_>, found: &UnderWay) -> String {
+    record::log(&reconcile.api(), &found.pod.name_any()).await.unwrap_or_default()
 }
 
 /// The full record, where the log still has it: no verdict depends on it.
-async fn printed(round: &Round<'_>, found: &UnderWay) -> Option<Vec<u8>> {
-    let pods = round.context.api::<Pod>(&round.namespace);
+async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Vec<u8>> {
+    let pods = reconcile.api::<Pod>();
     match record::printed(&pods, &found.pod.name_any()).await {
         Ok(record) => record,
         Err(error) => {

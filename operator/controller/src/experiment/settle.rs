@@ -1,12 +1,12 @@
 //! The status of an experiment: conditions, progress and the verdict so far, in one write where anything has changed.
 
-use std::time::{Duration, Instant};
+use std::time::Duration;
 
 use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, FINISHED, PROGRESSING, SUSPENDED};
 use assay_api::{Condition, PlanStatus, ProgressStatus, Time, TuningExperiment, TuningExperimentStatus};
 use assay_core::decide::{Place, Places};
-use assay_core::judge::{design, judge_with};
+use assay_core::judge::judge_with;
 use assay_core::plan::Plan;
 use assay_core::status;
 use assay_core::verdict::Intervals;
@@ -17,12 +17,12 @@ use serde_json::json;
 use tracing::info;
 
 use super::observe::Observed;
-use super::{Round, apply, condition};
+use super::{Reconcile, condition, forced};
 use crate::error::{Error, call};
-use crate::known::version;
-use crate::watch::locked;
+use crate::watch::version;
 
 /// How an experiment stands.
+#[derive(Debug, PartialEq, Eq)]
 pub enum State {
     Refused(Vec<String>),
     Waiting { reason: &'static str, message: String },
@@ -34,54 +34,58 @@ pub enum State {
 /// A new estimate of the end alone is written no more often than this.
 const ESTIMATES: Duration = Duration::from_mins(1);
 
-pub async fn write(round: &mut Round<'_>, state: &State, seen: Option<(&Plan, &Observed)>) -> Result<(), Error> {
-    let before = latest(round);
+pub async fn write(
+    reconcile: &mut Reconcile<'_>,
+    state: &State,
+    seen: Option<(&Plan, &Observed)>,
+) -> Result<(), Error> {
+    let before = latest(reconcile);
     let mut after = before.clone();
     if let Some((plan, observed)) = seen {
-        after = judged(round, plan, observed, matches!(state, State::Finished))?;
-        after.plan = before.plan.clone().or_else(|| Some(planned(plan, &round.context.args.bench_image)));
+        after = judged(reconcile, plan, observed, matches!(state, State::Finished))?;
+        after.plan = before.plan.clone().or_else(|| Some(planned(plan, &reconcile.cluster().args.bench_image)));
         if let Some(progress) = &mut after.progress {
-            progress.estimated_completion_time = estimate(round, plan, observed, progress, state);
+            progress.estimated_completion_time = estimate(reconcile, plan, observed, progress, state);
         }
     }
     if matches!(state, State::Refused(_)) {
         after.verdict = Some("Refused".to_owned());
     }
-    let generation = round.experiment.metadata.generation;
+    let generation = reconcile.experiment.metadata.generation;
     after.observed_generation = generation;
-    after.conditions = conditions(round, state, seen.is_some(), &after, &before.conditions);
-    if same(&before, &after) && !is_due(round, &before, &after) {
+    after.conditions = conditions(reconcile, state, seen.is_some(), &after, &before.conditions);
+    if same(&before, &after) && !is_due(reconcile, &before, &after) {
         return Ok(());
     }
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningExperiment",
-        "metadata": {"name": round.name, "uid": round.uid},
+        "metadata": {"name": reconcile.name, "uid": reconcile.uid},
         "status": after,
     });
-    let api = round.context.api::<TuningExperiment>(&round.namespace);
-    let written = call(api.patch_status(&round.name, &apply(), &Patch::Apply(&patch))).await?;
-    locked(&round.context.written).insert(round.uid.clone(), (Instant::now(), written));
-    tell(round, state, &before.conditions, &after).await;
+    let api = reconcile.api::<TuningExperiment>();
+    let written = call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await?;
+    reconcile.memory().written = Some((reconcile.instant(), written));
+    publish(reconcile, state, &before.conditions, &after).await;
     Ok(())
 }
 
 /// The status as it is: a watch may be late to tell of what was just written, which would be written again.
-fn latest(round: &Round<'_>) -> TuningExperimentStatus {
-    let written = locked(&round.context.written);
-    let newer = written.get(&round.uid).filter(|(_, written)| version(written) > version(round.experiment));
-    newer.map_or(round.experiment, |(_, written)| written).status.clone().unwrap_or_default()
+fn latest(reconcile: &Reconcile<'_>) -> TuningExperimentStatus {
+    let memory = reconcile.memory();
+    let newer = memory.written.as_ref().filter(|(_, written)| version(written) > version(reconcile.experiment));
+    newer.map_or(reconcile.experiment, |(_, written)| written).status.clone().unwrap_or_default()
 }
 
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
 fn judged(
-    round: &Round<'_>,
+    reconcile: &Reconcile<'_>,
     plan: &Plan,
     observed: &Observed,
     is_finished: bool,
 ) -> Result<TuningExperimentStatus, Error> {
     let key = (observed.attempts.len(), is_finished);
-    if let Some((known, status)) = locked(&round.context.judged).get(&round.uid)
+    if let Some((known, status)) = &reconcile.memory().judged
         && *known == key
     {
         return Ok(status.clone());
@@ -90,10 +94,10 @@ fn judged(
     let status = tokio::task::block_in_place(|| {
         let places = Places::new(plan, &observed.attempts).map_err(|error| unexpected(&error))?;
         let intervals = if is_finished { Intervals::All } else { Intervals::None };
-        let report = judge_with(&places, &design(&plan.experiment), intervals).map_err(|error| unexpected(&error))?;
+        let report = judge_with(&places, &plan.experiment.design(), intervals).map_err(|error| unexpected(&error))?;
         Ok::<_, Error>(status::of(&report)?)
     })?;
-    locked(&round.context.judged).insert(round.uid.clone(), (key, status.clone()));
+    reconcile.memory().judged = Some((key, status.clone()));
     Ok(status)
 }
 
@@ -103,25 +107,25 @@ fn planned(plan: &Plan, bench_image: &str) -> PlanStatus {
         seed: plan.experiment.seed,
         blocks: plan.blocks.len() as u32,
         trials: plan.experiment.trials() as u32,
-        engine: concat!("assay ", env!("CARGO_PKG_VERSION")).to_owned(),
+        produced_by: assay_core::PRODUCED_BY.to_owned(),
         bench_image: Some(bench_image.to_owned()),
     }
 }
 
 /// When the open trials will be done, going by those that are.
 fn estimate(
-    round: &Round<'_>,
+    reconcile: &Reconcile<'_>,
     plan: &Plan,
     observed: &Observed,
     progress: &ProgressStatus,
     state: &State,
 ) -> Option<Time> {
     let State::Running { nodes } = state else { return None };
-    let told = observed.trials.values().flat_map(|trial| trial.status.iter().flat_map(|status| &status.attempts));
-    let seconds: Vec<f64> = told
-        .filter_map(|told| {
-            let (start, end) = (told.start_time.as_ref()?.0, told.completion_time.as_ref()?.0);
-            told.summary.as_ref().map(|_| end.duration_since(start).as_secs_f64())
+    let attempts = observed.trials.values().flat_map(|trial| trial.status.iter().flat_map(|status| &status.attempts));
+    let seconds: Vec<f64> = attempts
+        .filter_map(|attempt| {
+            let (start, end) = (attempt.start_time.as_ref()?.0, attempt.completion_time.as_ref()?.0);
+            attempt.summary.as_ref().map(|_| end.duration_since(start).as_secs_f64())
         })
         .collect();
     if seconds.is_empty() || nodes.is_empty() {
@@ -132,31 +136,28 @@ fn estimate(
     let open = places.blocks().iter().flat_map(|block| &block.places);
     let open = open.filter(|place| matches!(place, Place::Open { .. })).count() as f64;
     // What running trials have done already is not to come.
-    let known = locked(&round.context.progress);
-    let done: f64 = observed
-        .under_way
-        .iter()
-        .filter_map(|found| known.get(&(round.namespace.clone(), found.pod.metadata.name.clone()?)))
-        .sum();
-    drop(known);
+    let memory = reconcile.memory();
+    let done: f64 =
+        observed.under_way.iter().filter_map(|found| memory.progress.get(found.pod.metadata.name.as_ref()?)).sum();
+    drop(memory);
     // Of those to come as many are repeated as of those before.
     let repeats = f64::from(progress.attempts.max(1))
         / f64::from(progress.attempts.saturating_sub(progress.attempts_invalid + progress.attempts_lost).max(1));
     let left = mean * (open * repeats - done).max(0.0) / nodes.len() as f64;
-    let end = round.now.checked_add(SignedDuration::from_secs(left as i64)).ok()?;
+    let end = reconcile.now.checked_add(SignedDuration::from_secs(left as i64)).ok()?;
     Some(Time(super::whole_second(end)))
 }
 
 fn conditions(
-    round: &Round<'_>,
+    reconcile: &Reconcile<'_>,
     state: &State,
     is_planned: bool,
     after: &TuningExperimentStatus,
     before: &[Condition],
 ) -> Vec<Condition> {
-    let generation = round.experiment.metadata.generation;
+    let generation = reconcile.experiment.metadata.generation;
     let make = |type_: &str, status: &str, reason: &str, message: &str| {
-        condition((type_, status), (reason, message), generation, before, round.now)
+        condition((type_, status), (reason, message), generation, before, reconcile.now)
     };
     let accepted = match state {
         State::Refused(problems) => make(ACCEPTED, "False", "Invalid", &problems.join("\n")),
@@ -165,7 +166,7 @@ fn conditions(
         }
         _ => {
             let sound = "the spec is sound, and RocksDB takes the options of every config";
-            let datasets = if round.experiment.spec.placement.keeps_datasets() {
+            let datasets = if reconcile.experiment.spec.placement.keeps_datasets() {
                 ""
             } else {
                 "; every trial prepares its datasets, as placement.storage is an emptyDir"
@@ -187,7 +188,7 @@ fn conditions(
         State::Running { nodes } => make(PROGRESSING, "True", "Running", &format!("on {}", nodes.join(", "))),
         State::Finished => make(PROGRESSING, "False", "Finished", "nothing is left to run"),
     };
-    let suspended = if round.is_suspended() {
+    let suspended = if reconcile.is_suspended() {
         make(SUSPENDED, "True", "Suspended", "spec.suspend is true")
     } else {
         make(SUSPENDED, "False", "NotSuspended", "")
@@ -229,20 +230,20 @@ fn same(before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool
     timeless(before) == timeless(after)
 }
 
-fn is_due(round: &mut Round<'_>, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
+fn is_due(reconcile: &mut Reconcile<'_>, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
     let end = |status: &TuningExperimentStatus| -> Option<Timestamp> {
         Some(status.progress.as_ref()?.estimated_completion_time.as_ref()?.0)
     };
     if end(after).is_none() || end(before) == end(after) {
         return false;
     }
-    let since = locked(&round.context.written).get(&round.uid).map(|(at, _)| at.elapsed());
-    round.wake_in(ESTIMATES.saturating_sub(since.unwrap_or_default()));
+    let since = reconcile.memory().written.as_ref().map(|(at, _)| reconcile.elapsed(*at));
+    reconcile.wake_in(ESTIMATES.saturating_sub(since.unwrap_or_default()));
     since.is_some_and(|since| since >= ESTIMATES)
 }
 
 /// Events about what has changed for whoever waits.
-async fn tell(round: &Round<'_>, state: &State, before: &[Condition], after: &TuningExperimentStatus) {
+async fn publish(reconcile: &Reconcile<'_>, state: &State, before: &[Condition], after: &TuningExperimentStatus) {
     let known = |conditions: &[Condition], type_: &str| {
         find(conditions, type_).map(|known| (known.status.clone(), known.reason.clone()))
     };
@@ -250,16 +251,16 @@ async fn tell(round: &Round<'_>, state: &State, before: &[Condition], after: &Tu
     let message = |type_: &str| find(&after.conditions, type_).map(|known| known.message.clone()).unwrap_or_default();
     match state {
         State::Refused(_) if changed(ACCEPTED) => {
-            round.context.tell(round.experiment, None, EventType::Warning, "Refused", &message(ACCEPTED)).await;
+            reconcile.publish(None, EventType::Warning, "Refused", &message(ACCEPTED)).await;
         }
         State::Waiting { reason, message } if changed(PROGRESSING) => {
-            round.context.tell(round.experiment, None, EventType::Normal, reason, message).await;
+            reconcile.publish(None, EventType::Normal, reason, message).await;
         }
         State::Finished if changed(FINISHED) => {
             let verdict = after.verdict.clone().unwrap_or_default();
             info!(verdict, "finished");
             let note = format!("{verdict}. {}", message(FINISHED));
-            round.context.tell(round.experiment, None, EventType::Normal, "Finished", &note).await;
+            reconcile.publish(None, EventType::Normal, "Finished", &note).await;
         }
         _ => {}
     }

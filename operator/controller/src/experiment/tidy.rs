@@ -9,30 +9,29 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 
-use super::{Round, claims, ended, node_lease};
+use super::{Reconcile, claims, ended, node_lease};
 use crate::error::Error;
 
-pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
-    let context = round.context;
-    let left = kept_for(round);
+pub async fn after_the_end(reconcile: &mut Reconcile<'_>) -> Result<Action, Error> {
+    let left = kept_for(reconcile);
     let mut stay = 0;
-    let trials = context.trials.of(&round.namespace, &round.uid);
+    let trials = reconcile.trials();
     let owners: BTreeSet<&str> =
-        trials.values().filter_map(|trial| trial.metadata.uid.as_deref()).chain([round.uid.as_str()]).collect();
+        trials.values().filter_map(|trial| trial.metadata.uid.as_deref()).chain([reconcile.uid.as_str()]).collect();
     // Anybody may give a pod of their own the label of an experiment.
     let is_ours = |pod: &Pod| pod.owner_references().iter().any(|owner| owners.contains(owner.uid.as_str()));
-    for pod in context.pods.of(&round.namespace, &round.name).present.into_values().filter(|pod| is_ours(pod)) {
+    for pod in reconcile.pods().present.into_values().filter(|pod| is_ours(pod)) {
         if left.is_some() && ended::ended(&pod).is_some() {
             stay += 1;
             continue;
         }
         if pod.metadata.deletion_timestamp.is_none() {
-            round.remove(&pod, None).await?;
+            reconcile.remove(&pod, None).await?;
         }
     }
-    claims::remove_all(round).await?;
-    for node in node_lease::held(round) {
-        node_lease::release(round, &node).await?;
+    claims::remove_all(reconcile).await?;
+    for node in node_lease::held(reconcile) {
+        node_lease::release(reconcile, &node).await?;
     }
     Ok(match left {
         Some(left) if stay > 0 => Action::requeue(left),
@@ -41,10 +40,10 @@ pub async fn after_the_end(round: &mut Round<'_>) -> Result<Action, Error> {
 }
 
 /// How long pods that left no record stay yet; `None` where nobody asked for that, or the time is over.
-fn kept_for(round: &Round<'_>) -> Option<Duration> {
-    let kept = Duration::from_secs(round.experiment.spec.ttl_seconds_after_finished?.into());
-    let conditions = &round.experiment.status.as_ref()?.conditions;
+fn kept_for(reconcile: &Reconcile<'_>) -> Option<Duration> {
+    let kept = Duration::from_secs(reconcile.experiment.spec.ttl_seconds_after_finished?.into());
+    let conditions = &reconcile.experiment.status.as_ref()?.conditions;
     let end: Timestamp = conditions.iter().find(|known| known.type_ == FINISHED)?.last_transition_time.0;
-    let left = kept.saturating_sub(round.since(end));
+    let left = kept.saturating_sub(reconcile.since(end));
     (left > Duration::ZERO).then_some(left)
 }

@@ -3,7 +3,7 @@ use crate::experiment::Experiment;
 use crate::plan::power::detectable;
 use crate::report::Report;
 use crate::stats::Scale;
-use crate::verdict::Role;
+use crate::verdict::Purpose;
 
 /// Repetitions beyond which longer or quieter runs are the better advice.
 const MANY: u32 = 100;
@@ -13,7 +13,8 @@ const INVALID_SHARE: f64 = 0.05;
 /// What to do about the noise that an A/A of `experiment` has found.
 pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec<String> {
     let mut advice = Vec::new();
-    for rule in experiment.metrics.iter().filter(|rule| rule.role == Role::Primary && rule.scale == Scale::Log) {
+    for rule in experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective && rule.scale == Scale::Log)
+    {
         let of = |scenario: &str| noises.iter().find(|n| n.scenario == scenario && n.metric == rule.name);
         let spreads: Option<Vec<f64>> = experiment.scenarios.iter().map(|s| of(&s.name)?.within).collect();
         let Some(spreads) = spreads else {

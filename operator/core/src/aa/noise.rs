@@ -2,7 +2,6 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::decide::{Place, Places};
-use crate::judge::design;
 use crate::stats::{Scale, median};
 
 /// How much the runs of one config scatter on one metric of one scenario. Spreads are standard deviations of logarithms, so
@@ -43,7 +42,7 @@ struct Run {
 
 /// The noise of every metric in every scenario, from runs that are all of the same config.
 pub fn noise(places: &Places<'_>) -> Vec<Noise> {
-    let design = design(&places.plan().experiment);
+    let design = places.plan().experiment.design();
     let mut noises = Vec::new();
     for scenario in &design.scenarios {
         for rule in &design.metrics {

@@ -1,7 +1,8 @@
 use serde_json::json;
 
 use super::*;
-use crate::decide::{Attempt, Places};
+use crate::attempt::Attempt;
+use crate::decide::Places;
 use crate::gates::testing::{experiment, plan, summaries};
 use crate::judge::judge;
 

@@ -5,9 +5,10 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_record::Digest;
+use assay_protocol::Digest;
 
-use super::{Action, Moment, Places};
+use super::{Action, Places};
+use crate::attempt::Moment;
 
 /// A node as the plan needs it.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -38,18 +39,18 @@ pub struct Begun {
 
 /// What is to be done on a node.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Step {
+pub struct Assignment {
     pub node: String,
     pub action: Action,
 }
 
-/// The next step of every node that has nothing to do. `begun` says where blocks are, by their position in the plan.
-pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Vec<Step> {
+/// The next assignment of every node that has nothing to do. `begun` says where blocks are, by their position in the plan.
+pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Vec<Assignment> {
     if places.is_over() {
         return Vec::new();
     }
     let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
-    let mut steps = Vec::new();
+    let mut assignments = Vec::new();
     let mut homeless = Vec::new();
     for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
         let node = nodes.iter().find(|node| node.name == at.node);
@@ -62,7 +63,7 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
         let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) else { continue };
         // A node that is busy with others goes on with this block before it begins another.
         if taken.insert(&at.node) && state == NodeState::Usable {
-            steps.push(Step { node: at.node.clone(), action });
+            assignments.push(Assignment { node: at.node.clone(), action });
         }
     }
     let elsewhere = Digest::of(b"another machine");
@@ -71,7 +72,7 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
         let Some(action) = places.next_in(block, moment) else { continue };
         if let Some(node) = free(nodes, &taken) {
             taken.insert(node);
-            steps.push(Step { node: node.to_owned(), action });
+            assignments.push(Assignment { node: node.to_owned(), action });
         }
     }
     for block in (0..places.blocks().len()).filter(|block| !begun.contains_key(block)) {
@@ -79,10 +80,10 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
         let boot = nodes.iter().find(|known| known.name == node).and_then(|node| node.boot.as_ref());
         if let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) {
             taken.insert(node);
-            steps.push(Step { node: node.to_owned(), action });
+            assignments.push(Assignment { node: node.to_owned(), action });
         }
     }
-    steps
+    assignments
 }
 
 fn free<'a>(nodes: &'a [Node], taken: &BTreeSet<&str>) -> Option<&'a str> {
@@ -92,10 +93,10 @@ fn free<'a>(nodes: &'a [Node], taken: &BTreeSet<&str>) -> Option<&'a str> {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::TrialId;
+    use assay_protocol::TrialId;
 
     use super::*;
-    use crate::decide::Attempt;
+    use crate::attempt::Attempt;
     use crate::gates::testing::{experiment, plan, summary};
     use crate::plan::Plan;
 
@@ -125,18 +126,20 @@ mod tests {
         for round in 0..500 {
             let nodes = nodes(&states(round));
             let places = Places::new(plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-            let steps = next(&places, &begun, &nodes, NOW);
-            if steps.is_empty() && nodes.iter().any(|node| node.state == NodeState::Usable) {
+            let assignments = next(&places, &begun, &nodes, NOW);
+            if assignments.is_empty() && nodes.iter().any(|node| node.state == NodeState::Usable) {
                 return (attempts, ran);
             }
             let mut used = BTreeSet::new();
-            for step in steps {
-                assert!(used.insert(step.node.clone()), "two steps on {}", step.node);
-                let node = nodes.iter().find(|node| node.name == step.node).unwrap_or_else(|| unreachable!());
-                let Action::Run { block, trial, .. } = step.action else { unreachable!("{:?}", step.action) };
-                begun.insert(block, Begun { node: step.node.clone(), running: false });
+            for assignment in assignments {
+                assert!(used.insert(assignment.node.clone()), "two assignments on {}", assignment.node);
+                let node = nodes.iter().find(|node| node.name == assignment.node).unwrap_or_else(|| unreachable!());
+                let Action::Run { block, trial, .. } = assignment.action else {
+                    unreachable!("{:?}", assignment.action)
+                };
+                begun.insert(block, Begun { node: assignment.node.clone(), running: false });
                 attempts.push(finished(&trial, node));
-                ran.push((step.node, trial));
+                ran.push((assignment.node, trial));
             }
         }
         unreachable!("it never ends")

@@ -6,14 +6,29 @@
 use std::collections::BTreeMap;
 
 use super::places::{Places, Unplanned};
-use crate::judge::{self, Samples};
+use super::samples::Samples;
+use crate::attempt::Attempt;
+use crate::plan::Plan;
 use crate::verdict::{self, Intervals, LookPlan};
 
+impl<'a> Places<'a> {
+    /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
+    pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
+        let mut places = Self::unlooked(plan, attempts)?;
+        if let Some(planned) = &plan.experiment.looks {
+            for (config, rounds) in decided(&places, planned)? {
+                places.free(&config, rounds);
+            }
+        }
+        Ok(places)
+    }
+}
+
 /// The configs that looks have decided so far, and the rounds after which they did.
-pub(super) fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u32>, Unplanned> {
+fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u32>, Unplanned> {
     let mut decided: BTreeMap<String, u32> = BTreeMap::new();
     let plan = places.plan();
-    let design = judge::design(&plan.experiment);
+    let design = plan.experiment.design();
     // The last look is the end.
     let Some((_, early)) = planned.blocks.split_last() else { return Ok(decided) };
     for &rounds in early {
@@ -28,7 +43,7 @@ pub(super) fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMa
         }
         let samples = Samples::of(&seen, &design, rounds, false);
         // What can't be judged at all ends without a look.
-        let Ok(judgement) = verdict::judge(&design, &samples.evidence, Intervals::None) else { break };
+        let Ok(judgement) = verdict::judge(&design, &samples.observed, Intervals::None) else { break };
         for found in judgement.overall.iter().filter(|found| found.stopped_at.is_some()) {
             decided.entry(found.config.clone()).or_insert(rounds as u32);
         }
@@ -41,12 +56,14 @@ pub(super) fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMa
 
 #[cfg(test)]
 mod tests {
-    use assay_record::{Digest, TrialId};
+    use assay_protocol::{Digest, TrialId};
 
     use super::*;
-    use crate::decide::{Action, Attempt, Moment, decide};
+    use crate::attempt::Moment;
+    use crate::decide::{Action, decide};
     use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, scenario, summary};
+    use crate::judge::judge;
     use crate::report::{INCOMPLETE, Report};
     use crate::verdict::{StopOn, Verdict};
 
@@ -96,7 +113,7 @@ mod tests {
     }
 
     fn judged(experiment: &Experiment, attempts: &[Attempt]) -> Report {
-        judge::judge(&plan(experiment), attempts).unwrap_or_else(|error| unreachable!("{error}"))
+        judge(&plan(experiment), attempts).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
     fn verdict(report: &Report, config: usize) -> String {

@@ -1,8 +1,9 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 
-use assay_record::{Summary, TrialId};
+use assay_protocol::{Summary, TrialId};
 
-use super::{Attempt, FAILURES, HOPELESS, Lost, LostReason, Moment, REDOS, TRIES, looks, pass};
+use super::{FAILURES, HOPELESS};
+use crate::attempt::{Attempt, Lost, LostReason, Moment, REDOS, TRIES, pass};
 use crate::gates::{self, Code, Finding, Gated, TrialState};
 use crate::plan::Plan;
 
@@ -92,17 +93,6 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
-    pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
-        let mut places = Self::unlooked(plan, attempts)?;
-        if let Some(planned) = &plan.experiment.looks {
-            for (config, rounds) in looks::decided(&places, planned)? {
-                places.free(&config, rounds);
-            }
-        }
-        Ok(places)
-    }
-
     /// As if nobody had looked at a result before the end.
     pub(super) fn unlooked(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
         let mut states = Vec::with_capacity(attempts.len());

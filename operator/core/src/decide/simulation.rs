@@ -2,10 +2,11 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_record::{Digest, TrialId};
+use assay_protocol::{Digest, TrialId};
 use proptest::prelude::*;
 
 use super::*;
+use crate::attempt::{Lost, LostReason, pass};
 use crate::experiment::Experiment;
 use crate::gates::testing::{experiment, fail, plan, scenario, summary};
 use crate::verdict::{LookPlan, StopOn};

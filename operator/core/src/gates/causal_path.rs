@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Summary, metric};
+use assay_protocol::{Summary, metric};
 
 use super::{Code, Finding};
 use crate::stats::median;

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::Digest;
+use assay_protocol::Digest;
 
 use super::view::{View, majority};
 use super::{Code, Findings};
@@ -111,7 +111,7 @@ pub(super) fn list(count: u32, names: &[String]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::{Digest, Summary};
+    use assay_protocol::{Digest, Summary};
 
     use super::super::testing::{codes, experiment, gated_with};
     use super::Code;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Summary, Workload};
+use assay_protocol::{Summary, Workload};
 
 use super::view::View;
 use super::{Code, Findings};
@@ -15,11 +15,11 @@ use crate::stats::median;
 
 /// At most a tenth of an effect may be hidden. Margins are of a few percent, so that changes none by more than a
 /// fraction of a percent.
-const PERCENT: f64 = 10.0;
+pub(super) const PERCENT: f64 = 10.0;
 /// From here on the making of operations differs between two programs, in percent of the baseline's time per step.
 const PROGRAM_PERCENT: f64 = 1.0;
 /// Half of that where a workload stands for a real system, whose steps are long enough to hide their making.
-const SYSTEM_PERCENT: f64 = 5.0;
+pub(super) const SYSTEM_PERCENT: f64 = 5.0;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let mut shares: BTreeMap<&str, Vec<f64>> = BTreeMap::new();
@@ -80,7 +80,7 @@ fn other_programs(view: &View<'_>, findings: &mut Findings) {
 }
 
 fn limit(workload: &Workload) -> f64 {
-    if workload.real_size().is_some() { SYSTEM_PERCENT } else { PERCENT }
+    if workload.kind().real_size().is_some() { SYSTEM_PERCENT } else { PERCENT }
 }
 
 #[cfg(test)]

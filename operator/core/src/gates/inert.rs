@@ -42,7 +42,7 @@ fn only_options(experiment: &Experiment, config: &ConfigUnderTest) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::Summary;
+    use assay_protocol::Summary;
 
     use super::super::testing::{codes, experiment, gated_with_all};
     use super::Code;
@@ -94,7 +94,7 @@ mod tests {
     #[test]
     fn changes_beside_options_count() {
         let mut cache = experiment();
-        cache.configs[1].engine.block_cache = Some(assay_record::BlockCache { bytes: 1 << 20, shared: true });
+        cache.configs[1].engine.block_cache = Some(assay_protocol::BlockCache { bytes: 1 << 20, shared: true });
         assert_eq!(found(&cache, all_inert), []);
     }
 
@@ -106,7 +106,7 @@ mod tests {
         let other_program = |summary: &mut Summary| {
             all_inert(summary);
             if summary.trial.config == "candidate" {
-                summary.parity.build = assay_record::Digest::of(b"other");
+                summary.parity.build = assay_protocol::Digest::of(b"other");
             }
         };
         assert_eq!(found(&image, other_program), []);

@@ -5,6 +5,7 @@
 //! verdicts. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
 //! which traps that closes.
 
+pub(crate) mod attrition;
 pub mod causal_path;
 mod code;
 mod config_attested;
@@ -12,10 +13,10 @@ mod engaged;
 mod generator_headroom;
 mod inert;
 mod isolated;
-mod plausible;
+pub(crate) mod plausible;
 mod same_build;
 mod same_units;
-mod same_work;
+pub(crate) mod same_work;
 mod steady;
 #[cfg(test)]
 pub(crate) mod testing;
@@ -23,7 +24,7 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_record::Summary;
+use assay_protocol::Summary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -230,6 +231,38 @@ mod tests {
         });
         assert_eq!(gated.trials[1], TrialState::Failed);
         assert!(gated.configs.is_empty());
+    }
+
+    /// Published limits and those that decide are the same.
+    #[test]
+    fn limits_are_what_the_docs_say() {
+        const DOCS: &str = include_str!("../../../../docs/gates.md");
+        let words = ["zero", "one", "two", "three"];
+        let (factor, repeated) = (plausible::FACTOR, plausible::REPEATED);
+        let limits = [
+            ("`Steal`", format!("at most {} %", isolated::CPU_PERCENT)),
+            ("`ForeignCpu`", format!("at most {} %", isolated::CPU_PERCENT)),
+            ("`MemoryPressure`", format!("at most {} %", isolated::MEMORY_PRESSURE_PERCENT)),
+            ("`DiskNearlyFull`", format!("{} % of the file system free", isolated::FREE_DISK_PERCENT)),
+            ("`DiskFillChanged`", format!("at most {} points", isolated::DISK_FILL_POINTS)),
+            ("`GeneratorBound`", format!("at most {} %", generator_headroom::PERCENT)),
+            ("`GeneratorBound`", format!("{} % where", generator_headroom::SYSTEM_PERCENT)),
+            ("`RateMismatch`", format!("within {} %", 100.0 * same_units::RATE)),
+            ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
+            ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
+            ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
+            ("`BaselineDisagrees`", format!("(below {} a note", crate::stats::WARNING)),
+            ("G8", format!("beyond {} robust standard deviations", steady::DURATION_Z)),
+        ];
+        for (first, rule) in limits {
+            let row = DOCS.lines().find(|line| line.starts_with(&format!("| {first} |"))).unwrap_or_default();
+            assert!(row.contains(&rule), "{rule:?} is not what docs/gates.md says: {row}");
+        }
+        let said = Code::Implausible.what_to_do();
+        assert!(said.contains(&format!("{} times", words[factor as usize])), "{said}");
+        assert!(said.contains(&format!("{} blocks", words[repeated])), "{said}");
+        let said = Code::DiskNearlyFull.what_to_do();
+        assert!(said.contains(&format!("{} %", isolated::FREE_DISK_PERCENT)), "{said}");
     }
 
     #[test]

@@ -6,10 +6,10 @@ use super::view::View;
 use super::{Code, Finding, Findings};
 use crate::stats::median;
 
-/// Times above or below its config's other runs.
-const FACTOR: f64 = 3.0;
+/// Times above or below other runs.
+pub(crate) const FACTOR: f64 = 3.0;
 /// Blocks that have to show it before it counts as what the config does.
-const REPEATED: usize = 3;
+pub(crate) const REPEATED: usize = 3;
 /// Fewer other runs than this have no middle to be far from.
 const FEWEST_OTHERS: usize = 3;
 const METRICS: [&str; 2] = ["throughput", "step_latency_mean"];
@@ -83,7 +83,7 @@ fn median_without(sorted: &[f64], value: f64) -> Option<f64> {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::Summary;
+    use assay_protocol::Summary;
 
     use super::super::testing::{experiment, gated_with_all};
     use super::super::{Gated, TrialState};

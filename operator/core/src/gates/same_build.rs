@@ -1,6 +1,6 @@
 //! Same build: one program on one machine, except where a config declares another image.
 
-use assay_record::{Digest, Summary};
+use assay_protocol::{Digest, Summary};
 
 use super::view::{View, majority};
 use super::{Code, Findings};
@@ -71,7 +71,7 @@ fn differing<'a>(
 
 #[cfg(test)]
 mod tests {
-    use assay_record::Digest;
+    use assay_protocol::Digest;
 
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::Code;

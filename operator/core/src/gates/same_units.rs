@@ -8,11 +8,11 @@ use super::view::View;
 use super::{Code, Findings, Label};
 
 /// What a rate may be off from steps over time.
-const RATE: f64 = 0.01;
+pub(super) const RATE: f64 = 0.01;
 /// A window closes when somebody looks, a moment after its last step.
 const CLOSING_SECONDS: f64 = 0.25;
 /// What sums of time may be off: histograms keep three digits, and steps are timed one by one.
-const TIME: f64 = 0.02;
+pub(super) const TIME: f64 = 0.02;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     for &trial in view.completed() {
@@ -36,7 +36,7 @@ fn rate(view: &View<'_>, trial: usize) -> Option<String> {
     let window = summary.window_seconds;
     let too_long = seconds > window * (1.0 + RATE);
     // Beside other roles the primary one may be done long before the window ends.
-    let alone = scenario.workload.roles().len() == 1;
+    let alone = scenario.workload.kind().roles().len() == 1;
     let too_short = alone && seconds < window * (1.0 - RATE) - CLOSING_SECONDS;
     (too_long || too_short).then(|| {
         format!("{rate:.1} steps/s would do the {} steps in {seconds:.3} s, the window took {window:.3} s", role.steps)
@@ -90,7 +90,7 @@ fn bundles(view: &View<'_>, findings: &mut Findings) {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::{Role, Summary, Workload};
+    use assay_protocol::{Role, Summary, Workload};
 
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::*;

@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Digest, Summary};
+use assay_protocol::{Digest, Summary};
 
 use super::view::{View, majority};
 use super::{Code, Findings};
 use crate::stats::median;
 
-/// One run that differs can be an accident; from the second on it is the config.
-const TOLERATED: usize = 1;
+/// One run that differs can be an accident; so many are the config.
+pub(crate) const REPEATED: usize = 2;
 
 /// How removal works is the config's own affair, and so is what it keeps for a while. Of which most is left has not been removed.
 const OVERDUE_PERCENT: f64 = 50.0;
@@ -70,7 +70,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let mut trials: Vec<usize> = found.iter().map(|(trial, ..)| *trial).collect();
         trials.sort_unstable();
         trials.dedup();
-        if trials.len() > TOLERATED
+        if trials.len() >= REPEATED
             && let Some((_, code, message)) = found.first()
         {
             findings.config(config, *code, format!("{} runs differ; the first: {message}", trials.len()));
@@ -121,7 +121,7 @@ fn difference(expected: &Work<'_>, seen: &Work<'_>) -> Option<(Code, String)> {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::{Digest, Summary};
+    use assay_protocol::{Digest, Summary};
 
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::Code;

@@ -6,7 +6,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{EngineConfig, Summary, metric};
+use assay_protocol::{EngineConfig, Summary, metric};
 
 use super::view::{View, majority};
 use super::{Code, Finding, Findings};
@@ -19,7 +19,7 @@ const DRIFT_PERCENT: f64 = 20.0;
 /// Debt at the start that differs by this share of what the window writes can change what it measures.
 const DEBT_SHARE: f64 = 0.1;
 /// Robust standard deviations beyond which a duration is odd, and the runs that it takes to know what is usual.
-const DURATION_Z: f64 = 6.0;
+pub(super) const DURATION_Z: f64 = 6.0;
 const FEWEST_DURATIONS: usize = 8;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
@@ -156,7 +156,7 @@ pub fn saturated(summary: &Summary, name: &str) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::{Digest, FamilyOptions};
+    use assay_protocol::{Digest, FamilyOptions};
 
     use super::super::Gated;
     use super::super::testing::{codes, experiment, gated_with, gated_with_all, summaries};

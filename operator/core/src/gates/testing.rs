@@ -2,14 +2,14 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Digest, EngineConfig, PageCache, Summary, TrialId, VERSION, Workload};
+use assay_protocol::{Digest, EngineConfig, PageCache, Summary, TrialId, VERSION, Workload};
 use serde_json::json;
 
 use super::{Code, Gated, TrialState, check};
 use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
 use crate::plan::{Block, Plan, Slot};
 use crate::stats::{Adjust, Direction, Scale};
-use crate::verdict::{MetricRule, Role};
+use crate::verdict::{MetricRule, Purpose};
 
 pub const BLOCKS: u32 = 8;
 
@@ -38,7 +38,7 @@ pub fn experiment() -> Experiment {
         looks: None,
         cells_adjust: Adjust::Holm,
         baseline_replicates: 1,
-        metrics: vec![rule("throughput", Direction::Higher, Role::Primary)],
+        metrics: vec![rule("throughput", Direction::Higher, Purpose::Objective)],
         queries: Vec::new(),
         cpus: 2,
         require_nvme: false,
@@ -69,8 +69,8 @@ pub fn scenario(name: &str) -> Scenario {
     }
 }
 
-pub fn rule(name: &str, direction: Direction, role: Role) -> MetricRule {
-    MetricRule { name: name.to_owned(), direction, role, margin: 0.05, scale: Scale::Log }
+pub fn rule(name: &str, direction: Direction, purpose: Purpose) -> MetricRule {
+    MetricRule { name: name.to_owned(), direction, purpose, margin: 0.05, scale: Scale::Log }
 }
 
 /// A summary that no gate objects to.

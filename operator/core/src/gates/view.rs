@@ -1,8 +1,8 @@
 use std::collections::BTreeMap;
 
-use assay_record::{Summary, TrialId};
+use assay_protocol::{Summary, TrialId};
 
-use crate::decide::pass;
+use crate::attempt::pass;
 use crate::experiment::{ConfigUnderTest, Experiment};
 
 /// The trials, grouped as gates compare them.

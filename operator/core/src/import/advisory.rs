@@ -8,7 +8,7 @@ use super::words::probability;
 use crate::gates::Finding;
 use crate::report::{About, Estimate, Ruling, number, sentence};
 use crate::stats::{Scale, holm, mann_whitney, median, shift};
-use crate::verdict::{MetricRule, Reason, Role, Verdict};
+use crate::verdict::{MetricRule, Purpose, Reason, Verdict};
 
 /// The reason of a verdict that blocks could have given.
 const UNBLOCKED: &str = "Unblocked";
@@ -18,7 +18,7 @@ const TOO_FEW: &str = "TooFewBlocks";
 /// Says what unblocked runs show. No verdict but `Inconclusive` and `Invalid` ever comes from it: whatever differed between
 /// hours and machines is part of every difference here, and no test can take it out.
 pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> ComparisonReport {
-    let families = super::blocked::design(comparison).families();
+    let families = comparison.design().families();
     let mut cells: Vec<CellRuling> = Vec::new();
     for &scenario in &comparison.scenarios {
         for &config in &comparison.configs {
@@ -79,7 +79,7 @@ fn numbers(
         let numbers = two_samples(rule, &baseline, &own);
         let estimate = Estimate {
             metric: rule.name.clone(),
-            role: rule.role,
+            purpose: rule.purpose,
             scale: rule.scale,
             margin: rule.margin,
             status: None,
@@ -124,11 +124,11 @@ pub(super) fn means_percent(scale: Scale, baseline: &[f64], own: &[f64]) -> Opti
     (scale == Scale::Log && percent.is_finite()).then_some(percent)
 }
 
-/// Every comparison on a primary metric is one more chance to find something by accident.
+/// Every comparison on an objective is one more chance to find something by accident.
 fn adjust(rules: &[MetricRule], cells: &mut [CellRuling]) {
     let claims: Vec<(usize, usize)> = (0..cells.len())
         .flat_map(|cell| rules.iter().enumerate().map(move |(metric, rule)| (cell, metric, rule)))
-        .filter(|(_, _, rule)| rule.role == Role::Primary)
+        .filter(|(_, _, rule)| rule.purpose == Purpose::Objective)
         .map(|(cell, metric, _)| (cell, metric))
         .collect();
     let p: Vec<f64> = claims.iter().map(|&(cell, metric)| cells[cell].numbers[metric].p).collect();
@@ -149,9 +149,9 @@ fn cell(
         return invalid(about(comparison, config), codes(findings), Vec::new(), findings, estimates);
     }
     let config = comparison.text(config);
-    let primary = || comparison.rules.iter().zip(numbers).filter(|(rule, _)| rule.role == Role::Primary);
-    let few = primary().any(|(_, numbers)| numbers.config_runs.min(numbers.baseline_runs) < n_min);
-    let parts: Vec<String> = primary().map(|(rule, numbers)| words(rule, numbers)).collect();
+    let objectives = || comparison.rules.iter().zip(numbers).filter(|(rule, _)| rule.purpose == Purpose::Objective);
+    let few = objectives().any(|(_, numbers)| numbers.config_runs.min(numbers.baseline_runs) < n_min);
+    let parts: Vec<String> = objectives().map(|(rule, numbers)| words(rule, numbers)).collect();
     let why = if few {
         format!("Even in blocks, fewer than {n_min} runs of each could prove nothing here")
     } else {

@@ -6,8 +6,8 @@ use super::gates::Gated;
 use super::report::{CellRuling, ComparisonReport, ConfigRuling, Layout, Numbers};
 use crate::gates::Finding;
 use crate::report::{About, Estimate, Ruling, sentence};
-use crate::stats::{Adjust, median};
-use crate::verdict::{self, Design, Effect, Evidence, Intervals, Invalid, MetricSamples, PValues, Scenario, Scope};
+use crate::stats::median;
+use crate::verdict::{self, Design, Effect, Intervals, Invalid, MetricSamples, Observed, PValues, Scope};
 
 /// Steps of the null distributions that an interval per effect may take in all: half a minute.
 const AFFORDABLE: f64 = 3e8;
@@ -17,10 +17,10 @@ const UNSEEN: &str = "Assay did not make these runs. That the runs of a block we
                       their number was fixed before, and that nothing else disturbed them is taken on trust.";
 
 pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<ComparisonReport, DataProblem> {
-    let design = design(comparison);
-    let evidence = evidence(comparison, gated);
+    let design = comparison.design();
+    let observed = observed(comparison, gated);
     let intervals = affordable(&design);
-    let judgement = verdict::judge(&design, &evidence, intervals).map_err(|error| {
+    let judgement = verdict::judge(&design, &observed, intervals).map_err(|error| {
         DataProblem::new(format!(
             "the runs{} can't be judged: {error}",
             in_session(comparison.data, comparison.session)
@@ -28,8 +28,8 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
     })?;
     let families = design.families();
     let baseline = comparison.text(comparison.baseline);
-    let ruling = |about: About<'_>, found: &verdict::Finding, findings: &[Finding]| {
-        let verdict::Finding { outcome, recommendation: what, metrics } = found;
+    let ruling = |about: About<'_>, found: &verdict::Conclusion, findings: &[Finding]| {
+        let verdict::Conclusion { outcome, recommendation: what, metrics } = found;
         let estimates: Vec<Estimate> =
             metrics.iter().zip(&design.metrics).map(|(effect, rule)| Estimate::of(effect, rule, true)).collect();
         let reason = outcome.reason.to_string();
@@ -39,22 +39,22 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
     let configs = judgement.overall.iter().zip(&comparison.configs).map(|(found, &config)| {
         let findings = gated.anywhere(config);
         let about = About { config: &found.config, baseline, fewest_blocks: families.overall.n_min };
-        let ruling = ruling(about, &found.finding, &findings);
+        let ruling = ruling(about, &found.conclusion, &findings);
         ConfigRuling { config: found.config.clone(), ruling, findings }
     });
     let cells = judgement.cells.iter().enumerate().map(|(unit, found)| {
         let (s, c) = (unit / design.configs.len(), unit % design.configs.len());
         let (scenario, config) = (comparison.scenarios[s], comparison.configs[c]);
-        let (finding, findings) = (&found.finding, gated.cell(scenario, config));
+        let (conclusion, findings) = (&found.conclusion, gated.cell(scenario, config));
         let about = About { config: &found.config, baseline, fewest_blocks: families.cells.n_min };
-        let mut ruling = ruling(about, finding, &findings);
+        let mut ruling = ruling(about, conclusion, &findings);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
-            let samples = &evidence.samples[s][metric];
+            let samples = &observed.samples[s][metric];
             let baseline: Vec<f64> = samples.baseline.iter().flatten().flatten().copied().collect();
             let own: Vec<f64> = samples.configs[c].iter().flatten().copied().collect();
             (estimate.baseline_median, estimate.config_median) = (median(&baseline), median(&own));
         }
-        let effects = finding.metrics.iter().enumerate();
+        let effects = conclusion.metrics.iter().enumerate();
         let numbers = effects.map(|(metric, effect)| numbers(comparison, scenario, config, metric, effect)).collect();
         CellRuling { scenario: found.scenario.clone(), config: found.config.clone(), ruling, numbers }
     });
@@ -92,24 +92,7 @@ fn affordable(design: &Design) -> Intervals {
     }
 }
 
-/// The design that such runs have, as far as it shows in them: one look, at their end.
-pub(super) fn design(comparison: &Comparison<'_>) -> Design {
-    let scenario = |&name: &Name| {
-        let name = comparison.text(name).to_owned();
-        Scenario { weight: comparison.policy.weight(&name), name }
-    };
-    Design {
-        metrics: comparison.rules.to_vec(),
-        scenarios: comparison.scenarios.iter().map(scenario).collect(),
-        configs: comparison.configs.iter().map(|&name| comparison.text(name).to_owned()).collect(),
-        m0: comparison.m0,
-        max_blocks: comparison.blocks.len().max(1),
-        looks: None,
-        cells_adjust: Adjust::Holm,
-    }
-}
-
-fn evidence(comparison: &Comparison<'_>, gated: &Gated) -> Evidence {
+fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
     let blocks = comparison.blocks.len();
     let mut samples = Vec::with_capacity(comparison.scenarios.len());
     for &scenario in &comparison.scenarios {
@@ -133,7 +116,7 @@ fn evidence(comparison: &Comparison<'_>, gated: &Gated) -> Evidence {
         }
         samples.push(metrics);
     }
-    Evidence { samples, attempts: Vec::new(), invalid: invalid(comparison, gated), ended: true }
+    Observed { samples, attempts: Vec::new(), invalid: invalid(comparison, gated), ended: true }
 }
 
 fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {
@@ -180,8 +163,8 @@ fn numbers(comparison: &Comparison<'_>, scenario: Name, config: Name, metric: us
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::stats::{Direction, Scale};
-    use crate::verdict::{MetricRule, Role};
+    use crate::stats::{Adjust, Direction, Scale};
+    use crate::verdict::{MetricRule, Purpose, Scenario};
 
     #[test]
     fn intervals_end_in_time() {
@@ -189,7 +172,7 @@ mod tests {
             let rule = MetricRule {
                 name: "ops".to_owned(),
                 direction: Direction::Higher,
-                role: Role::Primary,
+                purpose: Purpose::Objective,
                 margin: 0.05,
                 scale: Scale::Log,
             };

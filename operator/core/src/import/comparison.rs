@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use super::data::{Data, DataProblem, Name, Replicate, Run, RunKey};
 use super::policy::Policy;
-use crate::verdict::MetricRule;
+use crate::stats::Adjust;
+use crate::verdict::{Design, MetricRule, Scenario};
 
 /// More blocks take longer than anybody waits, and prove nothing that fewer do not.
 const MOST_BLOCKS: usize = 256;
@@ -133,6 +134,23 @@ impl<'a> Comparison<'a> {
             }
         }
         Ok(())
+    }
+
+    /// The design that such runs have, as far as it shows in them: one look, at their end.
+    pub fn design(&self) -> Design {
+        let scenario = |&name: &Name| {
+            let name = self.text(name).to_owned();
+            Scenario { weight: self.policy.weight(&name), name }
+        };
+        Design {
+            metrics: self.rules.to_vec(),
+            scenarios: self.scenarios.iter().map(scenario).collect(),
+            configs: self.configs.iter().map(|&name| self.text(name).to_owned()).collect(),
+            m0: self.m0,
+            max_blocks: self.blocks.len().max(1),
+            looks: None,
+            cells_adjust: Adjust::Holm,
+        }
     }
 
     /// The runs of one config in one scenario.

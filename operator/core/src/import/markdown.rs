@@ -19,7 +19,7 @@ pub fn markdown(report: &ImportReport) -> String {
     if !report.notes.is_empty() {
         let _ = writeln!(out, "{}", bullets(&report.notes.iter().map(|note| escape(note)).collect::<Vec<_>>()));
     }
-    let _ = writeln!(out, "Judged by {}.", report.engine);
+    let _ = writeln!(out, "Judged by {}.", report.produced_by);
     out
 }
 

@@ -10,7 +10,7 @@ use serde_json::Value;
 use super::columns::Columns;
 use crate::stats::{Direction, Scale};
 use crate::validate::{FieldPath, Problem, fraction, schema};
-use crate::verdict::{MetricRule, Role};
+use crate::verdict::{MetricRule, Purpose};
 
 /// What the rows of a benchmark mean and how they are judged.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -216,14 +216,14 @@ impl Policy {
                 problems.push(Problem::error(path.key("metric"), message));
             }
         }
-        for (role, column) in self.columns.named() {
+        for (meaning, column) in self.columns.named() {
             if self.ignore_columns.iter().any(|ignored| ignored == column) {
                 let message = format!("{column:?} is ignored by ignoreColumns: remove it there, or here");
-                problems.push(Problem::error(root.key("columns").key(role.name()), message));
+                problems.push(Problem::error(root.key("columns").key(meaning.name()), message));
             }
-            if let Some((other, _)) = self.columns.named().find(|(other, name)| *name == column && *other < role) {
+            if let Some((other, _)) = self.columns.named().find(|(other, name)| *name == column && *other < meaning) {
                 let message = format!("{column:?} is columns.{} already: a column has one meaning", other.name());
-                problems.push(Problem::error(root.key("columns").key(role.name()), message));
+                problems.push(Problem::error(root.key("columns").key(meaning.name()), message));
             }
         }
         for (index, claim) in self.claims.iter().enumerate() {
@@ -241,17 +241,17 @@ impl Policy {
         problems
     }
 
-    fn judged(&self) -> impl Iterator<Item = (&'static str, usize, &JudgedMetric, Role)> {
-        let objectives = self.objectives.iter().enumerate().map(|(i, m)| ("objectives", i, m, Role::Primary));
-        objectives.chain(self.guardrails.iter().enumerate().map(|(i, m)| ("guardrails", i, m, Role::Guardrail)))
+    fn judged(&self) -> impl Iterator<Item = (&'static str, usize, &JudgedMetric, Purpose)> {
+        let objectives = self.objectives.iter().enumerate().map(|(i, m)| ("objectives", i, m, Purpose::Objective));
+        objectives.chain(self.guardrails.iter().enumerate().map(|(i, m)| ("guardrails", i, m, Purpose::Guardrail)))
     }
 
     /// Objectives first, then guardrails.
     pub fn rules(&self) -> Vec<MetricRule> {
-        let rule = |(_, _, judged, role): (_, _, &JudgedMetric, Role)| {
+        let rule = |(_, _, judged, purpose): (_, _, &JudgedMetric, Purpose)| {
             let JudgedMetric { metric, direction, scale, .. } = judged;
             let (name, margin) = (metric.clone(), judged.margin()?);
-            Some(MetricRule { name, direction: *direction, role, margin, scale: *scale })
+            Some(MetricRule { name, direction: *direction, purpose, margin, scale: *scale })
         };
         self.judged().filter_map(rule).collect()
     }

@@ -17,7 +17,7 @@ pub const VERSION: u32 = 1;
 pub struct ImportReport {
     pub version: u32,
     /// What judged, with its version.
-    pub engine: String,
+    pub produced_by: String,
     pub title: String,
     pub metrics: Vec<MetricRule>,
     /// One for each session and baseline.

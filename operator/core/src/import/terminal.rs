@@ -1,12 +1,9 @@
 use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, Numbers};
 use super::words::{direction_note, percent, probability, runs, supported};
 use crate::report::number;
-use crate::report::table::{Table, wrap};
+use crate::report::table::{Table, WIDTH, wrap};
 use crate::report::{Estimate, Ruling};
 use crate::verdict::{MetricRule, Verdict};
-
-/// Columns of a small terminal.
-const WIDTH: usize = 100;
 
 /// The report for a terminal: no colour needed, at most 100 columns.
 pub fn terminal(report: &ImportReport) -> String {

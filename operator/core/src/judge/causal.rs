@@ -6,7 +6,7 @@ use crate::decide::{Fate, Places};
 use crate::gates::Finding;
 use crate::gates::causal_path::{self, Shares};
 use crate::stats::Interval;
-use crate::verdict::{self, Design, Judgement, Outcome, Reason, Recommendation, Role, Status, Verdict};
+use crate::verdict::{self, Design, Judgement, Outcome, Purpose, Reason, Recommendation, Status, Verdict};
 
 /// Voids Wins, and says why, by config. An overall Win falls with one of its scenarios, since the gain has another cause there.
 pub(super) fn void_wins(
@@ -23,9 +23,9 @@ pub(super) fn void_wins(
     let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
     let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cell in &mut judgement.cells {
-        let found = exceeded(&cell.finding, |metric| share(&cell.scenario, metric));
+        let found = exceeded(&cell.conclusion, |metric| share(&cell.scenario, metric));
         if !found.is_empty() {
-            void(&mut cell.finding, &found, Vec::new());
+            void(&mut cell.conclusion, &found, Vec::new());
             fallen.entry(cell.config.clone()).or_default().push(cell.scenario.clone());
             causes.entry(cell.config.clone()).or_default().extend(
                 found
@@ -34,30 +34,33 @@ pub(super) fn void_wins(
             );
         }
     }
-    for config in judgement.overall.iter_mut().filter(|config| config.finding.outcome.verdict == Verdict::Win) {
+    for config in judgement.overall.iter_mut().filter(|config| config.conclusion.outcome.verdict == Verdict::Win) {
         let together = |metric: &str| {
             let scenarios = design.scenarios.iter();
             causal_path::combined(scenarios.map(|scenario| (scenario.weight, share(&scenario.name, metric))))
         };
-        let found = exceeded(&config.finding, together);
+        let found = exceeded(&config.conclusion, together);
         if !found.is_empty() {
-            void(&mut config.finding, &found, Vec::new());
+            void(&mut config.conclusion, &found, Vec::new());
             causes.entry(config.config.clone()).or_default().extend(found);
         } else if let Some(scenarios) = fallen.remove(&config.config)
             && let Some(found) = causes.get(&config.config)
         {
-            void(&mut config.finding, found, scenarios);
+            void(&mut config.conclusion, found, scenarios);
         }
     }
     causes
 }
 
 /// What speaks against a Win.
-fn exceeded(finding: &verdict::Finding, share: impl Fn(&str) -> Option<f64>) -> Vec<Finding> {
-    if finding.outcome.verdict != Verdict::Win {
+fn exceeded(conclusion: &verdict::Conclusion, share: impl Fn(&str) -> Option<f64>) -> Vec<Finding> {
+    if conclusion.outcome.verdict != Verdict::Win {
         return Vec::new();
     }
-    let gains = finding.metrics.iter().filter(|effect| effect.role == Role::Primary && effect.status == Status::Better);
+    let gains = conclusion
+        .metrics
+        .iter()
+        .filter(|effect| effect.purpose == Purpose::Objective && effect.status == Status::Better);
     gains
         .filter_map(|effect| {
             // Of the fewest blocks the wider interval has no end yet.
@@ -68,28 +71,28 @@ fn exceeded(finding: &verdict::Finding, share: impl Fn(&str) -> Option<f64>) -> 
         .collect()
 }
 
-pub(super) fn void(finding: &mut verdict::Finding, causes: &[Finding], scenarios: Vec<String>) {
+pub(super) fn void(conclusion: &mut verdict::Conclusion, causes: &[Finding], scenarios: Vec<String>) {
     let mut codes: Vec<String> = causes.iter().map(|cause| cause.code.to_string()).collect();
     codes.dedup();
-    finding.outcome = Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios } };
-    finding.recommendation = Recommendation::FixSetup;
+    conclusion.outcome = Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios } };
+    conclusion.recommendation = Recommendation::FixSetup;
 }
 
 #[cfg(test)]
 mod tests {
-    use assay_record::Summary;
+    use assay_protocol::Summary;
     use serde_json::json;
 
     use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
     use crate::report::Report;
     use crate::stats::Direction;
-    use crate::verdict::{Role, Verdict};
+    use crate::verdict::{Purpose, Verdict};
 
     fn judged(experiment: &Experiment, change: impl Fn(&mut Summary)) -> Report {
         let mut all = summaries(experiment);
         all.iter_mut().for_each(change);
-        let attempts: Vec<_> = all.into_iter().map(|s| crate::decide::Attempt::Finished(s.into())).collect();
+        let attempts: Vec<_> = all.into_iter().map(|s| crate::attempt::Attempt::Finished(s.into())).collect();
         super::super::judge(&plan(experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
@@ -135,7 +138,7 @@ mod tests {
         assert_eq!(verdict(&judged(&experiment(), faster(1.0, 0.0))), "Neutral Equivalent");
         // A gain that something else pays for is a Tradeoff, and stays one.
         let mut paid = experiment();
-        paid.metrics.push(rule("step_latency_mean", Direction::Lower, Role::Guardrail));
+        paid.metrics.push(rule("step_latency_mean", Direction::Lower, Purpose::Guardrail));
         let slower = |s: &mut Summary| {
             faster(1.5, 10.0)(s);
             if s.trial.config == "candidate" {
@@ -153,7 +156,7 @@ mod tests {
         };
         assert_eq!(verdict(&judged(&experiment(), unknown)), "Win Better:throughput");
         let mut other = experiment();
-        other.metrics = vec![rule("write_amplification", Direction::Lower, Role::Primary)];
+        other.metrics = vec![rule("write_amplification", Direction::Lower, Purpose::Objective)];
         let halved = |s: &mut Summary| {
             s.primary.db_percent = 1.0;
             let value = if s.trial.config == "candidate" { 2.0 } else { 4.0 };
@@ -170,7 +173,7 @@ mod tests {
         experiment.scenarios[0].workload =
             serde_json::from_value(workload).unwrap_or_else(|error| unreachable!("{error}"));
         let direction = if metric.ends_with("throughput") { Direction::Higher } else { Direction::Lower };
-        experiment.metrics = vec![rule(metric, direction, Role::Primary)];
+        experiment.metrics = vec![rule(metric, direction, Purpose::Objective)];
         judged(&experiment, |s| {
             (s.primary.db_percent, s.primary.generator_percent) = (db_percent, 0.0);
             (s.primary.compute_percent, s.primary.run_queue_percent) = (100.0 - db_percent, Some(0.5));

@@ -1,17 +1,14 @@
-//! What verdicts are seen beside: nodes, the baseline against itself, what runs leave to their successors.
+//! What verdicts are seen beside: nodes, and what runs leave to their successors.
 
 use std::collections::BTreeSet;
 
-use assay_record::Digest;
+use assay_protocol::Digest;
 
-use super::Samples;
 use super::standing::Standing;
-use crate::decide::{Fate, Places};
-use crate::gates::{Code, Finding, Note};
+use crate::decide::{Fate, Places, Samples};
+use crate::gates::Note;
 use crate::report;
-use crate::verdict::{
-    self, Arm, BaselineCheck, ByNode, CheckState, Design, Fragility, HangsOn, JudgeError, NodeEstimate,
-};
+use crate::verdict::{self, Arm, ByNode, Design, Fragility, HangsOn, JudgeError, NodeEstimate};
 
 /// Where blocks ran.
 #[derive(Clone, PartialEq)]
@@ -33,7 +30,7 @@ impl Context {
     /// `None` while more runs will come: until then a Win hangs on them all.
     pub fn of(places: &Places<'_>, design: &Design, standing: &Standing) -> Result<Option<Self>, JudgeError> {
         let Some(announced) = standing.announced().filter(|_| standing.complete) else { return Ok(None) };
-        let samples = &standing.samples.evidence;
+        let samples = &standing.samples.observed;
         let (nodes, of_blocks) = nodes(places, design, samples_rounds(&standing.samples));
         let fragility = verdict::fragile(design, samples, announced, &of_blocks)?;
         let by_node = if nodes.len() > 1 { verdict::by_node(design, samples, &of_blocks)? } else { ByNode::default() };
@@ -72,7 +69,7 @@ impl Context {
 }
 
 fn samples_rounds(samples: &Samples) -> usize {
-    samples.evidence.samples.first().and_then(|metrics| metrics.first()).map_or(0, |metric| metric.baseline.len())
+    samples.observed.samples.first().and_then(|metrics| metrics.first()).map_or(0, |metric| metric.baseline.len())
 }
 
 /// The nodes in the order in which the plan meets them, and that of each block, scenario by scenario.
@@ -92,36 +89,6 @@ fn nodes(places: &Places<'_>, design: &Design, rounds: usize) -> (Vec<Node>, Vec
         }) as u32;
     }
     (nodes, of_blocks)
-}
-
-/// Why nothing can be judged, if the baseline does not agree with itself.
-pub(super) fn disagreements(checks: &[BaselineCheck]) -> Vec<Finding> {
-    let failed = checks.iter().filter(|check| check.state == CheckState::Failed);
-    failed
-        .map(|check| {
-            let p = check.p.unwrap_or_default();
-            let message = format!(
-                "in {} the baseline's first run of a block differs from its others on {} (p = {p:.1e})",
-                check.scenario, check.metric
-            );
-            Finding::new(Code::BaselineDisagrees, message)
-        })
-        .collect()
-}
-
-/// Notes about a baseline that hardly agrees with itself.
-pub(super) fn doubts(checks: &[BaselineCheck]) -> impl Iterator<Item = Note> {
-    let doubtful = checks.iter().filter(|check| check.state == CheckState::Warning);
-    doubtful.map(|check| Note {
-        config: None,
-        text: format!(
-            "In {} the baseline's first run of a block differs from its others on {} (p = {:.4}); of a hundred such checks one does \
-             by chance.",
-            check.scenario,
-            check.metric,
-            check.p.unwrap_or_default()
-        ),
-    })
 }
 
 /// Notes about runs that depend on what ran before them.
@@ -146,7 +113,7 @@ pub(super) fn carry_over(
             })
             .collect();
     }
-    let found = verdict::carry_over(design, &samples.evidence, &orders)?;
+    let found = verdict::carry_over(design, &samples.observed, &orders)?;
     let warned = found.into_iter().filter(|found| found.warning);
     Ok(warned
         .map(|found| Note {

@@ -19,12 +19,12 @@ pub(super) fn void_claims(
     let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
     let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cell in &mut judgement.cells {
-        let (claims, asks) = (is_claim(&cell.finding.outcome), complete && is_question(&cell.finding.outcome));
+        let (claims, asks) = (is_claim(&cell.conclusion.outcome), complete && is_question(&cell.conclusion.outcome));
         let Some(found) = idle.get(&(cell.scenario.clone(), cell.config.clone())).filter(|_| claims || asks) else {
             continue;
         };
         let found: Vec<Finding> = found.iter().cloned().collect();
-        void(&mut cell.finding, &found, Vec::new());
+        void(&mut cell.conclusion, &found, Vec::new());
         // What only asked for more runs has said nothing that the others' verdict could rest on.
         if !claims {
             continue;
@@ -33,7 +33,8 @@ pub(super) fn void_claims(
         causes.entry(cell.config.clone()).or_default().extend(found);
     }
     for config in &mut judgement.overall {
-        let (claims, asks) = (is_claim(&config.finding.outcome), complete && is_question(&config.finding.outcome));
+        let (claims, asks) =
+            (is_claim(&config.conclusion.outcome), complete && is_question(&config.conclusion.outcome));
         if !claims && !asks {
             continue;
         }
@@ -41,13 +42,13 @@ pub(super) fn void_claims(
         let everywhere = design.scenarios.iter().all(|scenario| own(&scenario.name).is_some());
         if everywhere {
             let found: Vec<Finding> = design.scenarios.iter().filter_map(|s| own(&s.name)).flatten().cloned().collect();
-            void(&mut config.finding, &found, Vec::new());
+            void(&mut config.conclusion, &found, Vec::new());
             causes.insert(config.config.clone(), found);
         } else if claims
             && let Some(scenarios) = fallen.remove(&config.config)
             && let Some(found) = causes.get(&config.config)
         {
-            void(&mut config.finding, found, scenarios);
+            void(&mut config.conclusion, found, scenarios);
         }
     }
     causes
@@ -65,9 +66,9 @@ fn is_question(outcome: &Outcome) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::Summary;
+    use assay_protocol::Summary;
 
-    use crate::decide::Attempt;
+    use crate::attempt::Attempt;
     use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, scenario, summaries};
     use crate::report::Report;

@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use super::{Samples, causal, context, engagement};
-use crate::decide::Places;
+use super::{baseline, causal, engagement};
+use crate::decide::{Places, Samples};
 use crate::gates::Finding;
 use crate::verdict::{self, BaselineCheck, Design, Intervals, Judgement, LookTaken};
 
@@ -28,7 +28,7 @@ pub(super) struct Standing {
 pub(super) struct Unit<'a> {
     pub config: &'a str,
     pub decided: bool,
-    pub finding: &'a verdict::Finding,
+    pub conclusion: &'a verdict::Conclusion,
     /// The look after which it needed no more runs, where that was before the end of the plan.
     pub stopped_after: Option<usize>,
 }
@@ -38,18 +38,18 @@ impl Standing {
         let complete = places.is_complete();
         let rounds = if complete { places.rounds_wanted() } else { design.max_blocks };
         let mut samples = Samples::of(places, design, rounds, true);
-        let checks = verdict::baseline_check(design, &samples.evidence)?;
+        let checks = verdict::baseline_check(design, &samples.observed)?;
         if complete {
-            for finding in context::disagreements(&checks) {
+            for finding in baseline::disagreements(&checks) {
                 samples.distrust(finding);
             }
         }
-        let mut latest = verdict::judge(design, &samples.evidence, intervals)?;
+        let mut latest = verdict::judge(design, &samples.observed, intervals)?;
         let mut look = if complete || design.looks.is_none() {
             None
         } else {
             let closed = Samples::of(places, design, places.rounds_closed(), false);
-            Some(verdict::judge(design, &closed.evidence, intervals)?)
+            Some(verdict::judge(design, &closed.observed, intervals)?)
         };
         let mut voided: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
         // Of what is not announced nothing can be void.
@@ -68,13 +68,13 @@ impl Standing {
         let decided = self.decided(config);
         let found = &decided.unwrap_or(&self.latest).overall[config];
         let stopped_after = found.stopped_at.filter(|&blocks| self.is_early(blocks));
-        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after }
+        Unit { config: &found.config, decided: decided.is_some(), conclusion: &found.conclusion, stopped_after }
     }
 
     pub fn cell(&self, unit: usize) -> Unit<'_> {
         let decided = self.decided(unit % self.latest.overall.len());
         let found = &decided.unwrap_or(&self.latest).cells[unit];
-        Unit { config: &found.config, decided: decided.is_some(), finding: &found.finding, stopped_after: None }
+        Unit { config: &found.config, decided: decided.is_some(), conclusion: &found.conclusion, stopped_after: None }
     }
 
     /// The judgement whose verdicts may be told, of those configs that are decided.

@@ -2,7 +2,8 @@
 
 use std::collections::BTreeMap;
 
-use crate::decide::{Attempt, Fate, Place, Places};
+use crate::attempt::Attempt;
+use crate::decide::{Fate, Place, Places};
 use crate::report::{Progress, TrialFate, TrialReport};
 use crate::verdict::Design;
 

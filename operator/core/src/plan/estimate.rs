@@ -1,3 +1,4 @@
+use super::formats;
 use crate::experiment::{Experiment, Scenario};
 
 /// Assumed until something was measured: seconds of one thread for a point operation on a warm database.
@@ -22,7 +23,7 @@ pub struct Duration {
 pub fn assumed(scenario: &Scenario, cpus: u32) -> Duration {
     let mut busy = 0.0;
     let mut longest = 0.0_f64;
-    for role in scenario.workload.roles() {
+    for role in scenario.workload.kind().roles() {
         let steps = role.steps as f64 + role.warmup_steps as f64;
         let seconds = steps * role.operations_per_step as f64 * OPERATION_SECONDS;
         busy += seconds;
@@ -31,7 +32,7 @@ pub fn assumed(scenario: &Scenario, cpus: u32) -> Duration {
     }
     Duration {
         trial_seconds: TRIAL_SECONDS + longest.max(busy / f64::from(cpus.max(1))),
-        dataset_seconds: scenario.workload.volume().loaded_entries * LOAD_SECONDS,
+        dataset_seconds: scenario.workload.kind().volume().loaded_entries * LOAD_SECONDS,
     }
 }
 
@@ -40,7 +41,7 @@ pub fn assumed_seconds(experiment: &Experiment) -> f64 {
     let slots = experiment.configs.len() as f64 - 1.0 + f64::from(experiment.baseline_replicates);
     let of_scenario = |scenario: &Scenario| {
         let Duration { trial_seconds, dataset_seconds } = assumed(scenario, experiment.cpus);
-        let formats = crate::validate::disk::formats(experiment, scenario) as f64;
+        let formats = formats(experiment, scenario) as f64;
         trial_seconds * slots * f64::from(experiment.repetitions) + dataset_seconds * formats
     };
     experiment.scenarios.iter().map(of_scenario).sum()

@@ -1,7 +1,6 @@
 //! Which effects a design finds, before anything runs ("Precision").
 
 use crate::experiment::Experiment;
-use crate::judge::design;
 use crate::stats::detectable as detectable_with;
 
 /// Effects that are found with 80 % probability, as fractions.
@@ -16,7 +15,7 @@ pub struct Detectable {
 /// What all blocks of an experiment find, if the runs of a block scatter by `noises`, one for each scenario: standard
 /// deviations over means. `None` where there are too few blocks to tell.
 pub fn detectable(experiment: &Experiment, noises: &[f64]) -> Option<Detectable> {
-    let design = design(experiment);
+    let design = experiment.design();
     let families = design.families();
     // A difference has the noise of the config's run and that of the mean of the baseline's.
     let difference = (1.0 + 1.0 / design.m0 as f64).sqrt();

@@ -1,6 +1,6 @@
 use std::collections::BTreeMap;
 
-use assay_record::{DatasetSpec, Digest, EngineConfig, FamilyOptions, TrialId, TrialSpec};
+use assay_protocol::{DatasetSpec, Digest, EngineConfig, FamilyOptions, TrialId, TrialSpec};
 
 use super::order::dataset_seed;
 use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
@@ -66,6 +66,18 @@ pub fn format_of(experiment: &Experiment, scenario: &Scenario, config: &ConfigUn
     EngineConfig { db_options, column_families, ..base }
 }
 
+/// Number of storage formats in which the dataset of a scenario is written.
+pub fn formats(experiment: &Experiment, scenario: &Scenario) -> usize {
+    let mut formats = Vec::new();
+    for config in &experiment.configs {
+        let format = format_of(experiment, scenario, config);
+        if !formats.contains(&format) {
+            formats.push(format);
+        }
+    }
+    formats.len()
+}
+
 /// Whether an option, or a part of one such as `block_based_table_factory.block_size`, belongs to the storage format.
 fn is_format_key(name: &str) -> bool {
     let whole = name.split('.').next().unwrap_or(name);
@@ -82,7 +94,7 @@ fn tuned_families(experiment: &Experiment, scenario: &Scenario, config: &ConfigU
         let before = baseline.engine.family_options(family);
         compared.iter().any(|config| config.engine.family_options(family) != before)
     };
-    scenario.workload.families().into_iter().filter(tuned).map(str::to_owned).collect()
+    scenario.workload.kind().families().into_iter().filter(tuned).map(str::to_owned).collect()
 }
 
 pub fn trial_spec(
@@ -94,7 +106,7 @@ pub fn trial_spec(
     seed: u64,
 ) -> TrialSpec {
     TrialSpec {
-        version: assay_record::VERSION,
+        version: assay_protocol::VERSION,
         experiment: experiment.name.clone(),
         plan: plan.clone(),
         trial,

@@ -177,11 +177,11 @@ fn a_format_is_the_configs_over_the_baselines_other_options() {
     );
     // What differs only in memtables and triggers shares a dataset.
     assert_eq!(format(&experiment, "c2"), format(&experiment, "c0"));
-    assert_eq!(crate::validate::disk::formats(&experiment, &experiment.scenarios[0]), 2);
+    assert_eq!(formats(&experiment, &experiment.scenarios[0]), 2);
     for config in ["c0", "c1", "c2"] {
         assert_eq!(format(&migrating, config), own);
     }
-    assert_eq!(crate::validate::disk::formats(&migrating, &migrating.scenarios[0]), 1);
+    assert_eq!(formats(&migrating, &migrating.scenarios[0]), 1);
 }
 
 #[test]

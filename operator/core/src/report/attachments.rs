@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Series, TrialRecord};
+use assay_protocol::{Series, TrialRecord};
 
 use super::latency::Merged;
 

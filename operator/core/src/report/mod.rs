@@ -3,11 +3,11 @@
 
 mod attachments;
 mod checks;
+mod estimate;
 mod html;
 mod latency;
 pub(crate) mod markdown;
 pub(crate) mod number;
-mod svg;
 pub(crate) mod table;
 mod terminal;
 pub(crate) mod time_spent;
@@ -16,12 +16,13 @@ mod words;
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use assay_record::{Digest, TrialId};
+use assay_protocol::{Digest, TrialId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use attachments::{Attachment, Attachments};
 pub use checks::{BaselineCheck, CheckState, LookConfig, LookReport, NodeEstimate};
+pub use estimate::Estimate;
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;
@@ -29,8 +30,7 @@ pub use time_spent::{TimeCell, TimeRow, TimeTable, TimeTables};
 pub(crate) use words::{About, sentence};
 
 use crate::gates::{Finding, Label, Note};
-use crate::stats::{Interval, Scale};
-use crate::verdict::{MetricRule, PValues, Role, Status, Verdict};
+use crate::verdict::{MetricRule, Verdict};
 
 /// The version of reports that this crate writes and reads.
 pub const VERSION: u32 = 1;
@@ -45,7 +45,7 @@ pub struct Report {
     /// Version of the report's format.
     pub version: u32,
     /// What judged, with its version.
-    pub engine: String,
+    pub produced_by: String,
     pub experiment: String,
     pub plan: Digest,
     pub spec: Digest,
@@ -185,42 +185,6 @@ pub struct CellReport {
     /// Runs that ended, and those among them that failed under the config.
     pub runs: u32,
     pub failed: u32,
-}
-
-/// The effect of a config on one metric. Positive is better, whichever way the metric counts.
-#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct Estimate {
-    pub metric: String,
-    pub role: Role,
-    pub scale: Scale,
-    pub margin: f64,
-    /// What is proven. Absent while the experiment is incomplete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub status: Option<Status>,
-    /// Blocks that count.
-    pub blocks: usize,
-    /// A log ratio, or a difference on a linear scale.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimate: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub interval95: Option<Interval>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub estimate_percent: Option<f64>,
-    /// The effect that an experiment like this one finds with 80 % probability.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub detectable_percent: Option<f64>,
-    /// Blocks with which an effect of the margin would be found with 80 % probability at this noise.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub blocks_for_margin: Option<u32>,
-    /// Absent while the experiment is incomplete.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub p: Option<PValues>,
-    /// Medians of the runs that count, in the metric's unit; per scenario only.
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub baseline_median: Option<f64>,
-    #[serde(default, skip_serializing_if = "Option::is_none")]
-    pub config_median: Option<f64>,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

@@ -1,3 +1,6 @@
+/// Columns of a small terminal.
+pub(crate) const WIDTH: usize = 100;
+
 /// A plain table: columns as wide as needed, up to a limit at which cells go on in the next line. The last column has what
 /// the others leave of the line.
 pub(crate) struct Table {

@@ -1,10 +1,8 @@
 use std::fmt::Write as _;
 
-use super::table::{Table, wrap};
+use super::table::{Table, WIDTH, wrap};
 use super::{CellReport, Estimate, Report, Ruling, TrialFate, number};
 
-/// Columns of a small terminal.
-const WIDTH: usize = 100;
 /// Attempts that are listed one by one; the rest stands in report.json.
 const LISTED: usize = 20;
 

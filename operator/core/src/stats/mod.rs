@@ -33,5 +33,8 @@ pub use unblocked::{TwoSample, mann_whitney, shift, welch};
 /// One-sided error of every claim, after the correction for its family where it has one.
 pub const ALPHA: f64 = 0.05;
 
+/// Below this p a check warns of what no verdict depends on.
+pub const WARNING: f64 = 0.01;
+
 /// A gain of a margin or more counts as excluded at this level. It never decides a Win, Reject or Neutral, so it needs no correction.
 pub const FUTILITY: f64 = 0.025;

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use assay_api::{CacheSharing, Config, OptionValue, TuningExperimentSpec};
-use assay_record::{BlockCache, EngineConfig, FamilyOptions, PageCache, WriteOptions, glob_matches};
+use assay_protocol::{BlockCache, EngineConfig, FamilyOptions, PageCache, WriteOptions, glob_matches};
 
 use super::problem::{FieldPath, Problem};
-use super::quantity;
 use super::schema::join;
 use super::suggest::did_you_mean;
+use crate::quantity;
 
 /// Options that are not the user's to set, and why.
 const OWNED: [(&str, &str); 14] = [
@@ -83,7 +83,10 @@ fn strings(options: &BTreeMap<String, OptionValue>) -> BTreeMap<String, String> 
 
 /// The column families of all workloads.
 pub fn families(spec: &TuningExperimentSpec) -> BTreeSet<String> {
-    spec.scenarios.iter().flat_map(|scenario| scenario.workload.families().into_iter().map(str::to_owned)).collect()
+    spec.scenarios
+        .iter()
+        .flat_map(|scenario| scenario.workload.kind().families().into_iter().map(str::to_owned))
+        .collect()
 }
 
 /// Everything that can be said about configs without asking RocksDB.
@@ -163,7 +166,8 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
 
 /// What a config can set.
 fn possible(spec: &TuningExperimentSpec) -> String {
-    let policies = spec.scenarios.iter().flat_map(|scenario| scenario.workload.policies()).map(|(name, _)| *name);
+    let policies =
+        spec.scenarios.iter().flat_map(|scenario| scenario.workload.kind().policies()).map(|(name, _)| *name);
     let policies: BTreeSet<&str> = policies.collect();
     let policy = if policies.is_empty() { String::new() } else { format!(", policy ({})", join(policies)) };
     format!(". A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions{policy}")
@@ -228,8 +232,8 @@ fn cache_and_writes(config: &Config, engine: &EngineConfig, path: &FieldPath, pr
 fn policy(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     for (name, value) in &config.policy {
         for scenario in &spec.scenarios {
-            let policies = scenario.workload.policies();
-            let workload = scenario.workload.name();
+            let policies = scenario.workload.kind().policies();
+            let workload = scenario.workload.kind().name();
             let names = || policies.iter().map(|(name, _)| *name);
             let message = if let Some((_, values)) = policies.iter().find(|(known, _)| known == name) {
                 if values.contains(&value.as_str()) {

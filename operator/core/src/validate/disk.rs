@@ -1,12 +1,12 @@
 //! How much disk an experiment needs, before anything is written.
 
-use assay_record::Workload;
+use assay_protocol::Workload;
 
 use super::problem::{FieldPath, Problem};
-use super::quantity;
 use super::scenarios::scenario_path;
 use crate::experiment::Experiment;
-use crate::plan::format_of;
+use crate::plan::formats;
+use crate::quantity;
 
 /// What RocksDB adds to an entry: sequence number, lengths, its share of index, filter and metadata.
 const ENTRY_OVERHEAD: u64 = 16;
@@ -46,7 +46,7 @@ impl DiskNeed {
 
 /// Estimates what a workload needs.
 pub fn need(workload: &Workload) -> DiskNeed {
-    let volume = workload.volume();
+    let volume = workload.kind().volume();
     let dataset = on_disk(volume.loaded_entries, volume.loaded_bytes * volume.compressed) * SPACE_AMPLIFICATION;
     let written = on_disk(volume.written_entries, volume.written_bytes * volume.compressed);
     DiskNeed { dataset_bytes: dataset as u64, trial_bytes: ((dataset + written) * REWRITE) as u64 }
@@ -55,7 +55,7 @@ pub fn need(workload: &Workload) -> DiskNeed {
 /// The most bytes that a trial's directory may hold before the trial has failed under its config: uncompressed, with
 /// everything that was ever written still there, and then some.
 pub fn limit(workload: &Workload) -> u64 {
-    let volume = workload.volume();
+    let volume = workload.kind().volume();
     let raw =
         on_disk(volume.loaded_entries, volume.loaded_bytes) + on_disk(volume.written_entries, volume.written_bytes);
     (raw as u64).saturating_mul(RUNAWAY).saturating_add(SLACK)
@@ -63,18 +63,6 @@ pub fn limit(workload: &Workload) -> u64 {
 
 fn on_disk(entries: f64, bytes: f64) -> f64 {
     entries * ENTRY_OVERHEAD as f64 + bytes
-}
-
-/// Number of storage formats in which the dataset of a scenario is written.
-pub fn formats(experiment: &Experiment, scenario: &crate::experiment::Scenario) -> usize {
-    let mut formats = Vec::new();
-    for config in &experiment.configs {
-        let format = format_of(experiment, scenario, config);
-        if !formats.contains(&format) {
-            formats.push(format);
-        }
-    }
-    formats.len()
 }
 
 /// What a whole experiment needs on one disk.

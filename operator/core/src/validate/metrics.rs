@@ -1,7 +1,7 @@
 //! Objectives and guardrails: what is judged, and whether the design can decide it.
 
 use assay_api::{DefaultGuardrails, Futility, JudgedMetric, StopOn, TuningExperimentSpec};
-use assay_record::{METRICS, MetricInfo, SAVES, Workload, metric};
+use assay_protocol::{METRICS, MetricInfo, metric};
 
 use super::problem::{FieldPath, Problem};
 use super::queries;
@@ -10,7 +10,7 @@ use super::schema::join;
 use super::suggest::did_you_mean;
 use super::{counted, percent};
 use crate::stats::{ALPHA, Direction, Scale, n_min, operations_for_quantile, plan_looks, supports_quantile};
-use crate::verdict::{self, LookPlan, MetricRule, Role};
+use crate::verdict::{self, LookPlan, MetricRule, Purpose};
 
 /// Observations that must lie beyond a quantile for it to mean anything.
 const TAIL: u64 = 100;
@@ -20,36 +20,38 @@ const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
 
 /// Objectives first, then guardrails, with their margins. Metrics that can't be judged are left out: `check` names them.
 pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
-    let judged = |declared: &JudgedMetric, role: Role| {
+    let judged = |declared: &JudgedMetric, purpose: Purpose| {
         let margin = |default| declared.margin.as_deref().map_or(default, percent::fraction);
         match metric(&declared.metric) {
-            Some(info) => Some(rule(info, role, margin(info.default_margin)?)),
-            None => Some(queries::rule(queries::find(spec, &declared.metric)?, role, margin(Some(queries::MARGIN))?)),
+            Some(info) => Some(rule(info, purpose, margin(info.default_margin)?)),
+            None => {
+                Some(queries::rule(queries::find(spec, &declared.metric)?, purpose, margin(Some(queries::MARGIN))?))
+            }
         }
     };
-    let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Role::Primary));
-    let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Role::Guardrail));
+    let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Purpose::Objective));
+    let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Purpose::Guardrail));
     let mut rules: Vec<MetricRule> = objectives.chain(guardrails).collect();
     let (name, margin) = DEFAULT_GUARDRAIL;
     let wanted = spec.default_guardrails == DefaultGuardrails::Keep && paced(spec).is_empty();
     if wanted && !rules.iter().any(|rule| rule.name == name) {
-        rules.extend(metric(name).map(|info| rule(info, Role::Guardrail, margin)));
+        rules.extend(metric(name).map(|info| rule(info, Purpose::Guardrail, margin)));
     }
     rules
 }
 
-fn rule(info: &MetricInfo, role: Role, margin: f64) -> MetricRule {
+fn rule(info: &MetricInfo, purpose: Purpose, margin: f64) -> MetricRule {
     MetricRule {
         name: info.name.to_owned(),
         direction: match info.direction {
-            assay_record::Direction::HigherIsBetter => Direction::Higher,
-            assay_record::Direction::LowerIsBetter => Direction::Lower,
+            assay_protocol::Direction::HigherIsBetter => Direction::Higher,
+            assay_protocol::Direction::LowerIsBetter => Direction::Lower,
         },
-        role,
+        purpose,
         margin,
         scale: match info.scale {
-            assay_record::Scale::Log => Scale::Log,
-            assay_record::Scale::Linear => Scale::Linear,
+            assay_protocol::Scale::Log => Scale::Log,
+            assay_protocol::Scale::Linear => Scale::Linear,
         },
     }
 }
@@ -163,7 +165,7 @@ fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems:
     let everywhere = METRICS.iter().filter(|info| info.default_margin.is_some() && without(info.name).is_none());
     let message = format!(
         "the {} workload of scenario {:?} has no {name}; what all scenarios have and can be judged is {}",
-        scenario.workload.name(),
+        scenario.workload.kind().name(),
         scenario.name,
         join(everywhere.map(|info| info.name))
     );
@@ -172,7 +174,7 @@ fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems:
 
 /// Of nothing that is written nothing is amplified, however many blocks there are.
 fn unwritten(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
-    let writes = |scenario: &assay_api::Scenario| scenario.workload.volume().written_entries > 0.0;
+    let writes = |scenario: &assay_api::Scenario| scenario.workload.kind().volume().written_entries > 0.0;
     if let Some(scenario) = spec.scenarios.iter().find(|scenario| !writes(scenario))
         && name == "write_amplification"
     {
@@ -190,31 +192,17 @@ fn tail(name: &str, quantile: f64, spec: &TuningExperimentSpec, at: &FieldPath, 
         }
         let needed = operations_for_quantile(quantile, TAIL)
             .map_or_else(String::new, |needed| format!(" at least {needed} steps, so that {TAIL} lie beyond it,"));
+        let kind = scenario.workload.kind();
         let message = format!(
-            "{name} needs{needed} but role {:?} of scenario {:?} has {}: raise {}.workload.{}, or judge a lower quantile",
+            "{name} needs{needed} but role {:?} of scenario {:?} has {}: raise {}.workload.{}.{}, or judge a lower quantile",
             role.name,
             scenario.name,
             role.steps,
             scenario_path(index),
-            steps_field(&scenario.workload, &role.name)
+            kind.name(),
+            kind.steps_field(&role.name)
         );
         problems.push(Problem::error(at.clone(), message));
-    }
-}
-
-/// The field that decides how many steps a role has.
-fn steps_field(workload: &Workload, role: &str) -> String {
-    match workload {
-        Workload::KeyValue(workload) => {
-            let index = workload.roles.iter().position(|declared| declared.name == role).unwrap_or_default();
-            format!("keyValue.roles[{index}].steps")
-        }
-        Workload::Ethrex(_) => "ethrex.blocks".to_owned(),
-        Workload::Blockstore(_) => "blockstore.slots".to_owned(),
-        Workload::RethHistory(workload) if role == SAVES => {
-            format!("rethHistory.blocks, of which a save takes {}", workload.blocks_per_save)
-        }
-        Workload::RethHistory(_) => "rethHistory.blocks".to_owned(),
     }
 }
 

@@ -3,15 +3,12 @@
 //! Three steps: the document against the schema of the custom resource, then what no schema can say, then what only
 //! RocksDB knows, which somebody else has to ask it: [`Validation::questions`] and [`answer_problems`].
 
-mod blockstore;
 mod configs;
 pub mod disk;
-mod ethrex;
 mod metrics;
 mod options;
 mod percent;
 mod problem;
-pub mod quantity;
 mod queries;
 mod reach;
 mod scenarios;
@@ -21,7 +18,7 @@ mod suggest;
 use std::collections::BTreeSet;
 
 use assay_api::{CellsAdjust, Requirement, TuningExperiment, TuningExperimentSpec};
-use assay_record::{Digest, OptionsQuestion, Summary};
+use assay_protocol::{Digest, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
 pub use options::answer_problems;

@@ -3,7 +3,7 @@
 use std::collections::BTreeSet;
 
 use assay_api::{Config, TuningExperimentSpec};
-use assay_record::{OptionsAnswer, OptionsQuestion, PageCache, glob_matches};
+use assay_protocol::{OptionsAnswer, OptionsQuestion, PageCache, glob_matches};
 
 use super::configs::{baseline_index, config_path, effective, families, is_owned};
 use super::problem::{FieldPath, Problem};

@@ -7,13 +7,6 @@ pub fn fraction(text: &str) -> Option<f64> {
     (digits(whole) && digits(places)).then(|| format!("{whole}{places}e-{}", places.len() + 2).parse().ok()).flatten()
 }
 
-/// Reads a plain decimal number such as `0.99`.
-pub fn decimal(text: &str) -> Option<f64> {
-    let (whole, places) = text.split_once('.').unwrap_or((text, "0"));
-    let digits = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
-    (digits(whole) && digits(places)).then(|| text.parse().ok()).flatten()
-}
-
 /// A fraction as a percentage, without digits that say nothing.
 pub fn display(fraction: f64) -> String {
     let text = format!("{:.4}", fraction * 100.0);
@@ -45,8 +38,6 @@ mod tests {
         ] {
             assert_eq!(fraction(text), expected, "{text}");
         }
-        assert_eq!(decimal("0.99"), Some(0.99));
-        assert_eq!(decimal("inf"), None);
         assert_eq!(display(0.05), "5 %");
         assert_eq!(display(0.025), "2.5 %");
     }

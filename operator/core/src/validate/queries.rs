@@ -1,12 +1,12 @@
 //! Metrics that a Prometheus server is asked for.
 
 use assay_api::{Better, QueriedMetric, TuningExperimentSpec};
-use assay_record::metric;
+use assay_protocol::metric;
 
 use super::problem::{FieldPath, Problem};
 use crate::experiment::Query;
 use crate::stats::{Direction, Scale};
-use crate::verdict::{MetricRule, Role};
+use crate::verdict::{MetricRule, Purpose};
 
 /// The margin where the user names none.
 pub const MARGIN: f64 = 0.05;
@@ -19,9 +19,9 @@ pub fn find<'a>(spec: &'a TuningExperimentSpec, name: &str) -> Option<&'a Querie
 }
 
 /// Nothing is known of the metric but its direction, so its values are compared by their ratio, as almost all are.
-pub fn rule(queried: &QueriedMetric, role: Role, margin: f64) -> MetricRule {
+pub fn rule(queried: &QueriedMetric, purpose: Purpose, margin: f64) -> MetricRule {
     let direction = direction(queried.better);
-    MetricRule { name: queried.name.clone(), direction, role, margin, scale: Scale::Log }
+    MetricRule { name: queried.name.clone(), direction, purpose, margin, scale: Scale::Log }
 }
 
 fn direction(better: Better) -> Direction {

@@ -3,12 +3,12 @@
 use std::collections::{BTreeMap, BTreeSet};
 
 use assay_api::TuningExperimentSpec;
-use assay_record::{EngineConfig, glob_matches, option_value};
+use assay_protocol::{EngineConfig, glob_matches, option_value};
 
 use super::configs::{baseline_index, config_path, effective, families};
 use super::problem::{FieldPath, Problem};
-use super::quantity::display;
 use super::schema::join;
+use crate::quantity::display;
 
 type Options = BTreeMap<String, String>;
 
@@ -20,7 +20,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
     let families = families(spec);
     let baseline = baseline_index(spec).map(|index| engines[index].clone()).unwrap_or_default();
     // The largest that a family could be: all data there are.
-    let bytes = spec.scenarios.iter().map(|scenario| scenario.workload.volume());
+    let bytes = spec.scenarios.iter().map(|scenario| scenario.workload.kind().volume());
     let bytes = bytes.map(|volume| volume.loaded_bytes + volume.written_bytes).fold(0.0, f64::max);
     let mut problems = Vec::new();
     for (index, engine) in engines.iter().enumerate() {

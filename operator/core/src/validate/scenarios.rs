@@ -3,13 +3,12 @@
 use std::collections::BTreeMap;
 
 use assay_api::{Scenario, TuningExperimentSpec};
-use assay_record::{KeyOrder, KeyValue, Role, ValueBytes, Workload};
+use assay_protocol::WorkloadProblem;
 
-use super::percent;
+use super::configs::{config_path, effective};
 use super::problem::{FieldPath, Problem};
 use super::schema::join;
 use super::suggest::did_you_mean;
-use super::{blockstore, ethrex};
 
 /// The path of `spec.scenarios[index]`.
 pub fn scenario_path(index: usize) -> FieldPath {
@@ -18,32 +17,33 @@ pub fn scenario_path(index: usize) -> FieldPath {
 
 /// Everything that can be said about scenarios without running them.
 pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+    let engines = effective(spec);
     let mut problems = Vec::new();
     for (index, scenario) in spec.scenarios.iter().enumerate() {
         let path = scenario_path(index);
         dataset(scenario, spec, &path.keys("dataset.from"), &mut problems);
-        match &scenario.workload {
-            Workload::KeyValue(workload) => {
-                let path = path.keys("workload.keyValue");
-                key_value(workload, &path, &mut problems);
-                for (index, role) in workload.roles.iter().enumerate() {
-                    check_role(role, scenario, &path.key("roles").index(index), &mut problems);
-                }
-            }
-            Workload::Ethrex(workload) => {
-                ethrex::check(workload, scenario, &path.keys("workload.ethrex"), &mut problems);
-            }
-            Workload::Blockstore(workload) => {
-                problems.extend(blockstore::check(workload, spec, &path.keys("workload.blockstore")));
-            }
-            Workload::RethHistory(workload) => {
-                let path = path.keys("workload.rethHistory");
-                let found = workload.problems().into_iter();
-                problems.extend(found.map(|(field, message)| Problem::error(path.key(field), message)));
+        let kind = scenario.workload.kind();
+        let of_workload = kind.problems(u64::from(scenario.deadline_seconds));
+        let is_sound = !of_workload.iter().any(|problem| problem.is_error);
+        let path = path.key("workload").key(kind.name());
+        problems.extend(of_workload.into_iter().map(|problem| below(&path, problem)));
+        if is_sound {
+            for (index, engine) in engines.iter().enumerate() {
+                let of_config = kind.config_problems(engine).into_iter();
+                problems.extend(of_config.map(|problem| below(&config_path(index), problem)));
             }
         }
     }
     problems
+}
+
+/// What a workload says about a field, which it names from where its own fields or those of a config begin.
+fn below(path: &FieldPath, problem: WorkloadProblem) -> Problem {
+    let path = problem.field.split('/').fold(path.clone(), |path, part| match part.parse() {
+        Ok(index) => path.index(index),
+        Err(_) => path.key(part),
+    });
+    if problem.is_error { Problem::error(path, problem.message) } else { Problem::warning(path, problem.message) }
 }
 
 fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, problems: &mut Vec<Problem>) {
@@ -56,58 +56,9 @@ fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, p
         }
         problems.push(Problem::error(path.clone(), format!("no config has the name {from:?}{hint}")));
     }
-    if scenario.workload.volume().loaded_entries == 0.0 {
+    if scenario.workload.kind().volume().loaded_entries == 0.0 {
         let message = "there are no data to migrate, as preload is Empty; remove one of them";
         problems.push(Problem::error(path.clone(), message));
-    }
-}
-
-fn key_value(workload: &KeyValue, path: &FieldPath, problems: &mut Vec<Problem>) {
-    if let ValueBytes::Uniform { min, max } = workload.value_bytes
-        && min > max
-    {
-        let message = format!("min {min} is above max {max}");
-        problems.push(Problem::error(path.keys("valueBytes.uniform"), message));
-    }
-    let families = workload.families.len();
-    if workload.keys < families as u64 {
-        let message = format!("{} keys leave some of the {families} column families empty", workload.keys);
-        problems.push(Problem::error(path.key("keys"), message));
-    }
-}
-
-fn check_role(role: &Role, scenario: &Scenario, path: &FieldPath, problems: &mut Vec<Problem>) {
-    let mut error = |at: FieldPath, message: String| problems.push(Problem::error(at, message));
-    let mix = role.mix;
-    let total = [mix.put, mix.get, mix.get_missing, mix.delete, mix.scan].into_iter().map(u64::from).sum::<u64>();
-    if total == 0 {
-        error(path.key("mix"), "has no operation: give at least one a weight above 0".to_owned());
-    }
-    if mix.scan > 0 && role.batch > 1 {
-        let message =
-            format!("a scan can't be batched; set batch to 1 (is {}) or give scans a role of their own", role.batch);
-        error(path.key("batch"), message);
-    }
-    if role.steps < u64::from(role.threads) {
-        error(path.key("steps"), format!("{} steps leave some of the {} threads idle", role.steps, role.threads));
-    }
-    if let Some(text) = &role.zipfian_exponent {
-        let at = path.key("zipfianExponent");
-        if role.key_order != KeyOrder::Zipfian {
-            error(at, "needs keyOrder: Zipfian; set it, or remove the exponent".to_owned());
-        } else if !percent::decimal(text).is_some_and(|exponent| exponent > 0.0) {
-            error(at, format!("must be a decimal number above 0, such as 0.99, not {text:?}"));
-        }
-    }
-    if let Some(rate) = role.steps_per_second.filter(|&rate| rate > 0) {
-        let seconds = role.steps.saturating_add(role.warmup_steps).div_ceil(rate);
-        if seconds >= u64::from(scenario.deadline_seconds) {
-            let message = format!(
-                "{} steps with {} to warm up take {seconds} s at {rate} steps per second, beyond deadlineSeconds {}",
-                role.steps, role.warmup_steps, scenario.deadline_seconds
-            );
-            error(path.key("stepsPerSecond"), message);
-        }
     }
 }
 

@@ -192,7 +192,7 @@ fn text_problem(schema: &Value, text: &str) -> Option<String> {
         return Some(if length == 0 { "is empty".to_owned() } else { format!("needs at least {fewest} characters") });
     }
     let pattern = schema["pattern"].as_str()?;
-    // A pattern that this engine can't read is the schema's fault, and its test's to find.
+    // A pattern that can't be read here is the schema's fault, and its test's to find.
     let matches = Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
     (!matches).then(|| {
         let meaning = PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning);

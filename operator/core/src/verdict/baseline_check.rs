@@ -2,13 +2,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    design::{Design, Role, Scenario},
-    evidence::Evidence,
+    design::{Design, Purpose, Scenario},
+    observed::Observed,
     values::{JudgeError, Values},
 };
-use crate::stats::Paired;
+use crate::stats::{Paired, WARNING};
 
-/// The baseline against itself, in one scenario on one primary metric ("Baseline check").
+/// The baseline against itself, in one scenario on one objective ("Baseline check").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct BaselineCheck {
@@ -34,18 +34,15 @@ pub enum CheckState {
 /// Below this p a check fails.
 const FAILED: f64 = 0.001;
 
-/// Below this p a check warns.
-const WARNING: f64 = 0.01;
-
 /// Compares the first baseline run of each block with the others, by the test that judges configs ("Baseline check"). Scenario by
-/// scenario, one per primary metric.
-pub fn baseline_check(design: &Design, evidence: &Evidence) -> Result<Vec<BaselineCheck>, JudgeError> {
+/// scenario, one per objective.
+pub fn baseline_check(design: &Design, observed: &Observed) -> Result<Vec<BaselineCheck>, JudgeError> {
     design.check()?;
-    let values = Values::new(design, evidence)?;
+    let values = Values::new(design, observed)?;
     let mut checks = Vec::new();
     for (scenario, Scenario { name, .. }) in design.scenarios.iter().enumerate() {
-        let primaries = design.metrics.iter().enumerate().filter(|(_, rule)| rule.role == Role::Primary);
-        for (metric, rule) in primaries {
+        let objectives = design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose == Purpose::Objective);
+        for (metric, rule) in objectives {
             let (p, state) = check(values.baseline(scenario, metric), design.m0)?;
             checks.push(BaselineCheck { scenario: name.clone(), metric: rule.name.clone(), p, state });
         }
@@ -75,16 +72,16 @@ fn check(blocks: &[Option<Vec<f64>>], m0: usize) -> Result<(Option<f64>, CheckSt
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::testing::{design, evidence, noise};
+    use crate::verdict::testing::{design, noise, observed};
 
     /// The first baseline run of each block differs from the others by `first`.
     fn checked(m0: usize, blocks: usize, first: f64) -> (Option<f64>, CheckState) {
         let design = design(1, &["read"], m0, blocks);
-        let evidence = evidence(&design, |_, block, config, run| {
+        let observed = observed(&design, |_, block, config, run| {
             let off = if config.is_none() && run == 0 { first } else { 0.0 };
             (noise(block * 100 + run) + off).exp()
         });
-        let checks = baseline_check(&design, &evidence).unwrap();
+        let checks = baseline_check(&design, &observed).unwrap();
         assert_eq!((checks.len(), checks[0].scenario.as_str(), checks[0].metric.as_str()), (1, "read", "throughput"));
         (checks[0].p, checks[0].state)
     }
@@ -109,10 +106,10 @@ mod tests {
     #[test]
     fn blocks_without_all_replicates_do_not_count() {
         let design = design(1, &["read"], 2, 8);
-        let mut evidence = evidence(&design, |_, block, _, run| (noise(block) + 0.2 * run as f64).exp());
-        let state = |evidence: &Evidence| baseline_check(&design, evidence).unwrap()[0].state;
-        assert_eq!(state(&evidence), CheckState::Warning);
-        evidence.samples[0][0].baseline[3][1] = None;
-        assert_eq!(state(&evidence), CheckState::Unknown);
+        let mut observed = observed(&design, |_, block, _, run| (noise(block) + 0.2 * run as f64).exp());
+        let state = |observed: &Observed| baseline_check(&design, observed).unwrap()[0].state;
+        assert_eq!(state(&observed), CheckState::Warning);
+        observed.samples[0][0].baseline[3][1] = None;
+        assert_eq!(state(&observed), CheckState::Unknown);
     }
 }

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     design::Design,
-    evidence::Evidence,
+    observed::Observed,
     values::{JudgeError, Values},
 };
 use crate::stats::{Paired, ShapeError};
@@ -37,9 +37,9 @@ pub struct ByNode {
 
 /// The estimates of each node alone ("By node"). `nodes` has the node of each block, scenario by scenario. A round may be spread
 /// over nodes, so overall it is the weighted mean of the node's estimates per scenario.
-pub fn by_node(design: &Design, evidence: &Evidence, nodes: &[Vec<u32>]) -> Result<ByNode, JudgeError> {
+pub fn by_node(design: &Design, observed: &Observed, nodes: &[Vec<u32>]) -> Result<ByNode, JudgeError> {
     design.check()?;
-    let values = Values::new(design, evidence)?;
+    let values = Values::new(design, observed)?;
     values.check_nodes(design, nodes)?;
     let all: BTreeSet<u32> = nodes.iter().flatten().copied().collect();
     let pairs = || (0..design.metrics.len()).flat_map(|metric| all.iter().map(move |&node| (metric, node)));
@@ -99,7 +99,7 @@ impl Values {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::testing::{design, evidence};
+    use crate::verdict::testing::{design, observed};
 
     #[test]
     fn every_node_speaks_for_itself() {
@@ -107,11 +107,11 @@ mod tests {
         design.scenarios[1].weight = 3.0;
         let nodes = [vec![0, 0, 1, 1, 2, 2], vec![0, 1, 0, 1, 0, 1]];
         let (gains, of) = ([[0.1, 0.3, 0.7], [0.2, 0.0, 0.0]], nodes.clone());
-        let evidence = evidence(&design, |scenario, block, config, _| {
+        let observed = observed(&design, |scenario, block, config, _| {
             let gain = gains[scenario][of[scenario][block] as usize];
             config.map_or(1.0, |_| f64::exp(gain))
         });
-        let found = by_node(&design, &evidence, &nodes).unwrap();
+        let found = by_node(&design, &observed, &nodes).unwrap();
         let shown = |estimates: &[NodeEstimate]| {
             let one = |e: &NodeEstimate| format!("{} {} {:?}", e.node, e.blocks, e.estimate.map(|x| (x * 1e6).round()));
             estimates.iter().map(one).collect::<Vec<_>>()
@@ -121,6 +121,6 @@ mod tests {
         // A quarter of the first scenario and three of the second; node 2 never ran the second.
         assert_eq!(shown(&found.overall[0]), ["0 5 Some(175000.0)", "1 5 Some(75000.0)", "2 2 None"]);
         assert_eq!(found.cells[0][0].estimate_percent.map(|x| (x * 1e3).round()), Some(10_517.0));
-        assert!(by_node(&design, &evidence, &nodes[..1]).is_err());
+        assert!(by_node(&design, &observed, &nodes[..1]).is_err());
     }
 }

@@ -2,11 +2,11 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    design::{Design, Role},
-    evidence::Evidence,
+    design::{Design, Purpose},
+    observed::Observed,
     values::{JudgeError, Values},
 };
-use crate::stats::{hodges_lehmann, kruskal_wallis, median};
+use crate::stats::{WARNING, hodges_lehmann, kruskal_wallis, median};
 
 /// A run's place among the samples of its block.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -30,28 +30,27 @@ pub struct CarryOver {
     pub warning: bool,
 }
 
-/// Below this p a check warns.
-const WARNING: f64 = 0.01;
-
 /// Asks whether what a run leaves behind shows in the next one ("Carry-over"). `orders` has the runs of each block in the order in
-/// which they ran, scenario by scenario. Scenario by scenario, one result per primary metric.
+/// which they ran, scenario by scenario. Scenario by scenario, one result per objective.
 pub fn carry_over(
     design: &Design,
-    evidence: &Evidence,
+    observed: &Observed,
     orders: &[Vec<Vec<Arm>>],
 ) -> Result<Vec<CarryOver>, JudgeError> {
     design.check()?;
-    let values = Values::new(design, evidence)?;
+    let values = Values::new(design, observed)?;
     if orders.len() != design.scenarios.len() {
         let (found, declared) = (orders.len(), design.scenarios.len());
         return Err(JudgeError::Misfit(format!("orders are given for {found} scenarios, {declared} are declared")));
     }
     let mut found = Vec::new();
     for (scenario, (rule, blocks)) in design.scenarios.iter().zip(orders).enumerate() {
-        for (metric, primary) in design.metrics.iter().enumerate().filter(|(_, rule)| rule.role == Role::Primary) {
+        for (metric, objective) in
+            design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose == Purpose::Objective)
+        {
             let p = kruskal_wallis(&residuals_by_predecessor(&values, scenario, metric, blocks, design.configs.len()));
             let warning = p.is_some_and(|p| p < WARNING);
-            found.push(CarryOver { scenario: rule.name.clone(), metric: primary.name.clone(), p, warning });
+            found.push(CarryOver { scenario: rule.name.clone(), metric: objective.name.clone(), p, warning });
         }
     }
     Ok(found)
@@ -105,7 +104,7 @@ fn residuals_by_predecessor(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::testing::{design, evidence, noise};
+    use crate::verdict::testing::{design, noise, observed};
 
     /// Three configs and two baseline runs in another order in every block; the run after config 0 is off by `after`.
     fn found(after: f64) -> CarryOver {
@@ -117,7 +116,7 @@ mod tests {
             arms.swap(block % 3, block % 4);
             arms
         };
-        let evidence = evidence(&design, |_, block, config, run| {
+        let observed = observed(&design, |_, block, config, run| {
             let own = config.map_or(Arm::Baseline(run), Arm::Config);
             let order = order(block);
             let place = order.iter().position(|&arm| arm == own).unwrap();
@@ -127,8 +126,8 @@ mod tests {
             (off + gain + noise(block * 100 + run)).exp()
         });
         let orders = [(0..12).map(order).collect::<Vec<_>>()];
-        let mut found = carry_over(&design, &evidence, &orders).unwrap();
-        assert!(carry_over(&design, &evidence, &[]).is_err());
+        let mut found = carry_over(&design, &observed, &orders).unwrap();
+        assert!(carry_over(&design, &observed, &[]).is_err());
         found.remove(0)
     }
 

@@ -8,16 +8,16 @@ use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min};
 /// What is asked of a metric.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
-pub enum Role {
+pub enum Purpose {
     /// It should improve.
-    Primary,
+    Objective,
     /// It must be proven not to get worse.
     Guardrail,
     /// It is reported and decides nothing.
     Info,
 }
 
-impl Role {
+impl Purpose {
     /// Whether harm to the metric can decide a verdict.
     pub fn is_required(self) -> bool {
         self != Self::Info
@@ -29,7 +29,7 @@ impl Role {
 pub struct MetricRule {
     pub name: String,
     pub direction: Direction,
-    pub role: Role,
+    pub purpose: Purpose,
     /// Smallest change that matters: a ratio (0.05 = 5 %) on a log scale, a difference on a linear one.
     pub margin: f64,
     #[serde(default)]
@@ -125,8 +125,8 @@ impl Design {
         distinct("metric", self.metrics.iter().map(|m| m.name.as_str()))?;
         distinct("scenario", self.scenarios.iter().map(|s| s.name.as_str()))?;
         distinct("config", self.configs.iter().map(String::as_str))?;
-        if !self.metrics.iter().any(|m| m.role == Role::Primary) {
-            return Err(DesignError::Nothing("primary metric"));
+        if !self.metrics.iter().any(|m| m.purpose == Purpose::Objective) {
+            return Err(DesignError::Nothing("objective"));
         }
         if self.m0 == 0 {
             return Err(DesignError::Nothing("baseline run per block"));
@@ -166,10 +166,10 @@ impl Design {
 
     /// How many claims the design makes ("Families"). Fixed by the design: a config that drops out does not make the others cheaper.
     pub fn families(&self) -> Families {
-        let primary = self.metrics.iter().filter(|m| m.role == Role::Primary).count();
-        let required = self.metrics.iter().filter(|m| m.role.is_required()).count();
+        let objectives = self.metrics.iter().filter(|m| m.purpose == Purpose::Objective).count();
+        let required = self.metrics.iter().filter(|m| m.purpose.is_required()).count();
         let family = |units| {
-            let better = units * primary;
+            let better = units * objectives;
             Family { better, worse: units * required, n_min: n_min(better, ALPHA) }
         };
         Families { overall: family(self.configs.len()), cells: family(self.configs.len() * self.scenarios.len()) }
@@ -206,18 +206,18 @@ mod tests {
     use super::*;
 
     fn design() -> Design {
-        let metric = |name: &str, role| MetricRule {
+        let metric = |name: &str, purpose| MetricRule {
             name: name.into(),
             direction: Direction::Higher,
-            role,
+            purpose,
             margin: 0.05,
             scale: Scale::Log,
         };
         Design {
             metrics: vec![
-                metric("throughput", Role::Primary),
-                metric("p99", Role::Guardrail),
-                metric("rss", Role::Info),
+                metric("throughput", Purpose::Objective),
+                metric("p99", Purpose::Guardrail),
+                metric("rss", Purpose::Info),
             ],
             scenarios: ["read", "write"].map(|name| Scenario { name: name.into(), weight: 1.0 }).into(),
             configs: ["a", "b", "c"].map(Into::into).into(),
@@ -250,7 +250,7 @@ mod tests {
         assert_eq!(refused(|d| d.configs.clear()), "a design needs at least one config");
         assert_eq!(refused(|d| d.scenarios.clear()), "a design needs at least one scenario");
         assert_eq!(refused(|d| d.configs[1] = "a".into()), "config \"a\" is declared twice");
-        assert_eq!(refused(|d| d.metrics[0].role = Role::Info), "a design needs at least one primary metric");
+        assert_eq!(refused(|d| d.metrics[0].purpose = Purpose::Info), "a design needs at least one objective");
         assert_eq!(refused(|d| d.metrics[1].margin = 0.0), "metric \"p99\": margin 0 is not a positive number");
         assert_eq!(
             refused(|d| d.scenarios[0].weight = f64::NAN),

@@ -5,9 +5,9 @@ use serde::{Deserialize, Serialize};
 
 use super::{
     design::Design,
-    evidence::Evidence,
-    findings::{Judgement, Outcome, Verdict},
+    judgement::{Judgement, Outcome, Verdict},
     ledger::Ledger,
+    observed::Observed,
     table,
     values::{JudgeError, Values},
 };
@@ -36,20 +36,20 @@ pub struct Fragility {
 /// has the node of each block, scenario by scenario. What the other configs have proven stays as it is.
 pub fn fragile(
     design: &Design,
-    evidence: &Evidence,
+    observed: &Observed,
     judgement: &Judgement,
     nodes: &[Vec<u32>],
 ) -> Result<Fragility, JudgeError> {
     design.check()?;
-    let values = Values::new(design, evidence)?;
+    let values = Values::new(design, observed)?;
     values.check_nodes(design, nodes)?;
-    let again = Again::new(design, evidence, judgement, &values);
+    let again = Again::new(design, observed, judgement, &values);
     let configs = design.configs.len();
     let is_win = |outcome: &Outcome| outcome.verdict == Verdict::Win;
     let mut fragility = Fragility { overall: Vec::new(), cells: Vec::new() };
     for (config, found) in judgement.overall.iter().enumerate() {
         let mut hangs_on = Vec::new();
-        if is_win(&found.finding.outcome) {
+        if is_win(&found.conclusion.outcome) {
             for (what, keeps) in losses(nodes, again.blocks(config)) {
                 if !is_win(&again.overall_without(config, &keeps)?) {
                     hangs_on.push(what);
@@ -61,7 +61,7 @@ pub fn fragile(
     for (unit, found) in judgement.cells.iter().enumerate() {
         let (scenario, config) = (unit / configs, unit % configs);
         let mut hangs_on = Vec::new();
-        if is_win(&found.finding.outcome) {
+        if is_win(&found.conclusion.outcome) {
             for (what, keeps) in losses(&nodes[scenario..=scenario], again.blocks(config)) {
                 let mut cells = again.cells.clone();
                 again.retake_cell(&mut cells, scenario, config, |block| keeps(0, block))?;
@@ -104,15 +104,15 @@ struct Again<'a> {
 }
 
 impl<'a> Again<'a> {
-    fn new(design: &'a Design, evidence: &Evidence, judgement: &'a Judgement, values: &'a Values) -> Self {
+    fn new(design: &'a Design, observed: &Observed, judgement: &'a Judgement, values: &'a Values) -> Self {
         let families = judgement.families;
-        let overall = judgement.overall.iter().map(|found| &found.finding.metrics[..]);
-        let cells = judgement.cells.iter().map(|found| &found.finding.metrics[..]);
+        let overall = judgement.overall.iter().map(|found| &found.conclusion.metrics[..]);
+        let cells = judgement.cells.iter().map(|found| &found.conclusion.metrics[..]);
         Self {
             design,
             judgement,
             values,
-            looks: design.looks_reached(values.complete, values.longest, evidence.ended),
+            looks: design.looks_reached(values.complete, values.longest, observed.ended),
             overall: Ledger::of_judged(&design.metrics, families.overall, Adjust::Holm, overall),
             cells: Ledger::of_judged(&design.metrics, families.cells, design.cells_adjust, cells),
         }
@@ -183,12 +183,12 @@ mod tests {
     use super::*;
     use crate::verdict::{
         Intervals, judge,
-        testing::{design, evidence, noise},
+        testing::{design, noise, observed},
     };
 
-    fn fragility(design: &Design, evidence: &Evidence, nodes: &[Vec<u32>]) -> Fragility {
-        let judgement = judge(design, evidence, Intervals::None).unwrap();
-        fragile(design, evidence, &judgement, nodes).unwrap()
+    fn fragility(design: &Design, observed: &Observed, nodes: &[Vec<u32>]) -> Fragility {
+        let judgement = judge(design, observed, Intervals::None).unwrap();
+        fragile(design, observed, &judgement, nodes).unwrap()
     }
 
     fn blocks(numbers: impl IntoIterator<Item = usize>) -> Vec<HangsOn> {
@@ -198,23 +198,23 @@ mod tests {
     #[test]
     fn a_clear_win_hangs_on_nothing() {
         let design = design(2, &["read", "write"], 2, 15);
-        let evidence = evidence(&design, |scenario, block, config, run| {
+        let observed = observed(&design, |scenario, block, config, run| {
             let gain = if config == Some(0) { 0.3 } else { 0.0 };
             (gain + noise(scenario * 1000 + block * 100 + run)).exp()
         });
         let nodes = vec![(0..15).map(|block| block % 3).collect::<Vec<u32>>(); 2];
-        let judged = judge(&design, &evidence, Intervals::None).unwrap();
-        assert_eq!(judged.overall[0].finding.outcome.verdict, Verdict::Win);
+        let judged = judge(&design, &observed, Intervals::None).unwrap();
+        assert_eq!(judged.overall[0].conclusion.outcome.verdict, Verdict::Win);
         let none = Fragility { overall: vec![vec![]; 2], cells: vec![vec![]; 4] };
-        assert_eq!(fragility(&design, &evidence, &nodes), none);
+        assert_eq!(fragility(&design, &observed, &nodes), none);
     }
 
     #[test]
     fn a_win_on_the_fewest_blocks_hangs_on_each() {
         let design = design(1, &["read"], 1, 5);
-        let evidence =
-            evidence(&design, |_, block, config, _| (if config.is_some() { 0.2 } else { 0.0 } + noise(block)).exp());
-        let found = fragility(&design, &evidence, &[vec![7; 5]]);
+        let observed =
+            observed(&design, |_, block, config, _| (if config.is_some() { 0.2 } else { 0.0 } + noise(block)).exp());
+        let found = fragility(&design, &observed, &[vec![7; 5]]);
         assert_eq!(found, Fragility { overall: vec![blocks(0..5)], cells: vec![blocks(0..5)] });
     }
 
@@ -224,11 +224,11 @@ mod tests {
         let design = design(1, &["read"], 2, 18);
         let nodes: Vec<u32> = (0..18).map(|block| if block % 3 == 0 { block / 3 % 2 } else { 9 }).collect();
         let of_blocks = nodes.clone();
-        let evidence = evidence(&design, |_, block, config, run| {
+        let observed = observed(&design, |_, block, config, run| {
             let gain = if config.is_some() && of_blocks[block] == 9 { 0.3 } else { 0.0 };
             (gain + noise(block * 100 + run)).exp()
         });
-        let found = fragility(&design, &evidence, &[nodes]);
+        let found = fragility(&design, &observed, &[nodes]);
         assert_eq!(found.overall[0], [HangsOn::Node(9)]);
     }
 
@@ -238,20 +238,20 @@ mod tests {
         let (mut lost, mut kept) = (0, 0);
         for seed in 0..60 {
             let design = design(1, &["read", "write"], 2, 12);
-            let evidence = evidence(&design, |scenario, block, config, run| {
+            let observed = observed(&design, |scenario, block, config, run| {
                 let gain = if config.is_some() { 0.025 } else { 0.0 };
                 (gain + 1.5 * noise(seed * 10_000 + scenario * 5000 + block * 10 + run)).exp()
             });
-            let judgement = judge(&design, &evidence, Intervals::None).unwrap();
-            let found = fragile(&design, &evidence, &judgement, &[vec![0; 12], vec![0; 12]]).unwrap();
-            if judgement.overall[0].finding.outcome.verdict != Verdict::Win {
+            let judgement = judge(&design, &observed, Intervals::None).unwrap();
+            let found = fragile(&design, &observed, &judgement, &[vec![0; 12], vec![0; 12]]).unwrap();
+            if judgement.overall[0].conclusion.outcome.verdict != Verdict::Win {
                 assert_eq!(found.overall[0], []);
                 continue;
             }
             let without = |block: usize| {
-                let mut evidence = evidence.clone();
-                evidence.samples.iter_mut().for_each(|rows| rows[0].configs[0][block] = None);
-                judge(&design, &evidence, Intervals::None).unwrap().overall[0].finding.outcome.verdict
+                let mut observed = observed.clone();
+                observed.samples.iter_mut().for_each(|rows| rows[0].configs[0][block] = None);
+                judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.verdict
             };
             let expected = blocks((0..12).filter(|&block| without(block) != Verdict::Win));
             assert_eq!(found.overall[0], expected, "seed {seed}");
@@ -264,9 +264,9 @@ mod tests {
     #[test]
     fn nodes_must_be_known() {
         let design = design(1, &["read"], 1, 5);
-        let evidence = evidence(&design, |_, _, _, _| 1.0);
-        let judgement = judge(&design, &evidence, Intervals::None).unwrap();
-        let refused = |nodes: &[Vec<u32>]| fragile(&design, &evidence, &judgement, nodes).unwrap_err().to_string();
+        let observed = observed(&design, |_, _, _, _| 1.0);
+        let judgement = judge(&design, &observed, Intervals::None).unwrap();
+        let refused = |nodes: &[Vec<u32>]| fragile(&design, &observed, &judgement, nodes).unwrap_err().to_string();
         assert_eq!(refused(&[]), "samples do not fit the design: nodes are given for 0 scenarios, 1 are declared");
         assert_eq!(
             refused(&[vec![0; 4]]),

@@ -18,13 +18,13 @@ pub fn guarantees(design: &Design) -> Vec<String> {
     };
     let mut sentences = vec![
         format!(
-            "If no config really improves a primary metric, the chance that this experiment reports any overall Win is at most \
+            "If no config really improves an objective, the chance that this experiment reports any overall Win is at most \
              {percent} % ({} claims); if none really harms a required metric, so is the chance of any overall claim of harm ({} claims).",
             families.overall.better, families.overall.worse
         ),
         cells,
         format!(
-            "A config whose true effect on a primary metric is at or beyond the margin is called Neutral with at most {percent} % \
+            "A config whose true effect on an objective is at or beyond the margin is called Neutral with at most {percent} % \
              probability. One that harms a required metric by its margin or more is called Win with at most {percent} %."
         ),
         format!(

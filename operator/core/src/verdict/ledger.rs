@@ -1,10 +1,24 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
 use super::{
-    design::{Family, MetricRule, Role},
-    findings::{Effect, PValues},
-    judge::Intervals,
+    design::{Family, MetricRule, Purpose},
+    judgement::{Effect, PValues},
     table::{Judged, Proofs},
 };
 use crate::stats::{Adjust, Claims, Look, Paired, detectable};
+
+/// Which effects carry their intervals. They cost about ten times what the verdict does.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Intervals {
+    None,
+    #[default]
+    Overall,
+    All,
+    /// All, and at 90 % too, which no report prints.
+    BothLevels,
+}
 
 /// One family of claims: what is known of each unit (a config, or a config in a scenario) on each metric, and what that proves.
 #[derive(Clone)]
@@ -95,8 +109,8 @@ impl<'a> Ledger<'a> {
 
     /// What each entry proves within the family ("Families").
     pub fn proofs(&self) -> Vec<Proofs> {
-        let better = self.adjusted(|rule| rule.role == Role::Primary, |seq| seq.better);
-        let worse = self.adjusted(|rule| rule.role.is_required(), |seq| seq.worse);
+        let better = self.adjusted(|rule| rule.purpose == Purpose::Objective, |seq| seq.better);
+        let worse = self.adjusted(|rule| rule.purpose.is_required(), |seq| seq.worse);
         let proofs = self.entries.iter().zip(better).zip(worse);
         proofs
             .map(|((Entry { seq, .. }, better), worse)| Proofs {
@@ -121,7 +135,7 @@ impl<'a> Ledger<'a> {
         self.unit(unit, proofs)
             .map(|(rule, entry, proofs)| Judged {
                 name: &rule.name,
-                role: rule.role,
+                purpose: rule.purpose,
                 status: proofs.status(),
                 no_gain: entry.now.no_gain,
                 n: entry.n(),
@@ -144,10 +158,10 @@ impl<'a> Ledger<'a> {
         let paired = entry.paired.as_ref();
         let estimate = paired.and_then(Paired::estimate);
         let sd_block = paired.and_then(Paired::sd_block);
-        let claims = match rule.role {
-            Role::Primary => self.family.better,
-            Role::Guardrail => self.family.worse,
-            Role::Info => 1,
+        let claims = match rule.purpose {
+            Purpose::Objective => self.family.better,
+            Purpose::Guardrail => self.family.worse,
+            Purpose::Info => 1,
         };
         let mde = sd_block.and_then(|sd| detectable(sd, entry.n(), claims));
         let shown = paired.filter(|_| intervals != Intervals::None);
@@ -157,7 +171,7 @@ impl<'a> Ledger<'a> {
         let ci90 = shown.filter(|_| open || intervals == Intervals::BothLevels).map(|paired| paired.interval(0.90));
         Effect {
             metric: rule.name.clone(),
-            role: rule.role,
+            purpose: rule.purpose,
             status: proofs.status(),
             n: entry.n(),
             m0: paired.map_or(0, Paired::m0),

@@ -1,9 +1,9 @@
 use std::collections::BTreeSet;
 
 use super::{
-    design::Role,
-    evidence::Attempts,
-    findings::{Outcome, Reason, Recommendation, Status, Verdict},
+    design::Purpose,
+    judgement::{Outcome, Reason, Recommendation, Status, Verdict},
+    observed::Attempts,
 };
 use crate::stats::{ALPHA, FUTILITY, fisher_greater};
 
@@ -41,7 +41,7 @@ impl Proofs {
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged<'a> {
     pub name: &'a str,
-    pub role: Role,
+    pub purpose: Purpose,
     pub status: Status,
     pub no_gain: f64,
     /// Blocks that count.
@@ -49,7 +49,7 @@ pub(super) struct Judged<'a> {
 }
 
 /// Whether a config fails so much more often than the baseline that its numbers do not matter ("Failures").
-pub(super) fn unstable(config: Attempts, baseline: Attempts) -> bool {
+pub(crate) fn unstable(config: Attempts, baseline: Attempts) -> bool {
     config.failed >= FEWEST_FAILURES
         && fisher_greater((config.failed, config.ok), (baseline.failed, baseline.ok)) <= ALPHA
 }
@@ -57,12 +57,12 @@ pub(super) fn unstable(config: Attempts, baseline: Attempts) -> bool {
 /// The verdict that follows from the metrics: rows 3 to 10 of the table ("Verdict"), the first that matches. The rows before
 /// are about what was measured at all, so they are the caller's.
 pub(super) fn outcome(metrics: &[Judged<'_>], n_min: usize) -> Outcome {
-    let primaries = || metrics.iter().filter(|m| m.role == Role::Primary);
-    let required = || metrics.iter().filter(|m| m.role.is_required());
-    let better = names(primaries().filter(|m| m.status == Status::Better));
+    let objectives = || metrics.iter().filter(|m| m.purpose == Purpose::Objective);
+    let required = || metrics.iter().filter(|m| m.purpose.is_required());
+    let better = names(objectives().filter(|m| m.status == Status::Better));
     let worse = names(required().filter(|m| m.status == Status::Worse));
     let open = names(required().filter(|m| m.status == Status::Unresolved));
-    let equivalent = primaries().all(|m| m.status == Status::Equivalent);
+    let equivalent = objectives().all(|m| m.status == Status::Equivalent);
 
     let (verdict, reason) = match (better.is_empty(), worse.is_empty()) {
         (false, false) => (Verdict::Tradeoff, Reason::Mixed { better, worse }),
@@ -70,8 +70,8 @@ pub(super) fn outcome(metrics: &[Judged<'_>], n_min: usize) -> Outcome {
         (false, true) if open.is_empty() => (Verdict::Win, Reason::Better(better)),
         (true, true) if open.is_empty() && equivalent => (Verdict::Neutral, Reason::Equivalent),
         (gainless, true) if !gainless || equivalent => (Verdict::Inconclusive, Reason::GuardrailUnresolved(open)),
-        _ if primaries().any(|m| m.n < n_min) => (Verdict::Inconclusive, Reason::TooFewBlocks),
-        _ if primaries().all(|m| m.no_gain <= FUTILITY) => (Verdict::Inconclusive, Reason::NoGain),
+        _ if objectives().any(|m| m.n < n_min) => (Verdict::Inconclusive, Reason::TooFewBlocks),
+        _ if objectives().all(|m| m.no_gain <= FUTILITY) => (Verdict::Inconclusive, Reason::NoGain),
         _ => (Verdict::Inconclusive, Reason::Underpowered),
     };
     Outcome { verdict, reason }
@@ -130,8 +130,8 @@ mod tests {
 
     const N_MIN: usize = 8;
 
-    fn metric(name: &'static str, role: Role, status: Status) -> Judged<'static> {
-        Judged { name, role, status, no_gain: 0.5, n: 20 }
+    fn metric(name: &'static str, purpose: Purpose, status: Status) -> Judged<'static> {
+        Judged { name, purpose, status, no_gain: 0.5, n: 20 }
     }
 
     fn shown(metrics: &[Judged<'_>]) -> String {
@@ -139,9 +139,9 @@ mod tests {
         format!("{verdict:?} {reason}")
     }
 
-    /// One primary and one guardrail.
-    fn pair(primary: Status, guardrail: Status) -> String {
-        shown(&[metric("ops", Role::Primary, primary), metric("p99", Role::Guardrail, guardrail)])
+    /// One objective and one guardrail.
+    fn pair(objective: Status, guardrail: Status) -> String {
+        shown(&[metric("ops", Purpose::Objective, objective), metric("p99", Purpose::Guardrail, guardrail)])
     }
 
     #[test]
@@ -177,8 +177,8 @@ mod tests {
         assert_eq!(pair(Status::Equivalent, Status::Worse), "Reject Harm:p99");
         assert_eq!(pair(Status::Worse, Status::Worse), "Reject Harm:ops,p99");
         // Harm to a metric that is only reported decides nothing.
-        let info = metric("rss", Role::Info, Status::Worse);
-        assert_eq!(shown(&[metric("ops", Role::Primary, Status::Better), info]), "Win Better:ops");
+        let info = metric("rss", Purpose::Info, Status::Worse);
+        assert_eq!(shown(&[metric("ops", Purpose::Objective, Status::Better), info]), "Win Better:ops");
     }
 
     #[test]
@@ -188,31 +188,36 @@ mod tests {
         }
         // A gain of a guardrail is no objective.
         assert_eq!(pair(Status::NonInferior, Status::Better), "Inconclusive Underpowered");
-        let two = [metric("ops", Role::Primary, Status::Better), metric("cpu", Role::Primary, Status::Better)];
+        let two =
+            [metric("ops", Purpose::Objective, Status::Better), metric("cpu", Purpose::Objective, Status::Better)];
         assert_eq!(shown(&two), "Win Better:ops,cpu");
     }
 
     #[test]
     fn row_6_gain_without_proof_of_the_rest() {
         assert_eq!(pair(Status::Better, Status::Unresolved), "Inconclusive GuardrailUnresolved:p99");
-        let two = [metric("ops", Role::Primary, Status::Better), metric("cpu", Role::Primary, Status::Unresolved)];
+        let two =
+            [metric("ops", Purpose::Objective, Status::Better), metric("cpu", Purpose::Objective, Status::Unresolved)];
         assert_eq!(shown(&two), "Inconclusive GuardrailUnresolved:cpu");
         // A metric that is only reported needs no proof.
-        let info = metric("rss", Role::Info, Status::Unresolved);
-        assert_eq!(shown(&[metric("ops", Role::Primary, Status::Better), info]), "Win Better:ops");
+        let info = metric("rss", Purpose::Info, Status::Unresolved);
+        assert_eq!(shown(&[metric("ops", Purpose::Objective, Status::Better), info]), "Win Better:ops");
     }
 
     #[test]
     fn row_7_no_difference_that_matters() {
         assert_eq!(pair(Status::Equivalent, Status::NonInferior), "Neutral Equivalent");
         assert_eq!(pair(Status::Equivalent, Status::Unresolved), "Inconclusive GuardrailUnresolved:p99");
-        let two = [metric("ops", Role::Primary, Status::Equivalent), metric("cpu", Role::Primary, Status::NonInferior)];
+        let two = [
+            metric("ops", Purpose::Objective, Status::Equivalent),
+            metric("cpu", Purpose::Objective, Status::NonInferior),
+        ];
         assert_eq!(shown(&two), "Inconclusive Underpowered");
     }
 
     #[test]
     fn row_8_too_few_blocks_comes_before_futility() {
-        let with = |n| Judged { n, no_gain: 0.01, ..metric("ops", Role::Primary, Status::Unresolved) };
+        let with = |n| Judged { n, no_gain: 0.01, ..metric("ops", Purpose::Objective, Status::Unresolved) };
         assert_eq!(shown(&[with(N_MIN - 1)]), "Inconclusive TooFewBlocks");
         assert_eq!(shown(&[with(N_MIN)]), "Inconclusive NoGain");
         // What is proven is proven, at any number of blocks.
@@ -220,8 +225,8 @@ mod tests {
     }
 
     #[test]
-    fn row_9_a_gain_is_excluded_for_every_primary() {
-        let with = |name, no_gain| Judged { no_gain, ..metric(name, Role::Primary, Status::NonInferior) };
+    fn row_9_a_gain_is_excluded_for_every_objective() {
+        let with = |name, no_gain| Judged { no_gain, ..metric(name, Purpose::Objective, Status::NonInferior) };
         assert_eq!(shown(&[with("ops", 0.025)]), "Inconclusive NoGain");
         assert_eq!(shown(&[with("ops", 0.0251)]), "Inconclusive Underpowered");
         assert_eq!(shown(&[with("ops", 0.01), with("cpu", 0.01)]), "Inconclusive NoGain");

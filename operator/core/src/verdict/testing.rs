@@ -1,15 +1,15 @@
-//! Designs and evidence for tests.
+//! Designs and what was observed, for tests.
 
-use super::{Design, Evidence, MetricRule, MetricSamples, Role, Scenario};
+use super::{Design, MetricRule, MetricSamples, Observed, Purpose, Scenario};
 use crate::stats::{Adjust, Direction, Scale};
 
-/// One primary metric, throughput, with a margin of 5 %.
+/// One objective, throughput, with a margin of 5 %.
 pub fn design(configs: usize, scenarios: &[&str], m0: usize, blocks: usize) -> Design {
     Design {
         metrics: vec![MetricRule {
             name: "throughput".into(),
             direction: Direction::Higher,
-            role: Role::Primary,
+            purpose: Purpose::Objective,
             margin: 0.05,
             scale: Scale::Log,
         }],
@@ -22,9 +22,9 @@ pub fn design(configs: usize, scenarios: &[&str], m0: usize, blocks: usize) -> D
     }
 }
 
-/// Complete evidence; `value` is given scenario, block, config (`None` for the baseline) and the number of the run in the block,
+/// All blocks; `value` is given scenario, block, config (`None` for the baseline) and the number of the run in the block,
 /// in which the baseline's come first.
-pub fn evidence(design: &Design, value: impl Fn(usize, usize, Option<usize>, usize) -> f64) -> Evidence {
+pub fn observed(design: &Design, value: impl Fn(usize, usize, Option<usize>, usize) -> f64) -> Observed {
     let blocks = 0..design.max_blocks;
     let row = |scenario: usize| MetricSamples {
         baseline: blocks
@@ -36,7 +36,7 @@ pub fn evidence(design: &Design, value: impl Fn(usize, usize, Option<usize>, usi
             .collect(),
     };
     let samples = (0..design.scenarios.len()).map(|scenario| vec![row(scenario)]).collect();
-    Evidence { samples, ended: true, ..Evidence::default() }
+    Observed { samples, ended: true, ..Observed::default() }
 }
 
 /// Noise within +-5 % that is the same everywhere.

@@ -1,6 +1,6 @@
 use super::{
     design::{Design, DesignError},
-    evidence::{Evidence, MetricSamples},
+    observed::{MetricSamples, Observed},
 };
 use crate::stats::{Paired, ShapeError, Unmeasurable};
 
@@ -45,16 +45,16 @@ impl Row {
 }
 
 impl Values {
-    pub fn new(design: &Design, evidence: &Evidence) -> Result<Self, JudgeError> {
-        if let Some(misfit) = evidence.misfit(design) {
+    pub fn new(design: &Design, observed: &Observed) -> Result<Self, JudgeError> {
+        if let Some(misfit) = observed.misfit(design) {
             return Err(JudgeError::Misfit(misfit));
         }
         let rows: Vec<Vec<Row>> = (0..design.scenarios.len())
-            .map(|scenario| (0..design.metrics.len()).map(|metric| row(design, evidence, scenario, metric)).collect())
+            .map(|scenario| (0..design.metrics.len()).map(|metric| row(design, observed, scenario, metric)).collect())
             .collect::<Result<_, JudgeError>>()?;
         let lengths: Vec<usize> = (0..rows.len())
-            .filter(|&s| !evidence.scenario_is_invalid(s))
-            .map(|s| evidence.samples[s].first().map_or(0, |samples| samples.baseline.len()))
+            .filter(|&s| !observed.scenario_is_invalid(s))
+            .map(|s| observed.samples[s].first().map_or(0, |samples| samples.baseline.len()))
             .collect();
         Ok(Self {
             rows,
@@ -114,8 +114,8 @@ impl Values {
     }
 }
 
-fn row(design: &Design, evidence: &Evidence, scenario: usize, metric: usize) -> Result<Row, JudgeError> {
-    let MetricSamples { baseline, configs } = &evidence.samples[scenario][metric];
+fn row(design: &Design, observed: &Observed, scenario: usize, metric: usize) -> Result<Row, JudgeError> {
+    let MetricSamples { baseline, configs } = &observed.samples[scenario][metric];
     let rule = &design.metrics[metric];
     let transformed = |config: &str, block: usize, value: f64| {
         rule.scale.transform(rule.direction, value).map_err(|problem| JudgeError::Value {
@@ -127,7 +127,7 @@ fn row(design: &Design, evidence: &Evidence, scenario: usize, metric: usize) -> 
             problem,
         })
     };
-    if evidence.scenario_is_invalid(scenario) {
+    if observed.scenario_is_invalid(scenario) {
         return Ok(Row { baseline: Vec::new(), configs: Vec::new() });
     }
     let baseline_block = |(block, runs): (usize, &Vec<Option<f64>>)| {
@@ -138,7 +138,7 @@ fn row(design: &Design, evidence: &Evidence, scenario: usize, metric: usize) -> 
         values.into_iter().map(|value| transformed("baseline", block, value)).collect::<Result<_, _>>().map(Some)
     };
     let config_values = |(config, values): (usize, &Vec<Option<f64>>)| {
-        if !evidence.cell_codes(scenario, config).is_empty() {
+        if !observed.cell_codes(scenario, config).is_empty() {
             return Ok(Vec::new());
         }
         let name = &design.configs[config];

@@ -2,7 +2,7 @@ use assay_core::decide::{Fate, Places};
 use assay_core::experiment::Experiment;
 use assay_core::gates::Code;
 use assay_core::verdict::Verdict;
-use assay_record::{Digest, PodEvidence, Summary};
+use assay_protocol::{Digest, PodEvidence, Summary};
 
 use super::lab::{Lab, codes};
 
@@ -114,7 +114,7 @@ fn break_for(code: Code, lab: &mut Lab) {
             lab.all(Some("roomy"), |s| spending(s, 10.0, 0.0));
             let Some(base) = lab.plan.trials().find(|trial| trial.config == "roomy") else { panic!("no baseline") };
             let metrics = lab.attempts.iter().find_map(|attempt| match attempt {
-                assay_core::decide::Attempt::Finished(s) if s.trial == base => {
+                assay_core::attempt::Attempt::Finished(s) if s.trial == base => {
                     Some((s.metrics.clone(), s.primary.clone(), s.window_seconds))
                 }
                 _ => None,

@@ -3,7 +3,8 @@
 use std::collections::BTreeSet;
 
 use assay_core::{
-    decide::{Attempt, Fate, Lost, LostReason, Places},
+    attempt::{Attempt, Lost, LostReason},
+    decide::{Fate, Places},
     experiment::Experiment,
     gates::Code,
     judge::judge,
@@ -11,7 +12,7 @@ use assay_core::{
     report::Report,
     validate::validate_document,
 };
-use assay_record::{Digest, Summary, TrialRecord};
+use assay_protocol::{Digest, Summary, TrialRecord};
 
 const EXPERIMENT: &str = include_str!("../data/records/experiment.json");
 const ROOMY: &str = include_str!("../data/records/roomy.json");
@@ -85,7 +86,7 @@ impl Lab {
             let lost = |attempt| {
                 Attempt::Lost(Lost {
                     plan: self.plan.digest.clone(),
-                    trial: assay_record::TrialId { attempt, ..trial.clone() },
+                    trial: assay_protocol::TrialId { attempt, ..trial.clone() },
                     started_unix_ms: 1,
                     boot: Some(Digest::of(b"boot")),
                     reason: LostReason::Crashed,

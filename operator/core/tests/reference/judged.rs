@@ -3,8 +3,8 @@
 use assay_core::{
     stats::Adjust,
     verdict::{
-        Design, Effect, Evidence, Finding, Intervals, Judgement, LookPlan, MetricRule, MetricSamples, Scenario, StopOn,
-        judge,
+        Conclusion, Design, Effect, Intervals, Judgement, LookPlan, MetricRule, MetricSamples, Observed, Purpose,
+        Scenario, StopOn, judge,
     },
 };
 use serde_json::Value;
@@ -17,11 +17,16 @@ fn rules(metrics: &Value) -> Vec<MetricRule> {
         .map(|metric| MetricRule {
             name: text(&metric["name"]).to_owned(),
             direction: words(&metric["direction"]),
-            role: words(&metric["role"]),
+            purpose: purpose(&metric["role"]),
             margin: number(&metric["margin"]),
             scale: words(&metric["scale"]),
         })
         .collect()
+}
+
+/// The file has a word of its own for objectives.
+fn purpose(word: &Value) -> Purpose {
+    if word == "primary" { Purpose::Objective } else { words(word) }
 }
 
 fn samples(baseline: &Value, configs: &[&Value]) -> MetricSamples {
@@ -32,7 +37,7 @@ fn samples(baseline: &Value, configs: &[&Value]) -> MetricSamples {
     }
 }
 
-fn cell_design(case: &Value) -> (Design, Evidence) {
+fn cell_design(case: &Value) -> (Design, Observed) {
     let metrics = rules(&case["metrics"]);
     let data: Vec<MetricSamples> = metrics
         .iter()
@@ -47,40 +52,40 @@ fn cell_design(case: &Value) -> (Design, Evidence) {
         looks: None,
         cells_adjust: Adjust::Holm,
     };
-    (design, Evidence { samples: vec![data], ended: true, ..Evidence::default() })
+    (design, Observed { samples: vec![data], ended: true, ..Observed::default() })
 }
 
 pub fn cell(check: &mut Check, case: &Value, all: &[Value]) {
     let name = text(&case["name"]);
     known(name, case, &["name", "note", "metrics", "data", "invalid_blocks", "expect"]);
-    let (design, mut evidence) = cell_design(case);
+    let (design, mut observed) = cell_design(case);
     if let Some(invalid) = case.get("invalid_blocks") {
-        implausible_cell(check, case, &design, &evidence, all);
-        for row in &mut evidence.samples[0] {
+        implausible_cell(check, case, &design, &observed, all);
+        for row in &mut observed.samples[0] {
             for block in counts(invalid) {
                 row.configs[0][block] = None;
             }
         }
-        let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
-        effect(check, name, &case["expect"]["after_drop"], &judged.cells[0].finding.metrics[0]);
+        let judged = judge(&design, &observed, Intervals::BothLevels).unwrap();
+        effect(check, name, &case["expect"]["after_drop"], &judged.cells[0].conclusion.metrics[0]);
     } else {
-        let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
-        finding(check, name, &case["expect"], &judged.cells[0].finding);
+        let judged = judge(&design, &observed, Intervals::BothLevels).unwrap();
+        conclusion(check, name, &case["expect"], &judged.cells[0].conclusion);
     }
     check.ran("cells");
 }
 
 /// How far one run that did no work moves a mean, and how little the estimate.
-fn implausible_cell(check: &mut Check, case: &Value, design: &Design, evidence: &Evidence, all: &[Value]) {
-    let estimate = |design: &Design, evidence: &Evidence| {
-        judge(design, evidence, Intervals::None).unwrap().cells[0].finding.metrics[0].estimate
+fn implausible_cell(check: &mut Check, case: &Value, design: &Design, observed: &Observed, all: &[Value]) {
+    let estimate = |design: &Design, observed: &Observed| {
+        judge(design, observed, Intervals::None).unwrap().cells[0].conclusion.metrics[0].estimate
     };
     let invalid = counts(&case["invalid_blocks"]);
     let metric = &design.metrics[0].name;
     for (key, expected) in object(&case["expect"]) {
         let at = format!("{} {key}", case["name"]);
         match key.as_str() {
-            "estimate_with_bad_run" => check.estimate(&at, expected, estimate(design, evidence)),
+            "estimate_with_bad_run" => check.estimate(&at, expected, estimate(design, observed)),
             "mean_ratio_with_bad_run" => {
                 // The ratio of the means, which is what a spreadsheet shows.
                 let data = &case["data"][metric];
@@ -99,8 +104,8 @@ fn implausible_cell(check: &mut Check, case: &Value, design: &Design, evidence: 
                         && (0..list(&own["cand"]).len()).filter(good).all(|b| own["cand"][b] == other["cand"][b])
                 });
                 if let Some(twin) = twin {
-                    let (clean, evidence) = cell_design(twin);
-                    check.estimate(&at, expected, estimate(&clean, &evidence));
+                    let (clean, observed) = cell_design(twin);
+                    check.estimate(&at, expected, estimate(&clean, &observed));
                 } else {
                     println!("{at}: no other case has the clean runs, so it can't be computed");
                 }
@@ -111,7 +116,7 @@ fn implausible_cell(check: &mut Check, case: &Value, design: &Design, evidence: 
     }
 }
 
-fn finding(check: &mut Check, at: &str, expected: &Value, seen: &Finding) {
+fn conclusion(check: &mut Check, at: &str, expected: &Value, seen: &Conclusion) {
     for (key, expected) in object(expected) {
         match key.as_str() {
             "verdict" => {
@@ -205,8 +210,8 @@ pub fn experiment(check: &mut Check, case: &Value, all: &[Value]) {
         looks,
         cells_adjust: words(&case["cells_adjust"]),
     };
-    let evidence = Evidence { samples: rows, ended: true, ..Evidence::default() };
-    let judged = judge(&design, &evidence, Intervals::BothLevels).unwrap();
+    let observed = Observed { samples: rows, ended: true, ..Observed::default() };
+    let judged = judge(&design, &observed, Intervals::BothLevels).unwrap();
 
     for (key, expected) in object(&case["expect"]) {
         match key.as_str() {
@@ -221,14 +226,14 @@ pub fn experiment(check: &mut Check, case: &Value, all: &[Value]) {
                 check.equal(&format!("{name} overall"), &object(expected).len(), &judged.overall.len());
                 for (config, expected) in object(expected) {
                     let seen = judged.overall.iter().find(|c| c.config == *config).unwrap();
-                    finding(check, &format!("{name} {config}"), expected, &seen.finding);
+                    conclusion(check, &format!("{name} {config}"), expected, &seen.conclusion);
                 }
             }
             "cells" => {
                 check.equal(&format!("{name} cells"), &object(expected).len(), &judged.cells.len());
                 for (cell, expected) in object(expected) {
                     let seen = judged.cells.iter().find(|c| format!("{}/{}", c.scenario, c.config) == *cell).unwrap();
-                    finding(check, &format!("{name} {cell}"), expected, &seen.finding);
+                    conclusion(check, &format!("{name} {cell}"), expected, &seen.conclusion);
                 }
             }
             unknown => panic!("{name}: unknown expectation {unknown:?}"),

@@ -8,11 +8,10 @@ use std::thread;
 
 use assay_core::{
     experiment::Experiment,
-    judge,
     plan::Plan,
     stats::plan_looks,
     validate::validate_document,
-    verdict::{self, Design, Evidence, Intervals, Judgement, LookPlan, MetricSamples, StopOn, Verdict},
+    verdict::{self, Design, Intervals, Judgement, LookPlan, MetricSamples, Observed, StopOn, Verdict},
 };
 use noise::{Noise, World};
 use serde_json::json;
@@ -31,14 +30,14 @@ pub struct Setting {
 /// One experiment as it ended.
 pub struct Ended {
     pub judgement: Judgement,
-    pub evidence: Evidence,
+    pub observed: Observed,
     /// Runs of configs that were made, as a share of those of an experiment without early stops.
     pub used: f64,
 }
 
 impl Ended {
     pub fn verdict(&self, config: usize) -> Verdict {
-        self.judgement.overall[config].finding.outcome.verdict
+        self.judgement.overall[config].conclusion.outcome.verdict
     }
 
     pub fn any(&self, verdict: Verdict) -> bool {
@@ -96,14 +95,14 @@ impl Setting {
         let (k, mut noise) = (design.configs.len(), Noise::new(seed));
         let world = World::new(self.cv, &mut noise);
         let empty = MetricSamples { baseline: Vec::new(), configs: vec![Vec::new(); k] };
-        let mut evidence = Evidence { samples: vec![vec![empty]; design.scenarios.len()], ..Evidence::default() };
+        let mut observed = Observed { samples: vec![vec![empty]; design.scenarios.len()], ..Observed::default() };
         let (mut stopped, mut first, mut used) = (vec![false; k], 0, 0);
         loop {
             let look = looks.iter().copied().find(|&look| look > first).unwrap();
             let due = plan.blocks.iter().enumerate();
             for (position, block) in due.filter(|(_, block)| (first..look).contains(&(block.number as usize))) {
                 let scenario = design.scenarios.iter().position(|s| s.name == block.scenario).unwrap();
-                let MetricSamples { baseline, configs } = &mut evidence.samples[scenario][0];
+                let MetricSamples { baseline, configs } = &mut observed.samples[scenario][0];
                 baseline.push(vec![None; design.m0]);
                 let index = |name: &str| design.configs.iter().position(|config| config == name);
                 let slots: Vec<_> = block.slots.iter().map(|slot| (index(&slot.config), slot.replicate)).collect();
@@ -121,19 +120,19 @@ impl Setting {
                 }
             }
             first = look;
-            let judgement = verdict::judge(&design, &evidence, Intervals::None).unwrap();
+            let judgement = verdict::judge(&design, &observed, Intervals::None).unwrap();
             for (stopped, found) in stopped.iter_mut().zip(&judgement.overall) {
                 *stopped = found.stopped_at.is_some();
             }
             if stopped.iter().all(|&stopped| stopped) {
                 let used = used as f64 / (k * design.scenarios.len() * design.max_blocks) as f64;
-                return Ended { judgement, evidence, used };
+                return Ended { judgement, observed, used };
             }
         }
     }
 
     fn design(&self, experiment: &Experiment) -> Design {
-        let design = judge::design(experiment);
+        let design = experiment.design();
         let claims = design.families().overall.better;
         let blocks = plan_looks(self.blocks, claims);
         Design { looks: Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: true }), ..design }

@@ -10,7 +10,7 @@ pub fn means_win(ended: &Ended) -> bool {
         let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
         sum / f64::from(count)
     };
-    ended.evidence.samples.iter().map(|rows| &rows[0]).any(|samples| {
+    ended.observed.samples.iter().map(|rows| &rows[0]).any(|samples| {
         let baseline = mean(&mut samples.baseline.iter().flatten().flatten().copied());
         samples.configs.iter().any(|runs| mean(&mut runs.iter().flatten().copied()) > 1.05 * baseline)
     })
@@ -18,5 +18,5 @@ pub fn means_win(ended: &Ended) -> bool {
 
 /// The right test without the correction for many configs and several looks.
 pub fn uncorrected_win(ended: &Ended) -> bool {
-    ended.judgement.overall.iter().any(|found| found.finding.metrics[0].p.better <= ALPHA)
+    ended.judgement.overall.iter().any(|found| found.conclusion.metrics[0].p.better <= ALPHA)
 }

@@ -2,7 +2,7 @@
 
 use assay_core::gates::{Code, Label};
 use assay_core::validate::{answer_problems, validate_document};
-use assay_record::{OptionNote, OptionsAnswer};
+use assay_protocol::{OptionNote, OptionsAnswer};
 use serde_json::{Value, json};
 
 use crate::{runs, shapes};
@@ -125,7 +125,7 @@ pub mod e4_files_of_the_old_format {
         assert_eq!(codecs(&lab), ["cramped kNoCompression", "roomy kNoCompression"]);
         assert!(shapes::labels(&lab.report()).contains(&Label::Migration));
         // Whoever finds other files than the rest of its block does not count.
-        lab.one(|summary| summary.parity.dataset_files = assay_record::Digest::of(b"uncompressed"));
+        lab.one(|summary| summary.parity.dataset_files = assay_protocol::Digest::of(b"uncompressed"));
         assert_eq!(shapes::found(&lab), [Code::DatasetFilesMismatch]);
     }
 

@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use assay_core::experiment::Experiment;
 use assay_core::gates::Code;
 use assay_core::plan::{Plan, PlanError};
-use assay_record::Digest;
+use assay_protocol::Digest;
 use serde_json::{Value, json};
 
 use crate::lab::Lab;

@@ -4,7 +4,7 @@ use assay_core::experiment::Experiment;
 use assay_core::gates::{Code, Label};
 use assay_core::report::Report;
 use assay_core::validate::validate_document;
-use assay_record::Summary;
+use assay_protocol::Summary;
 use serde_json::{Value, json};
 
 use crate::lab::Lab;
@@ -81,7 +81,7 @@ pub fn verdict(lab: &Lab) -> String {
 /// All runs are those of the baseline, and the config is so many times as fast: in all of its numbers.
 pub fn faster(lab: &mut Lab, factor: f64) {
     let baseline = lab.attempts.iter().find_map(|attempt| match attempt {
-        assay_core::decide::Attempt::Finished(summary) if summary.trial.config == "roomy" => Some((**summary).clone()),
+        assay_core::attempt::Attempt::Finished(summary) if summary.trial.config == "roomy" => Some((**summary).clone()),
         _ => None,
     });
     let baseline = baseline.unwrap();

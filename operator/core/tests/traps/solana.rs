@@ -1,7 +1,7 @@
 //! FIFO compaction for the shreds of a validator.
 
 use assay_core::gates::{Code, Label};
-use assay_record::{Digest, Summary, TrialRecord};
+use assay_protocol::{Digest, Summary, TrialRecord};
 use serde_json::{Value, json};
 
 use crate::lab::Lab;

@@ -1,6 +1,6 @@
 use std::time::{Duration, Instant};
 
-use assay_record::CpuList;
+use assay_protocol::CpuList;
 
 use super::super::cpu_time::{Sample, Shares, parse_stat, shares};
 use super::super::kernel_threads::KernelThreads;

@@ -139,7 +139,7 @@ fn transports_of_other_disks() {
     }
 }
 
-fn storage(tree: &Tree, device: Option<(u32, u32)>) -> assay_record::Storage {
+fn storage(tree: &Tree, device: Option<(u32, u32)>) -> assay_protocol::Storage {
     let data = tree.path("data");
     fs::create_dir_all(&data).unwrap();
     let location = Location::find_with_device(&tree.roots(), &data, device);

@@ -1,4 +1,4 @@
-use assay_record::{CpuList, Digest};
+use assay_protocol::{CpuList, Digest};
 
 use super::super::{build_facts, host};
 use super::Tree;

@@ -1,6 +1,6 @@
 //! Bytes of keys and values.
 
-use assay_record::Blockstore;
+use assay_protocol::Blockstore;
 
 use super::{super::mix, shreds::Shred};
 

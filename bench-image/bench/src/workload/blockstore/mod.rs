@@ -40,14 +40,14 @@ mod tests;
 
 use std::collections::BTreeMap;
 
-use assay_record::{Blockstore, Digest};
+use assay_protocol::{Blockstore, Digest, EngineConfig, Kind as _};
 
 use self::{
     encoding::{Values, shred_key, slot_key},
     live::Live,
     shreds::{Order, Shred},
 };
-use super::{Action, Step, StepSource, Workload};
+use super::{Action, Removal, Rules, Step, StepSource, Workload, check};
 use crate::engine::{Engine, EngineError, Family, Floor};
 
 /// Families as operations number them: as in `Blockstore::FAMILIES`.
@@ -70,15 +70,18 @@ pub struct BlockstoreWorkload {
 
 impl BlockstoreWorkload {
     pub fn new(spec: Blockstore, seed: u64, dataset_seed: u64) -> Result<Self, String> {
-        if let Some((field, message)) = spec.problems().into_iter().next() {
-            return Err(format!("blockstore.{field}: {message}"));
-        }
+        check(&spec)?;
         Ok(Self { spec, seed, dataset_seed, floor: Floor::default() })
     }
 
     /// The slots of the dataset are the first ones.
     fn values(&self, slot: u64) -> Values {
         Values::new(if slot < self.spec.retained_slots { self.dataset_seed } else { self.seed })
+    }
+
+    /// Whether compactions remove the oldest slots.
+    fn filters(&self, config: &EngineConfig) -> bool {
+        self.spec.policy(config, Blockstore::RETENTION) == Some("compactionFilter")
     }
 
     /// Everything below it is removed when the run is over.
@@ -88,9 +91,22 @@ impl BlockstoreWorkload {
 }
 
 impl Workload for BlockstoreWorkload {
-    fn families(&self) -> Vec<Family> {
-        let family = |name: &&str| Family { floor: Some(self.floor.clone()), ..Family::new(name) };
+    fn families(&self, config: &EngineConfig) -> Vec<Family> {
+        let floor = self.filters(config).then(|| self.floor.clone());
+        let family = |name: &&str| Family { floor: floor.clone(), ..Family::new(name) };
         Blockstore::FAMILIES.iter().map(family).collect()
+    }
+
+    fn rules(&self, config: &EngineConfig) -> Rules {
+        let removal = if self.filters(config) {
+            Removal::CompactionFilter { floor: self.floor.clone() }
+        } else {
+            let by_fifo = self.spec.policy(config, Blockstore::RETENTION) == Some("fifo");
+            let families = (0..).zip(Blockstore::FAMILIES);
+            let left_out = families.filter(|(_, family)| by_fifo && config.is_fifo(family)).map(|(number, _)| number);
+            Removal::RangeDelete { left_out: left_out.collect() }
+        };
+        Rules { one_at_a_time: self.spec.policy(config, Blockstore::INSERT_LOCK) == Some("global"), removal }
     }
 
     fn load_steps(&self) -> u64 {
@@ -124,7 +140,7 @@ impl Workload for BlockstoreWorkload {
     }
 
     fn leftovers(&self, engine: &Engine) -> Result<BTreeMap<String, f64>, EngineError> {
-        let found = leftovers::look(engine, self.spec.data_shreds_per_slot)?;
+        let found = leftovers::find(engine, self.spec.data_shreds_per_slot)?;
         let due = self.removed_below();
         let mut metrics = BTreeMap::from([("dangling_rows".to_owned(), found.dangling_rows as f64)]);
         if due > 0 {

@@ -2,7 +2,7 @@
 
 use std::ops::Range;
 
-use assay_record::Blockstore;
+use assay_protocol::Blockstore;
 
 use super::super::{below, keys::Permutation, mix};
 

@@ -1,5 +1,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 
+use assay_protocol::FamilyOptions;
+
 use super::{encoding::slot_of, *};
 
 /// Slots of 66 data shreds: two whole FEC sets and one of two.
@@ -22,7 +24,7 @@ fn workload(spec: &Blockstore) -> BlockstoreWorkload {
 
 /// All steps of a role, each made by the source of its thread.
 fn steps(workload: &BlockstoreWorkload, role: usize) -> Vec<Step> {
-    let plan = &workload.spec.plans()[role];
+    let plan = &workload.spec.roles()[role];
     let threads = u64::from(plan.threads);
     let mut sources: Vec<_> = (0..threads).map(|_| workload.source(role)).collect();
     (0..plan.warmup_steps + plan.steps)
@@ -165,7 +167,7 @@ fn late_shreds_and_replay_keep_away_from_what_is_removed() {
         let removed = number as u64 / batches;
         assert!(lowest(step).is_some_and(|slot| slot >= removed), "step {number}");
     }
-    let backlog = spec.plans()[1].follows.map_or(0, |follows| follows.backlog);
+    let backlog = spec.roles()[1].follows.map_or(0, |follows| follows.backlog);
     for (number, step) in steps(&workload, 1).iter().enumerate() {
         // Inserts may be this far ahead, and a removal with them.
         let removed = number as u64 + 1 + backlog;
@@ -199,4 +201,44 @@ fn specs_that_do_not_fit_are_refused() {
         let refused = BlockstoreWorkload::new(change, 1, 2).err().unwrap_or_default();
         assert!(refused.contains(says), "{refused}");
     }
+}
+
+fn config(pairs: &[(&str, &str)], family_options: &[(&str, &str)]) -> EngineConfig {
+    let map =
+        |pairs: &[(&str, &str)]| pairs.iter().map(|(key, value)| ((*key).to_owned(), (*value).to_owned())).collect();
+    EngineConfig {
+        policy: map(pairs),
+        column_families: vec![FamilyOptions { r#match: vec!["*_shred".to_owned()], options: map(family_options) }],
+        ..EngineConfig::default()
+    }
+}
+
+#[test]
+fn inserts_take_turns_unless_the_policy_says_otherwise() {
+    let turns = |pairs: &[(&str, &str)]| workload(&spec()).rules(&config(pairs, &[])).one_at_a_time;
+    assert!(turns(&[]), "the lock is the default");
+    assert!(turns(&[("insertLock", "global")]));
+    assert!(!turns(&[("insertLock", "none")]));
+}
+
+#[test]
+fn slots_are_removed_as_the_policy_says() {
+    let workload = workload(&spec());
+    let fifo = [("compaction_style", "kCompactionStyleFIFO")];
+    let left_out = |config: &EngineConfig| match workload.rules(config).removal {
+        Removal::RangeDelete { left_out } => Some(left_out),
+        Removal::CompactionFilter { .. } => None,
+    };
+    let floors =
+        |config: &EngineConfig| workload.families(config).iter().filter(|family| family.floor.is_some()).count();
+    for (retention, expected) in [(&[][..], Some(vec![])), (&[("retention", "rangeDelete")], Some(vec![]))] {
+        assert_eq!(left_out(&config(retention, &fifo)), expected);
+        assert_eq!(floors(&config(retention, &fifo)), 0);
+    }
+    let by_files = config(&[("retention", "fifo")], &fifo);
+    assert_eq!(left_out(&by_files), Some(vec![family::DATA_SHRED, family::CODE_SHRED]));
+    assert_eq!(left_out(&config(&[("retention", "fifo")], &[])), Some(vec![]), "no family is of that style");
+    let filter = config(&[("retention", "compactionFilter")], &[]);
+    assert_eq!(left_out(&filter), None);
+    assert_eq!(floors(&filter), Blockstore::FAMILIES.len());
 }

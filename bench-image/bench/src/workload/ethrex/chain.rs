@@ -1,10 +1,9 @@
 //! The chain: the block itself, its receipts, and where its transactions are.
 
-use rocksdb::MergeOperands;
-
 use super::super::{Action, Step, below, mix};
 use super::values::{self, LIST, STRING};
 use super::{BLOCK_NUMBERS, BODIES, CANONICAL, HEADERS, RECEIPTS, TRANSACTION_LOCATIONS, push};
+use crate::engine::Operands;
 
 /// Bytes of a header's filter over the logs, of whose bits a quarter are set.
 const LOGS_BLOOM: usize = 256;
@@ -98,7 +97,7 @@ fn put_location(out: &mut Vec<u8>, block: u64, block_hash: &[u8], index: u64) {
 }
 
 /// Joins lists of places: a transaction can be in several blocks until the chain has settled on one.
-pub fn merge_locations(_: &[u8], existing: Option<&[u8]>, operands: &MergeOperands) -> Option<Vec<u8>> {
+pub fn merge_locations(existing: Option<&[u8]>, operands: Operands<'_>) -> Option<Vec<u8>> {
     let mut payload = Vec::new();
     for list in existing.into_iter().chain(operands) {
         payload.extend_from_slice(list_payload(list)?);

@@ -3,7 +3,7 @@
 //! Most changes go to cold entries, which take turns in an order that looks random in the key space. So when an entry was changed last
 //! follows from its position in the order, and nothing has to be remembered, however large the state is.
 
-use assay_record::Ethrex;
+use assay_protocol::Ethrex;
 
 use super::super::{below, mix};
 use super::state::{Entry, State};

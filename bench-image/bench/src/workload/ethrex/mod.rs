@@ -33,7 +33,7 @@ mod state;
 mod tests;
 mod values;
 
-use assay_record::{Digest, Ethrex};
+use assay_protocol::{Digest, EngineConfig, Ethrex};
 
 use super::keys::Permutation;
 use super::{Action, Step, StepSource, Workload, mix};
@@ -101,7 +101,7 @@ impl EthrexWorkload {
 }
 
 impl Workload for EthrexWorkload {
-    fn families(&self) -> Vec<Family> {
+    fn families(&self, _config: &EngineConfig) -> Vec<Family> {
         let mut families: Vec<Family> = Ethrex::FAMILIES.iter().map(|name| Family::new(name)).collect();
         families[TRANSACTION_LOCATIONS as usize].merge =
             Some(Merge { name: "ethrex.transaction_locations", apply: chain::merge_locations });

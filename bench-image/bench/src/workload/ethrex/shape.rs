@@ -5,7 +5,7 @@
 //! on two neighbouring depths, as many branches on each as it takes to hold all leaves. Some branches of the fringe
 //! hang from an extension, because all of their leaves share one more nibble.
 
-use assay_record::LEAVES_PER_BRANCH;
+use assay_protocol::LEAVES_PER_BRANCH;
 
 use super::super::mix;
 

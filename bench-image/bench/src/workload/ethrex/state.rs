@@ -1,6 +1,6 @@
 //! The state: which accounts and slots there are, what the dataset holds of them, and where they lie.
 
-use assay_record::{Contracts, Ethrex};
+use assay_protocol::{Contracts, Ethrex};
 
 use super::super::keys::Permutation;
 use super::super::{Bytes, Step, mix};

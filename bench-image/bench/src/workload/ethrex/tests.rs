@@ -123,7 +123,7 @@ fn sources_agree_and_seeds_differ() {
     let parity = |seed| {
         let workload = workload(seed);
         let (mut source, mut step, mut parity) =
-            (workload.source(0), Step::default(), assay_record::ParityHash::default());
+            (workload.source(0), Step::default(), assay_protocol::ParityHash::default());
         for number in 0..20 {
             source.fill(number, &mut step);
             parity.merge(step.parity);

@@ -25,10 +25,10 @@ mod touches;
 
 use std::ops::Range;
 
-use assay_record::{Digest, RethHistory};
+use assay_protocol::{Digest, EngineConfig, RethHistory};
 
 use self::touches::Touches;
-use super::{Action, Bytes, Step, StepSource, Workload, below, mix};
+use super::{Action, Bytes, Step, StepSource, Workload, below, check, mix};
 use crate::engine::Family;
 
 const TRANSACTIONS: u16 = 0;
@@ -64,9 +64,7 @@ impl RethHistoryWorkload {
         if spec.blocks_per_save == 0 {
             return Err("rethHistory.blocksPerSave must be at least 1".to_owned());
         }
-        if let Some((field, message)) = spec.problems().into_iter().next() {
-            return Err(format!("rethHistory.{field}: {message}"));
-        }
+        check(&spec)?;
         let touched = spec.touched();
         let touches = |family: u16, keys, per_block| {
             Touches::new(keys, per_block, mix(&[dataset_seed, family.into(), 1]), mix(&[seed, family.into(), 1]))
@@ -156,7 +154,7 @@ fn random_word(seed: u64, index: u64) -> u64 {
 }
 
 impl Workload for RethHistoryWorkload {
-    fn families(&self) -> Vec<Family> {
+    fn families(&self, _config: &EngineConfig) -> Vec<Family> {
         RethHistory::FAMILIES.iter().map(|name| Family::new(name)).collect()
     }
 

@@ -24,7 +24,7 @@ fn running() -> Value {
             condition("Accepted", "True", "OptionsChecked", "all options exist"),
             condition("Progressing", "False", "WaitingForNode", "2 nodes fit, both are held by perf/other"),
         ],
-        "plan": {"digest": "0123", "seed": 7, "blocks": 4, "trials": 16, "engine": "assay 0.1.0"},
+        "plan": {"digest": "0123", "seed": 7, "blocks": 4, "trials": 16, "producedBy": "assay 0.1.0"},
         "verdict": "Inconclusive", "trials": "5/16",
         "progress": {"blocksDone": 1, "trialsPlanned": 16, "trialsValid": 5, "trialsFreed": 0, "attempts": 7,
             "attemptsInvalid": 1, "attemptsFailed": 0, "attemptsLost": 1, "estimatedCompletionTime": "2026-01-02T03:34:05Z"},

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_record::{Engagement, option_value};
+use assay_protocol::{Engagement, option_value};
 
 /// What the trials say about one changed option.
 #[derive(Clone, Debug, PartialEq, Eq)]

@@ -4,10 +4,10 @@
 
 use std::collections::BTreeSet;
 
-use assay_record::option_value::nested;
+use assay_protocol::option_value::nested;
 
 use super::case::{Answer, Case, Place, Read};
-use crate::validate::quantity::display;
+use crate::quantity::display;
 
 const MIB: u64 = 1 << 20;
 

@@ -1,6 +1,6 @@
 //! What everybody should know of a verdict whose trials had no CPUs of their own.
 
-use assay_record::Summary;
+use assay_protocol::Summary;
 
 use super::unknown;
 use crate::gates::view::View;

@@ -1,6 +1,6 @@
 //! What the cluster says about the pod of a trial. A run without a cluster has none, and nothing is held against it.
 
-use assay_record::PodEvidence;
+use assay_protocol::PodEvidence;
 
 use crate::gates::view::View;
 use crate::gates::{Code, Findings};
@@ -48,7 +48,7 @@ pub(super) fn is_unknown(pod: &PodEvidence) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use assay_record::PodEvidence;
+    use assay_protocol::PodEvidence;
 
     use crate::gates::testing::{codes, experiment, gated_with, gated_with_all};
     use crate::gates::{Code, Label, TrialState};

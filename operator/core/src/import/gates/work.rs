@@ -4,12 +4,11 @@ use std::collections::BTreeMap;
 
 use super::{Gated, drop_runs, finding};
 use crate::gates::Code;
+use crate::gates::same_work::REPEATED;
 use crate::import::comparison::Comparison;
 use crate::import::data::{Name, RunKey};
 use crate::stats::median;
 
-/// Other work, twice, is no accident.
-const TWICE: usize = 2;
 const SAME_WORK: &str =
     "Runs that did other work can't be compared: repeat them with the same operations on the same data.";
 
@@ -49,7 +48,7 @@ pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gat
         );
         let found = finding(Code::WorkMismatch, message, SAME_WORK);
         let keys: Vec<RunKey> = differing.iter().map(|(key, ..)| *key).collect();
-        drop_runs(comparison, scenario, arm, &keys, found, keys.len() >= TWICE, gated);
+        drop_runs(comparison, scenario, arm, &keys, found, keys.len() >= REPEATED, gated);
     }
     if known > 0 && unknown > 0 {
         gated.notes.push(format!("The work of {unknown} runs in {place} can't be compared with the baseline's."));

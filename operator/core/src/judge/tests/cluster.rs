@@ -1,6 +1,6 @@
 //! What only runs on a cluster have: names of nodes, and metrics that somebody else measured.
 
-use assay_record::PodEvidence;
+use assay_protocol::PodEvidence;
 
 use super::*;
 use crate::experiment::Query;
@@ -43,7 +43,7 @@ fn machines_without_a_name_are_numbered() {
     let experiment = experiment();
     let report = judged(
         &experiment,
-        &attempts(&experiment, |s| s.parity.machine = assay_record::Digest::of(&[(s.trial.block % 2) as u8])),
+        &attempts(&experiment, |s| s.parity.machine = assay_protocol::Digest::of(&[(s.trial.block % 2) as u8])),
     );
     let seen: Vec<&str> = report.configs[0].by_node.iter().map(|estimate| estimate.node.as_str()).collect();
     assert_eq!(seen, ["machine 1", "machine 2"]);
@@ -53,7 +53,7 @@ fn machines_without_a_name_are_numbered() {
 /// An objective that a Prometheus server is asked for.
 fn asking() -> Experiment {
     let mut experiment = experiment();
-    experiment.metrics.push(rule("node_reads", Direction::Lower, Role::Primary));
+    experiment.metrics.push(rule("node_reads", Direction::Lower, Purpose::Objective));
     let query = "increase(node_disk_read_bytes_total[$window])".to_owned();
     experiment.queries.push(Query { name: "node_reads".to_owned(), query, better: Direction::Lower });
     experiment

@@ -2,9 +2,9 @@
 
 use std::fmt::Write as _;
 
-use super::super::svg::{self, Axis, Chart, Ticks};
 use super::escape;
 use super::pairs::{BASELINE, STYLES, TOGETHER, grouped, legend};
+use super::svg::{self, Axis, Chart, Ticks};
 use super::text::charts;
 use crate::report::attachments::WRITE_AMPLIFICATION;
 use crate::report::{Attachment, Report};

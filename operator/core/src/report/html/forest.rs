@@ -2,11 +2,11 @@
 
 use std::fmt::Write as _;
 
-use super::super::svg::{Axis, Svg};
+use super::svg::{Axis, Svg};
 use super::{badge, class, escape, number};
 use crate::report::{Estimate, Report, Ruling};
 use crate::stats::{Interval, Scale};
-use crate::verdict::{MetricRule, Role, Status, Verdict};
+use crate::verdict::{MetricRule, Purpose, Status, Verdict};
 
 /// Rows up to which the scenarios are shown without being asked for.
 const OPEN_ROWS: usize = 30;
@@ -47,12 +47,12 @@ pub fn effects(report: &Report) -> String {
             }
         }
         let axis = axis(rule, overall.iter().chain(&rows).map(|row| row.estimate));
-        let role = match rule.role {
-            Role::Primary => "objective",
-            Role::Guardrail => "guardrail",
-            Role::Info => "for information",
+        let purpose = match rule.purpose {
+            Purpose::Objective => "objective",
+            Purpose::Guardrail => "guardrail",
+            Purpose::Info => "for information",
         };
-        let _ = writeln!(out, "<h3>{} <small>{role}</small></h3>", escape(&rule.name));
+        let _ = writeln!(out, "<h3>{} <small>{purpose}</small></h3>", escape(&rule.name));
         let over = if several { ", all scenarios together" } else { "" };
         out.push_str(&plot(&format!("{}{over}", rule.name), rule, &axis, &overall));
         if several && !rows.is_empty() {

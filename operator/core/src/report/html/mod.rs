@@ -5,12 +5,13 @@ mod evidence;
 mod forest;
 mod pairs;
 mod raw;
+mod svg;
 mod text;
 mod time;
 
 use std::fmt::Write as _;
 
-pub(super) use text::escape;
+use text::escape;
 
 use super::{Attachment, ConfigReport, Report, number};
 use crate::verdict::Verdict;
@@ -47,7 +48,7 @@ pub fn html(report: &Report, records: &[Attachment]) -> String {
         out,
         "</main>\n<footer>\n<p>{}, report version {}. Plan <code>{}</code>, spec <code>{}</code>, seed {}.</p>\n</footer>\n\
          </body>\n</html>\n",
-        escape(&report.engine),
+        escape(&report.produced_by),
         report.version,
         report.plan,
         report.spec,

@@ -3,12 +3,12 @@
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
-use super::super::svg::{Axis, Chart, Mark, Svg, Ticks};
+use super::svg::{Axis, Chart, Mark, Svg, Ticks};
 use super::text::{charts, folded};
 use super::{badge, class, escape, number};
 use crate::report::{CellReport, Report, TrialFate, TrialReport};
 use crate::stats::{Scale, median};
-use crate::verdict::{MetricRule, Role};
+use crate::verdict::{MetricRule, Purpose};
 
 /// Configs that one chart can tell apart.
 pub(super) const TOGETHER: usize = 4;
@@ -193,7 +193,7 @@ pub(super) fn legend(report: &Report, group: &[&str], lines: bool) -> String {
 /// The metric whose runs are plotted one by one.
 fn objective(report: &Report) -> Option<&MetricRule> {
     let metrics = &report.design.metrics;
-    metrics.iter().find(|rule| rule.role == Role::Primary).or_else(|| metrics.first())
+    metrics.iter().find(|rule| rule.purpose == Purpose::Objective).or_else(|| metrics.first())
 }
 
 /// Runs that count, on the metric's scale with more being better.

@@ -1,15 +1,16 @@
 use std::collections::BTreeMap;
 
 use super::*;
-use crate::decide::{Attempt, Places};
+use crate::attempt::Attempt;
+use crate::decide::Places;
 use crate::gates::Gate;
 use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
+use crate::judge::judge_with;
 use crate::judge::tests::{full_report, golden, judged, larger};
-use crate::judge::{design, judge_with};
 use crate::report::time_spent::tests::sample;
 use crate::report::{TrialFate, TrialReport, schema};
 use crate::stats::{Direction, Interval};
-use crate::verdict::{Intervals, Role, Status};
+use crate::verdict::{Intervals, Purpose, Status};
 
 /// What records would give, without any.
 fn attachments(report: &Report, points: u32) -> Vec<Attachment> {
@@ -135,7 +136,7 @@ fn a_large_experiment_is_a_small_page() {
     let mut experiment = experiment();
     experiment.repetitions = 30;
     experiment.baseline_replicates = 4;
-    experiment.metrics.push(rule("step_latency_mean", Direction::Lower, Role::Guardrail));
+    experiment.metrics.push(rule("step_latency_mean", Direction::Lower, Purpose::Guardrail));
     for number in 2..=18 {
         let mut config = experiment.configs[1].clone();
         config.name = format!("some-longer-config-name-{number}");
@@ -147,7 +148,7 @@ fn a_large_experiment_is_a_small_page() {
     // Judging so many trials is not what this is about: only the page has to be as large as it would be.
     let plan = plan(&experiment);
     let places = Places::new(&plan, &[]).unwrap();
-    let mut report = judge_with(&places, &design(&experiment), Intervals::None).unwrap();
+    let mut report = judge_with(&places, &experiment.design(), Intervals::None).unwrap();
     report.trials = summaries(&experiment)
         .into_iter()
         .map(|summary| TrialReport {

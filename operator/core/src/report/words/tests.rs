@@ -4,11 +4,11 @@ use crate::verdict::Reason;
 
 const ABOUT: About<'_> = About { config: "per-level", baseline: "default", fewest_blocks: 8 };
 
-fn estimate(metric: &str, role: Role, status: Status, percent: [f64; 2]) -> Estimate {
+fn estimate(metric: &str, purpose: Purpose, status: Status, percent: [f64; 2]) -> Estimate {
     let [low, high] = percent.map(|percent| (percent / 100.0).ln_1p());
     Estimate {
         metric: metric.to_owned(),
-        role,
+        purpose,
         scale: Scale::Log,
         margin: 0.02,
         status: Some(status),
@@ -36,8 +36,8 @@ fn names(names: &[&str]) -> Vec<String> {
 
 #[test]
 fn every_verdict_has_its_words() {
-    let throughput = |status, percent| estimate("throughput", Role::Primary, status, percent);
-    let p99 = |status, percent| estimate("p99", Role::Guardrail, status, percent);
+    let throughput = |status, percent| estimate("throughput", Purpose::Objective, status, percent);
+    let p99 = |status, percent| estimate("p99", Purpose::Guardrail, status, percent);
     let both = |primary, percent, guard, guarded| vec![throughput(primary, percent), p99(guard, guarded)];
     let invalid = Reason::Invalid { codes: names(&["Throttled"]), scenarios: vec![] };
     let cases = [
@@ -149,7 +149,7 @@ fn every_verdict_has_its_words() {
 fn an_effect_at_the_margin_is_told_from_noise() {
     let near = Estimate {
         blocks_for_margin: Some(6),
-        ..estimate("throughput", Role::Primary, Status::Unresolved, [0.5, 2.5])
+        ..estimate("throughput", Purpose::Objective, Status::Unresolved, [0.5, 2.5])
     };
     let said = said(Verdict::Inconclusive, &Reason::Underpowered, &[near]);
     assert!(said.contains("run 24 repetitions: noise is low") && said.contains("close to the margin of 2 %"), "{said}");
@@ -161,9 +161,9 @@ fn what_was_not_measured_is_no_matter_of_more_runs() {
         estimate: None,
         interval95: None,
         blocks_for_margin: None,
-        ..estimate("p99", Role::Guardrail, Status::Unresolved, [0.0, 0.0])
+        ..estimate("p99", Purpose::Guardrail, Status::Unresolved, [0.0, 0.0])
     };
-    let throughput = estimate("throughput", Role::Primary, Status::Better, [3.0, 4.0]);
+    let throughput = estimate("throughput", Purpose::Objective, Status::Better, [3.0, 4.0]);
     let reason = Reason::GuardrailUnresolved(names(&["p99"]));
     let said = said(Verdict::Inconclusive, &reason, &[throughput, missing]);
     assert!(said.contains("p99 is unknown") && said.contains("find out why nothing was measured"), "{said}");
@@ -174,7 +174,7 @@ fn what_was_not_measured_is_no_matter_of_more_runs() {
 fn ends_that_are_open_stay_open() {
     let half = |low: Option<f64>, high: Option<f64>| {
         let interval95 = Some(Interval { low, high });
-        ranged(&Estimate { interval95, ..estimate("x", Role::Primary, Status::Unresolved, [1.0, 1.0]) })
+        ranged(&Estimate { interval95, ..estimate("x", Purpose::Objective, Status::Unresolved, [1.0, 1.0]) })
     };
     assert_eq!(half(Some(-0.02_f64.ln_1p()), None), "x is at worst 2.0 % worse");
     assert_eq!(half(None, Some(0.02_f64.ln_1p())), "x is at best 2.0 % better");
@@ -182,7 +182,7 @@ fn ends_that_are_open_stay_open() {
     let linear = Estimate {
         scale: Scale::Linear,
         interval95: Some(Interval { low: Some(-0.01), high: Some(0.02) }),
-        ..estimate("stall_fraction", Role::Guardrail, Status::Unresolved, [0.0, 0.0])
+        ..estimate("stall_fraction", Purpose::Guardrail, Status::Unresolved, [0.0, 0.0])
     };
     assert_eq!(ranged(&linear), "stall_fraction is between 0.0100 worse and 0.0200 better");
 }

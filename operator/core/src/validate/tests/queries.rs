@@ -1,10 +1,10 @@
-use assay_record::Digest;
+use assay_protocol::Digest;
 use serde_json::{Value, json};
 
 use super::{document, experiment, messages, with};
 use crate::plan::Plan;
 use crate::stats::{Direction, Scale};
-use crate::verdict::{MetricRule, Role};
+use crate::verdict::{MetricRule, Purpose};
 
 const QUERY: &str = "sum(increase(node_disk_read_bytes_total{instance=\"$node\"}[$window]))";
 
@@ -33,7 +33,7 @@ fn a_query_is_judged_and_not_measured_by_the_bench() {
     let expected = MetricRule {
         name: "node_reads".to_owned(),
         direction: Direction::Lower,
-        role: Role::Guardrail,
+        purpose: Purpose::Guardrail,
         margin: 0.05,
         scale: Scale::Log,
     };

@@ -82,5 +82,5 @@ fn what_cannot_be_saved_is_refused() {
         assert!(found.len() == 1 && found[0].starts_with(&format!("{path}{says}")), "{found:?} does not say {says}");
     }
     let sound = document("gas_throughput", json!({"blocks": 1000, "warmupBlocks": 1000, "blocksPerSave": 1000}));
-    assert_eq!(experiment(&sound).scenarios[0].workload.roles()[1].steps, 1);
+    assert_eq!(experiment(&sound).scenarios[0].workload.kind().roles()[1].steps, 1);
 }

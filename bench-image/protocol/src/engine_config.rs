@@ -1,0 +1,123 @@
+//! What runs in a trial: RocksDB's options, and what else of its behaviour a config declares.
+
+use std::collections::BTreeMap;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+/// RocksDB's configuration in RocksDB's own names and value syntax.
+#[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EngineConfig {
+    /// Options of the whole database.
+    #[serde(default)]
+    pub db_options: BTreeMap<String, String>,
+    /// Options of column families; where two entries match a family, the later one wins, of a struct key by key.
+    #[serde(default)]
+    pub column_families: Vec<FamilyOptions>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub block_cache: Option<BlockCache>,
+    #[serde(default)]
+    pub write_options: WriteOptions,
+    /// Behaviour of the workload that is part of the change.
+    #[serde(default)]
+    pub policy: BTreeMap<String, String>,
+}
+
+/// Options for the column families that a glob matches.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct FamilyOptions {
+    /// Names or globs, such as `*_trie_nodes`.
+    pub r#match: Vec<String>,
+    pub options: BTreeMap<String, String>,
+}
+
+/// The block cache: not an option string in RocksDB, so a field here.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BlockCache {
+    pub bytes: u64,
+    /// One cache for all column families, or one of this size for each.
+    pub shared: bool,
+}
+
+/// RocksDB's `WriteOptions`, by its names.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct WriteOptions {
+    /// Every write waits until the WAL is on the device.
+    #[serde(default)]
+    pub sync: bool,
+    /// Writes skip the WAL.
+    #[serde(default, rename = "disableWAL")]
+    pub disable_wal: bool,
+}
+
+impl FamilyOptions {
+    pub fn matches(&self, family: &str) -> bool {
+        self.r#match.iter().any(|pattern| glob_matches(pattern, family))
+    }
+}
+
+impl EngineConfig {
+    /// The options of one column family as declared: where two entries match, the later one wins.
+    pub fn family_options(&self, family: &str) -> BTreeMap<String, String> {
+        self.column_families
+            .iter()
+            .filter(|entry| entry.matches(family))
+            .flat_map(|entry| entry.options.clone())
+            .collect()
+    }
+
+    /// Whether RocksDB itself drops the oldest files of a column family.
+    pub fn is_fifo(&self, family: &str) -> bool {
+        self.family_options(family).get("compaction_style").is_some_and(|style| style.trim() == "kCompactionStyleFIFO")
+    }
+}
+
+/// Whether a glob matches a whole name: `*` is any run of characters, `?` any one.
+pub fn glob_matches(pattern: &str, name: &str) -> bool {
+    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
+    let (mut p, mut n) = (0, 0);
+    // Where to go on when what follows the last star doesn't fit: let the star take one character more.
+    let mut retry = None;
+    while n < name.len() {
+        if p < pattern.len() && pattern[p] == '*' {
+            retry = Some((p + 1, n));
+            p += 1;
+        } else if p < pattern.len() && (pattern[p] == '?' || pattern[p] == name[n]) {
+            p += 1;
+            n += 1;
+        } else if let Some((after_star, taken)) = retry {
+            retry = Some((after_star, taken + 1));
+            p = after_star;
+            n = taken + 1;
+        } else {
+            return false;
+        }
+    }
+    pattern[p..].iter().all(|c| *c == '*')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::glob_matches;
+
+    #[test]
+    fn globs() {
+        for (pattern, name, expected) in [
+            ("default", "default", true),
+            ("default", "defaults", false),
+            ("*_trie_nodes", "account_trie_nodes", true),
+            ("*_trie_nodes", "account_flatkeyvalue", false),
+            ("*", "", true),
+            ("a*b*c", "a-b-b-c", true),
+            ("a*b*c", "a-b-b-d", false),
+            ("?", "", false),
+            ("a?c", "abc", true),
+        ] {
+            assert_eq!(glob_matches(pattern, name), expected, "{pattern} on {name}");
+        }
+    }
+}

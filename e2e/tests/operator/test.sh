@@ -1,0 +1,94 @@
+#!/bin/sh
+# Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
+# and ended.
+#
+# usage: test.sh [--fake-nodes | --real-node | FILTER...]
+#   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
+#   --real-node    only the others
+#   FILTER...      only tests whose name has one of the words
+# ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
+# ASSAY_ROUNDS is how many experiments each of the long tests does.
+set -eu
+cd "$(dirname "$0")/../../.."
+cluster=$PWD/e2e/cluster/cluster.sh
+target=${CARGO_TARGET_DIR:-target}
+. scripts/cache.sh
+ASSAY=${ASSAY:-$PWD/bin/assay}
+ASSAY_OPERATOR=${ASSAY_OPERATOR:-$PWD/bin/assay-operator}
+ASSAY_AGENT=${ASSAY_AGENT:-$PWD/bin/assay-agent}
+ASSAY_VERSION=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
+export ASSAY ASSAY_OPERATOR ASSAY_AGENT ASSAY_VERSION
+fail() {
+    echo "operator-test: $*" >&2
+    exit 1
+}
+for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
+    [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"
+done
+case ${1:-} in
+--fake-nodes | --real-node)
+    part=$1
+    shift
+    ;;
+*) part= ;;
+esac
+images="$target/images/assay-operator.tar"
+[ "$part" = --fake-nodes ] || images="$images $target/images/assay-bench.tar"
+for image in $images; do
+    [ -f "$image" ] || fail "there is no $image; \`make images\` makes it"
+done
+
+# A real Prometheus for metrics that only one of them knows.
+ASSAY_PROMETHEUS=$cache/prometheus/usr/bin/prometheus
+export ASSAY_PROMETHEUS
+[ -x "$ASSAY_PROMETHEUS" ] || fail "there is no $ASSAY_PROMETHEUS; \`scripts/setup.sh cluster\` unpacks it"
+
+# With it the operator is installed on the real node.
+ASSAY_HELM=$(scripts/helm.sh)
+export ASSAY_HELM
+
+# Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
+e2e/cluster/build.sh >/dev/null
+# compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
+compile() { cargo test --locked --workspace --features assay-e2e/cluster "$@" --no-run --message-format=json; }
+if [ "$part" != --fake-nodes ]; then
+    # The bench that comes with its tests: its own code is not optimised there, which makes it a build of which a night has to say
+    # that it is worse.
+    compile --test options >/dev/null
+    worse=$target/e2e/assay-bench-unoptimised.tar
+    IMAGE_ARGS="VERSION=$ASSAY_VERSION-unoptimised ROCKSDB_VERSION=as-in-assay-bench" \
+        scripts/image.sh "localhost/assay-bench-unoptimised:$ASSAY_VERSION" bench-image/Containerfile "$worse" "$target/debug/assay-bench"
+    images="$images $worse"
+fi
+tests=$(compile --test operator | sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
+root=
+if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache"; fi
+# Some tests have the cluster alone, and stop parts of it: another call waits until this one has ended.
+mkdir -p "$cache"
+exec 8>"$cache/operator-test.lock"
+flock 8
+if ! $root "$cluster" env >/dev/null 2>&1; then
+    trap '$root "$cluster" down >/dev/null' EXIT
+    trap 'exit 130' INT TERM
+fi
+exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
+eval "$exports"
+# shellcheck disable=SC2086 # paths below $target, which has no spaces
+$root "$cluster" load $images
+# run THREADS PROGRAM [ARGUMENT...]; without the lock, which parts of the cluster that a test starts again would keep.
+run() {
+    threads=$1
+    shift
+    $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
+        ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+        "$@" --quiet --test-threads "$threads" 8>&-
+}
+# On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
+beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
+if [ $# -gt 0 ]; then
+    beside_trials "$@"
+    exit
+fi
+# Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real::
+[ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::

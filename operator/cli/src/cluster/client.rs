@@ -1,0 +1,168 @@
+//! The connection to a cluster. Commands for this machine need none, so it and its runtime are made here and nowhere else.
+
+use std::future::Future;
+use std::path::PathBuf;
+use std::time::Duration;
+
+use anyhow::Context;
+use assay_api::{TuningExperiment, TuningTrial, names};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ListParams;
+use kube::config::{KubeConfigOptions, Kubeconfig};
+use kube::{Api, Client, Config, ResourceExt as _};
+
+use super::errors::{Explain as _, not_found};
+use crate::folder::Origin;
+
+/// A cluster that does not answer for so long is not there.
+const PATIENCE: Duration = Duration::from_secs(10);
+/// Objects that are asked for at once: each trial carries its summaries.
+const PAGE: u32 = 200;
+
+/// Which cluster, said as to kubectl.
+#[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
+#[command(next_help_heading = "Cluster")]
+pub struct ClusterArgs {
+    /// The kubeconfig; by default what the variable KUBECONFIG names, else ~/.kube/config
+    #[arg(long, value_name = "FILE")]
+    pub kubeconfig: Option<PathBuf>,
+    /// The context of the kubeconfig; by default its current one
+    #[arg(long, value_name = "NAME")]
+    pub context: Option<String>,
+    /// The namespace; by default that of the context
+    #[arg(long, short, value_name = "NAME")]
+    pub namespace: Option<String>,
+}
+
+impl ClusterArgs {
+    /// Where no cluster was asked for.
+    pub fn must_be_empty(&self) -> anyhow::Result<()> {
+        anyhow::ensure!(
+            *self == Self::default(),
+            "--kubeconfig, --context and --namespace are for a run with --cluster"
+        );
+        Ok(())
+    }
+}
+
+/// A connection to one namespace.
+#[derive(Clone)]
+pub struct Cluster {
+    pub client: Client,
+    pub namespace: String,
+}
+
+/// Runs a command on a cluster.
+pub fn on<T, F: Future<Output = anyhow::Result<T>>>(
+    args: &ClusterArgs,
+    command: impl FnOnce(Cluster) -> F,
+) -> anyhow::Result<T> {
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
+    runtime.context("the runtime can't be started")?.block_on(async { command(Cluster::connect(args).await?).await })
+}
+
+impl Cluster {
+    async fn connect(args: &ClusterArgs) -> anyhow::Result<Self> {
+        let mut config = config(args).await?;
+        config.connect_timeout = Some(PATIENCE);
+        let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
+        let server = config.cluster_url.to_string();
+        let client = Client::try_from(config).explain(&format!("no connection to {server} can be made"))?;
+        Ok(Self { client, namespace })
+    }
+
+    /// The same cluster in another namespace.
+    pub fn in_namespace(self, namespace: &str) -> Self {
+        Self { namespace: namespace.to_owned(), ..self }
+    }
+
+    /// Where the trials of a folder come from.
+    pub fn origin(&self, experiment: &TuningExperiment) -> Origin {
+        Origin {
+            namespace: self.namespace.clone(),
+            experiment: experiment.name_any(),
+            uid: experiment.uid().unwrap_or_default(),
+        }
+    }
+
+    pub fn experiments(&self) -> Api<TuningExperiment> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn experiments_everywhere(&self) -> Api<TuningExperiment> {
+        Api::all(self.client.clone())
+    }
+
+    pub fn trials(&self) -> Api<TuningTrial> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn records(&self) -> Api<ConfigMap> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The experiment of this name, if there is one.
+    pub async fn find(&self, name: &str) -> anyhow::Result<Option<TuningExperiment>> {
+        match self.experiments().get(name).await {
+            Ok(experiment) => Ok(Some(experiment)),
+            Err(error) if not_found(&error) => Ok(None),
+            Err(error) => Err(error).explain(&format!("experiment {name} can't be read")),
+        }
+    }
+
+    /// The experiment of this name.
+    pub async fn experiment(&self, name: &str) -> anyhow::Result<TuningExperiment> {
+        self.find(name).await?.with_context(|| {
+            format!(
+                "there is no experiment {name} in namespace {}: `assay status -A` lists those of all namespaces",
+                self.namespace
+            )
+        })
+    }
+
+    /// Every trial of an experiment that was begun.
+    pub async fn trials_of(&self, experiment: &TuningExperiment) -> anyhow::Result<Vec<TuningTrial>> {
+        let name = experiment.name_any();
+        let mut page = ListParams::default().labels(&of_experiment(&name)).limit(PAGE);
+        let mut trials = Vec::new();
+        loop {
+            let found = self.trials().list(&page).await.explain(&format!("the trials of {name} can't be read"))?;
+            trials.extend(found.items.into_iter().filter(|trial| is_of(trial, experiment)));
+            match found.metadata.continue_.filter(|token| !token.is_empty()) {
+                Some(token) => page = page.continue_token(&token),
+                None => return Ok(trials),
+            }
+        }
+    }
+}
+
+/// Whether a trial is of this very experiment: those of one that was deleted may be there for a while, under the same name.
+pub fn is_of(trial: &TuningTrial, experiment: &TuningExperiment) -> bool {
+    trial.owner_references().iter().any(|owner| Some(&owner.uid) == experiment.metadata.uid.as_ref())
+}
+
+/// What selects the objects of an experiment.
+pub fn of_experiment(name: &str) -> String {
+    format!("{}={name}", names::EXPERIMENT_LABEL)
+}
+
+async fn config(args: &ClusterArgs) -> anyhow::Result<Config> {
+    let options = KubeConfigOptions { context: args.context.clone(), ..KubeConfigOptions::default() };
+    match &args.kubeconfig {
+        Some(path) => {
+            let kubeconfig = Kubeconfig::read_from(path).map_err(unchosen)?;
+            Config::from_custom_kubeconfig(kubeconfig, &options).await.map_err(unchosen)
+        }
+        None if args.context.is_some() => Config::from_kubeconfig(&options).await.map_err(unchosen),
+        // In a pod there is a cluster without a kubeconfig.
+        None => Config::infer().await.map_err(unchosen),
+    }
+}
+
+/// These errors say their causes themselves.
+fn unchosen(error: impl std::fmt::Display) -> anyhow::Error {
+    anyhow::anyhow!(
+        "no cluster can be chosen ({error}): set KUBECONFIG, or name a kubeconfig with --kubeconfig and one of its contexts \
+         with --context"
+    )
+}

@@ -1,0 +1,150 @@
+//! The experiments of a cluster, as people read them.
+
+use std::fmt::Write as _;
+
+use assay_api::{TuningExperiment, TuningTrial};
+use kube::api::ListParams;
+
+use super::client::Cluster;
+use super::errors::Explain as _;
+use super::words::{age, conditions, finished, is_over, seconds_left, under_way, waits_for};
+use crate::machine::unix_ms;
+use crate::screen::left;
+use crate::text::table;
+
+/// All that there is to say about one experiment.
+pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
+    let experiment = cluster.experiment(name).await?;
+    Ok(detail(&experiment, &cluster.trials_of(&experiment).await?, unix_ms()))
+}
+
+/// A table of all experiments.
+pub async fn overview(cluster: &Cluster, everywhere: bool) -> anyhow::Result<String> {
+    let api = if everywhere { cluster.experiments_everywhere() } else { cluster.experiments() };
+    let found = api.list(&ListParams::default()).await.explain("the experiments can't be read")?;
+    if found.items.is_empty() {
+        let place = if everywhere { "the cluster".to_owned() } else { format!("namespace {}", cluster.namespace) };
+        return Ok(format!("There is no experiment in {place}: `assay run --cluster FILE` starts one.\n"));
+    }
+    Ok(list(&found.items, everywhere, unix_ms()))
+}
+
+fn list(experiments: &[TuningExperiment], everywhere: bool, now_ms: u64) -> String {
+    let row = |namespace: &str, cells: [&str; 7]| -> Vec<String> {
+        let namespace = everywhere.then(|| namespace.to_owned());
+        namespace.into_iter().chain(cells.map(ToOwned::to_owned)).collect()
+    };
+    let mut rows = vec![row("namespace", ["name", "verdict", "trials", "invalid", "finished", "age", "waits for"])];
+    for experiment in experiments {
+        let metadata = &experiment.metadata;
+        let status = experiment.status.clone().unwrap_or_default();
+        rows.push(row(
+            metadata.namespace.as_deref().unwrap_or_default(),
+            [
+                metadata.name.as_deref().unwrap_or_default(),
+                status.verdict.as_deref().unwrap_or_default(),
+                status.trials.as_deref().unwrap_or_default(),
+                &status.progress.map_or(String::new(), |progress| progress.attempts_invalid.to_string()),
+                finished(experiment).map_or("", |end| &end.reason),
+                &age(metadata.creation_timestamp.as_ref(), now_ms),
+                &waits_for(experiment).unwrap_or_default(),
+            ],
+        ));
+    }
+    table(&rows)
+}
+
+/// Everything that the cluster says about one experiment.
+fn detail(experiment: &TuningExperiment, trials: &[TuningTrial], now_ms: u64) -> String {
+    let metadata = &experiment.metadata;
+    let (name, namespace) = (metadata.name.as_deref().unwrap_or_default(), metadata.namespace.as_deref());
+    let status = experiment.status.clone().unwrap_or_default();
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "{name} in namespace {}, {} old: {}",
+        namespace.unwrap_or_default(),
+        age(metadata.creation_timestamp.as_ref(), now_ms),
+        status.verdict.as_deref().unwrap_or("no verdict yet")
+    );
+    if let Some(waits_for) = waits_for(experiment) {
+        let _ = writeln!(out, "It waits for {waits_for}.");
+    }
+    out.push_str(&counts(experiment, now_ms));
+    let rows = conditions(experiment).iter().map(|condition| {
+        let since = age(Some(&condition.last_transition_time), now_ms);
+        vec![
+            condition.type_.clone(),
+            condition.status.clone(),
+            condition.reason.clone(),
+            since,
+            condition.message.clone(),
+        ]
+    });
+    section(&mut out, "Conditions", rows);
+    let running = trials.iter().filter(|trial| !is_over(trial));
+    let rows = running.map(|trial| {
+        let since = age(trial.metadata.creation_timestamp.as_ref(), now_ms);
+        vec![under_way(trial), trial.spec.node.clone(), since, trial.metadata.name.clone().unwrap_or_default()]
+    });
+    section(&mut out, "Trials under way", rows);
+    let findings = |findings: &[assay_api::FindingStatus]| -> Vec<String> {
+        findings.iter().map(|found| format!("{}: {}. {}", found.code, found.message, found.what_to_do)).collect()
+    };
+    let verdicts = status.verdicts.iter().flat_map(|verdict| {
+        let mut lines = vec![format!("{}: {} ({})", verdict.config, verdict.verdict, verdict.reason)];
+        lines.push(format!("  {} Next: {}.", verdict.sentence, verdict.recommendation));
+        lines.extend(findings(&verdict.findings).into_iter().map(|line| format!("  {line}")));
+        lines
+    });
+    section(&mut out, "Verdicts", verdicts.map(|line| vec![line]));
+    section(&mut out, "Findings", findings(&status.findings).into_iter().map(|line| vec![line]));
+    let labels = status.labels.iter().map(|label| vec![format!("{}: {}", label.label, label.text)]);
+    section(&mut out, "Labels", labels);
+    if status.plan.is_some() {
+        let _ = writeln!(out, "\n`assay report {name}` has it all, with plots.");
+    }
+    out
+}
+
+fn counts(experiment: &TuningExperiment, now_ms: u64) -> String {
+    let mut out = String::new();
+    let status = experiment.status.clone().unwrap_or_default();
+    if let (Some(progress), Some(plan)) = (&status.progress, &status.plan) {
+        let _ = writeln!(
+            out,
+            "{} of {} trials valid, {} not needed, {} of {} blocks done; {} attempts: {} invalid, {} failed, {} lost",
+            progress.trials_valid,
+            progress.trials_planned,
+            progress.trials_freed,
+            progress.blocks_done,
+            plan.blocks,
+            progress.attempts,
+            progress.attempts_invalid,
+            progress.attempts_failed,
+            progress.attempts_lost,
+        );
+        if finished(experiment).is_none() {
+            let _ = writeln!(out, "{}", left(seconds_left(experiment, now_ms)));
+        }
+    }
+    if let Some(plan) = &status.plan {
+        let _ = writeln!(out, "plan {}, seed {}, made by {}", plan.digest, plan.seed, plan.produced_by);
+    }
+    out
+}
+
+fn section(out: &mut String, title: &str, rows: impl Iterator<Item = Vec<String>>) {
+    let rows: Vec<Vec<String>> = rows.collect();
+    if rows.is_empty() {
+        return;
+    }
+    let _ = writeln!(out, "\n{title}");
+    for line in table(&rows).lines() {
+        let _ = writeln!(out, "  {line}");
+    }
+}
+
+#[cfg(test)]
+mod tests;

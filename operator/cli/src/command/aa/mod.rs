@@ -1,0 +1,95 @@
+//! `assay aa`: the baseline of an experiment against itself.
+
+mod text;
+
+use std::process::ExitCode;
+
+use anyhow::Context as _;
+use assay_core::aa;
+use assay_core::decide::Places;
+use assay_core::experiment::Experiment;
+use assay_core::report::Report;
+use assay_core::validate::validate_document;
+use assay_core::verdict::Verdict;
+use serde_json::Value;
+
+use super::options::{INTERRUPTED, RunArgs};
+use crate::cluster::{self, ClusterArgs};
+use crate::folder::{Outcome, keep_noise};
+use crate::local;
+use crate::print;
+use text::text;
+
+/// Arguments of `assay aa`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 nothing is claimed, as it should be, 10 a Win, Reject or Tradeoff, which can only be false, 11 \
+                        any Invalid, 1 an error, 130 interrupted."
+)]
+pub struct AaArgs {
+    #[command(flatten)]
+    pub run: RunArgs,
+    /// Run it on a Kubernetes cluster with the operator of Assay: the noise of the nodes that the experiment selects
+    #[arg(long, conflicts_with = "bench")]
+    pub cluster: bool,
+    #[command(flatten)]
+    pub which: ClusterArgs,
+    /// How many names the baseline gets beside its own
+    #[arg(long, value_name = "NAMES", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
+    pub names: u8,
+}
+
+pub fn command(args: &AaArgs) -> anyhow::Result<ExitCode> {
+    let (file, out) = (args.run.file.as_path(), args.run.out.as_deref());
+    let (original, outcome) = if args.cluster {
+        let (original, document) = cluster::run::sound(file)?;
+        let (document, experiment) = same(&document.value, args)?;
+        let source = serde_yaml::to_string(&document)?;
+        let outcome = cluster::run::execute(&cluster::run::Asked {
+            which: &args.which,
+            file,
+            out,
+            document: &document,
+            source: source.as_bytes(),
+            planned: experiment.trials() as usize,
+        })?;
+        (original, outcome)
+    } else {
+        args.which.must_be_empty()?;
+        let sound = local::sound(file, out, &args.run.bench)?;
+        let (document, experiment) = same(&sound.document.value, args)?;
+        let source = serde_yaml::to_string(&document)?;
+        (sound.experiment, local::execute(experiment, source.as_bytes(), &sound.benches, out)?)
+    };
+    let Some(outcome) = outcome else { return Ok(ExitCode::from(INTERRUPTED)) };
+    show(&original, &outcome)?;
+    Ok(ExitCode::from(exit_code(&outcome.report)))
+}
+
+/// The A/A of a document, as a document and read.
+fn same(original: &Value, args: &AaArgs) -> anyhow::Result<(Value, Experiment)> {
+    let document = aa::document(original, usize::from(args.names));
+    let validation = validate_document(&document);
+    let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
+    let experiment = validation.experiment.with_context(|| {
+        format!("the A/A of {} is no experiment: {}", args.run.file.display(), problem.unwrap_or_default())
+    })?;
+    Ok((document, experiment))
+}
+
+/// Keeps what was measured of the noise, and says what it means.
+fn show(original: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
+    let noises = aa::noise(&Places::new(&outcome.plan, &outcome.attempts)?);
+    keep_noise(&outcome.dir, &noises)?;
+    print::out(format_args!("\n{}", text(original, &noises, &outcome.report)))
+}
+
+fn exit_code(report: &Report) -> u8 {
+    if aa::false_claims(report) != (0, 0) {
+        10
+    } else if report.configs.iter().any(|config| config.ruling.verdict == Verdict::Invalid) {
+        11
+    } else {
+        0
+    }
+}

@@ -1,0 +1,78 @@
+//! What an A/A says, for people.
+
+use std::fmt::Write as _;
+
+use assay_core::aa::{self, Noise};
+use assay_core::experiment::Experiment;
+use assay_core::report::Report;
+use assay_core::stats::Scale;
+use assay_core::verdict::Purpose;
+
+use crate::text::plural;
+
+/// What the A/A says about the machine, and about the experiment that it was made from.
+pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> String {
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let (overall, cells) = aa::false_claims(report);
+    let _ = writeln!(
+        out,
+        "False claims: {overall} of {} overall, {cells} of {} in scenarios. At most one experiment in twenty may have any.\n",
+        plural(report.configs.len(), "verdict"),
+        report.cells.len(),
+    );
+    let scenario = noises.iter().map(|noise| noise.scenario.len()).max().unwrap_or_default().max("scenario".len());
+    let metric = noises.iter().map(|noise| noise.metric.len()).max().unwrap_or_default().max("metric".len());
+    let _ = writeln!(
+        out,
+        "Noise of single runs (standard deviation)\n  {:scenario$}  {:metric$}  runs    noise  in blocks  between blocks    drift  drift in blocks",
+        "scenario", "metric"
+    );
+    for noise in noises {
+        let _ = writeln!(
+            out,
+            "  {:scenario$}  {:metric$}  {:>4}  {:>7}  {:>9}  {:>14}  {:>7}  {:>15}",
+            noise.scenario,
+            noise.metric,
+            noise.runs,
+            spread(noise.scale, noise.total()),
+            spread(noise.scale, noise.within),
+            spread(noise.scale, noise.between),
+            drift(noise.scale, noise.drift),
+            drift(noise.scale, noise.order_drift),
+        );
+    }
+    for rule in experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective && rule.scale == Scale::Log)
+    {
+        let Some(effects) = aa::resolves(experiment, noises, &rule.name) else { continue };
+        let effects: Vec<String> = effects.iter().map(|(n, effect)| format!("{n}: {:.1} %", 100.0 * effect)).collect();
+        let _ = writeln!(
+            out,
+            "\nEffects on {} that {} resolves here, overall, by repetitions\n  {}",
+            rule.name,
+            experiment.name,
+            effects.join("   ")
+        );
+    }
+    let _ = writeln!(out, "\nAdvice");
+    for line in aa::advice(experiment, noises, report) {
+        let _ = writeln!(out, "  {line}");
+    }
+    out
+}
+
+fn spread(scale: Scale, value: Option<f64>) -> String {
+    match (scale, value) {
+        (_, None) => "unknown".to_owned(),
+        (Scale::Log, Some(value)) => format!("{:.1} %", 100.0 * value),
+        (Scale::Linear, Some(value)) => format!("{value:.4}"),
+    }
+}
+
+fn drift(scale: Scale, value: Option<f64>) -> String {
+    match (scale, value) {
+        (_, None) => "unknown".to_owned(),
+        (Scale::Log, Some(value)) => format!("{:+.1} %", 100.0 * value.exp_m1()),
+        (Scale::Linear, Some(value)) => format!("{value:+.4}"),
+    }
+}

@@ -1,0 +1,67 @@
+//! The command line: a file for each command, which takes its arguments and asks the other rooms.
+
+pub mod aa;
+pub mod cancel;
+pub mod completions;
+pub mod crd;
+pub mod judge;
+pub mod nodes;
+mod options;
+pub mod plan;
+pub mod report;
+pub mod run;
+pub mod status;
+pub mod suspend;
+pub mod validate;
+
+use clap::{Parser, Subcommand};
+
+use aa::AaArgs;
+use cancel::CancelArgs;
+use judge::JudgeArgs;
+use nodes::NodesArgs;
+use options::{CheckArgs, NameArgs};
+use plan::PlanArgs;
+use report::ReportArgs;
+use run::RunCommandArgs;
+use status::StatusArgs;
+
+/// Finds out whether a RocksDB change really helps.
+#[derive(Debug, Parser)]
+#[command(name = "assay", version, about)]
+pub struct Cli {
+    #[command(subcommand)]
+    pub command: Command,
+}
+
+#[derive(Debug, Subcommand)]
+pub enum Command {
+    /// Check an experiment file and report every problem at once
+    Validate(CheckArgs),
+    /// Show which trials an experiment runs, in which order, and what it can decide
+    Plan(PlanArgs),
+    /// Run an experiment on this machine, or on a cluster
+    Run(RunCommandArgs),
+    /// Run an experiment's baseline against itself: tells how noisy this machine is and what it can resolve
+    Aa(AaArgs),
+    /// Judge results that any benchmark has written
+    Judge(JudgeArgs),
+    /// Show the experiments of a cluster, or one of them in detail
+    Status(StatusArgs),
+    /// Show which nodes of a cluster can run trials, why others can't, and what trials have seen of them
+    Nodes(NodesArgs),
+    /// Fetch the trials, records and report of an experiment on a cluster
+    Report(ReportArgs),
+    /// Pause an experiment on a cluster: its running trials end, and no other begins
+    Suspend(NameArgs),
+    /// Go on with an experiment that was suspended
+    Resume(NameArgs),
+    /// Delete an experiment of a cluster with all its trials and records
+    Cancel(CancelArgs),
+    /// Print the custom resource definitions
+    Crd,
+    /// Print a script that completes commands and options in a shell
+    ///
+    /// For bash: `source <(assay completions bash)`; other shells have a folder for such scripts.
+    Completions { shell: clap_complete::Shell },
+}

@@ -1,0 +1,81 @@
+//! Arguments that several commands share.
+
+use std::path::PathBuf;
+
+use assay_core::report::Report;
+use clap::Args;
+
+use crate::bench::BenchArg;
+use crate::cluster::ClusterArgs;
+use crate::file::{self, Checked};
+use crate::machine;
+
+/// Exit code after Ctrl-C, as shells have it.
+pub const INTERRUPTED: u8 = 130;
+
+/// What every command needs that reads an experiment.
+#[derive(Clone, Debug, Args)]
+pub struct CheckArgs {
+    /// The experiment: a YAML file, or - for standard input
+    pub file: PathBuf,
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    ///
+    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    #[arg(long, value_name = "[CONFIG=]PATH")]
+    pub bench: Vec<BenchArg>,
+    /// The directory that trials will write to: an experiment that is larger than its free space is refused
+    #[arg(long, value_name = "DIR")]
+    pub dir: Option<PathBuf>,
+}
+
+impl CheckArgs {
+    pub fn check(&self) -> Checked {
+        file::check(&self.file, &self.bench, |_| self.dir.as_deref().map(machine::space))
+    }
+}
+
+/// What runs an experiment.
+#[derive(Clone, Debug, Args)]
+pub struct RunArgs {
+    /// The experiment: a YAML file with one `TuningExperiment`, or - for standard input
+    pub file: PathBuf,
+    /// The folder for records and reports; by default results/NAME of the experiment
+    #[arg(long, value_name = "DIR")]
+    pub out: Option<PathBuf>,
+    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    ///
+    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    #[arg(long, value_name = "[CONFIG=]PATH")]
+    pub bench: Vec<BenchArg>,
+}
+
+/// What a verdict means to a script.
+#[derive(Clone, Copy, Debug, Args)]
+pub struct CodeArgs {
+    /// End with 0, too, where all that is wrong is an Inconclusive: for jobs that shall fail at harm only
+    #[arg(long)]
+    pub allow_inconclusive: bool,
+}
+
+impl CodeArgs {
+    pub fn code(self, report: &Report) -> u8 {
+        if self.allow_inconclusive && report.is_open_at_worst() { 0 } else { report.exit_code() }
+    }
+}
+
+/// Arguments of commands that only need a name.
+#[derive(Clone, Debug, Args)]
+pub struct NameArgs {
+    /// The experiment
+    #[arg(value_parser = experiment_name)]
+    pub name: String,
+    #[command(flatten)]
+    pub cluster: ClusterArgs,
+}
+
+/// A name that can be part of a path.
+pub fn experiment_name(text: &str) -> Result<String, String> {
+    let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
+    let sound = text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-') && !text.is_empty();
+    if sound { Ok(text.to_owned()) } else { Err("must be the name of an experiment, such as quickstart".to_owned()) }
+}

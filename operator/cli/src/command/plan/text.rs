@@ -1,0 +1,249 @@
+//! A plan for people; long parts are folded.
+
+use std::fmt::Write as _;
+
+use assay_core::experiment::Experiment;
+use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
+use assay_core::quantity;
+use assay_core::stats::{ALPHA, n_min};
+use assay_core::validate::{disk, display_percent};
+use assay_core::verdict::{LookPlan, Purpose, StopOn};
+
+use crate::text::plural;
+
+/// Blocks that are shown before and after the fold.
+const SHOWN_FIRST: usize = 6;
+const SHOWN_LAST: usize = 2;
+
+/// `noise`: the standard deviation of one run as a fraction, where it is known.
+pub fn text(plan: &Plan, keeps_datasets: bool, noise: Option<f64>) -> String {
+    let experiment = &plan.experiment;
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "{}: {} x {} x {} = {}\nplan {}, seed {}\n",
+        experiment.name,
+        plural(experiment.scenarios.len(), "scenario"),
+        plural(experiment.repetitions as usize, "block"),
+        plural(slots(experiment), "run"),
+        plural(experiment.trials() as usize, "trial"),
+        plan.digest,
+        experiment.seed,
+    );
+    configs(experiment, &mut out);
+    metrics(experiment, &mut out);
+    scenarios(experiment, &mut out);
+    room(experiment, &mut out);
+    datasets(experiment, keeps_datasets, &mut out);
+    decides(experiment, &mut out);
+    looks(experiment, &mut out);
+    finds(experiment, noise, &mut out);
+    let _ =
+        writeln!(out, "time       about {} (assumed; measured once trials run)", duration(assumed_seconds(experiment)));
+    blocks(plan, &mut out);
+    out
+}
+
+fn slots(experiment: &Experiment) -> usize {
+    experiment.configs.len() - 1 + experiment.baseline_replicates as usize
+}
+
+fn configs(experiment: &Experiment, out: &mut String) {
+    let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
+    let runs = plural(experiment.baseline_replicates as usize, "run");
+    let _ = writeln!(out, "baseline   {baseline} ({runs} in each block)");
+    for config in experiment.configs.iter().filter(|config| config.name != baseline) {
+        let _ = writeln!(out, "config     {}", config.name);
+        for change in &config.changes {
+            let _ = writeln!(out, "             {change}");
+        }
+        if config.changes.is_empty() {
+            let _ = writeln!(out, "             nothing changed: an A/A comparison");
+        }
+    }
+}
+
+fn metrics(experiment: &Experiment, out: &mut String) {
+    for rule in &experiment.metrics {
+        let purpose = if rule.purpose == Purpose::Objective { "objective " } else { "guardrail " };
+        let _ = writeln!(out, "{purpose} {}, margin {}", rule.name, display_percent(rule.margin));
+    }
+}
+
+fn scenarios(experiment: &Experiment, out: &mut String) {
+    for scenario in &experiment.scenarios {
+        let formats = formats(experiment, scenario);
+        let need = disk::need(&scenario.workload);
+        let steps = scenario.workload.primary_role().map_or(0, |role| role.steps);
+        let time = assumed(scenario, experiment.cpus);
+        let data = match (need.dataset_bytes, formats) {
+            (0, _) => "starts empty".to_owned(),
+            (bytes, 1) => format!("dataset of {}", quantity::display(bytes)),
+            (bytes, formats) => format!("dataset of {} in {formats} formats", quantity::display(bytes)),
+        };
+        let _ = writeln!(
+            out,
+            "scenario   {}: {}, {data}, about {} of disk, about {} a trial",
+            scenario.name,
+            plural(steps as usize, "step"),
+            quantity::display(need.total(formats)),
+            duration(time.trial_seconds),
+        );
+        let block = time.trial_seconds * slots(experiment) as f64;
+        if block > experiment.max_block_duration_seconds as f64 {
+            let most = duration(experiment.max_block_duration_seconds as f64);
+            let _ = writeln!(
+                out,
+                "             a block takes about {}, longer than maxBlockDurationSeconds ({most})",
+                duration(block)
+            );
+        }
+    }
+}
+
+/// What has to be free where trials run.
+fn room(experiment: &Experiment, out: &mut String) {
+    let room = disk::room(experiment);
+    let _ = writeln!(
+        out,
+        "disk       {} must be free: {} for datasets, {} for a trial, which is ended where it takes more",
+        quantity::display(room.total()),
+        quantity::display(room.datasets_bytes),
+        quantity::display(room.trial_bytes),
+    );
+}
+
+/// How often datasets are prepared, which can take longer than trials.
+fn datasets(experiment: &Experiment, keeps: bool, out: &mut String) {
+    if experiment.scenarios.iter().any(|scenario| disk::need(&scenario.workload).dataset_bytes > 0) {
+        let on_a_cluster =
+            if keeps { "once a block" } else { "for every trial, as placement.storage is an emptyDir there" };
+        let _ = writeln!(out, "datasets   prepared once; on a cluster {on_a_cluster}");
+    }
+}
+
+/// What the design can prove at best, whatever is measured.
+fn decides(experiment: &Experiment, out: &mut String) {
+    let objectives = experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective).count();
+    let overall = (experiment.configs.len() - 1) * objectives;
+    let blocks = experiment.repetitions as usize;
+    for (name, claims) in [("overall", overall), ("in each scenario", overall * experiment.scenarios.len())] {
+        let needed = n_min(claims, ALPHA);
+        // The smallest p of a family: every block on the same side, times the claims that share the error.
+        let attainable = (claims as f64 * (-f64::from(experiment.repetitions)).exp2()).min(1.0);
+        let can = if blocks >= needed { "can decide" } else { "can't decide" };
+        let _ = writeln!(
+            out,
+            "{can:<10} {name}: {} at 5 %, needs {}, has {blocks}, smallest p {attainable:.2e}",
+            plural(claims, "claim"),
+            plural(needed, "block"),
+        );
+    }
+}
+
+/// When a config can stop before the end.
+fn looks(experiment: &Experiment, out: &mut String) {
+    let Some(LookPlan { blocks, stop_on, futility }) = &experiment.looks else {
+        let _ = writeln!(out, "looks      one, at the end");
+        return;
+    };
+    let all: Vec<String> = blocks.iter().map(ToString::to_string).collect();
+    let waits = match stop_on {
+        StopOn::Overall => "its overall verdict is decided",
+        StopOn::Cells => "its overall verdict and those of all scenarios are decided",
+    };
+    let futile = if *futility { ", or a gain of the margin is ruled out" } else { "" };
+    let first = blocks.first().copied().unwrap_or_default() as u64 * slots(experiment) as u64;
+    let _ = writeln!(
+        out,
+        "looks      after {} blocks: a config stops when {waits}{futile}\n             so {} to {} trials",
+        all.join(", "),
+        first * experiment.scenarios.len() as u64,
+        experiment.trials(),
+    );
+}
+
+/// Noise of a run, as standard deviation over mean, that is shown where none is known: a quiet node, a usual one, a cloud VM.
+const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
+
+/// The effect that the whole design finds with 80 % probability.
+fn finds(experiment: &Experiment, known: Option<f64>, out: &mut String) {
+    let assumed = known.map_or(ASSUMED_NOISE.to_vec(), |noise| vec![noise]);
+    for noise in assumed {
+        let Some(effects) = power::detectable(experiment, &vec![noise; experiment.scenarios.len()]) else { return };
+        let source = if known.is_some() { "given" } else { "assumed" };
+        let _ = writeln!(
+            out,
+            "finds      with {} noise per run ({source}): overall from {}, in one scenario from {}",
+            percent(noise),
+            percent(effects.overall),
+            percent(effects.cell),
+        );
+    }
+    let _ = writeln!(out, "             noise is measured by `assay aa FILE`; give it with --noise PERCENT");
+}
+
+fn percent(fraction: f64) -> String {
+    format!("{:.1} %", 100.0 * fraction)
+}
+
+fn blocks(plan: &Plan, out: &mut String) {
+    let _ = writeln!(out, "\nblocks in the order in which they run, trials from left to right");
+    let fold = plan.blocks.len() > SHOWN_FIRST + SHOWN_LAST + 1;
+    let hidden = if fold { SHOWN_FIRST..plan.blocks.len() - SHOWN_LAST } else { 0..0 };
+    let width = plan.experiment.scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
+    for (index, block) in plan.blocks.iter().enumerate() {
+        if index == hidden.start && !hidden.is_empty() {
+            let _ = writeln!(out, "  ... {} more, all with --output json", plural(hidden.len(), "block"));
+        }
+        if !hidden.contains(&index) {
+            let _ = writeln!(out, "  {:<width$} {:>3}  {}", block.scenario, block.number, order(plan, block));
+        }
+    }
+}
+
+fn order(plan: &Plan, block: &Block) -> String {
+    let replicated = plan.experiment.baseline_replicates > 1;
+    let baseline = plan.experiment.baseline_config().map(|config| config.name.as_str());
+    let names = block.slots.iter().map(|slot| {
+        if replicated && Some(slot.config.as_str()) == baseline {
+            format!("{}/{}", slot.config, slot.replicate)
+        } else {
+            slot.config.clone()
+        }
+    });
+    names.collect::<Vec<_>>().join(" ")
+}
+
+/// Seconds for people: two units at most.
+fn duration(seconds: f64) -> String {
+    let seconds = seconds.round().max(1.0) as u64;
+    match seconds {
+        0..60 => format!("{seconds} s"),
+        60..600 => format!("{} min {} s", seconds / 60, seconds % 60),
+        600..3600 => format!("{} min", seconds / 60),
+        3600..86_400 => format!("{} h {} min", seconds / 3600, seconds % 3600 / 60),
+        _ => format!("{} d {} h", seconds / 86_400, seconds % 86_400 / 3600),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::duration;
+
+    #[test]
+    fn durations_for_people() {
+        let table = [
+            (0.2, "1 s"),
+            (59.0, "59 s"),
+            (61.0, "1 min 1 s"),
+            (1000.0, "16 min"),
+            (7300.0, "2 h 1 min"),
+            (180_000.0, "2 d 2 h"),
+        ];
+        for (seconds, text) in table {
+            assert_eq!(duration(seconds), text);
+        }
+    }
+}

@@ -1,0 +1,46 @@
+//! `assay run`.
+
+use std::process::ExitCode;
+
+use super::options::{CodeArgs, INTERRUPTED, RunArgs};
+use crate::cluster::{self, ClusterArgs};
+use crate::local::{self, Sound};
+
+/// Arguments of `assay run`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(
+    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
+                        Reject or Tradeoff), 1 an error, 130 interrupted. After an error or Ctrl-C the same command goes on \
+                        where it stopped. An experiment on a cluster goes on by itself."
+)]
+pub struct RunCommandArgs {
+    #[command(flatten)]
+    run: RunArgs,
+    /// Run it on a Kubernetes cluster with the operator of Assay, follow it, and fetch the report at its end
+    #[arg(long, conflicts_with = "bench")]
+    cluster: bool,
+    #[command(flatten)]
+    codes: CodeArgs,
+    #[command(flatten)]
+    which: ClusterArgs,
+}
+
+pub fn command(args: &RunCommandArgs) -> anyhow::Result<ExitCode> {
+    let (file, out) = (args.run.file.as_path(), args.run.out.as_deref());
+    let outcome = if args.cluster {
+        let (experiment, document) = cluster::run::sound(file)?;
+        cluster::run::execute(&cluster::run::Asked {
+            which: &args.which,
+            file,
+            out,
+            document: &document.value,
+            source: &document.source,
+            planned: experiment.trials() as usize,
+        })?
+    } else {
+        args.which.must_be_empty()?;
+        let Sound { experiment, document, benches } = local::sound(file, out, &args.run.bench)?;
+        local::execute(experiment, &document.source, &benches, out)?
+    };
+    Ok(ExitCode::from(outcome.map_or(INTERRUPTED, |outcome| args.codes.code(&outcome.report))))
+}

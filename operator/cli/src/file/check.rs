@@ -1,0 +1,171 @@
+//! Everything that is checked before an experiment is planned or run, in one report.
+
+use std::fmt;
+use std::path::Path;
+use std::rc::Rc;
+
+use assay_api::TuningExperimentSpec;
+use assay_core::experiment::Experiment;
+use assay_core::validate::{self, Problem, Severity};
+
+use super::document::{self, Document};
+use super::node::Node;
+use super::problem::Position;
+use crate::bench::{BenchArg, Benches};
+
+/// What is known of an experiment file.
+#[derive(Debug)]
+pub struct Checked {
+    file: String,
+    lines: Vec<Line>,
+    /// Set when nothing is wrong.
+    pub experiment: Option<Experiment>,
+    /// The spec as the user wrote it, where it could be read at all.
+    pub spec: Option<TuningExperimentSpec>,
+    /// The benches that were asked.
+    pub benches: Option<Benches>,
+    /// What was read: a pipe can't be read again.
+    pub document: Option<Document>,
+}
+
+#[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
+struct Line {
+    at: Option<Position>,
+    severity: Severity,
+    text: String,
+}
+
+/// Reads and checks a file: the document, the experiment, its options, and the disk. `free` gives the bytes that an experiment
+/// may use, where they are to be checked.
+pub fn check(
+    file: &Path,
+    bench: &[BenchArg],
+    free: impl FnOnce(&Experiment) -> Option<anyhow::Result<u64>>,
+) -> Checked {
+    read(file, |checked, places, validation| {
+        checked.ask_benches(places, validation, bench);
+        let Some(experiment) = &validation.experiment else { return };
+        match free(experiment) {
+            Some(Ok(free)) => checked.add(places, validate::disk::check(experiment, free)),
+            Some(Err(error)) => checked.fail(format!("{error:#}")),
+            None => {}
+        }
+    })
+}
+
+/// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
+pub fn check_for_cluster(file: &Path) -> Checked {
+    read(file, Checked::ask_a_bench_if_there)
+}
+
+fn read(file: &Path, further: impl FnOnce(&mut Checked, &Rc<Node>, &validate::Validation)) -> Checked {
+    let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
+    let mut checked =
+        Checked { file: name, lines: Vec::new(), experiment: None, spec: None, benches: None, document: None };
+    let document = match document::read(file) {
+        Ok(document) => document,
+        Err(problems) => {
+            let lines = problems.into_iter();
+            checked.lines.extend(lines.map(|p| Line { at: p.at, severity: Severity::Error, text: p.message }));
+            return checked;
+        }
+    };
+    let mut validation = validate::validate_document(&document.value);
+    checked.add(&document.places, std::mem::take(&mut validation.problems));
+    further(&mut checked, &document.places, &validation);
+    checked.lines.sort();
+    checked.lines.dedup();
+    checked.experiment = validation.experiment.filter(|_| checked.errors() == 0);
+    checked.spec = validation.spec;
+    checked.document = Some(document);
+    checked
+}
+
+impl Checked {
+    /// Number of problems that refuse the experiment.
+    pub fn errors(&self) -> usize {
+        self.count(Severity::Error)
+    }
+
+    pub fn warnings(&self) -> usize {
+        self.count(Severity::Warning)
+    }
+
+    pub fn file(&self) -> &str {
+        &self.file
+    }
+
+    fn count(&self, severity: Severity) -> usize {
+        self.lines.iter().filter(|line| line.severity == severity).count()
+    }
+
+    fn add(&mut self, places: &Rc<Node>, problems: impl IntoIterator<Item = Problem>) {
+        self.lines.extend(problems.into_iter().map(|problem| Line {
+            at: Some(places.find(&problem.path, problem.at_key)),
+            severity: problem.severity,
+            text: problem.to_string(),
+        }));
+    }
+
+    fn fail(&mut self, text: String) {
+        self.lines.push(Line { at: None, severity: Severity::Error, text });
+    }
+
+    fn ask_benches(&mut self, places: &Rc<Node>, validation: &validate::Validation, bench: &[BenchArg]) {
+        let Some(spec) = &validation.spec else { return };
+        let benches = match Benches::find(bench) {
+            Ok(benches) => benches,
+            Err(error) => return self.fail(format!("the options were not checked: {error}")),
+        };
+        for config in benches.by_config.keys() {
+            if !spec.configs.iter().any(|known| known.name == *config && known.image.is_some()) {
+                self.fail(format!(
+                    "--bench {config}=PATH: no config {config:?} declares an image; declare it, or remove the flag"
+                ));
+            }
+        }
+        for question in validation.questions() {
+            match benches.ask(&question) {
+                Ok(answer) => self.add(places, validate::answer_problems(spec, &answer)),
+                Err(error) => self.fail(format!("the options were not checked: {error:#}")),
+            }
+        }
+        self.benches = Some(benches);
+    }
+
+    fn ask_a_bench_if_there(&mut self, places: &Rc<Node>, validation: &validate::Validation) {
+        let Some(spec) = &validation.spec else { return };
+        let mut questions = validation.questions();
+        for question in &mut questions {
+            // Another image may know other options.
+            question.configs.retain(|name, _| spec.configs.iter().any(|c| c.name == *name && c.image.is_none()));
+        }
+        let asked = Benches::find(&[]).and_then(|benches| {
+            questions.iter().map(|question| benches.ask(question)).collect::<anyhow::Result<Vec<_>>>()
+        });
+        match asked {
+            Ok(answers) => {
+                for answer in &answers {
+                    self.add(places, validate::answer_problems(spec, answer));
+                }
+            }
+            Err(error) => {
+                let text = format!("note: the options are not checked here, but by the operator ({error:#})");
+                self.lines.push(Line { at: None, severity: Severity::Note, text });
+            }
+        }
+    }
+}
+
+impl fmt::Display for Checked {
+    /// One problem a line, as compilers write them.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for line in &self.lines {
+            match line.at {
+                Some(Position { line: row, column }) => writeln!(f, "{}:{row}:{column}: {}", self.file, line.text)?,
+                None => writeln!(f, "{}: {}", self.file, line.text)?,
+            }
+        }
+        Ok(())
+    }
+}

@@ -1,0 +1,10 @@
+//! The experiment file: reading it, and everything that is checked of it.
+
+mod check;
+mod document;
+mod node;
+mod places;
+mod problem;
+
+pub use check::{Checked, check, check_for_cluster};
+pub use document::{Document, read};

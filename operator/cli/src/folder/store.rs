@@ -1,0 +1,218 @@
+//! The folder of an experiment that runs on this machine.
+
+use std::collections::BTreeMap;
+use std::fs;
+use std::io;
+use std::path::{Path, PathBuf};
+
+use anyhow::{Context, bail};
+use assay_core::attempt::{Attempt, Lost};
+use assay_core::plan::Plan;
+use assay_protocol::{Digest, Summary, TrialId, TrialRecord, TrialSpec, invocation};
+use serde::{Deserialize, Serialize};
+
+use super::files::{make_dir, read_if_there, remove, write};
+use super::kept::Origin;
+use super::lock::Lock;
+use super::plan::keep_plan;
+use super::read::{Found, Unfit, read_attempt, seconds, trial_dirs};
+use super::work_of;
+use crate::bench::Benches;
+
+/// An experiment's folder, held for this process.
+#[derive(Debug)]
+pub struct Store {
+    dir: PathBuf,
+    lock: Lock,
+}
+
+/// What a folder holds already.
+#[derive(Debug, Default)]
+pub struct Loaded {
+    pub attempts: Vec<Attempt>,
+    /// Seconds that trials took, by scenario.
+    pub seconds: BTreeMap<String, Vec<f64>>,
+    /// One line per record that was set aside.
+    pub messages: Vec<String>,
+}
+
+/// The programs that run the trials.
+#[derive(Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+struct BenchDigests {
+    default: Digest,
+    by_config: BTreeMap<String, Digest>,
+}
+
+impl Store {
+    /// Opens or makes the folder of a plan, whose experiment file is `source`. A folder that holds another plan is left alone.
+    pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
+        let trials = dir.join("trials");
+        fs::create_dir_all(&trials)
+            .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
+        // A later call may come from another directory, and has to recognise our paths.
+        let dir = &fs::canonicalize(dir).with_context(|| format!("{} can't be found", dir.display()))?;
+        let lock = Lock::take(dir)?;
+        if Origin::of(dir)?.is_some() {
+            bail!("{} holds trials of a cluster: use another --out", dir.display());
+        }
+        let store = Self { dir: dir.clone(), lock };
+        keep_plan(&store.dir, plan)?;
+        store.keep_benches(benches)?;
+        let copy = dir.join("experiment.yaml");
+        if !copy.exists() {
+            write(&copy, source)?;
+        }
+        Ok(store)
+    }
+
+    pub fn dir(&self) -> &Path {
+        &self.dir
+    }
+
+    /// Where databases are.
+    pub fn work(&self) -> PathBuf {
+        work_of(&self.dir)
+    }
+
+    pub fn trial_dir(&self, trial: &TrialId) -> PathBuf {
+        self.dir.join("trials").join(trial.file_stem())
+    }
+
+    /// Notes the process that works here, for whoever finds the folder after we died.
+    pub fn note_child(&mut self, pid: Option<u32>) {
+        self.lock.note_child(pid);
+    }
+
+    /// Another build of the bench in the middle would make all trials before it incomparable.
+    fn keep_benches(&self, benches: &Benches) -> anyhow::Result<()> {
+        let digest = |path: &Path| -> anyhow::Result<Digest> {
+            let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+            Ok(Digest::of(&bytes))
+        };
+        let by_config = benches.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
+        let now =
+            BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
+        let path = self.dir.join("bench.json");
+        let Some(bytes) = read_if_there(&path)? else {
+            return write(&path, &serde_json::to_vec_pretty(&now)?);
+        };
+        let kept: BenchDigests = serde_json::from_slice(&bytes)
+            .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
+        if kept != now {
+            bail!(
+                "the trials in {} were run by another build of assay-bench, and runs of two builds can't be compared: use the \
+                 one that ran them, or start anew with another --out",
+                self.dir.display()
+            );
+        }
+        Ok(())
+    }
+
+    /// Reads what earlier calls have left. Broken records are set aside, those of other experiments are an error.
+    pub fn load(&self, plan: &Plan) -> anyhow::Result<Loaded> {
+        let mut loaded = Loaded::default();
+        for dir in trial_dirs(&self.dir)? {
+            match read_attempt(&dir, plan).and_then(|found| self.check_summary(&dir, found)) {
+                Ok(None) => {}
+                Ok(Some((attempt, seconds))) => {
+                    if let Some(seconds) = seconds {
+                        loaded.seconds.entry(attempt.trial().scenario.clone()).or_default().push(seconds);
+                    }
+                    loaded.attempts.push(attempt);
+                }
+                Err(Unfit::Foreign(message)) => bail!(message),
+                Err(Unfit::Corrupt(message)) => {
+                    let aside = set_aside(&dir)?;
+                    loaded
+                        .messages
+                        .push(format!("{message}: set aside as {}, the trial is run again", aside.display()));
+                }
+            }
+        }
+        Ok(loaded)
+    }
+
+    /// Trials are not run again for what they said already, so what they said must not have changed.
+    fn check_summary(&self, dir: &Path, found: Option<Found>) -> Result<Option<Found>, Unfit> {
+        let Some((Attempt::Finished(summary), _)) = &found else { return Ok(found) };
+        let path = dir.join("summary.json");
+        let kept = read_if_there(&path).map_err(|error| Unfit::Foreign(format!("{error:#}")))?;
+        match kept.map(|bytes| Summary::from_json(&bytes)) {
+            Some(Ok(kept)) if kept == **summary => {}
+            Some(_) => {
+                let record = dir.join("record.json");
+                return Err(Unfit::Corrupt(format!("{} is not what its summary was made of", record.display())));
+            }
+            // We were killed between the two.
+            None => self.keep_summary(summary).map_err(|error| Unfit::Foreign(format!("{error:#}")))?,
+        }
+        Ok(found)
+    }
+
+    /// Makes the folder of a trial with its spec; what an interrupted try left there goes.
+    pub fn begin(&self, spec: &TrialSpec) -> anyhow::Result<PathBuf> {
+        let dir = self.trial_dir(&spec.trial);
+        if dir.exists() {
+            fs::remove_dir_all(&dir).with_context(|| format!("{} can't be removed", dir.display()))?;
+        }
+        make_dir(&dir)?;
+        write(&dir.join("spec.json"), &serde_json::to_vec_pretty(spec)?)?;
+        Ok(dir)
+    }
+
+    /// Reads the record that a trial has just left.
+    pub fn finish(&self, spec: &TrialSpec) -> Result<Option<(Summary, f64)>, String> {
+        let path = self.trial_dir(&spec.trial).join("record.json");
+        let bytes = match fs::read(&path) {
+            Ok(bytes) => bytes,
+            Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
+            Err(error) => return Err(format!("{}: {error}", path.display())),
+        };
+        let record = TrialRecord::from_json(&bytes).map_err(|error| format!("its record can't be read: {error}"))?;
+        if record.spec != *spec {
+            return Err("its record answers another spec".to_owned());
+        }
+        let summary = Summary::of(&record, &bytes).map_err(|error| format!("its record has no summary: {error}"))?;
+        Ok(Some((summary, seconds(&record))))
+    }
+
+    pub fn keep_summary(&self, summary: &Summary) -> anyhow::Result<()> {
+        write(&self.trial_dir(&summary.trial).join("summary.json"), &serde_json::to_vec_pretty(summary)?)
+    }
+
+    pub fn keep_lost(&self, lost: &Lost) -> anyhow::Result<()> {
+        let dir = self.trial_dir(&lost.trial);
+        make_dir(&dir)?;
+        // A record that can't be read must not be found again.
+        let record = dir.join("record.json");
+        if record.exists() {
+            fs::rename(&record, dir.join("record.json.corrupt"))
+                .with_context(|| format!("{} can't be renamed", record.display()))?;
+        }
+        write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
+    }
+
+    /// Removes the databases of trials that did not end by themselves; datasets stay.
+    pub fn remove_leftovers(&self) -> anyhow::Result<()> {
+        remove(&invocation::trials_dir(&self.work()))
+    }
+
+    /// Removes all databases.
+    pub fn remove_work(&self) -> anyhow::Result<()> {
+        remove(&self.work())
+    }
+}
+
+/// Renames a trial's folder to one that is not read any more.
+fn set_aside(dir: &Path) -> anyhow::Result<PathBuf> {
+    let name = dir.file_name().unwrap_or_default().to_string_lossy().into_owned();
+    let mut aside = dir.with_file_name(format!("{name}.corrupt"));
+    let mut count = 1_u32;
+    while aside.exists() {
+        count += 1;
+        aside = dir.with_file_name(format!("{name}.corrupt-{count}"));
+    }
+    fs::rename(dir, &aside).with_context(|| format!("{} can't be renamed", dir.display()))?;
+    Ok(aside)
+}

@@ -1,0 +1,96 @@
+//! The experiment as child processes on this machine, one trial at a time.
+//!
+//! Whatever ends a call, the records of finished trials stay, and the same call goes on where it ended.
+
+mod child;
+mod cpus;
+mod elsewhere;
+mod interrupted;
+mod oom;
+mod session;
+mod sound;
+
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::AtomicBool;
+
+use anyhow::{Context, bail};
+use assay_core::experiment::Experiment;
+use assay_core::plan::Plan;
+use assay_core::report::terminal;
+
+use crate::bench::Benches;
+use crate::folder::{Full, Outcome, Store, folder_of};
+use crate::print;
+use cpus::Cpus;
+use interrupted::Interrupted;
+use oom::OomKills;
+use session::Session;
+pub use sound::{Sound, sound};
+
+/// Runs an experiment to its end, or to where something stops it; `None` where that was Ctrl-C.
+pub fn execute(
+    experiment: Experiment,
+    source: &[u8],
+    benches: &Benches,
+    out: Option<&Path>,
+) -> anyhow::Result<Option<Outcome>> {
+    images(&experiment, benches)?;
+    let cpus = Cpus::divide(experiment.cpus)?;
+    let out = folder_of(&experiment.name, out);
+    let plan = Plan::new(experiment)?;
+    let store = Store::open(&out, &plan, source, benches)?;
+
+    let stop = Arc::new(AtomicBool::new(false));
+    for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals can't be received")?;
+    }
+    cpus.stand_aside().context("this process can't be moved to other CPUs")?;
+    let kills = OomKills::of_this_machine();
+    finish(Session::new(&plan, store, benches, cpus, kills, stop)?, &out)
+}
+
+fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome>> {
+    let ran = session.run();
+    let interrupted = ran.as_ref().err().is_some_and(anyhow::Error::is::<Interrupted>);
+    let report = session.report();
+    match (ran, report) {
+        (Ok(()), Ok(report)) => {
+            session.clean()?;
+            let outcome = session.outcome(report);
+            print::out(outcome.text())?;
+            Ok(Some(outcome))
+        }
+        (Ok(()), Err(error)) => Err(error),
+        (Err(stopped), report) => {
+            // Why it has stopped is said in any case.
+            if let Ok(report) = report
+                && let Err(error) = print::out(terminal(&report))
+            {
+                print::note(format_args!("assay: {error:#}"));
+            }
+            let again = format!("finished trials are kept in {}; the same command goes on from there", out.display());
+            if interrupted {
+                print::note(format_args!("assay: interrupted; {again}"));
+                return Ok(None);
+            }
+            Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space: {again}") } else { stopped })
+        }
+    }
+}
+
+/// A declared difference in code needs a program that has it.
+fn images(experiment: &Experiment, benches: &Benches) -> anyhow::Result<()> {
+    for config in &experiment.configs {
+        if let Some(image) = &config.image
+            && !benches.by_config.contains_key(&config.name)
+        {
+            bail!(
+                "config {} runs image {image}, which this machine can't: name the bench that plays it with --bench {}=PATH",
+                config.name,
+                config.name
+            );
+        }
+    }
+    Ok(())
+}

@@ -1,0 +1,130 @@
+//! One attempt: a child that is started and watched, and what it left.
+
+use std::fmt::Write as _;
+use std::path::Path;
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use assay_core::attempt::{Attempt, LostReason};
+use assay_protocol::{Exit, TrialSpec};
+
+use super::Session;
+use super::progress::in_words;
+use crate::folder::Full;
+use crate::local::child::{self, Ended, Trial};
+use crate::local::interrupted::Interrupted;
+use crate::local::oom;
+use crate::machine;
+
+/// What came of starting one trial.
+pub enum Tried {
+    Attempt(Attempt, f64),
+    /// Nothing ran, so nothing counts.
+    Refused(String),
+}
+
+impl Session<'_> {
+    /// Makes one attempt of a trial.
+    pub fn attempt(&mut self, spec: &TrialSpec, eta: &str) -> anyhow::Result<Tried> {
+        let work = self.store.work();
+        std::fs::create_dir_all(&work).with_context(|| format!("{} can't be made", work.display()))?;
+        check_space(&work, spec)?;
+        let dir = self.store.begin(spec)?;
+        let longest = Duration::from_secs(self.plan.experiment.max_block_duration_seconds);
+        let bench = self.benches.of(&spec.trial.config);
+        let trial = Trial { bench, dir: &dir, work: &work, cpus: &self.cpus };
+        let (started, since) = (machine::unix_ms(), Instant::now());
+        let kills = self.kills.count();
+        let child = child::start(&trial).with_context(|| format!("{} can't be started", bench.display()))?;
+        self.store.note_child(Some(child.id()));
+        let stop = Arc::clone(&self.stop);
+        let ended = child::watch(
+            child,
+            longest,
+            || stop.load(Ordering::SeqCst),
+            |progress| {
+                self.screen.progress(&spec.trial, &in_words(progress), eta);
+            },
+        );
+        self.store.note_child(None);
+        let ended = ended.context("the trial can't be watched")?;
+        let seconds = since.elapsed().as_secs_f64();
+        self.store.remove_leftovers()?;
+        let starved = oom::has_grown(&kills, &self.kills.count());
+        self.came_of(spec, ended, started, seconds, starved)
+    }
+
+    /// `starved`: the kernel killed something for want of memory meanwhile.
+    fn came_of(
+        &self,
+        spec: &TrialSpec,
+        ended: Ended,
+        started: u64,
+        seconds: f64,
+        starved: bool,
+    ) -> anyhow::Result<Tried> {
+        let dir = self.store.trial_dir(&spec.trial);
+        let lost = |reason, message: String| -> anyhow::Result<Tried> {
+            let lost = self.lost(spec.trial.clone(), started, reason, message);
+            self.store.keep_lost(&lost)?;
+            Ok(Tried::Attempt(Attempt::Lost(lost), seconds))
+        };
+        // A whole record is a record, however the program ended after it had written it.
+        let unreadable = match self.store.finish(spec) {
+            Ok(Some((summary, _))) => {
+                self.store.keep_summary(&summary)?;
+                return Ok(Tried::Attempt(Attempt::Finished(summary.into()), seconds));
+            }
+            Ok(None) => None,
+            Err(message) => Some(message),
+        };
+        let (status, printed) = match ended {
+            Ended::Interrupted => return Err(Interrupted.into()),
+            Ended::Overdue => return lost(LostReason::Crashed, "it took longer than maxBlockDuration".to_owned()),
+            Ended::Exited { status, printed } => (status, printed),
+        };
+        if starved && child::is_killed(status) {
+            let message = "the kernel killed it, as memory had run out".to_owned();
+            return lost(LostReason::OutOfMemory, message);
+        }
+        let words = child::last_words(&dir);
+        match status.code().and_then(Exit::from_code) {
+            Some(Exit::SpecRefused) => anyhow::bail!(
+                "{} refuses the spec of trial {}: {words}; see {}",
+                self.benches.of(&spec.trial.config).display(),
+                spec.trial.file_stem(),
+                dir.display()
+            ),
+            Some(Exit::EnvironmentRefused) => return Ok(Tried::Refused(words)),
+            Some(Exit::Completed | Exit::ConfigFailed) | None => {}
+        }
+        if let Some(message) = unreadable {
+            return lost(LostReason::UnreadableRecord, message);
+        }
+        let mut message = format!("{} and left no record", child::ending(status));
+        for (what, text) in [("it said", words.as_str()), ("it printed", printed.trim())] {
+            if !text.is_empty() {
+                let _ = write!(message, "; {what}: {text}");
+            }
+        }
+        lost(LostReason::Crashed, message)
+    }
+}
+
+/// Before a trial fails for want of space, which would look like its config's fault.
+fn check_space(work: &Path, spec: &TrialSpec) -> anyhow::Result<()> {
+    let free = machine::free_bytes(work).with_context(|| format!("the free space of {} is unknown", work.display()))?;
+    if free < spec.max_disk_bytes {
+        return Err(Full(format!(
+            "{} has {} MiB free, a trial of scenario {} may need {} MiB",
+            work.display(),
+            free >> 20,
+            spec.trial.scenario,
+            spec.max_disk_bytes >> 20
+        ))
+        .into());
+    }
+    Ok(())
+}

@@ -1,0 +1,122 @@
+//! What all controllers share: the way to the cluster, and what is known of its nodes. Nothing in here is needed after a restart.
+
+use std::collections::{HashMap, HashSet};
+use std::sync::{Arc, Mutex};
+use std::time::{Duration, Instant};
+
+use anyhow::Context as _;
+use assay_api::names::{MANAGED_BY, MANAGED_LABEL};
+use assay_core::node;
+use k8s_openapi::NamespaceResourceScope;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::jiff::Timestamp;
+use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::reflector::Store;
+use kube::runtime::watcher;
+use kube::{Api, Client, Resource, ResourceExt as _};
+use tracing::warn;
+
+use crate::args::Args;
+use crate::clock::SharedClock;
+use crate::error::call;
+use crate::http::Http;
+use crate::kubelet::Kubelets;
+use crate::lease::Leases;
+use crate::lock::locked;
+use crate::watch::{Touched, Wiring};
+
+/// How long a node stays with an operator that is not heard of.
+const NODE_LEASE: Duration = Duration::from_mins(3);
+
+pub struct Cluster {
+    pub client: Client,
+    pub args: Args,
+    pub clock: SharedClock,
+    pub http: Http,
+    pub kubelets: Kubelets,
+    pub nodes: Store<Node>,
+    pub node_leases: Store<Lease>,
+    pub leases: Leases,
+    recorder: Recorder,
+    /// Since when each node that is not ready was seen to be so.
+    silent: Mutex<HashMap<String, Instant>>,
+}
+
+impl Cluster {
+    /// Begins to watch nodes and who holds them.
+    pub fn watch(wiring: &Wiring, args: Args, kubelets: Kubelets) -> Self {
+        let client = &wiring.client;
+        let any = |_: &Node| Some(Touched::All);
+        let nodes = wiring.reflect(Api::all(client.clone()), watcher::Config::default(), any);
+        let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
+        let leases = Api::namespaced(client.clone(), args.node_lease_namespace());
+        let node_leases = wiring.reflect(leases, ours, |_| Some(Touched::All));
+        let reporter = Reporter { controller: "assay-operator".to_owned(), instance: Some(args.identity.clone()) };
+        Self {
+            http: Http::new(),
+            kubelets,
+            leases: Leases::new(client, args.node_lease_namespace(), NODE_LEASE, Arc::clone(&wiring.clock)),
+            recorder: Recorder::new(client.clone(), reporter),
+            client: client.clone(),
+            args,
+            clock: Arc::clone(&wiring.clock),
+            nodes,
+            node_leases,
+            silent: Mutex::default(),
+        }
+    }
+
+    pub async fn wait_until_ready(&self) -> anyhow::Result<()> {
+        self.nodes.wait_until_ready().await.context("nodes can't be watched")?;
+        self.node_leases.wait_until_ready().await.context("leases can't be watched")
+    }
+
+    pub fn api<K>(&self, namespace: &str) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// How long a node has not been ready; `None` where it is. Not longer than we have seen it: what its status says may be by the
+    /// node's own clock.
+    pub fn silent_for(&self, node: &Node, now: Timestamp) -> Option<Duration> {
+        let (mut silent, name) = (locked(&self.silent), node.name_any());
+        let seen = self.clock.instant();
+        let Some(said) = node::silent_for(node, now) else {
+            silent.remove(&name);
+            return None;
+        };
+        Some(said.min(self.clock.since(*silent.entry(name).or_insert(seen))))
+    }
+
+    /// Publishes an event. Best effort: the status says everything as well. Events that differ in their note alone are counted as one,
+    /// so each related object has its own.
+    pub async fn publish(
+        &self,
+        about: &ObjectReference,
+        related: Option<ObjectReference>,
+        type_: EventType,
+        reason: &str,
+        note: &str,
+    ) {
+        let event = Event {
+            type_,
+            reason: reason.to_owned(),
+            note: Some(assay_core::status::shorten(note, 1000)),
+            action: "Reconcile".to_owned(),
+            secondary: related,
+        };
+        if let Err(error) = call(self.recorder.publish(&event, about)).await {
+            warn!(%error, "an event could not be written");
+        }
+    }
+
+    /// Forgets nodes that are gone.
+    pub fn prune(&self) {
+        let nodes: HashSet<String> = self.nodes.state().iter().map(|node| node.name_any()).collect();
+        locked(&self.silent).retain(|node, _| nodes.contains(node));
+    }
+}

@@ -1,0 +1,237 @@
+//! Does what was decided, in its order. Whatever is interrupted is decided anew.
+
+use std::collections::BTreeSet;
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::TuningTrial;
+use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
+use assay_core::attempt::pass;
+use assay_core::cluster;
+use assay_core::plan::Plan;
+use assay_protocol::TrialId;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{ObjectMeta, Patch, PostParams};
+use kube::{Resource, ResourceExt as _};
+use tracing::info;
+
+use super::RETRY;
+use super::decide::Action;
+use crate::error::{Error, call};
+use crate::experiment::observe::Observed;
+use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, trial_status};
+use crate::pod::owner;
+
+/// What came of the actions.
+#[derive(Default)]
+pub struct Applied {
+    /// Nodes on which something begins.
+    pub begun: BTreeSet<String>,
+    /// Why the API server would not have an object.
+    pub refused: Option<String>,
+}
+
+/// What came of an attempt that was to begin.
+enum Begins {
+    Now,
+    /// As soon as its node is prepared.
+    Soon,
+    /// Its pod could not be made.
+    Not(String),
+}
+
+pub async fn apply(
+    reconcile: &mut Reconcile<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    actions: Vec<Action>,
+) -> Result<Applied, Error> {
+    let mut applied = Applied::default();
+    for action in actions {
+        match action {
+            Action::WaitFor(node) => node_lease::wait_for(reconcile, &node, true),
+            Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
+            Action::Yield(node) => {
+                node_lease::release(reconcile, &node).await?;
+                reconcile.memory().yielded.insert(node, reconcile.instant());
+            }
+            Action::Hold(node) => {
+                node_lease::hold(reconcile, &node).await?;
+            }
+            Action::Release(node) => node_lease::release(reconcile, &node).await?,
+            Action::Run { node, block, slot, trial } => {
+                if !node_lease::hold(reconcile, &node).await? {
+                    node_lease::wait_for(reconcile, &node, true);
+                    continue;
+                }
+                node_lease::wait_for(reconcile, &node, false);
+                // Boxed, since every reconcile would have to hold it and few begin anything.
+                match Box::pin(run(reconcile, plan, observed, (block, slot), &trial, &node)).await? {
+                    Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
+                    Begins::Not(why) => {
+                        // Others may have more luck with it meanwhile.
+                        node_lease::release(reconcile, &node).await?;
+                        applied.refused = Some(refused(reconcile, why));
+                    }
+                }
+            }
+            Action::GiveUp { node, block, trial } => {
+                match give_up(reconcile, plan, observed, block, &trial, &node).await? {
+                    Ok(()) => reconcile.wake_in(Duration::ZERO),
+                    Err(why) => applied.refused = Some(refused(reconcile, why)),
+                }
+            }
+        }
+    }
+    Ok(applied)
+}
+
+/// Remembers that the API server would not have an object of this experiment.
+fn refused(reconcile: &mut Reconcile<'_>, why: String) -> String {
+    reconcile.memory().refused = Some((reconcile.instant(), why.clone()));
+    reconcile.wake_in(RETRY);
+    why
+}
+
+/// Runs an attempt: its trial, the volume of its block, its pod.
+async fn run(
+    reconcile: &mut Reconcile<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    (block, slot): (usize, usize),
+    trial: &TrialId,
+    node: &str,
+) -> Result<Begins, Error> {
+    let planned = &plan.blocks[block];
+    let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
+    let object = match make_trial(reconcile, plan, observed, trial, planned.seed, node).await? {
+        Ok(object) => object,
+        Err(why) => return Ok(Begins::Not(why)),
+    };
+    let claim = cluster::claim_name(&reconcile.name, &trial.scenario, trial.block, pass(trial.attempt));
+    if let Some(made) = reconcile.template().claim(&claim)
+        && !claims::known(reconcile).contains(&claim)
+    {
+        let api = reconcile.api::<PersistentVolumeClaim>();
+        match call(api.create(&created(), &made?)).await {
+            Ok(_) => {}
+            // By ourselves, before an answer was lost.
+            Err(error) if error.is_conflict() => match claims::find(reconcile, &claim).await? {
+                Some(there)
+                    if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() => {}
+                there => {
+                    reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
+                    return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet")));
+                }
+            },
+            Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
+            Err(error) => return Err(error),
+        }
+        reconcile.memory().claims.get_or_insert_default().insert(claim);
+    }
+    if !agent::is_prepared(reconcile, &object, trial.attempt).await? {
+        return Ok(Begins::Soon);
+    }
+    let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
+    let api = reconcile.api::<Pod>();
+    match call(api.create(&created(), &pod)).await {
+        Ok(pod) => {
+            info!(trial = object.name_any(), attempt = trial.attempt, node, "begins");
+            reconcile.memory().pods.created(pod, reconcile.instant());
+        }
+        // By ourselves, before we were interrupted, or before an answer was lost.
+        Err(error) if error.is_conflict() => match call(api.get_opt(&pod.name_any())).await? {
+            Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
+                reconcile.memory().pods.created(there, reconcile.instant());
+            }
+            there => {
+                reconcile.make_room(there.as_ref(), &*object).await?;
+                return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any())));
+            }
+        },
+        Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
+        Err(error) => return Err(error),
+    }
+    Ok(Begins::Now)
+}
+
+/// The object of a trial, which says where it runs from now on, or why there is none: the API server refuses it, or one of its name
+/// is there that is not ours, whose attempts must not be taken for this one's.
+async fn make_trial(
+    reconcile: &Reconcile<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    trial: &TrialId,
+    seed: u64,
+    node: &str,
+) -> Result<Result<Arc<TuningTrial>, String>, Error> {
+    let name = cluster::trial_name(&reconcile.name, trial);
+    let spec = cluster::spec(plan, trial, seed, node);
+    let known = observed.trials.get(&name);
+    if let Some(known) = known.filter(|known| known.spec == spec) {
+        return Ok(Ok(Arc::clone(known)));
+    }
+    let mut object = TuningTrial::new(&name, spec);
+    object.metadata = ObjectMeta {
+        name: Some(name.clone()),
+        uid: known.and_then(|known| known.metadata.uid.clone()),
+        labels: Some([(EXPERIMENT_LABEL.to_owned(), reconcile.name.clone())].into()),
+        owner_references: Some(vec![owner(reconcile.experiment)]),
+        ..ObjectMeta::default()
+    };
+    let api = reconcile.api::<TuningTrial>();
+    let written = if known.is_some() {
+        call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
+    } else {
+        match call(api.create(&created(), &object)).await {
+            Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
+                Some(there) if is_owned(&there, reconcile.experiment) => Ok(there),
+                Some(there) if is_left_over(&there, reconcile.experiment) => {
+                    reconcile.make_room(Some(&there), reconcile.experiment).await?;
+                    call(api.create(&created(), &object)).await
+                }
+                _ => return Ok(Err(format!("trial {name} is there already and not of this experiment: delete it"))),
+            },
+            made => made,
+        }
+    };
+    let written = match written {
+        Err(error) if error.is_refusal() => return Ok(Err(error.message())),
+        written => reconcile.memory().trials.wrote(written?),
+    };
+    observed.trials.insert(name, Arc::clone(&written));
+    Ok(Ok(written))
+}
+
+fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
+    object.owner_references().iter().any(|known| Some(&known.uid) == owner.meta().uid.as_ref())
+}
+
+fn created() -> PostParams {
+    PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
+}
+
+/// Notes that nothing is run in a trial's place.
+async fn give_up(
+    reconcile: &Reconcile<'_>,
+    plan: &Plan,
+    observed: &mut Observed,
+    block: usize,
+    trial: &TrialId,
+    node: &str,
+) -> Result<Result<(), String>, Error> {
+    Ok(match make_trial(reconcile, plan, observed, trial, plan.blocks[block].seed, node).await? {
+        Ok(object) => {
+            trial_status::end_attempt(
+                reconcile,
+                plan,
+                observed,
+                &object,
+                trial_status::given_up(trial.attempt, reconcile.now),
+            )
+            .await?;
+            Ok(())
+        }
+        Err(why) => Err(why),
+    })
+}

@@ -1,0 +1,241 @@
+//! What is to be done, by what was surveyed. Pure: what only a busy cluster shows is a line of a table in the tests.
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use assay_core::attempt::Attempt;
+use assay_core::cluster::claim_name;
+use assay_core::decide::fleet::{self, Assignment, Node, NodeState};
+use assay_core::decide::{self, Places, Unplanned};
+use assay_core::node;
+use assay_core::plan::Plan;
+use assay_protocol::TrialId;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use super::YIELD;
+use super::apply::Applied;
+use super::survey::{Seen, Survey};
+use crate::experiment::observe::UnderWay;
+use crate::experiment::settle::State;
+use crate::experiment::{age, ended};
+
+/// How long a pod usually takes to start, and nobody need hear of it.
+const STARTS: Duration = Duration::from_secs(10);
+/// Whoever holds a node that is waited for may go without a word.
+const HELD: Duration = Duration::from_secs(30);
+/// So much later a moment is certainly over by our own clock, and by another.
+const AFTER: Duration = Duration::from_millis(1);
+const WELL_AFTER: Duration = Duration::from_secs(1);
+
+/// What is to be done, in this order.
+pub struct Decision {
+    pub actions: Vec<Action>,
+    /// When to decide again if nothing happens before.
+    pub wake: Duration,
+    pub outlook: Outlook,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Action {
+    /// Says that the experiment would like to have a node.
+    WaitFor(String),
+    /// Removes the volume of a block that needs it no more.
+    RemoveClaim(String),
+    /// Gives a node back, to be left to others for a moment.
+    Yield(String),
+    /// Keeps a node.
+    Hold(String),
+    /// Gives a node back.
+    Release(String),
+    /// Runs this trial, if its node can be had: position of the block in the plan, and of the slot in the block.
+    Run { node: String, block: usize, slot: usize, trial: TrialId },
+    /// Notes that nothing is run in a trial's place.
+    GiveUp { node: String, block: usize, trial: TrialId },
+}
+
+/// How the experiment stands, as far as that does not depend on what comes of the actions.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Outlook {
+    Finished,
+    Suspended,
+    Open {
+        /// Why the API server would not have an object of it, a moment ago.
+        refused: Option<String>,
+        /// Where no node may be used: why, in a word and in sentences.
+        no_node: Option<(&'static str, String)>,
+    },
+}
+
+pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<Decision, Unplanned> {
+    let places = Places::new(plan, attempts)?;
+    let mut decision = Decision { actions: Vec::new(), wake: Duration::MAX, outlook: Outlook::Finished };
+    let (nodes, no_node) = decision.judge(survey);
+    decision.end_blocks(plan, &places, survey);
+    if places.is_complete() && survey.busy.is_empty() {
+        return Ok(decision);
+    }
+    // What runs is never abandoned for a lease; the record says whether somebody else was there.
+    decision.actions.extend(survey.busy.iter().cloned().map(Action::Hold));
+    if survey.is_suspended {
+        let idle = survey.held.iter().filter(|held| !survey.busy.contains(&held.node));
+        decision.actions.extend(idle.map(|held| Action::Release(held.node.clone())));
+        decision.outlook = Outlook::Suspended;
+        return Ok(decision);
+    }
+    // The Lease of a node that is taken and given back wakes everybody who waits for it, ourselves included.
+    let assignments = if let Some((_, left)) = &survey.refused {
+        decision.wake_in(*left + AFTER);
+        Vec::new()
+    } else {
+        let now = survey.now.as_millisecond().max(0) as u64;
+        fleet::next(&places, &survey.begun, &nodes, now)
+    };
+    let assignments = assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
+    decision.actions.extend(assignments.filter_map(action));
+    let refused = survey.refused.as_ref().map(|(why, _)| why.clone());
+    let is_usable = nodes.iter().any(|node| node.state == NodeState::Usable);
+    decision.outlook = Outlook::Open { refused, no_node: (!is_usable).then_some(no_node) };
+    Ok(decision)
+}
+
+fn action(Assignment { node, action }: Assignment) -> Option<Action> {
+    match action {
+        decide::Action::Run { block, slot, trial } => Some(Action::Run { node, block, slot, trial }),
+        decide::Action::GiveUp { block, trial, .. } => Some(Action::GiveUp { node, block, trial }),
+        decide::Action::Finished => None,
+    }
+}
+
+impl Decision {
+    fn wake_in(&mut self, wait: Duration) {
+        self.wake = self.wake.min(wait);
+    }
+
+    /// Every node as this experiment may use it, and why it may not use those that it may not, in a word and in sentences.
+    fn judge(&mut self, survey: &Survey<'_>) -> (Vec<Node>, (&'static str, String)) {
+        let (mut nodes, mut busy, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        // To wait in line is as it should be: nobody has to do anything.
+        let mut reason = "WaitingForNode";
+        for Seen { node, silent, policy, holder, yielded } in &survey.nodes {
+            let name = node.name_any();
+            let (mut state, mut why) = node::judge(node, &survey.needs, *silent);
+            let policy = node::policy_problem(policy.as_deref());
+            if state == NodeState::Usable && policy.is_some() {
+                (state, why) = (NodeState::Gone, policy);
+            }
+            if let Some(silent) = silent.filter(|silent| *silent < survey.needs.patience) {
+                self.wake_in(survey.needs.patience.saturating_sub(silent) + WELL_AFTER);
+            }
+            if state == NodeState::Usable
+                && let Some(held) = self.held(holder.as_deref(), *yielded)
+            {
+                (state, why) = (NodeState::Busy, Some(held));
+                reason = "NodeHeld";
+                self.actions.push(Action::WaitFor(name.clone()));
+                self.wake_in(HELD);
+            }
+            if let Some(why) = why {
+                let of_its_kind = if state == NodeState::Busy { &mut busy } else { &mut others };
+                of_its_kind.push(format!("{name} {why}"));
+            }
+            nodes.push(Node { boot: node::boot(node), name, state });
+        }
+        (nodes, (reason, why_no_node(busy, others)))
+    }
+
+    /// Why a node that would do has to be waited for.
+    fn held(&mut self, holder: Option<&str>, yielded: Option<Duration>) -> Option<String> {
+        if let Some(holder) = holder {
+            return Some(format!("is held by {holder}"));
+        }
+        self.wake_in(yielded? + AFTER);
+        Some("was given back for others who wait for it".to_owned())
+    }
+
+    /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
+    fn end_blocks(&mut self, plan: &Plan, places: &Places<'_>, survey: &Survey<'_>) {
+        let mut in_use: BTreeSet<&str> = survey.busy.iter().map(String::as_str).collect();
+        let mut wanted = BTreeSet::new();
+        for (&block, at) in &survey.begun {
+            let (planned, state) = (&plan.blocks[block], &places.blocks()[block]);
+            if at.running || !(state.is_closed() || places.is_complete()) {
+                in_use.insert(&at.node);
+                // The next pass may have begun already: it shows in no attempt before one has ended.
+                for number in [state.pass, state.pass + 1] {
+                    wanted.insert(claim_name(&plan.experiment.name, &planned.scenario, planned.number, number));
+                }
+            }
+        }
+        let unwanted = survey.claims.iter().filter(|claim| !wanted.contains(*claim));
+        self.actions.extend(unwanted.cloned().map(Action::RemoveClaim));
+        for held in survey.held.iter().filter(|held| !in_use.contains(held.node.as_str())) {
+            if places.is_complete() || held.is_wanted {
+                // The others come first: this experiment gets in line.
+                self.actions.push(Action::Yield(held.node.clone()));
+                self.wake_in(YIELD);
+            }
+        }
+    }
+}
+
+/// Those that will be free again come first: of many nodes not all are named.
+pub fn why_no_node(busy: Vec<String>, others: Vec<String>) -> String {
+    const NAMED: usize = 8;
+    match &[busy, others].concat()[..] {
+        [] => "the cluster has no node that trials may run on".to_owned(),
+        many if many.len() > NAMED => format!("{}; and {} more nodes", many[..NAMED].join("; "), many.len() - NAMED),
+        few => few.join("; "),
+    }
+}
+
+/// How the experiment stands after what was applied, and when to see again.
+pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way: &[UnderWay]) -> (State, Duration) {
+    let (refused, no_node) = match outlook {
+        Outlook::Finished => return (State::Finished, Duration::MAX),
+        Outlook::Suspended => return (State::Suspended { running: survey.busy.len() }, Duration::MAX),
+        Outlook::Open { refused, no_node } => (refused, no_node),
+    };
+    let mut wake = Duration::MAX;
+    if applied.begun.is_empty() {
+        match pending(under_way, survey.now) {
+            Pending::All(state) => return (state, wake),
+            Pending::MayStart(left) => wake = left,
+            Pending::No => {}
+        }
+    }
+    let running: Vec<String> = survey.busy.union(&applied.begun).cloned().collect();
+    let state = match (applied.refused.or(refused), no_node) {
+        (Some(message), _) if running.is_empty() => State::Waiting { reason: "PodRefused", message },
+        (_, Some((reason, message))) if running.is_empty() => State::Waiting { reason, message },
+        _ => State::Running { nodes: running },
+    };
+    (state, wake)
+}
+
+enum Pending {
+    /// What all pods wait for.
+    All(State),
+    /// One is young enough to start, for this long.
+    MayStart(Duration),
+    No,
+}
+
+/// What all pods wait for, where none of them has started.
+fn pending(under_way: &[UnderWay], now: Timestamp) -> Pending {
+    let mut pending = Pending::No;
+    for found in under_way {
+        let Some(why) = ended::why_waiting(&found.pod) else { return Pending::No };
+        let message = format!("{}: {why}", found.pod.name_any());
+        if ended::is_gated(&found.pod) {
+            pending = Pending::All(State::Waiting { reason: "Queued", message });
+            continue;
+        }
+        let age = found.pod.creation_timestamp().map_or(Duration::ZERO, |since| age(since.0, now));
+        if age < STARTS {
+            return Pending::MayStart(STARTS.saturating_sub(age) + WELL_AFTER);
+        }
+        pending = Pending::All(State::Waiting { reason: "PodPending", message });
+    }
+    pending
+}

@@ -1,0 +1,55 @@
+//! What is next on each node, and the objects that bring it about.
+//!
+//! ```text
+//! survey  what there is to go by: claims, nodes, leases, what is remembered   reads
+//! decide  what is to be done, and how the experiment stands then              neither
+//! apply   does it                                                             writes
+//! ```
+
+mod apply;
+mod decide;
+mod survey;
+#[cfg(test)]
+mod tests;
+
+use std::collections::BTreeSet;
+use std::time::Duration;
+
+use assay_api::names::TRIAL_LABEL;
+use assay_core::plan::Plan;
+use kube::ResourceExt as _;
+
+use super::observe::Observed;
+use super::settle::State;
+use super::{Reconcile, ended, node_lease};
+use crate::error::Error;
+
+/// After a pod could not be made: a quota may be raised.
+const RETRY: Duration = Duration::from_secs(5);
+
+/// How long a node that was given back is left to others.
+const YIELD: Duration = Duration::from_secs(3);
+
+pub async fn advance(reconcile: &mut Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<State, Error> {
+    let survey = survey::survey(reconcile, plan, observed).await?;
+    let decided = decide::decide(plan, &observed.attempts, &survey);
+    let decision = decided.map_err(|error| Error::Unexpected(error.to_string()))?;
+    reconcile.wake_in(decision.wake);
+    let applied = apply::apply(reconcile, plan, observed, decision.actions).await?;
+    let (state, wake) = decide::state(decision.outlook, &survey, applied, &observed.under_way);
+    reconcile.wake_in(wake);
+    Ok(state)
+}
+
+/// Keeps the nodes on which something runs, whatever else there is to do for an experiment, and however long that takes.
+pub async fn keep_nodes(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
+    let trials = reconcile.trials();
+    let pods = reconcile.pods().present;
+    let running = pods.values().filter(|pod| ended::ended(pod).is_none());
+    let nodes: BTreeSet<&str> =
+        running.filter_map(|pod| Some(trials.get(pod.labels().get(TRIAL_LABEL)?)?.spec.node.as_str())).collect();
+    for node in nodes {
+        node_lease::hold(reconcile, node).await?;
+    }
+    Ok(())
+}

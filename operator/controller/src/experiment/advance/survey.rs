@@ -1,0 +1,138 @@
+//! What there is to go by: nothing here decides, and nothing here is written.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::TuningTrial;
+use assay_core::attempt::pass;
+use assay_core::decide::fleet::{Begun, NodeState};
+use assay_core::node::{self, Needs};
+use assay_core::plan::Plan;
+use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::jiff::Timestamp;
+use kube::ResourceExt as _;
+
+use super::{RETRY, YIELD};
+use crate::error::Error;
+use crate::experiment::observe::Observed;
+use crate::experiment::{Reconcile, claims, node_lease};
+
+pub struct Survey<'a> {
+    pub now: Timestamp,
+    /// What trials need of a node.
+    pub needs: Needs<'a>,
+    pub is_suspended: bool,
+    /// Nodes that pods of the experiment may use.
+    pub busy: BTreeSet<String>,
+    /// Where blocks are that have begun, by their position in the plan.
+    pub begun: BTreeMap<usize, Begun>,
+    /// Every node, by name.
+    pub nodes: Vec<Seen>,
+    /// Nodes that the experiment holds.
+    pub held: Vec<Held>,
+    /// The claims that are there.
+    pub claims: BTreeSet<String>,
+    /// Why the API server would not have an object of the experiment, and how long nothing is begun yet because of that.
+    pub refused: Option<(String, Duration)>,
+}
+
+/// What is known of a node.
+pub struct Seen {
+    pub node: Arc<Node>,
+    /// For how long it has not been ready.
+    pub silent: Option<Duration>,
+    /// Its kubelet's CPU manager policy, where it is known.
+    pub policy: Option<String>,
+    /// Who else holds it.
+    pub holder: Option<String>,
+    /// For how long it is left to others yet, who wait for it and were given it back.
+    pub yielded: Option<Duration>,
+}
+
+pub struct Held {
+    pub node: String,
+    /// Somebody else would like to have it.
+    pub is_wanted: bool,
+}
+
+pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Observed) -> Result<Survey<'a>, Error> {
+    claims::list(reconcile).await?;
+    let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
+    let needs = Needs::new(&reconcile.experiment.spec.placement, patience);
+    let nodes = nodes(reconcile, &needs).await;
+    let held = |node: String| Held { is_wanted: node_lease::is_wanted(reconcile, &node), node };
+    Ok(Survey {
+        now: reconcile.now,
+        needs,
+        is_suspended: reconcile.is_suspended(),
+        busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
+        begun: begun(reconcile, plan, observed),
+        nodes,
+        held: node_lease::held(reconcile).into_iter().map(held).collect(),
+        claims: claims::known(reconcile),
+        refused: refused(reconcile),
+    })
+}
+
+/// Where blocks are that have begun, by their position in the plan.
+fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize, Begun> {
+    let position: BTreeMap<(&str, u32), usize> =
+        plan.blocks.iter().enumerate().map(|(at, block)| ((block.scenario.as_str(), block.number), at)).collect();
+    let at = |trial: &TuningTrial| position.get(&(trial.spec.scenario.as_str(), trial.spec.block)).copied();
+    let mut begun: BTreeMap<usize, (i64, Begun)> = BTreeMap::new();
+    for trial in observed.trials.values() {
+        let Some(block) = at(trial) else { continue };
+        let mut place = |rank: i64, node: &str| {
+            if begun.get(&block).is_none_or(|(known, _)| *known <= rank) {
+                begun.insert(block, (rank, Begun { node: node.to_owned(), running: false }));
+            }
+        };
+        // A trial without an attempt was only planned there; the latest pass says where the block is.
+        place(-1, &trial.spec.node);
+        for ended in trial.status.iter().flat_map(|status| &status.attempts) {
+            if let Some(node) = &ended.node {
+                place(i64::from(pass(ended.attempt)), node);
+            }
+        }
+    }
+    let mut begun: BTreeMap<usize, Begun> = begun.into_iter().map(|(block, (_, at))| (block, at)).collect();
+    for found in observed.on_nodes(reconcile) {
+        if let Some(block) = at(&found.trial) {
+            begun.insert(block, Begun { node: found.trial.spec.node.clone(), running: true });
+        }
+    }
+    begun
+}
+
+async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
+    let cluster = reconcile.cluster();
+    let silent = |node: &Node| cluster.silent_for(node, reconcile.now);
+    let mut nodes = cluster.nodes.state();
+    nodes.sort_by_key(|node| node.name_any());
+    // Of those that are of no use anyway, nobody has to know more.
+    let fits = |node: &&Node| node::judge(node, needs, silent(node)).0 == NodeState::Usable;
+    cluster.kubelets.ask(nodes.iter().map(|node| &**node).filter(fits)).await;
+    let seen = |node: Arc<Node>| {
+        let name = node.name_any();
+        Seen {
+            silent: silent(&node),
+            policy: cluster.kubelets.cpu_manager_policy(&name),
+            holder: node_lease::other_holder(reconcile, &name),
+            yielded: yielded(reconcile, &name),
+            node,
+        }
+    };
+    nodes.into_iter().map(seen).collect()
+}
+
+/// Whoever waits for a node is woken by the same news as we who have just given it back.
+fn yielded(reconcile: &Reconcile<'_>, node: &str) -> Option<Duration> {
+    let at = *reconcile.memory().yielded.get(node)?;
+    YIELD.checked_sub(reconcile.elapsed(at)).filter(|_| node_lease::is_wanted(reconcile, node))
+}
+
+fn refused(reconcile: &Reconcile<'_>) -> Option<(String, Duration)> {
+    let (at, why) = reconcile.memory().refused.clone()?;
+    Some((why, RETRY.checked_sub(reconcile.elapsed(at))?))
+}

@@ -1,0 +1,444 @@
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
+use std::time::Duration;
+
+use assay_api::Placement;
+use assay_core::attempt::{Attempt, Lost, LostReason};
+use assay_core::cluster::claim_name;
+use assay_core::decide::fleet::Begun;
+use assay_core::node::Needs;
+use assay_core::plan::Plan;
+use assay_core::validate;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::{Value, json};
+
+use super::apply::Applied;
+use super::decide::{Action, Decision, Outlook, decide, state, why_no_node};
+use super::survey::{Held, Seen, Survey};
+use crate::experiment::observe::UnderWay;
+use crate::experiment::settle::State;
+
+const HOUR: Duration = Duration::from_hours(1);
+
+fn seconds(seconds: u64) -> Duration {
+    Duration::from_secs(seconds)
+}
+
+fn now() -> Timestamp {
+    Timestamp::from_second(1_800_000_000).expect("a time")
+}
+
+/// Six blocks of two trials each.
+fn plan() -> Plan {
+    let options = |size: u32| json!([{"match": ["*"], "options": {"write_buffer_size": size}}]);
+    let spec = json!({
+        "seed": 1, "baseline": "a", "repetitions": 6,
+        "configs": [{"name": "a", "columnFamilies": options(1 << 26)}, {"name": "b", "columnFamilies": options(1 << 20)}],
+        "scenarios": [{"name": "fill", "workload": {"keyValue": {"keys": 200_000, "valueBytes": {"fixed": 400},
+            "roles": [{"name": "w", "steps": 400_000, "mix": {"put": 1}}]}}}],
+        "objectives": [{"metric": "throughput", "margin": "5%"}],
+    });
+    let validation = validate::validate("e", &serde_json::from_value(spec).expect("a spec"));
+    Plan::new(validation.experiment.unwrap_or_else(|| unreachable!("{:?}", validation.problems))).expect("a plan")
+}
+
+fn node(name: &str) -> Seen {
+    let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi"}}});
+    let node = Arc::new(serde_json::from_value(node).expect("a node"));
+    Seen { node, silent: None, policy: None, holder: None, yielded: None }
+}
+
+/// What is surveyed of two nodes of which nobody wants anything.
+fn survey(placement: &Placement) -> Survey<'_> {
+    Survey {
+        now: now(),
+        needs: Needs::new(placement, Duration::from_mins(2)),
+        is_suspended: false,
+        busy: BTreeSet::new(),
+        begun: BTreeMap::new(),
+        nodes: vec![node("n0"), node("n1")],
+        held: Vec::new(),
+        claims: BTreeSet::new(),
+        refused: None,
+    }
+}
+
+impl Survey<'_> {
+    fn begin(&mut self, block: usize, node: &str, running: bool) {
+        self.begun.insert(block, Begun { node: node.to_owned(), running });
+        if running {
+            self.busy.insert(node.to_owned());
+        }
+    }
+
+    fn hold(&mut self, node: &str, is_wanted: bool) {
+        self.held.push(Held { node: node.to_owned(), is_wanted });
+    }
+}
+
+/// An attempt at the baseline's trial of a block that was lost so long ago.
+fn lost(plan: &Plan, block: usize, attempt: u32, reason: LostReason, ago: Duration) -> Attempt {
+    let slot = plan.blocks[block].slots.iter().position(|slot| slot.config == "a").expect("a baseline");
+    let started_unix_ms = (now() - ago).as_millisecond() as u64;
+    let trial = plan.blocks[block].trial(slot, attempt).expect("a trial");
+    let plan = plan.digest.clone();
+    Attempt::Lost(Lost { plan, trial, started_unix_ms, boot: None, reason, message: String::new() })
+}
+
+/// What ends a block for good: it was given up in its last pass.
+fn given_up(plan: &Plan, block: usize) -> Attempt {
+    lost(plan, block, 6, LostReason::GivenUp, Duration::ZERO)
+}
+
+fn claim(block: u32, pass: u32) -> String {
+    claim_name("e", "fill", block, pass)
+}
+
+fn decided(plan: &Plan, change: impl FnOnce(&Plan, &mut Vec<Attempt>, &mut Survey<'_>)) -> Decision {
+    let (placement, mut attempts) = (Placement::default(), Vec::new());
+    let mut survey = survey(&placement);
+    change(plan, &mut attempts, &mut survey);
+    decide(plan, &attempts, &survey).expect("attempts of this plan")
+}
+
+fn words(actions: &[Action]) -> Vec<String> {
+    let claims: BTreeMap<String, String> =
+        (0..6).flat_map(|block| (0..4).map(move |pass| (claim(block, pass), format!("{block}/{pass}")))).collect();
+    let words = |action: &Action| match action {
+        Action::WaitFor(node) => format!("wait for {node}"),
+        Action::RemoveClaim(name) => format!("remove {}", claims[name]),
+        Action::Yield(node) => format!("yield {node}"),
+        Action::Hold(node) => format!("hold {node}"),
+        Action::Release(node) => format!("release {node}"),
+        Action::Run { node, block, trial, .. } => format!("run {block}.{} on {node}", trial.attempt),
+        Action::GiveUp { node, block, trial } => format!("give up {block}.{} on {node}", trial.attempt),
+    };
+    actions.iter().map(words).collect()
+}
+
+/// Why nothing can be run, in a word; `Open` where something can.
+fn outlook(outlook: &Outlook) -> &str {
+    match outlook {
+        Outlook::Finished => "finished",
+        Outlook::Suspended => "suspended",
+        Outlook::Open { refused: Some(why), .. } => why,
+        Outlook::Open { no_node: Some((reason, _)), .. } => reason,
+        Outlook::Open { .. } => "open",
+    }
+}
+
+type Change = fn(&Plan, &mut Vec<Attempt>, &mut Survey<'_>);
+
+#[test]
+fn what_is_to_be_done_follows_from_what_is_there() {
+    let never = Duration::MAX;
+    let table: &[(&str, Change, &[&str], &str, Duration)] = &[
+        ("all nodes are free", |_, _, _| {}, &["run 0.0 on n0", "run 1.0 on n1"], "open", never),
+        ("there are no nodes", |_, _, survey| survey.nodes.clear(), &[], "WaitingForNode", never),
+        (
+            "a node is held by another",
+            |_, _, survey| survey.nodes[0].holder = Some("b/other".to_owned()),
+            &["wait for n0", "run 0.0 on n1"],
+            "open",
+            seconds(30),
+        ),
+        (
+            "a node was given back, and others want it yet",
+            |_, _, survey| survey.nodes[0].yielded = Some(seconds(2)),
+            &["wait for n0", "run 0.0 on n1"],
+            "open",
+            seconds(2) + Duration::from_millis(1),
+        ),
+        (
+            "a node is held and the other silent, but perhaps not lost",
+            |_, _, survey| {
+                survey.nodes[0].holder = Some("b/other".to_owned());
+                survey.nodes[1].silent = Some(seconds(100));
+            },
+            &["wait for n0"],
+            "NodeHeld",
+            seconds(21),
+        ),
+        (
+            "one is lost, and the other's kubelet keeps no CPUs apart",
+            |_, _, survey| {
+                survey.nodes[0].silent = Some(HOUR);
+                survey.nodes[1].policy = Some("none".to_owned());
+                // Of what is no use, nobody has to know who has it.
+                survey.nodes[1].holder = Some("b/other".to_owned());
+            },
+            &[],
+            "WaitingForNode",
+            never,
+        ),
+        (
+            "a block is under way",
+            |_, _, survey| survey.begin(0, "n0", true),
+            &["hold n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "a block has begun, and its node is wanted by others",
+            |plan, attempts, survey| {
+                survey.begin(0, "n1", false);
+                survey.hold("n1", true);
+                attempts.push(lost(plan, 0, 0, LostReason::Deleted, seconds(60)));
+            },
+            &["run 0.0 on n1", "run 1.0 on n0"],
+            "open",
+            never,
+        ),
+        (
+            "a block is too old to be gone on with",
+            |plan, attempts, survey| {
+                survey.begin(0, "n1", false);
+                attempts.push(lost(plan, 0, 0, LostReason::Deleted, HOUR * 24));
+            },
+            &["run 0.3 on n1", "run 1.0 on n0"],
+            "open",
+            never,
+        ),
+        (
+            "the same in its last pass",
+            |plan, attempts, survey| {
+                survey.begin(0, "n1", false);
+                attempts.push(lost(plan, 0, 6, LostReason::Deleted, HOUR * 24));
+            },
+            &["give up 0.6 on n1", "run 1.0 on n0"],
+            "open",
+            never,
+        ),
+        (
+            "the node of a block is gone",
+            |plan, attempts, survey| {
+                survey.begin(0, "n9", false);
+                attempts.push(lost(plan, 0, 0, LostReason::NodeLost, seconds(60)));
+            },
+            &["run 0.3 on n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "the node of a block is silent",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                attempts.push(lost(plan, 0, 0, LostReason::Deleted, seconds(60)));
+                survey.nodes[0].silent = Some(seconds(20));
+            },
+            &["run 1.0 on n1"],
+            "open",
+            seconds(101),
+        ),
+        (
+            "a block has ended on a node that others want",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                survey.begin(1, "n1", true);
+                survey.hold("n0", true);
+                survey.hold("n1", true);
+                attempts.push(given_up(plan, 0));
+            },
+            // Its lease is asked for again at once, and not got as long as the watch has not told that it is gone.
+            &["yield n0", "hold n1", "run 2.0 on n0"],
+            "open",
+            seconds(3),
+        ),
+        (
+            "a block has ended on a node that nobody else wants",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                survey.hold("n0", false);
+                attempts.push(given_up(plan, 0));
+            },
+            &["run 1.0 on n0", "run 2.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "volumes of a block that has ended, of one in its second pass, and of one that is under way",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                survey.begin(1, "n0", false);
+                survey.begin(2, "n1", true);
+                attempts.extend([given_up(plan, 0), lost(plan, 1, 3, LostReason::Deleted, seconds(60))]);
+                survey.claims = [(0, 2), (1, 0), (1, 1), (1, 2), (2, 0)].map(|(block, pass)| claim(block, pass)).into();
+            },
+            &["remove 0/2", "remove 1/0", "hold n1", "run 1.3 on n0"],
+            "open",
+            never,
+        ),
+        (
+            "the API server has just refused an object",
+            |_, _, survey| {
+                survey.begin(0, "n0", true);
+                survey.refused = Some(("a quota".to_owned(), seconds(4)));
+            },
+            &["hold n0"],
+            "a quota",
+            seconds(4) + Duration::from_millis(1),
+        ),
+        (
+            "suspended in the middle of a block",
+            |_, _, survey| {
+                survey.is_suspended = true;
+                survey.begin(0, "n0", true);
+                survey.begin(1, "n1", false);
+                survey.hold("n0", false);
+                survey.hold("n1", false);
+            },
+            &["hold n0", "release n1"],
+            "suspended",
+            never,
+        ),
+        (
+            "everything has ended",
+            |plan, attempts, survey| {
+                attempts.extend((0..6).map(|block| given_up(plan, block)));
+                survey.begin(5, "n0", false);
+                survey.hold("n0", false);
+                survey.claims.insert(claim(5, 2));
+                // There is nothing left to suspend, and nothing to be refused.
+                survey.is_suspended = true;
+                survey.refused = Some(("a quota".to_owned(), seconds(4)));
+            },
+            &["remove 5/2", "yield n0"],
+            "finished",
+            seconds(3),
+        ),
+        (
+            "everything has ended but the last pod",
+            |plan, attempts, survey| {
+                attempts.extend((0..6).map(|block| given_up(plan, block)));
+                survey.begin(5, "n0", true);
+                survey.hold("n0", true);
+                survey.claims.insert(claim(5, 2));
+            },
+            &["hold n0"],
+            "open",
+            never,
+        ),
+    ];
+    let plan = plan();
+    for (case, change, actions, expected, wake) in table {
+        let decision = decided(&plan, change);
+        assert_eq!(words(&decision.actions), *actions, "{case}");
+        assert_eq!((outlook(&decision.outlook), decision.wake), (*expected, *wake), "{case}");
+    }
+}
+
+#[test]
+fn an_attempt_at_a_trial_that_was_not_planned_is_an_error() {
+    let (plan, placement) = (plan(), Placement::default());
+    let mut attempt = lost(&plan, 0, 0, LostReason::Deleted, HOUR);
+    let Attempt::Lost(lost) = &mut attempt else { unreachable!() };
+    lost.trial.block = 99;
+    assert!(decide(&plan, &[attempt], &survey(&placement)).is_err());
+}
+
+/// The pod of an attempt that was made so many seconds ago.
+fn pod(name: &str, seconds: i64, spec: &Value, status: &Value) -> UnderWay {
+    let created = Timestamp::from_second(now().as_second() - seconds).expect("a time").to_string();
+    let metadata = json!({"name": name, "creationTimestamp": created});
+    let trial = json!({
+        "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t"},
+        "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
+            "order": 0, "seed": 0, "node": "n0"},
+    });
+    UnderWay {
+        trial: Arc::new(serde_json::from_value(trial).expect("a trial")),
+        attempt: 0,
+        pod: Arc::new(
+            serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).expect("a pod"),
+        ),
+        has_vanished: false,
+        is_dismissed: false,
+    }
+}
+
+fn unscheduled(name: &str, seconds: i64) -> UnderWay {
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
+    pod(name, seconds, &json!({"containers": []}), &json!({"phase": "Pending", "conditions": [condition]}))
+}
+
+fn gated(name: &str) -> UnderWay {
+    let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"});
+    let gates = json!({"containers": [], "schedulingGates": [{"name": "queue"}]});
+    pod(name, 0, &gates, &json!({"phase": "Pending", "conditions": [condition]}))
+}
+
+fn runs(name: &str) -> UnderWay {
+    pod(name, 100, &json!({"containers": []}), &json!({"phase": "Running"}))
+}
+
+#[test]
+fn how_an_experiment_stands_follows_from_what_was_done() {
+    let open = || Outlook::Open { refused: None, no_node: None };
+    let refused = || Outlook::Open { refused: Some("before".to_owned()), no_node: None };
+    let no_node = || Outlook::Open { refused: None, no_node: Some(("NodeHeld", "held".to_owned())) };
+    let begun = |nodes: &[&str]| Applied { begun: nodes.iter().map(ToString::to_string).collect(), refused: None };
+    let not_made = |nodes: &[&str]| Applied { refused: Some("a quota".to_owned()), ..begun(nodes) };
+    let waiting = |reason, message: &str| State::Waiting { reason, message: message.to_owned() };
+    let running = |nodes: &[&str]| State::Running { nodes: nodes.iter().map(ToString::to_string).collect() };
+    let never = Duration::MAX;
+    let table = [
+        (Outlook::Finished, vec![], begun(&[]), vec![], State::Finished, never),
+        (Outlook::Suspended, vec!["n0", "n1"], begun(&[]), vec![], State::Suspended { running: 2 }, never),
+        (open(), vec!["n1"], begun(&["n0"]), vec![], running(&["n0", "n1"]), never),
+        // A node is there, and its lease was not to be had.
+        (open(), vec![], begun(&[]), vec![], running(&[]), never),
+        (no_node(), vec![], begun(&[]), vec![], waiting("NodeHeld", "held"), never),
+        (no_node(), vec!["n0"], begun(&[]), vec![runs("p")], running(&["n0"]), never),
+        (refused(), vec![], begun(&[]), vec![], waiting("PodRefused", "before"), never),
+        (refused(), vec!["n0"], begun(&[]), vec![runs("p")], running(&["n0"]), never),
+        (open(), vec![], not_made(&[]), vec![], waiting("PodRefused", "a quota"), never),
+        (no_node(), vec![], not_made(&[]), vec![], waiting("PodRefused", "a quota"), never),
+        (open(), vec![], not_made(&["n1"]), vec![], running(&["n1"]), never),
+        // Pods that wait, all of them.
+        (open(), vec!["n0"], begun(&[]), vec![gated("p")], waiting("Queued", "p: SchedulingGated: "), never),
+        (
+            open(),
+            vec!["n0", "n1"],
+            begun(&[]),
+            vec![gated("p"), unscheduled("q", 11)],
+            waiting("PodPending", "q: Unschedulable: no room"),
+            never,
+        ),
+        (refused(), vec!["n0"], begun(&[]), vec![gated("p")], waiting("Queued", "p: SchedulingGated: "), never),
+        // Others do not wait, or need not for long.
+        (open(), vec!["n0", "n1"], begun(&[]), vec![gated("p"), runs("q")], running(&["n0", "n1"]), never),
+        (open(), vec!["n0"], begun(&["n1"]), vec![gated("p")], running(&["n0", "n1"]), never),
+        (open(), vec!["n0"], begun(&[]), vec![unscheduled("p", 4)], running(&["n0"]), seconds(7)),
+    ];
+    for (number, (outlook, busy, applied, under_way, expected, wake)) in table.into_iter().enumerate() {
+        let placement = Placement::default();
+        let mut survey = survey(&placement);
+        survey.busy = busy.into_iter().map(ToOwned::to_owned).collect();
+        assert_eq!(state(outlook, &survey, applied, &under_way), (expected, wake), "line {number}");
+    }
+}
+
+#[test]
+fn nodes_that_can_not_be_used_are_named_with_the_reason() {
+    let decision = decided(&plan(), |_, _, survey| {
+        survey.nodes[0].policy = Some("none".to_owned());
+        survey.nodes[1].holder = Some("b/other".to_owned());
+    });
+    let Outlook::Open { no_node: Some((reason, message)), .. } = decision.outlook else { unreachable!() };
+    assert_eq!(reason, "NodeHeld");
+    assert!(message.starts_with("n1 is held by b/other; n0 has a kubelet with cpuManagerPolicy none"), "{message}");
+}
+
+#[test]
+fn nodes_that_will_be_free_again_are_named_before_others() {
+    let small = |count| (0..count).map(|node| format!("n{node} is too small")).collect();
+    let held = || vec!["z is held by b/other".to_owned()];
+    assert_eq!(why_no_node(held(), small(1)), "z is held by b/other; n0 is too small");
+    let why = why_no_node(held(), small(9));
+    assert!(
+        why.starts_with("z is held by b/other; n0 ") && why.ends_with("n6 is too small; and 2 more nodes"),
+        "{why}"
+    );
+    assert!(!why_no_node(held(), small(7)).contains("more nodes"));
+    assert!(why_no_node(Vec::new(), Vec::new()).contains("no node"));
+}

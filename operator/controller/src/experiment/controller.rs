@@ -1,0 +1,47 @@
+//! The controller of experiments: what it watches, and what it does beside its reconciles.
+
+use std::sync::Arc;
+
+use anyhow::Context as _;
+use assay_api::TuningExperiment;
+use kube::ResourceExt as _;
+use kube::runtime::controller::Action;
+use tracing::{Span, error_span};
+
+use super::agent::Agents;
+use super::context::Context;
+use super::metrics::Findings;
+use super::stores::Stores;
+use super::{Reconcile, progress, upkeep};
+use crate::cluster::Cluster;
+use crate::error::Error;
+use crate::watch::{self, Running, Wiring};
+
+/// Begins to watch, and runs experiments once all that is needed can be seen.
+pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Result<Running> {
+    let watched = wiring.watch::<Stores>();
+    let agents = cluster.args.agent_namespace.as_deref().map(|namespace| Agents::watch(wiring, namespace));
+    let watched = wiring.ready(watched).await?;
+    cluster.wait_until_ready().await?;
+    if let Some(agents) = &agents {
+        agents.wait_until_ready().await.context("the Leases of agents can't be watched")?;
+    }
+    let context = Arc::new(Context::new(wiring, Arc::clone(cluster), watched, agents));
+    wiring.metrics.collect(Findings(Arc::clone(&context)));
+    tokio::spawn(progress::keep_up(Arc::clone(&context)));
+    tokio::spawn(upkeep::keep_up(Arc::clone(&context)));
+    Ok(wiring.run(&context, context.experiments.clone()))
+}
+
+impl watch::Controller for Context {
+    type Kind = TuningExperiment;
+
+    fn span(experiment: &TuningExperiment) -> Span {
+        let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
+        error_span!("reconcile", namespace, experiment = name)
+    }
+
+    async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {
+        Reconcile::new(self, experiment).run().await
+    }
+}

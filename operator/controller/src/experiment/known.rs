@@ -1,0 +1,237 @@
+//! What the operator knows of an experiment's trials and pods: what its watches tell, and what it has done itself since. A watch may be
+//! late; whoever went by it alone would create again what was just deleted.
+
+use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
+use std::time::{Duration, Instant};
+
+use assay_api::TuningTrial;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use crate::watch::version;
+
+/// A watch that has not told of a new pod after this is asked about no more: the API server is.
+const LATE: Duration = Duration::from_secs(10);
+
+/// Trials as the API server had them when they were written last, by name: that is newer than what the watch has told.
+#[derive(Default)]
+pub struct Trials(HashMap<String, Arc<TuningTrial>>);
+
+impl Trials {
+    /// Remembers the API server's answer to a write.
+    pub fn wrote(&mut self, trial: TuningTrial) -> Arc<TuningTrial> {
+        let trial = Arc::new(trial);
+        self.0.insert(trial.name_any(), Arc::clone(&trial));
+        trial
+    }
+
+    /// All trials by name, given those that the watch tells of: as they are there, or as they were written since.
+    pub fn with(
+        &mut self,
+        watched: impl IntoIterator<Item = Arc<TuningTrial>>,
+        is_owned: impl Fn(&TuningTrial) -> bool,
+    ) -> BTreeMap<String, Arc<TuningTrial>> {
+        let mut trials: BTreeMap<_, _> = watched.into_iter().map(|trial| (trial.name_any(), trial)).collect();
+        self.0.retain(|name, trial| {
+            let is_newer = is_owned(trial) && trials.get(name).is_none_or(|seen| version(&**seen) < version(&**trial));
+            if is_newer {
+                trials.insert(name.clone(), Arc::clone(trial));
+            }
+            is_newer
+        });
+        trials
+    }
+}
+
+/// The pods of trials and checks that there were, by name.
+#[derive(Default)]
+pub struct Pods(HashMap<String, Known>);
+
+struct Known {
+    pod: Arc<Pod>,
+    since: Instant,
+    /// The watch has told of it.
+    is_seen: bool,
+    /// It was deleted by us, so nobody needs to wonder where it is.
+    is_dismissed: bool,
+}
+
+impl Known {
+    fn seen(pod: Arc<Pod>, now: Instant) -> Self {
+        Self { pod, since: now, is_seen: true, is_dismissed: false }
+    }
+}
+
+/// The pods of an experiment.
+#[derive(Default)]
+pub struct Seen {
+    /// Those that are there, or will be as soon as the watch tells.
+    pub present: BTreeMap<String, Arc<Pod>>,
+    /// Those that somebody else has removed, as they were last seen.
+    pub vanished: BTreeMap<String, Arc<Pod>>,
+    /// Those that the watch should have told of.
+    pub doubtful: Vec<String>,
+    /// Those that are present and were deleted by us.
+    pub dismissed: BTreeSet<String>,
+}
+
+impl Pods {
+    /// Remembers a pod that the watch has told of.
+    pub fn saw(&mut self, pod: Arc<Pod>, now: Instant) {
+        self.0.insert(pod.name_any(), Known::seen(pod, now));
+    }
+
+    /// Remembers a pod that was created, or that the API server says is there.
+    pub fn created(&mut self, pod: Pod, now: Instant) {
+        let known = Known { pod: Arc::new(pod), since: now, is_seen: false, is_dismissed: false };
+        self.0.insert(known.pod.name_any(), known);
+    }
+
+    /// Remembers that nobody needs this pod any more.
+    pub fn dismissed(&mut self, pod: &Pod) {
+        if let Some(known) = self.0.get_mut(&pod.name_any()).filter(|known| known.pod.uid() == pod.uid()) {
+            known.is_dismissed = true;
+        }
+    }
+
+    /// For how long we have known of a pod.
+    pub fn known_for(&self, pod: &Pod, now: Instant) -> Duration {
+        self.0.get(&pod.name_any()).map_or(Duration::ZERO, |known| now.saturating_duration_since(known.since))
+    }
+
+    /// Forgets a pod that turned out not to be there.
+    pub fn gone(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
+    /// All pods, given those that the watch tells of.
+    pub fn with(&mut self, watched: impl IntoIterator<Item = Arc<Pod>>, now: Instant) -> Seen {
+        let mut seen = Seen::default();
+        for pod in watched {
+            let entry = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
+            if entry.pod.uid() == pod.uid() {
+                entry.pod = Arc::clone(&pod);
+                entry.is_seen = true;
+            } else if entry.is_seen {
+                *entry = Known::seen(Arc::clone(&pod), now);
+            }
+            // Else the watch still tells of the one before it.
+            if entry.is_dismissed {
+                seen.dismissed.insert(pod.name_any());
+            }
+            seen.present.insert(pod.name_any(), Arc::clone(&entry.pod));
+        }
+        self.0.retain(|name, known| {
+            if seen.present.contains_key(name) {
+                return true;
+            }
+            if known.is_seen {
+                if !known.is_dismissed {
+                    seen.vanished.insert(name.clone(), Arc::clone(&known.pod));
+                }
+                return !known.is_dismissed;
+            }
+            seen.present.insert(name.clone(), Arc::clone(&known.pod));
+            if now.saturating_duration_since(known.since) > LATE {
+                seen.doubtful.push(name.clone());
+            }
+            true
+        });
+        seen
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock as _;
+    use crate::clock::testing::Manual;
+
+    fn trial(version: u32, refusals: u32) -> TuningTrial {
+        let trial = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial",
+            "metadata": {"name": "t", "namespace": "ns", "resourceVersion": version.to_string(), "ownerReferences": [
+                {"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "name": "e", "uid": "u"}]},
+            "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
+                "order": 0, "seed": 0, "node": "n"},
+            "status": {"refusals": refusals},
+        });
+        serde_json::from_value(trial).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn refusals(trials: &mut Trials, watched: Option<TuningTrial>) -> Option<u32> {
+        Some(trials.with(watched.map(Arc::new), |_| true).get("t")?.status.as_ref()?.refusals)
+    }
+
+    #[test]
+    fn what_was_written_is_newer_than_what_is_watched() {
+        let mut trials = Trials::default();
+        assert_eq!(refusals(&mut trials, None), None);
+        trials.wrote(trial(10, 1));
+        assert!(trials.with(None, |_| false).is_empty(), "of another experiment");
+        trials.wrote(trial(10, 1));
+        assert_eq!(refusals(&mut trials, Some(trial(9, 0))), Some(1));
+        assert_eq!(refusals(&mut trials, Some(trial(10, 1))), Some(1));
+        assert_eq!(refusals(&mut trials, Some(trial(11, 2))), Some(2));
+        let gone = refusals(&mut trials, None);
+        assert_eq!(gone, None, "what was written is not kept longer than it takes the watch to tell");
+    }
+
+    fn pod(uid: &str) -> Pod {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid}});
+        serde_json::from_value(pod).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    /// The uids of pods that are present, and of those that have vanished.
+    fn state(pods: &mut Pods, watched: Option<&str>) -> (Vec<String>, Vec<String>) {
+        let seen = pods.with(watched.map(|uid| Arc::new(pod(uid))), Manual::new().instant());
+        let uids = |pods: &BTreeMap<String, Arc<Pod>>| pods.values().filter_map(|pod| pod.uid()).collect();
+        (uids(&seen.present), uids(&seen.vanished))
+    }
+
+    #[test]
+    fn a_pod_is_there_until_the_watch_has_seen_it_go() {
+        let now = Manual::new().instant();
+        let mut pods = Pods::default();
+        let none: Vec<String> = Vec::new();
+        pods.created(pod("1"), now);
+        assert_eq!(state(&mut pods, None), (vec!["1".to_owned()], none.clone()), "the watch is late");
+        assert_eq!(state(&mut pods, Some("1")), (vec!["1".to_owned()], none.clone()));
+        assert_eq!(state(&mut pods, None), (none.clone(), vec!["1".to_owned()]), "somebody has removed it");
+        assert_eq!(state(&mut pods, None).1, ["1"], "until it is dealt with");
+        pods.gone("p");
+        assert_eq!(state(&mut pods, None), (none.clone(), none.clone()));
+
+        pods.created(pod("2"), now);
+        assert_eq!(state(&mut pods, Some("2")).0, ["2"]);
+        let dismissed = |pods: &mut Pods| pods.with([Arc::new(pod("2"))], now).dismissed;
+        assert!(dismissed(&mut pods).is_empty());
+        pods.dismissed(&pod("2"));
+        assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
+        assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
+    }
+
+    #[test]
+    fn a_watch_that_is_very_late_is_doubted() {
+        let clock = Manual::new();
+        let mut pods = Pods::default();
+        pods.created(pod("1"), clock.instant());
+        clock.pass(LATE);
+        assert!(pods.with(None, clock.instant()).doubtful.is_empty());
+        clock.pass(Duration::from_secs(1));
+        assert_eq!(pods.with(None, clock.instant()).doubtful, ["p"]);
+        assert!(pods.with([Arc::new(pod("1"))], clock.instant()).doubtful.is_empty());
+    }
+
+    #[test]
+    fn a_late_watch_does_not_hide_a_successor() {
+        let mut pods = Pods::default();
+        assert_eq!(state(&mut pods, Some("1")).0, ["1"]);
+        pods.created(pod("2"), Manual::new().instant());
+        assert_eq!(state(&mut pods, Some("1")).0, ["2"]);
+        assert_eq!(state(&mut pods, Some("2")).0, ["2"]);
+    }
+}

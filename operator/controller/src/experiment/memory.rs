@@ -1,0 +1,210 @@
+//! What is remembered of each experiment from one reconcile to the next. Nothing in here is needed after a restart.
+
+use std::collections::{BTreeSet, HashMap, HashSet};
+use std::sync::{Arc, Mutex, MutexGuard};
+use std::time::Instant;
+
+use assay_api::names::EXPERIMENT_LABEL;
+use assay_api::{TuningExperiment, TuningExperimentStatus};
+use assay_core::plan::Plan;
+use k8s_openapi::api::core::v1::Pod;
+use kube::ResourceExt as _;
+
+use super::is_finished;
+use super::known::{Pods, Trials};
+use crate::lock::locked;
+
+/// Namespace and name of an experiment.
+pub type Name = (String, String);
+
+/// The memory of one experiment.
+#[derive(Default)]
+pub struct Memory {
+    uid: String,
+    pub trials: Trials,
+    pub pods: Pods,
+    /// When pods, by their uid, were last seen behind a scheduling gate.
+    pub gated: HashMap<String, Instant>,
+    /// Share of its steps that each running pod has done.
+    pub progress: HashMap<String, f64>,
+    /// Names of the claims that are there, once they were listed.
+    pub claims: Option<BTreeSet<String>>,
+    /// Made once: a spec never changes.
+    pub plan: Option<Arc<Plan>>,
+    /// What was judged last.
+    pub judged: Option<Judged>,
+    /// As the API server had it when its status was written last, and when that was.
+    pub written: Option<(Instant, TuningExperiment)>,
+    /// Nodes that it waits for, so that whoever has one gives it up after a block.
+    pub waits_for: BTreeSet<String>,
+    /// When it has given a node back for others.
+    pub yielded: HashMap<String, Instant>,
+    /// When the API server would not have an object of it, and why.
+    pub refused: Option<(Instant, String)>,
+}
+
+/// A status with the number of attempts that it follows from, and whether it is the last.
+pub type Judged = ((usize, bool), TuningExperimentStatus);
+
+impl Memory {
+    /// Forgets what nobody needs of an experiment that is over. Its pods and volumes may have to be removed yet.
+    fn rest(&mut self) {
+        *self = Self {
+            uid: std::mem::take(&mut self.uid),
+            pods: std::mem::take(&mut self.pods),
+            gated: std::mem::take(&mut self.gated),
+            progress: std::mem::take(&mut self.progress),
+            claims: self.claims.take(),
+            ..Self::default()
+        };
+    }
+}
+
+/// The memories of all experiments. Who has locked one must not ask for another.
+pub struct Memories(Mutex<HashMap<Name, Shared>>);
+
+/// A memory that others may look into while its experiment is reconciled.
+#[derive(Clone, Default)]
+pub struct Shared(Arc<Mutex<Memory>>);
+
+impl Shared {
+    pub fn lock(&self) -> MutexGuard<'_, Memory> {
+        locked(&self.0)
+    }
+}
+
+impl Memories {
+    /// Pods that are there from the beginning are known even if they are gone before the first reconcile.
+    pub fn new(pods: impl IntoIterator<Item = Arc<Pod>>, now: Instant) -> Self {
+        let mut memories: HashMap<Name, Shared> = HashMap::new();
+        for pod in pods {
+            if let Some(name) = experiment_of(&pod) {
+                memories.entry(name).or_default().lock().pods.saw(pod, now);
+            }
+        }
+        Self(Mutex::new(memories))
+    }
+
+    /// The memory of an experiment, which may have just begun.
+    pub fn of(&self, experiment: &TuningExperiment) -> Shared {
+        let (name, uid) = (name(experiment), experiment.uid().unwrap_or_default());
+        let memory = locked(&self.0).entry(name).or_default().clone();
+        let mut known = memory.lock();
+        if known.uid != uid {
+            // Pods go by the name of their experiment: those of the one before it may be there yet.
+            *known = Memory { uid, pods: std::mem::take(&mut known.pods), ..Memory::default() };
+        }
+        drop(known);
+        memory
+    }
+
+    pub fn all(&self) -> Vec<(Name, Shared)> {
+        locked(&self.0).iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
+    }
+
+    /// Whether any experiment but this one waits for a node.
+    pub fn others_wait_for(&self, own: &TuningExperiment, node: &str) -> bool {
+        let own = name(own);
+        self.all().iter().any(|(name, memory)| *name != own && memory.lock().waits_for.contains(node))
+    }
+
+    /// Forgets the experiments that are gone, and most of those that are over, and pods that are not among these.
+    pub fn prune(&self, experiments: &[Arc<TuningExperiment>], pods: &[Arc<Pod>]) {
+        let known: HashMap<Name, &TuningExperiment> =
+            experiments.iter().map(|experiment| (name(experiment), &**experiment)).collect();
+        let pods: HashSet<String> = pods.iter().filter_map(|pod| pod.uid()).collect();
+        locked(&self.0).retain(|name, memory| {
+            let Some(experiment) = known.get(name) else { return false };
+            let mut memory = memory.lock();
+            memory.gated.retain(|uid, _| pods.contains(uid));
+            if is_finished(experiment) || experiment.uid().as_deref() != Some(&memory.uid) {
+                memory.rest();
+            }
+            true
+        });
+    }
+}
+
+fn name(experiment: &TuningExperiment) -> Name {
+    (experiment.namespace().unwrap_or_default(), experiment.name_any())
+}
+
+/// The experiment that a pod belongs to by its label.
+pub fn experiment_of(pod: &Pod) -> Option<Name> {
+    Some((pod.namespace()?, pod.labels().get(EXPERIMENT_LABEL)?.clone()))
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock as _;
+    use crate::clock::testing::Manual;
+
+    fn experiment(name: &str, uid: &str, finished: &str) -> Arc<TuningExperiment> {
+        let experiment = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+            "metadata": {"name": name, "namespace": "ns", "uid": uid},
+            "spec": {"baseline": "a", "configs": [], "scenarios": [], "repetitions": 1, "objectives": []},
+            "status": {"conditions": [{"type": "Finished", "status": finished, "reason": "r", "message": "",
+                "lastTransitionTime": "2026-01-02T03:04:05Z"}]},
+        });
+        Arc::new(serde_json::from_value(experiment).expect("an experiment"))
+    }
+
+    fn pod(uid: &str) -> Arc<Pod> {
+        let pod = json!({"metadata": {"name": "p", "namespace": "ns", "uid": uid, "labels": {EXPERIMENT_LABEL: "a"}}});
+        Arc::new(serde_json::from_value(pod).expect("a pod"))
+    }
+
+    fn vanished(memory: &Shared) -> Vec<String> {
+        memory.lock().pods.with(Vec::new(), Manual::new().instant()).vanished.into_keys().collect()
+    }
+
+    #[test]
+    fn a_pod_that_is_gone_before_the_first_reconcile_was_there() {
+        let memories = Memories::new([pod("1")], Manual::new().instant());
+        assert_eq!(vanished(&memories.of(&experiment("a", "1", "False"))), ["p"]);
+        assert_eq!(vanished(&memories.of(&experiment("b", "2", "False"))), [""; 0]);
+    }
+
+    #[test]
+    fn a_memory_lasts_as_long_as_its_experiment() {
+        let memories = Memories::new([pod("1")], Manual::new().instant());
+        let a = experiment("a", "1", "False");
+        let remember = |memory: &mut Memory| {
+            memory.claims = Some(BTreeSet::from(["claim".to_owned()]));
+            memory.waits_for.insert("node".to_owned());
+            memory.gated.insert("1".to_owned(), Manual::new().instant());
+        };
+        remember(&mut memories.of(&a).lock());
+        memories.prune(&[Arc::clone(&a)], &[pod("1")]);
+        let memory = memories.of(&a);
+        assert!(memory.lock().waits_for.contains("node") && memory.lock().gated.contains_key("1"));
+        memories.prune(&[Arc::clone(&a)], &[]);
+        assert!(memory.lock().gated.is_empty(), "its pod is gone");
+
+        memories.prune(&[experiment("a", "1", "True")], &[]);
+        assert!(memory.lock().waits_for.is_empty(), "it is over");
+        assert!(memory.lock().claims.is_some() && vanished(&memory) == ["p"], "what is left has to be removed");
+
+        remember(&mut memories.of(&a).lock());
+        let successor = memories.of(&experiment("a", "2", "False"));
+        assert!(successor.lock().claims.is_none(), "the name is another one's now");
+        assert_eq!(vanished(&successor), ["p"], "which finds what was left");
+
+        memories.prune(&[], &[pod("1")]);
+        assert_eq!(vanished(&memories.of(&a)), [""; 0]);
+    }
+
+    #[test]
+    fn only_others_are_waited_for() {
+        let memories = Memories::new([], Manual::new().instant());
+        let (a, b) = (experiment("a", "1", "False"), experiment("b", "2", "False"));
+        memories.of(&a).lock().waits_for.insert("node".to_owned());
+        assert!(memories.others_wait_for(&b, "node"));
+        assert!(!memories.others_wait_for(&b, "another"));
+        assert!(!memories.others_wait_for(&a, "node"));
+    }
+}

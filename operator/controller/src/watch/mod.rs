@@ -1,0 +1,80 @@
+//! How objects of a kind are watched and reconciled, whatever their kind. A controller brings the [`Stores`] that it goes by and a
+//! [`Controller`]; the wiring is the same for all.
+
+mod controller;
+mod namespaces;
+mod reflect;
+mod touched;
+
+use std::sync::Arc;
+
+use k8s_openapi::NamespaceResourceScope;
+use kube::{Api, Client, Resource};
+use tokio::sync::{broadcast, mpsc};
+
+pub use controller::{Controller, Running};
+pub use namespaces::{Scope, Stores};
+pub use reflect::version;
+pub use touched::Touched;
+
+use crate::clock::SharedClock;
+use crate::metrics::Metrics;
+use crate::stop::Stop;
+
+/// Changes that a controller may be behind with.
+const BEHIND: usize = 4096;
+
+/// What controllers are begun with.
+pub struct Wiring {
+    pub client: Client,
+    pub clock: SharedClock,
+    pub metrics: Arc<Metrics>,
+    pub stop: Stop,
+    /// Where objects are watched: in each of these, or in all.
+    namespaces: Vec<Option<String>>,
+    sender: mpsc::UnboundedSender<Touched>,
+    changes: broadcast::Sender<Touched>,
+}
+
+/// What watches have to say, kept until all controllers hear it.
+pub struct Changes {
+    receiver: mpsc::UnboundedReceiver<Touched>,
+    changes: broadcast::Sender<Touched>,
+}
+
+impl Wiring {
+    pub fn new(
+        client: Client,
+        namespaces: &[String],
+        clock: SharedClock,
+        metrics: Arc<Metrics>,
+        stop: Stop,
+    ) -> (Self, Changes) {
+        let namespaces = match namespaces {
+            [] => vec![None],
+            named => named.iter().cloned().map(Some).collect(),
+        };
+        let (sender, receiver) = mpsc::unbounded_channel();
+        let (changes, _) = broadcast::channel(BEHIND);
+        let heard = Changes { receiver, changes: changes.clone() };
+        (Self { client, clock, metrics, stop, namespaces, sender, changes }, heard)
+    }
+
+    pub fn api<K>(&self, namespace: Option<&str>) -> Api<K>
+    where
+        K: Resource<Scope = NamespaceResourceScope>,
+        K::DynamicType: Default,
+    {
+        let client = self.client.clone();
+        namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace))
+    }
+}
+
+impl Changes {
+    /// Passes changes on to the controllers that were begun; ends when no watch is left.
+    pub async fn pass_on(mut self) {
+        while let Some(touched) = self.receiver.recv().await {
+            let _ = self.changes.send(touched);
+        }
+    }
+}

@@ -1,0 +1,65 @@
+//! Stores that watches keep up to date, and what a change touches.
+
+use std::fmt::Debug;
+use std::hash::Hash;
+
+use futures::StreamExt as _;
+use kube::api::Api;
+use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::{self, Store};
+use kube::runtime::watcher::{self, Event, watcher};
+use kube::{Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
+use tracing::warn;
+
+use super::{Touched, Wiring};
+
+impl Wiring {
+    /// Keeps a store up to date in the background. `touches` says what a changed object is part of.
+    pub fn reflect<K>(
+        &self,
+        api: Api<K>,
+        config: watcher::Config,
+        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+    ) -> Store<K>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
+    {
+        let sender = self.sender.clone();
+        let (store, writer) = reflector::store();
+        let events = reflector::reflector(writer, watcher(api, config).default_backoff());
+        tokio::spawn(async move {
+            let mut events = std::pin::pin!(events);
+            let mut is_broken = false;
+            while let Some(event) = events.next().await {
+                let touched = match event {
+                    Ok(Event::Apply(object) | Event::Delete(object)) => touches(&object),
+                    // A list after a broken watch does not say what has gone meanwhile.
+                    Ok(Event::InitDone) => Some(Touched::All),
+                    Ok(Event::Init | Event::InitApply(_)) => None,
+                    Err(error) => {
+                        // One that was only interrupted is made again at once; what is wrong twice in a row may stay so.
+                        if is_broken {
+                            warn!(%error, kind = %K::kind(&K::DynamicType::default()), "can't be watched, and is tried again");
+                        }
+                        is_broken = true;
+                        continue;
+                    }
+                };
+                is_broken = false;
+                if let Some(touched) = touched
+                    && sender.send(touched).is_err()
+                {
+                    return;
+                }
+            }
+        });
+        store
+    }
+}
+
+/// Resource versions of one kind are numbers that grow with every write.
+pub fn version<K: Resource>(object: &K) -> u64 {
+    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}

@@ -1,0 +1,66 @@
+use std::borrow::Cow;
+
+use kube::Resource;
+use kube::runtime::reflector::{ObjectRef, Store};
+
+/// What has changed.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Touched {
+    /// Something of this object.
+    One { kind: Cow<'static, str>, namespace: String, name: String },
+    /// Something that any object may go by.
+    All,
+}
+
+impl Touched {
+    pub fn one<K: Resource<DynamicType = ()>>(namespace: String, name: String) -> Self {
+        Self::One { kind: K::kind(&()), namespace, name }
+    }
+
+    /// The objects of a store that have to be reconciled because of it.
+    pub fn of<K>(&self, store: &Store<K>) -> Vec<ObjectRef<K>>
+    where
+        K: Resource<DynamicType = ()> + Clone + 'static,
+    {
+        match self {
+            Self::One { kind, namespace, name } if *kind == K::kind(&()) => {
+                vec![ObjectRef::new(name).within(namespace)]
+            }
+            Self::One { .. } => Vec::new(),
+            Self::All => store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect(),
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_api::{TuningExperiment, TuningTrial};
+    use k8s_openapi::api::core::v1::Pod;
+    use kube::runtime::reflector;
+    use kube::runtime::watcher::Event;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_change_wakes_those_whose_it_is() {
+        let (store, mut writer) = reflector::store();
+        for name in ["a", "b"] {
+            let pod = serde_json::from_value(json!({"metadata": {"name": name, "namespace": "ns"}}));
+            writer.apply_watcher_event(&Event::<Pod>::Apply(pod.expect("a pod")));
+        }
+        let names = |touched: Touched| {
+            let mut names: Vec<String> = touched.of(&store).into_iter().map(|object| object.name).collect();
+            names.sort();
+            names
+        };
+        let own = || ("ns".to_owned(), "a".to_owned());
+        let (namespace, name) = own();
+        assert_eq!(names(Touched::one::<Pod>(namespace, name)), ["a"]);
+        let (namespace, name) = own();
+        assert_eq!(names(Touched::one::<TuningExperiment>(namespace, name)), [""; 0], "another kind of this name");
+        assert_eq!(names(Touched::All), ["a", "b"]);
+        let (namespace, name) = own();
+        assert_ne!(Touched::one::<TuningTrial>(namespace.clone(), name.clone()), Touched::one::<Pod>(namespace, name));
+    }
+}

@@ -1,0 +1,275 @@
+//! Isolated: the trial had the machine that it was promised, and nobody else used it meanwhile.
+//!
+//! A disturbance costs the run wherever it was seen. Where the experiment requires exclusive CPUs, unknown evidence costs it
+//! too; where it only prefers them, the verdict is labelled `NotIsolated` instead.
+
+mod label;
+mod pod;
+
+use assay_protocol::Summary;
+
+use super::view::View;
+use super::{Code, Findings};
+use crate::stats::median;
+
+/// CPU time that others may take from a run, in percent.
+pub(super) const CPU_PERCENT: f64 = 1.0;
+pub(super) const MEMORY_PRESSURE_PERCENT: f64 = 1.0;
+/// Clock corrections by slewing stay below 0.05 % of the window; the floor is for short windows.
+const CLOCK_STEP_SECONDS: f64 = 0.1;
+const CLOCK_STEP_SHARE: f64 = 0.001;
+pub(super) const FREE_DISK_PERCENT: f64 = 20.0;
+/// Points that the fill level may move within a block.
+pub(super) const DISK_FILL_POINTS: f64 = 5.0;
+pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
+    // Also of failed trials: what is wrong with the machine is wrong for all.
+    for &trial in view.all() {
+        machine(view, trial, findings);
+    }
+    for &trial in view.completed() {
+        for (code, message) in disturbances(view, view.summary(trial)) {
+            findings.trial(trial, code, message);
+        }
+    }
+    fill_levels(view, findings);
+    pod::mixed_page_caches(view, findings);
+    label::check(view, findings);
+}
+
+/// What no rerun on this machine can change.
+fn machine(view: &View<'_>, trial: usize, findings: &mut Findings) {
+    let storage = &view.summary(trial).storage;
+    if storage.replaced_sysfs {
+        let message = "the storage evidence comes from a replaced /sys";
+        findings.experiment(Code::ReplacedSysfs, message);
+        findings.trial(trial, Code::ReplacedSysfs, message);
+    }
+    if view.experiment.require_nvme && storage.nvme != Some(true) {
+        let message = match storage.nvme {
+            Some(_) => "the data directory is not on a local NVMe device, which the experiment requires",
+            None => "the device below the data directory is unknown, and the experiment requires NVMe",
+        };
+        findings.experiment(Code::NotNvme, message);
+        findings.trial(trial, Code::NotNvme, message);
+    }
+}
+
+fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
+    let mut found = Vec::new();
+    let strict = view.experiment.require_exclusive_cpus;
+    let (placement, seen) = (&summary.placement, &summary.disturbance);
+
+    match placement.affinity_cpus {
+        Some(cpus) if cpus != view.experiment.cpus => {
+            let message = format!("ran on {cpus} CPUs, {} were asked for", view.experiment.cpus);
+            found.push((Code::AffinityMismatch, message));
+        }
+        _ => {}
+    }
+    if placement.stable == Some(false) {
+        found.push((Code::AffinityUnstable, "the CPUs changed within the window".to_owned()));
+    }
+    if strict && placement.whole_cores == Some(false) {
+        let message = "the trial shares cores with others: not all hyper-threads are its own";
+        found.push((Code::SharedCores, message.to_owned()));
+    }
+    if let Some(periods) = throttled_periods(summary).filter(|&periods| periods > 0) {
+        found.push((Code::Throttled, format!("throttled in {periods} scheduler periods")));
+    }
+    over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
+    // A disturbance below the clock's resolution is an artefact of the clock.
+    let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
+    // What kernel threads ran elsewhere can hide others, so a promise of exclusive CPUs has to hold with them.
+    let kernel = seen.kernel_cpu_percent.filter(|_| strict).unwrap_or_default();
+    let foreign = seen.foreign_cpu_percent.map(|foreign| foreign + kernel);
+    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", foreign, limit);
+    let pressure = seen.memory_pressure_full_percent;
+    over(
+        &mut found,
+        Code::MemoryPressure,
+        "of the window everything waited for memory",
+        pressure,
+        MEMORY_PRESSURE_PERCENT,
+    );
+    let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
+    if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
+        found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
+    }
+    if let Some(free) = summary.storage.free_percent.filter(|&free| free < FREE_DISK_PERCENT) {
+        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % are needed");
+        found.push((Code::DiskNearlyFull, message));
+    }
+    found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
+    let unknown = unknown(summary);
+    if strict && !unknown.is_empty() {
+        found
+            .push((Code::EvidenceUnknown, format!("exclusive CPUs are required, but unknown: {}", unknown.join(", "))));
+    }
+    found
+}
+
+fn over(found: &mut Vec<(Code, String)>, code: Code, what: &str, percent: Option<f64>, limit: f64) {
+    if let Some(percent) = percent.filter(|&percent| percent > limit) {
+        found.push((code, format!("{} % {what}, the limit is {limit:.1} %", above(percent, limit))));
+    }
+}
+
+/// With as many digits as it takes to see that it is more.
+fn above(percent: f64, limit: f64) -> String {
+    let shown = |digits: usize| format!("{percent:.digits$}");
+    let same = |digits: usize| shown(digits) == format!("{limit:.digits$}");
+    shown((1..6).find(|&digits| !same(digits)).unwrap_or(6))
+}
+
+/// Without a quota nothing can be throttled, whether or not the kernel counts it.
+fn throttled_periods(summary: &Summary) -> Option<u64> {
+    summary.disturbance.throttled_periods.or((summary.placement.quota_cpus == Some(0.0)).then_some(0))
+}
+
+/// What can't be called clean, since nobody could look.
+fn unknown(summary: &Summary) -> Vec<&'static str> {
+    let (placement, seen) = (&summary.placement, &summary.disturbance);
+    // Foreign time below a coarse resolution may be there or not.
+    let foreign = seen.foreign_cpu_percent.is_none()
+        || seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
+    [
+        (placement.affinity_cpus.is_none() || placement.stable.is_none(), "CPU affinity"),
+        (placement.whole_cores.is_none(), "hyper-threads of the used cores"),
+        (throttled_periods(summary).is_none(), "throttling"),
+        (seen.steal_percent.is_none(), "steal"),
+        (foreign, "foreign CPU time"),
+        (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
+        (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
+    ]
+    .into_iter()
+    .filter_map(|(unknown, name)| unknown.then_some(name))
+    .collect()
+}
+
+fn fill_levels(view: &View<'_>, findings: &mut Findings) {
+    for block in view.blocks() {
+        let free = |trial: usize| view.summary(trial).storage.free_percent;
+        let baseline: Vec<f64> =
+            block.iter().filter(|&&trial| view.is_baseline(trial)).filter_map(|&trial| free(trial)).collect();
+        let Some(usual) = median(&baseline) else { continue };
+        for &trial in block {
+            if let Some(own) = free(trial).filter(|own| (own - usual).abs() > DISK_FILL_POINTS) {
+                let message = format!("{own:.1} % of the file system free, {usual:.1} % in the baseline's runs");
+                findings.trial(trial, Code::DiskFillChanged, message);
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_protocol::Summary;
+
+    use super::super::testing::{codes, experiment, gated_with, gated_with_all};
+    use super::*;
+
+    fn broken(strict: bool, change: impl Fn(&mut Summary)) -> Vec<Code> {
+        let mut experiment = experiment();
+        experiment.require_exclusive_cpus = strict;
+        codes(&gated_with(&experiment, 1, change).trials[1])
+    }
+
+    #[test]
+    fn what_is_over_a_limit_is_seen_to_be() {
+        assert_eq!([above(1.5, 1.0), above(1.04, 1.0), above(1.0004, 1.0)], ["1.5", "1.04", "1.0004"]);
+    }
+
+    #[test]
+    fn disturbances_invalidate_in_either_mode() {
+        for strict in [false, true] {
+            assert_eq!(broken(strict, |_| ()), []);
+            assert_eq!(broken(strict, |s| s.placement.affinity_cpus = Some(1)), [Code::AffinityMismatch]);
+            assert_eq!(broken(strict, |s| s.placement.stable = Some(false)), [Code::AffinityUnstable]);
+            assert_eq!(broken(strict, |s| s.disturbance.throttled_periods = Some(1)), [Code::Throttled]);
+            assert_eq!(broken(strict, |s| s.disturbance.steal_percent = Some(1.1)), [Code::Steal]);
+            assert_eq!(broken(strict, |s| s.disturbance.foreign_cpu_percent = Some(1.1)), [Code::ForeignCpu]);
+            assert_eq!(
+                broken(strict, |s| s.disturbance.memory_pressure_full_percent = Some(1.1)),
+                [Code::MemoryPressure]
+            );
+            assert_eq!(broken(strict, |s| s.disturbance.clock_step_seconds = Some(-0.2)), [Code::ClockStep]);
+            assert_eq!(broken(strict, |s| s.storage.free_percent = Some(61.0)), [Code::DiskFillChanged]);
+            // The limits themselves are fine, and CPU pressure is what compaction does.
+            assert_eq!(broken(strict, |s| s.disturbance.clock_step_seconds = Some(0.1)), []);
+            assert_eq!(broken(strict, |s| s.disturbance.steal_percent = Some(1.0)), []);
+            assert_eq!(broken(strict, |s| s.disturbance.cpu_pressure_some_percent = Some(90.0)), []);
+            assert_eq!(broken(strict, |s| s.storage.foreign_write_percent = Some(90.0)), []);
+        }
+    }
+
+    #[test]
+    fn exclusive_cpus_must_be_proven() {
+        for (change, code) in [
+            ((|s| s.placement.whole_cores = Some(false)) as fn(&mut Summary), Code::SharedCores),
+            (|s| s.placement.whole_cores = None, Code::EvidenceUnknown),
+            (|s| s.placement.affinity_cpus = None, Code::EvidenceUnknown),
+            (|s| s.disturbance.steal_percent = None, Code::EvidenceUnknown),
+            (|s| s.disturbance.foreign_cpu_percent = None, Code::EvidenceUnknown),
+            (|s| s.disturbance.foreign_cpu_resolution_percent = None, Code::EvidenceUnknown),
+            (|s| s.disturbance.foreign_cpu_resolution_percent = Some(2.0), Code::EvidenceUnknown),
+            (|s| s.disturbance.memory_pressure_full_percent = None, Code::EvidenceUnknown),
+        ] {
+            assert_eq!(broken(true, change), [code]);
+            assert_eq!(broken(false, change), []);
+        }
+    }
+
+    #[test]
+    fn kernel_threads_are_foreign_to_exclusive_cpus() {
+        let busy = |s: &mut Summary| {
+            s.disturbance.foreign_cpu_percent = Some(0.6);
+            s.disturbance.kernel_cpu_percent = Some(0.6);
+        };
+        assert_eq!(broken(false, busy), []);
+        assert_eq!(broken(true, busy), [Code::ForeignCpu]);
+    }
+
+    #[test]
+    fn a_coarse_clock_is_no_disturbance() {
+        let coarse = |s: &mut Summary| {
+            s.disturbance.foreign_cpu_percent = Some(7.0);
+            s.disturbance.foreign_cpu_resolution_percent = Some(8.0);
+        };
+        assert_eq!(broken(false, coarse), []);
+        assert_eq!(broken(true, coarse), [Code::EvidenceUnknown]);
+    }
+
+    #[test]
+    fn throttling_needs_a_quota() {
+        let unknown = |s: &mut Summary| s.disturbance.throttled_periods = None;
+        assert_eq!(broken(true, unknown), []);
+        let with_quota = |s: &mut Summary| {
+            s.disturbance.throttled_periods = None;
+            s.placement.quota_cpus = Some(2.0);
+        };
+        assert_eq!(broken(true, with_quota), [Code::EvidenceUnknown]);
+    }
+
+    #[test]
+    fn a_full_disk_is_slow() {
+        let gated = gated_with_all(&experiment(), |s| s.storage.free_percent = Some(19.9));
+        assert!(gated.trials.iter().all(|state| codes(state) == [Code::DiskNearlyFull]));
+        let gated = gated_with_all(&experiment(), |s| s.storage.free_percent = None);
+        assert!(gated.trials.iter().all(|state| codes(state).is_empty()));
+    }
+
+    #[test]
+    fn the_machine_is_wrong_for_the_whole_experiment() {
+        let mut nvme = experiment();
+        nvme.require_nvme = true;
+        for unfit in [None, Some(false)] {
+            let gated = gated_with(&nvme, 1, |s| s.storage.nvme = unfit);
+            assert_eq!(codes(&gated.trials[1]), [Code::NotNvme]);
+            assert_eq!(gated.experiment.first().map(|finding| finding.code), Some(Code::NotNvme));
+        }
+        assert!(gated_with(&nvme, 1, |s| s.storage.nvme = Some(true)).experiment.is_empty());
+        assert!(gated_with(&experiment(), 1, |s| s.storage.nvme = None).experiment.is_empty());
+        let gated = gated_with(&experiment(), 1, |s| s.storage.replaced_sysfs = true);
+        assert_eq!(gated.experiment.first().map(|finding| finding.code), Some(Code::ReplacedSysfs));
+    }
+}

@@ -1,0 +1,226 @@
+//! What makes imported runs unfit: the same gates as those over records, as far as such data allows.
+
+mod work;
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::comparison::Comparison;
+use super::data::{Name, Run, RunKey};
+use crate::gates::attrition::too_many;
+use crate::gates::plausible::{FACTOR, REPEATED};
+use crate::gates::{Code, Finding};
+use crate::stats::{Scale, implausible};
+use crate::verdict::Purpose;
+
+/// Runs and comparisons that do not count.
+#[derive(Debug, Default)]
+pub(super) struct Gated {
+    pub excluded: BTreeSet<RunKey>,
+    /// Everything is held against an unfit baseline.
+    pub all: Vec<Finding>,
+    pub configs: BTreeMap<Name, Vec<Finding>>,
+    /// By scenario, and a config or, for its baseline, none.
+    pub cells: BTreeMap<(Name, Option<Name>), Vec<Finding>>,
+    pub notes: Vec<String>,
+}
+
+impl Gated {
+    /// Why a config can't be judged in a scenario.
+    pub fn cell(&self, scenario: Name, config: Name) -> Vec<Finding> {
+        let own = self.cells.get(&(scenario, Some(config))).into_iter().flatten();
+        self.config(config)
+            .iter()
+            .chain(self.cells.get(&(scenario, None)).into_iter().flatten())
+            .chain(own)
+            .cloned()
+            .collect()
+    }
+
+    /// Why a config can't be judged anywhere.
+    pub fn config(&self, config: Name) -> Vec<Finding> {
+        self.all.iter().chain(self.configs.get(&config).into_iter().flatten()).cloned().collect()
+    }
+
+    /// Why a config can't be judged in some scenario.
+    pub fn anywhere(&self, config: Name) -> Vec<Finding> {
+        let cells = self.cells.iter().filter(|((_, arm), _)| arm.is_none_or(|arm| arm == config));
+        self.config(config).into_iter().chain(cells.flat_map(|(_, findings)| findings.iter().cloned())).collect()
+    }
+}
+
+pub(super) fn check(comparison: &Comparison<'_>) -> Gated {
+    let mut gated = Gated::default();
+    attributes(comparison, &mut gated);
+    builds(comparison, &mut gated);
+    for &scenario in &comparison.scenarios {
+        let worked = work::check(comparison, scenario, &mut gated);
+        plausible(comparison, scenario, worked, &mut gated);
+        attrition(comparison, scenario, &mut gated);
+    }
+    gated
+}
+
+fn finding(code: Code, message: String, what_to_do: &str) -> Finding {
+    Finding { gate: code.gate(), code, message, what_to_do: what_to_do.to_owned() }
+}
+
+const SAME_BUILD: &str =
+    "Run the baseline and the config with one build, or compare the config with a baseline of its own build.";
+
+/// What the policy declares of configs.
+fn attributes(comparison: &Comparison<'_>, gated: &mut Gated) {
+    let of = |config: Name| comparison.policy.attributes(comparison.text(config)).cloned().unwrap_or_default();
+    let baseline = of(comparison.baseline);
+    let base = comparison.text(comparison.baseline);
+    let mut unknown: BTreeMap<String, BTreeSet<&str>> = BTreeMap::new();
+    for &config in &comparison.configs {
+        let own = of(config);
+        let keys: BTreeSet<&String> = own.keys().chain(baseline.keys()).collect();
+        for key in keys {
+            match (own.get(key), baseline.get(key)) {
+                (Some(mine), Some(theirs)) if mine != theirs => {
+                    let message = format!("{key} is {mine} in {} and {theirs} in {base}", comparison.text(config));
+                    gated.configs.entry(config).or_default().push(finding(Code::FeatureMismatch, message, SAME_BUILD));
+                }
+                (Some(_), Some(_)) => {}
+                (mine, _) => {
+                    let who = if mine.is_none() { comparison.text(config) } else { base };
+                    unknown.entry(key.clone()).or_default().insert(who);
+                }
+            }
+        }
+    }
+    for (key, who) in unknown {
+        let who: Vec<&str> = who.into_iter().collect();
+        gated.notes.push(format!("{key} of {} is not known: whether it is equal is not checked.", who.join(", ")));
+    }
+}
+
+/// What the rows say about what was run.
+fn builds(comparison: &Comparison<'_>, gated: &mut Gated) {
+    let of = |config: Name| -> BTreeSet<Name> {
+        comparison
+            .scenarios
+            .iter()
+            .flat_map(|&scenario| comparison.runs(scenario, config))
+            .filter_map(|(_, run)| run.build)
+            .collect()
+    };
+    let words = |builds: &BTreeSet<Name>| -> String {
+        builds.iter().map(|&build| comparison.text(build)).collect::<Vec<_>>().join(" and ")
+    };
+    let theirs = of(comparison.baseline);
+    let base = comparison.text(comparison.baseline);
+    if theirs.len() > 1 {
+        let message = format!("runs of {base} are of {}", words(&theirs));
+        gated.all.push(finding(Code::FeatureMismatch, message, SAME_BUILD));
+        return;
+    }
+    for &config in &comparison.configs {
+        let mine = of(config);
+        if mine.len() > 1 || (!mine.is_empty() && !theirs.is_empty() && mine != theirs) {
+            let message =
+                format!("{} is built as {} and {base} as {}", comparison.text(config), words(&mine), words(&theirs));
+            gated.configs.entry(config).or_default().push(finding(Code::FeatureMismatch, message, SAME_BUILD));
+        } else if mine.is_empty() != theirs.is_empty() {
+            let text = format!(
+                "The build of {} or {base} is not known: whether it is equal is not checked.",
+                comparison.text(config)
+            );
+            gated.notes.push(text);
+        }
+    }
+}
+
+/// A run far off all others of its scenario counts once its config repeats it with equal work.
+fn plausible(comparison: &Comparison<'_>, scenario: Name, worked: bool, gated: &mut Gated) {
+    for (rule, metric) in comparison.rules.iter().enumerate() {
+        if metric.purpose != Purpose::Objective || metric.scale != Scale::Log {
+            continue;
+        }
+        let counted: Vec<(&RunKey, f64)> = comparison
+            .arms()
+            .flat_map(|arm| comparison.runs(scenario, arm))
+            .filter(|(key, _)| !gated.excluded.contains(*key))
+            .filter_map(|(key, run): (&RunKey, &Run)| Some((key, run.value(rule)?)))
+            .collect();
+        let values: Vec<f64> = counted.iter().map(|(_, value)| *value).collect();
+        let Some(found) = implausible(&values, FACTOR) else { continue };
+        for arm in comparison.arms() {
+            let far: Vec<(RunKey, f64)> = found
+                .flagged
+                .iter()
+                .map(|&i| (*counted[i].0, counted[i].1))
+                .filter(|(key, _)| key.config == arm)
+                .collect();
+            let Some((first, value)) = far.first() else { continue };
+            let (name, place) = (comparison.text(arm), comparison.text(scenario));
+            if far.len() >= REPEATED && worked {
+                gated.notes.push(format!(
+                    "{} of {name} in {place} is more than {FACTOR} times off in {} runs of equal work; repeated, so kept.",
+                    metric.name,
+                    far.len()
+                ));
+                continue;
+            }
+            let message = format!(
+                "{} of {name} in {place} is {:.2} times the median of all runs at {}",
+                metric.name,
+                value / found.median,
+                comparison.data.at(comparison.data.runs[first].place)
+            );
+            let what = "Look for runs that did not do their work. Such a value counts once three runs repeat it and a work \
+                        column shows that all did the same.";
+            let keys: Vec<RunKey> = far.iter().map(|(key, _)| *key).collect();
+            drop_runs(comparison, scenario, arm, &keys, finding(Code::Implausible, message, what), false, gated);
+        }
+    }
+}
+
+/// Leaves runs out, and judges the config no more where that leaves out too many.
+fn drop_runs(
+    comparison: &Comparison<'_>,
+    scenario: Name,
+    arm: Name,
+    runs: &[RunKey],
+    found: Finding,
+    always: bool,
+    gated: &mut Gated,
+) {
+    gated.excluded.extend(runs.iter().copied());
+    let total = comparison.runs(scenario, arm).count();
+    let dropped = comparison.runs(scenario, arm).filter(|(key, _)| gated.excluded.contains(*key)).count();
+    if always || too_many(dropped, total) {
+        let config = (arm != comparison.baseline).then_some(arm);
+        gated.cells.entry((scenario, config)).or_default().push(found);
+    } else {
+        gated.notes.push(format!("{}: {}; left out.", found.code, found.message));
+    }
+}
+
+/// Blocks in which a config, or a replicate of the baseline, is missing.
+fn attrition(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) {
+    let blocks = |arm: Name, fewest: usize| -> usize {
+        let mut runs: BTreeMap<Name, usize> = BTreeMap::new();
+        for block in comparison.runs(scenario, arm).filter_map(|(key, _)| key.block) {
+            *runs.entry(block).or_default() += 1;
+        }
+        runs.values().filter(|&&count| count >= fewest).count()
+    };
+    let all_runs = comparison.arms().flat_map(|arm| comparison.runs(scenario, arm));
+    let planned = all_runs.filter_map(|(key, _)| key.block).collect::<BTreeSet<_>>().len();
+    for arm in comparison.arms() {
+        let is_baseline = arm == comparison.baseline;
+        let missing = planned - blocks(arm, if is_baseline { comparison.m0 } else { 1 });
+        if !too_many(missing, planned) {
+            continue;
+        }
+        let all =
+            if is_baseline && comparison.m0 > 1 { format!("all {} runs", comparison.m0) } else { "a run".to_owned() };
+        let (name, place) = (comparison.text(arm), comparison.text(scenario));
+        let message = format!("{missing} of {planned} blocks of {place} do not have {all} of {name}");
+        let what = "Runs that are missing may be those that went badly: run them, or leave the config out.";
+        let config = (!is_baseline).then_some(arm);
+        gated.cells.entry((scenario, config)).or_default().push(finding(Code::Attrition, message, what));
+    }
+}

@@ -1,0 +1,157 @@
+//! From runs to a report: each session against its baseline, then the claims.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::advisory;
+use super::blocked;
+use super::comparison::{Comparison, Kind, in_session, shown};
+use super::data::{Data, DataProblem, Name};
+use super::gates;
+use super::policy::{Claim, Policy};
+use super::report::{ClaimReport, ComparisonReport, ImportReport, VERSION};
+use crate::validate::did_you_mean;
+use crate::verdict::MetricRule;
+
+/// Judges everything that was read. The same data and policy always give the same report.
+pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProblem>> {
+    let rules = policy.rules();
+    if rules.iter().all(|rule| !rule.purpose.is_required()) || policy.objectives.is_empty() {
+        return Err(vec![DataProblem::new("no metric is to be judged: declare objectives in the policy")]);
+    }
+    let sessions: BTreeSet<Name> = data.runs.keys().map(|key| key.session).collect();
+    if sessions.is_empty() {
+        return Err(vec![DataProblem::new("there are no runs in the data: nothing to judge")]);
+    }
+    let mut problems = Vec::new();
+    let mut wanted: Vec<(Name, String)> = Vec::new();
+    for &session in &sessions {
+        match policy.baseline_of(Some(data.names.text(session))) {
+            Some(baseline) => wanted.push((session, baseline.to_owned())),
+            None => problems.push(no_baseline(data, session)),
+        }
+    }
+    let mut claimed = Vec::new();
+    for (index, claim) in policy.claims.iter().enumerate() {
+        match claim_session(data, &sessions, index, claim) {
+            Ok(session) => {
+                let own = session.and_then(|session| wanted.iter().find(|(other, _)| *other == session));
+                let baseline = claim.baseline.clone().or_else(|| own.map(|(_, baseline)| baseline.clone()));
+                claimed.push((session, baseline));
+            }
+            Err(problem) => problems.push(problem),
+        }
+    }
+    if !problems.is_empty() {
+        return Err(problems);
+    }
+    for (session, baseline) in &claimed {
+        let pair = session.zip(baseline.clone());
+        wanted.extend(pair.filter(|pair| !wanted.contains(pair)));
+    }
+    let comparisons: BTreeMap<(Name, String), ComparisonReport> = wanted
+        .iter()
+        .map(|(session, baseline)| {
+            Ok(((*session, baseline.clone()), compare(data, policy, &rules, *session, baseline)?))
+        })
+        .collect::<Result<_, DataProblem>>()
+        .map_err(|problem| vec![problem])?;
+    let claims = policy.claims.iter().zip(&claimed).map(|(claim, (session, baseline))| {
+        let found = session.zip(baseline.clone()).and_then(|pair| comparisons.get(&pair));
+        claim_report(&rules, claim, found)
+    });
+    let claims = claims.collect();
+    let comparisons = wanted.iter().filter_map(|pair| comparisons.get(pair).cloned()).collect();
+    Ok(ImportReport {
+        version: VERSION,
+        produced_by: crate::PRODUCED_BY.to_owned(),
+        title: policy.title.clone().unwrap_or_else(|| "judged".to_owned()),
+        metrics: rules,
+        comparisons,
+        claims,
+        notes: data.notes.clone(),
+    })
+}
+
+fn compare(
+    data: &Data,
+    policy: &Policy,
+    rules: &[MetricRule],
+    session: Name,
+    baseline: &str,
+) -> Result<ComparisonReport, DataProblem> {
+    let comparison = Comparison::new(data, policy, rules, session, baseline)?;
+    let gated = gates::check(&comparison);
+    match comparison.kind {
+        Kind::Blocked => blocked::judge(&comparison, &gated),
+        Kind::Unblocked => Ok(advisory::judge(&comparison, &gated)),
+    }
+}
+
+fn configs_of(data: &Data, session: Name) -> Vec<&str> {
+    let names: BTreeSet<Name> = data.runs.keys().filter(|key| key.session == session).map(|key| key.config).collect();
+    names.into_iter().map(|name| data.names.text(name)).collect()
+}
+
+fn no_baseline(data: &Data, session: Name) -> DataProblem {
+    let how = if data.names.text(session).is_empty() {
+        "name it with --baseline, or baseline in the policy"
+    } else {
+        "name it with baseline in the policy, or under sessions"
+    };
+    let configs = shown(&configs_of(data, session));
+    DataProblem::new(format!("which config is the baseline{}? {how}; configs are {configs}", in_session(data, session)))
+}
+
+/// The session that a claim is about; `None` where nothing of it was published.
+fn claim_session(
+    data: &Data,
+    sessions: &BTreeSet<Name>,
+    index: usize,
+    claim: &Claim,
+) -> Result<Option<Name>, DataProblem> {
+    let problem = |message: String| Err(DataProblem::new(format!("claims[{index}] of the policy: {message}")));
+    let names: Vec<&str> =
+        sessions.iter().map(|&session| data.names.text(session)).filter(|name| !name.is_empty()).collect();
+    let session = match (&claim.session, sessions.len()) {
+        (Some(name), _) => data.names.find(name).filter(|session| sessions.contains(session)),
+        (None, 1) => sessions.first().copied(),
+        (None, _) if claim.unpublished => None,
+        (None, _) => return problem(format!("name its session; there are {}", shown(&names))),
+    };
+    let runs = session.is_some_and(|session| configs_of(data, session).contains(&claim.config.as_str()));
+    match (claim.unpublished, session) {
+        (true, _) if runs => problem(format!("there are runs of {}: remove unpublished", claim.config)),
+        (true, _) => Ok(None),
+        (false, None) => {
+            let name = claim.session.as_deref().unwrap_or_default();
+            problem(format!("no run is of session {name}{}", did_you_mean(name, names.iter().copied())))
+        }
+        (false, Some(session)) if !runs => {
+            let hint = did_you_mean(&claim.config, configs_of(data, session));
+            problem(format!("no run of {}{}{hint}", claim.config, in_session(data, session)))
+        }
+        (false, session) => Ok(session),
+    }
+}
+
+fn claim_report(rules: &[MetricRule], claim: &Claim, comparison: Option<&ComparisonReport>) -> ClaimReport {
+    let found =
+        comparison.and_then(|comparison| comparison.configs.iter().find(|config| config.config == claim.config));
+    let metric = claim.metric.as_deref().or(rules.first().map(|rule| rule.name.as_str()));
+    let cells: Vec<_> =
+        comparison.iter().flat_map(|comparison| &comparison.cells).filter(|cell| cell.config == claim.config).collect();
+    let numbers = match cells.as_slice() {
+        [only] => only.numbers.iter().find(|numbers| Some(numbers.metric.as_str()) == metric).cloned(),
+        _ => None,
+    };
+    ClaimReport {
+        text: claim.text.clone(),
+        session: claim.session.clone(),
+        config: claim.config.clone(),
+        baseline: comparison.map(|comparison| comparison.baseline.clone()),
+        claimed: claim.claimed,
+        supported: found.map(|config| config.ruling.verdict),
+        reason: found.map_or("no runs published".to_owned(), |config| config.ruling.reason.clone()),
+        numbers,
+    }
+}

@@ -1,0 +1,203 @@
+//! From attempts to a report: gates, then samples, then verdicts.
+//!
+//! A verdict is only given when the plan is done, or at a look that was planned before the first trial. Whoever could look
+//! at a verdict after every trial, and stop when it pleases, would find an effect in any noise; so before that there are
+//! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
+
+mod baseline;
+mod causal;
+mod context;
+mod engagement;
+mod standing;
+mod trials;
+
+use std::collections::BTreeMap;
+
+use assay_protocol::RealSize;
+
+use crate::attempt::Attempt;
+use crate::decide::{Places, Unplanned};
+use crate::experiment::Experiment;
+use crate::gates::{Finding, Label};
+use crate::plan::Plan;
+use crate::report::{
+    About, CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, LookConfig, LookReport, Report,
+    Ruling, VERSION, sentence,
+};
+use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Recommendation, Verdict};
+use context::Context;
+use standing::{Standing, Unit};
+use trials::{progress, trials};
+
+#[derive(Debug, thiserror::Error)]
+pub enum JudgeError {
+    #[error(transparent)]
+    Unplanned(#[from] Unplanned),
+    #[error(transparent)]
+    Verdict(#[from] verdict::JudgeError),
+}
+
+/// Judges everything that was observed so far. The order of the attempts does not matter.
+pub fn judge(plan: &Plan, attempts: &[Attempt]) -> Result<Report, JudgeError> {
+    let design = plan.experiment.design();
+    judge_with(&Places::new(plan, attempts)?, &design, Intervals::All)
+}
+
+/// As [`judge`], without intervals where they would take too long.
+pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Report, JudgeError> {
+    let experiment = &places.plan().experiment;
+    let standing = Standing::of(places, design, intervals)?;
+    let context = Context::of(places, design, &standing)?;
+    let families = design.families();
+    let baseline = experiment.baseline_config().map(|config| config.name.as_str()).unwrap_or_default();
+    let ruling = |unit: &Unit<'_>, fewest_blocks: usize, causes: &[Finding]| {
+        let Unit { config, decided, conclusion, .. } = unit;
+        let (verdict, reason, recommendation) = announced(*decided, &conclusion.outcome, conclusion.recommendation);
+        let estimates: Vec<Estimate> =
+            conclusion.metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, *decided)).collect();
+        let about = About { config, baseline, fewest_blocks };
+        let sentence = sentence(about, verdict, &reason, &estimates, causes);
+        Ruling { verdict, reason, sentence, recommendation, estimates }
+    };
+    let samples = &standing.samples;
+    let gated = places.gated();
+    let experiment_findings: Vec<Finding> =
+        gated.experiment.iter().chain(samples.baseline_findings.iter()).cloned().collect();
+    let configs = experiment.candidates().enumerate().map(|(position, config)| {
+        let mut findings: Vec<Finding> = gated.configs.get(&config.name).into_iter().flatten().cloned().collect();
+        findings.extend(samples.findings_of(&config.name).cloned());
+        findings.extend(standing.voided(&config.name).cloned());
+        let mut causes = experiment_findings.clone();
+        causes.extend(findings.iter().cloned());
+        let unit = standing.overall(position);
+        ConfigReport {
+            config: config.name.clone(),
+            changes: config.changes.clone(),
+            ruling: ruling(&unit, families.overall.n_min, &causes),
+            findings,
+            stopped_after: unit.stopped_after.map(|blocks| blocks as u32),
+            fragile: context.iter().flat_map(|context| context.fragile(position)).collect(),
+            by_node: context.iter().flat_map(|context| context.by_node(position)).collect(),
+        }
+    });
+    let configs: Vec<ConfigReport> = configs.collect();
+    let cells = (0..design.scenarios.len() * design.configs.len()).map(|unit| {
+        let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
+        let mut causes = experiment_findings.clone();
+        causes.extend(configs[config].findings.iter().cloned());
+        let mut ruling = ruling(&standing.cell(unit), families.cells.n_min, &causes);
+        for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
+            (estimate.baseline_median, estimate.config_median) = samples.medians(scenario, metric, config);
+        }
+        let (runs, failed) = samples.runs(scenario, config);
+        let (scenario, config) = (design.scenarios[scenario].name.clone(), design.configs[config].clone());
+        CellReport { scenario, config, ruling, runs, failed }
+    });
+    let cells = cells.collect();
+    let mut notes = gated.notes.clone();
+    notes.extend(samples.notes.iter().cloned());
+    notes.extend(baseline::doubts(&standing.checks));
+    notes.extend(context::carry_over(places, design, samples)?);
+    Ok(Report {
+        version: VERSION,
+        produced_by: crate::PRODUCED_BY.to_owned(),
+        experiment: experiment.name.clone(),
+        plan: places.plan().digest.clone(),
+        spec: experiment.spec.clone(),
+        seed: experiment.seed,
+        baseline: baseline.to_owned(),
+        design: DesignFacts {
+            scenarios: design.scenarios.iter().map(|scenario| scenario.name.clone()).collect(),
+            weights: design.scenarios.iter().map(|scenario| scenario.weight).collect(),
+            metrics: design.metrics.clone(),
+            looks: design.looks.iter().flat_map(|looks| &looks.blocks).map(|&blocks| blocks as u32).collect(),
+            blocks: experiment.repetitions,
+            baseline_replicates: experiment.baseline_replicates,
+            fewest_blocks: families.overall.n_min,
+            fewest_blocks_per_scenario: families.cells.n_min,
+        },
+        progress: progress(places),
+        configs,
+        cells,
+        invalid: experiment_findings,
+        labels: labels(places, experiment),
+        notes: notes.into_iter().collect(),
+        looks: standing.looks().map(|look| look_report(look, design)).collect(),
+        baseline_check: standing.checks.clone(),
+        time_spent: Vec::new(),
+        trials: trials(places, design),
+        guarantees: verdict::guarantees(design),
+        reproduce: reproduce(places.plan()),
+    })
+}
+
+/// What may be said of an outcome: nothing that results decided before the plan is done or a look was due.
+fn announced(decided: bool, outcome: &Outcome, recommendation: Recommendation) -> (Verdict, String, String) {
+    if decided || outcome.verdict == Verdict::Invalid {
+        return (outcome.verdict, outcome.reason.to_string(), recommendation.to_string());
+    }
+    (Verdict::Inconclusive, INCOMPLETE.to_owned(), "finish the planned runs".to_owned())
+}
+
+fn look_report(look: &LookTaken, design: &Design) -> LookReport {
+    let configs = design.configs.iter().zip(&look.overall).map(|(config, outcome)| LookConfig {
+        config: config.clone(),
+        verdict: outcome.verdict,
+        reason: outcome.reason.to_string(),
+        stopped: look.stopped.contains(config),
+    });
+    LookReport { blocks: look.blocks as u32, configs: configs.collect() }
+}
+
+fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
+    let mut labels: BTreeMap<Label, String> = places.gated().labels.clone();
+    let migrations: Vec<String> = experiment
+        .scenarios
+        .iter()
+        .filter_map(|scenario| {
+            scenario
+                .dataset_from
+                .as_ref()
+                .map(|from| format!("{} opens data that was written by {from}", scenario.name))
+        })
+        .collect();
+    if !migrations.is_empty() {
+        labels.insert(Label::Migration, format!("{}: times include the migration.", migrations.join("; ")));
+    }
+    if let Some(text) = scale(experiment) {
+        labels.insert(Label::Scaled, text);
+    }
+    labels.into_iter().map(|(label, text)| Labelled { label, text }).collect()
+}
+
+/// How much smaller the scenarios are than what they stand for, those of one size together.
+fn scale(experiment: &Experiment) -> Option<String> {
+    let mut sizes: Vec<(RealSize, Vec<&str>)> = Vec::new();
+    for scenario in &experiment.scenarios {
+        let Some(size) = scenario.workload.kind().real_size().filter(RealSize::is_scaled) else { continue };
+        match sizes.iter_mut().find(|(known, _)| *known == size) {
+            Some((_, names)) => names.push(&scenario.name),
+            None => sizes.push((size, vec![&scenario.name])),
+        }
+    }
+    let texts: Vec<String> = sizes.iter().map(|(size, names)| format!("{}: {size}", names.join(", "))).collect();
+    (!texts.is_empty()).then(|| format!("{}. At full size effects may differ.", texts.join("; ")))
+}
+
+fn reproduce(plan: &Plan) -> Vec<String> {
+    let images = plan.experiment.configs.iter().filter(|config| config.image.is_some());
+    let benches: Vec<String> = images.map(|config| format!(" --bench {}=PATH", config.name)).collect();
+    vec![
+        format!(
+            "`assay run experiment.yaml --out NEW{}` runs the same trials in the same order: seed {}, plan {}.",
+            benches.concat(),
+            plan.experiment.seed,
+            plan.digest
+        ),
+        "The verdicts follow from plan.json and the records alone: `assay judge` on this folder computes them again."
+            .to_owned(),
+    ]
+}
+
+#[cfg(test)]
+pub(crate) mod tests;

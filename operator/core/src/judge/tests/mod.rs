@@ -1,0 +1,302 @@
+mod cluster;
+
+use assay_protocol::Summary;
+
+use super::*;
+use crate::attempt::{Attempt, Lost, LostReason};
+use crate::experiment::Experiment;
+use crate::gates::testing::{BLOCKS, experiment, fail, plan, rule, scenario, summaries};
+use crate::report::{markdown, terminal};
+use crate::stats::Direction;
+use crate::verdict::{Purpose, Verdict};
+
+fn attempts(experiment: &Experiment, change: impl Fn(&mut Summary)) -> Vec<Attempt> {
+    let mut all = summaries(experiment);
+    all.iter_mut().for_each(change);
+    all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect()
+}
+
+/// The candidate's throughput times this, in every run.
+fn faster(factor: f64) -> impl Fn(&mut Summary) {
+    move |s| {
+        if s.trial.config == "candidate" {
+            s.metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);
+        }
+    }
+}
+
+pub(crate) fn judged(experiment: &Experiment, attempts: &[Attempt]) -> Report {
+    judge(&plan(experiment), attempts).unwrap_or_else(|error| unreachable!("{error}"))
+}
+
+fn verdict(experiment: &Experiment, attempts: &[Attempt]) -> String {
+    let ruling = &judged(experiment, attempts).configs[0].ruling;
+    format!("{:?} {}", ruling.verdict, ruling.reason)
+}
+
+/// Two scenarios, a guardrail and a config that is like the baseline.
+pub(crate) fn larger() -> Experiment {
+    let mut experiment = experiment();
+    experiment.scenarios.push(scenario("read"));
+    experiment.metrics.push(rule("step_latency_mean", Direction::Lower, Purpose::Guardrail));
+    let mut same = experiment.configs[1].clone();
+    same.name = "same".to_owned();
+    same.changes.clear();
+    experiment.configs.push(same);
+    experiment
+}
+
+#[test]
+fn effects_become_verdicts() {
+    let experiment = experiment();
+    let seen = |factor| verdict(&experiment, &attempts(&experiment, faster(factor)));
+    assert_eq!(seen(1.2), "Win Better:throughput");
+    assert_eq!(seen(0.8), "Reject Harm:throughput");
+    assert_eq!(seen(1.0), "Neutral Equivalent");
+    let report = judged(&experiment, &attempts(&experiment, faster(1.2)));
+    let estimate = &report.configs[0].ruling.estimates[0];
+    assert!(estimate.estimate_percent.is_some_and(|percent| (percent - 20.0).abs() < 0.5), "{estimate:?}");
+    assert!(estimate.interval95.is_some_and(|interval| interval.low.is_some()));
+    assert_eq!((report.progress.trials_valid, report.progress.trials_planned), (16, 16));
+}
+
+#[test]
+fn exit_codes_take_the_worst() {
+    let mut experiment = larger();
+    let code = |experiment: &Experiment, change: &dyn Fn(&mut Summary)| {
+        judged(experiment, &attempts(experiment, change)).exit_code()
+    };
+    assert_eq!(code(&experiment, &|_| ()), 0);
+    assert_eq!(code(&experiment, &faster(0.5)), 10);
+    let unstable = |s: &mut Summary| {
+        faster(0.5)(s);
+        if s.trial.config == "same" {
+            s.metrics.insert("throughput".to_owned(), if s.trial.block.is_multiple_of(2) { 1400.0 } else { 700.0 });
+        }
+    };
+    assert_eq!(code(&experiment, &unstable), 10, "a rejection outranks what is open");
+    experiment.configs.truncate(2);
+    let noisy = |s: &mut Summary| {
+        s.metrics.insert("throughput".to_owned(), if s.trial.block.is_multiple_of(2) { 1400.0 } else { 700.0 });
+    };
+    assert_eq!(
+        code(&experiment, &|s| if s.trial.config == "candidate" {
+            noisy(s);
+        }),
+        11
+    );
+}
+
+#[test]
+fn the_same_records_give_the_same_bytes() {
+    let experiment = larger();
+    let all = attempts(&experiment, faster(1.1));
+    let mut reversed = all.clone();
+    reversed.reverse();
+    let bytes = |attempts: &[Attempt]| {
+        let report = judged(&experiment, attempts);
+        (report.json().unwrap_or_default(), markdown(&report), terminal(&report))
+    };
+    assert_eq!(bytes(&all), bytes(&reversed));
+}
+
+#[test]
+fn reports_survive_json() {
+    let report = judged(&larger(), &attempts(&larger(), faster(1.1)));
+    let json = report.json().unwrap_or_default();
+    let again: Report = serde_json::from_str(&json).unwrap_or_else(|error| unreachable!("{error}"));
+    assert_eq!(again, report);
+}
+
+#[test]
+fn looking_early_gives_estimates_and_no_verdict() {
+    let experiment = experiment();
+    let all = attempts(&experiment, faster(1.5));
+    for some in 0..all.len() {
+        let report = judged(&experiment, &all[..some]);
+        let ruling = &report.configs[0].ruling;
+        assert_eq!((ruling.verdict, ruling.reason.as_str()), (Verdict::Inconclusive, INCOMPLETE), "{some} attempts");
+        assert!(ruling.estimates.iter().all(|e| e.p.is_none() && e.status.is_none()));
+        assert!(report.cells.iter().all(|cell| cell.ruling.verdict == Verdict::Inconclusive));
+        assert_eq!(report.exit_code(), 11);
+        assert_eq!(ruling.estimates[0].estimate.is_some(), some >= 2);
+    }
+    assert_eq!(verdict(&experiment, &all), "Win Better:throughput");
+}
+
+#[test]
+fn failures_are_facts_about_the_config() {
+    let experiment = experiment();
+    let failing = attempts(&experiment, |s| {
+        if s.trial.config == "candidate" && s.trial.block < 5 {
+            fail(s, "OutOfMemory");
+        }
+    });
+    assert_eq!(verdict(&experiment, &failing), "Reject Unstable");
+    // A quarter of the runs missing is no verdict of its own, but the rest is not typical any more.
+    let some = attempts(&experiment, |s| {
+        if s.trial.config == "candidate" && s.trial.block < 2 {
+            fail(s, "OutOfMemory");
+        }
+    });
+    assert_eq!(verdict(&experiment, &some), "Invalid Attrition in fill");
+}
+
+#[test]
+fn an_invalid_config_leaves_the_others_alone() {
+    let experiment = larger();
+    let report = judged(
+        &experiment,
+        &attempts(&experiment, |s| {
+            if s.trial.config == "candidate" {
+                s.options.undeclared.count = 1;
+            }
+        }),
+    );
+    let ruling = &report.configs[0].ruling;
+    assert_eq!((ruling.verdict, ruling.reason.as_str()), (Verdict::Invalid, "UndeclaredOptions"));
+    assert!(ruling.sentence.contains("Declare every option that differs"), "{}", ruling.sentence);
+    assert_eq!(report.configs[1].ruling.verdict, Verdict::Neutral);
+}
+
+#[test]
+fn an_invalid_baseline_invalidates_everything() {
+    let experiment = larger();
+    let report = judged(
+        &experiment,
+        &attempts(&experiment, |s| {
+            if s.trial.config == "base" && s.trial.block < 2 {
+                s.parity.wrong_answers = 1;
+            }
+        }),
+    );
+    assert!(report.configs.iter().all(|config| config.ruling.verdict == Verdict::Invalid));
+    assert!(report.progress.complete);
+}
+
+#[test]
+fn a_missing_metric_leaves_the_guardrail_open() {
+    let mut experiment = experiment();
+    experiment.metrics.push(rule("step_latency_mean", Direction::Lower, Purpose::Guardrail));
+    let without = attempts(&experiment, |s| {
+        faster(1.5)(s);
+        s.metrics.remove("step_latency_mean");
+    });
+    assert_eq!(verdict(&experiment, &without), "Inconclusive GuardrailUnresolved:step_latency_mean");
+    let negative = attempts(&experiment, |s| {
+        s.metrics.insert("step_latency_mean".to_owned(), -1.0);
+    });
+    assert!(judged(&experiment, &negative).notes.iter().any(|note| note.text.contains("is -1")));
+}
+
+#[test]
+fn lost_attempts_are_listed_and_do_not_count() {
+    let experiment = experiment();
+    let mut all = attempts(&experiment, faster(1.2));
+    let mut trial = all[3].trial().clone();
+    if let Attempt::Finished(summary) = &mut all[3] {
+        summary.trial.attempt = 1;
+    }
+    trial.attempt = 0;
+    all.push(Attempt::Lost(Lost {
+        plan: plan(&experiment).digest,
+        trial,
+        started_unix_ms: 1,
+        boot: Some(assay_protocol::Digest::of(b"boot")),
+        reason: LostReason::Crashed,
+        message: "killed by signal 9".to_owned(),
+    }));
+    let report = judged(&experiment, &all);
+    assert_eq!(report.progress.lost, 1);
+    assert_eq!(report.trials.len(), 2 * BLOCKS as usize + 1);
+    assert_eq!(report.configs[0].ruling.verdict, Verdict::Win);
+}
+
+#[test]
+fn migrations_are_labelled() {
+    let mut experiment = experiment();
+    experiment.scenarios[0].dataset_from = Some("base".to_owned());
+    let report = judged(&experiment, &attempts(&experiment, |_| ()));
+    let labels: Vec<Label> = report.labels.iter().map(|labelled| labelled.label).collect();
+    assert_eq!(labels, [Label::NotIsolated, Label::Migration]);
+}
+
+#[test]
+fn scaled_verdicts_say_their_scale() {
+    let scaled = |accounts: u64, slots: u64| {
+        let mut experiment = experiment();
+        let workload = serde_json::json!({"ethrex": {"blocks": 1000, "accounts": accounts, "storageSlots": slots}});
+        experiment.scenarios[0].workload = serde_json::from_value(workload).unwrap();
+        scale(&experiment)
+    };
+    let text = "fill: 1 to 512 of Ethereum's main network, 2.5 million of about 1.3 billion accounts and storage slots. At full \
+                size effects may differ.";
+    assert_eq!(scaled(440_000, 2_090_000).as_deref(), Some(text));
+    assert_eq!(scaled(200_000_000, 1_000_000_000), None);
+    assert_eq!(scale(&experiment()), None, "a workload that stands for nothing has no scale");
+}
+
+/// A report with something of everything, for the texts.
+pub(crate) fn full_report(complete: bool) -> Report {
+    let experiment = larger();
+    let mut all = attempts(&experiment, |s| {
+        faster(1.2)(s);
+        if s.trial.config == "candidate" && s.trial.block == 3 && s.trial.scenario == "fill" {
+            s.disturbance.throttled_periods = Some(7);
+        }
+        if s.trial.config == "candidate" {
+            s.options.sanitised.count = 1;
+            s.options.sanitised.names = vec!["max_background_jobs".to_owned()];
+        }
+    });
+    let mut again = Vec::new();
+    for attempt in &all {
+        if let Attempt::Finished(summary) = attempt
+            && summary.disturbance.throttled_periods == Some(7)
+        {
+            let mut summary = summary.clone();
+            summary.disturbance.throttled_periods = Some(0);
+            summary.trial.attempt = 1;
+            again.push(Attempt::Finished(summary));
+        }
+    }
+    all.extend(again);
+    if !complete {
+        all.truncate(20);
+    }
+    judged(&experiment, &all)
+}
+
+/// Compares with a file that `ASSAY_UPDATE_GOLDEN=1` writes anew.
+pub(crate) fn golden(name: &str, text: &str) {
+    let path = std::path::Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/golden").join(name);
+    if std::env::var_os("ASSAY_UPDATE_GOLDEN").is_some() {
+        std::fs::create_dir_all(path.parent().unwrap_or(&path)).unwrap_or_else(|error| unreachable!("{error}"));
+        std::fs::write(&path, text).unwrap_or_else(|error| unreachable!("{error}"));
+    }
+    let expected = std::fs::read_to_string(&path).unwrap_or_default();
+    assert_eq!(text, expected, "{} is stale: run the tests with ASSAY_UPDATE_GOLDEN=1", path.display());
+}
+
+#[test]
+fn texts_are_as_committed() {
+    for (name, complete) in [("report", true), ("partial", false)] {
+        let mut report = full_report(complete);
+        if complete {
+            report.time_spent = crate::report::time_spent::tests::sample(&report);
+        }
+        let text = terminal(&report);
+        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
+        golden(&format!("{name}.txt"), &text);
+        golden(&format!("{name}.md"), &markdown(&report));
+    }
+}
+
+#[test]
+fn names_can_not_become_markup() {
+    let mut report = full_report(true);
+    report.experiment = "<script>|x".to_owned();
+    report.configs[0].ruling.sentence = "<b>bold</b>".to_owned();
+    let text = markdown(&report);
+    assert!(!text.contains("<script>") && !text.contains("<b>"));
+}

@@ -1,0 +1,71 @@
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use crate::stats::{Interval, Scale};
+use crate::verdict::{Effect, MetricRule, PValues, Purpose, Status};
+
+/// The effect of a config on one metric. Positive is better, whichever way the metric counts.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Estimate {
+    pub metric: String,
+    pub purpose: Purpose,
+    pub scale: Scale,
+    pub margin: f64,
+    /// What is proven. Absent while the experiment is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub status: Option<Status>,
+    /// Blocks that count.
+    pub blocks: usize,
+    /// A log ratio, or a difference on a linear scale.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub interval95: Option<Interval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_percent: Option<f64>,
+    /// The effect that an experiment like this one finds with 80 % probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable_percent: Option<f64>,
+    /// Blocks with which an effect of the margin would be found with 80 % probability at this noise.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub blocks_for_margin: Option<u32>,
+    /// Absent while the experiment is incomplete.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub p: Option<PValues>,
+    /// Medians of the runs that count, in the metric's unit; per scenario only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub baseline_median: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub config_median: Option<f64>,
+}
+
+impl Estimate {
+    /// What the report says of an effect. What is proven is part of it once the config is `decided`.
+    pub(crate) fn of(effect: &Effect, rule: &MetricRule, decided: bool) -> Self {
+        Self {
+            metric: effect.metric.clone(),
+            purpose: effect.purpose,
+            scale: rule.scale,
+            margin: rule.margin,
+            status: decided.then_some(effect.status),
+            blocks: effect.n,
+            estimate: effect.estimate,
+            interval95: effect.ci95,
+            estimate_percent: effect.estimate_percent,
+            detectable_percent: effect.detectable_percent,
+            blocks_for_margin: blocks_for_margin(effect, rule),
+            p: decided.then_some(effect.p),
+            baseline_median: None,
+            config_median: None,
+        }
+    }
+}
+
+/// Blocks that would bring the detectable effect down to the margin: it shrinks with the root of their number ("Precision").
+fn blocks_for_margin(effect: &Effect, rule: &MetricRule) -> Option<u32> {
+    let shrink = effect.detectable? / rule.scale.margin(rule.margin);
+    let blocks = (effect.n as f64 * shrink * shrink).ceil();
+    // With fewer than two blocks nothing is known about noise.
+    (blocks.is_finite() && blocks <= f64::from(u32::MAX)).then_some((blocks as u32).max(2))
+}

@@ -1,0 +1,391 @@
+use proptest::prelude::*;
+use serde_json::{Value, json};
+
+use super::*;
+use crate::verdict::Purpose;
+
+mod blockstore;
+mod ethrex;
+mod mistakes;
+mod queries;
+mod reth_history;
+
+pub(crate) fn document() -> Value {
+    json!({
+        "apiVersion": "assay.rocks/v1alpha1",
+        "kind": "TuningExperiment",
+        "metadata": {"name": "memtables"},
+        "spec": {
+            "seed": 7,
+            "baseline": "large",
+            "configs": [
+                {"name": "large", "columnFamilies": [{"match": ["*"], "options": {"write_buffer_size": 67_108_864}}]},
+                {
+                    "name": "small",
+                    "dbOptions": {"max_background_jobs": 4},
+                    "columnFamilies": [{"match": ["state"], "options": {"write_buffer_size": "1048576"}}],
+                },
+            ],
+            "scenarios": [{
+                "name": "writes",
+                "workload": {"keyValue": {
+                    "keys": 100_000,
+                    "valueBytes": {"fixed": 100},
+                    "families": ["state", "blocks"],
+                    "roles": [{"name": "writer", "steps": 20_000, "mix": {"put": 1}}],
+                }},
+            }],
+            "repetitions": 8,
+            "objectives": [{"metric": "throughput", "margin": "2.5%"}],
+            "guardrails": [{"metric": "step_latency_p99"}],
+        },
+    })
+}
+
+fn with(pointer: &str, value: Value) -> Value {
+    let mut document = document();
+    let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a parent");
+    let parent = document.pointer_mut(parent).expect("the parent exists");
+    match (parent, key.parse::<usize>()) {
+        (Value::Array(items), Ok(index)) if index == items.len() => items.push(value),
+        (parent, Ok(index)) => parent[index] = value,
+        (parent, Err(_)) => parent[key] = value,
+    }
+    document
+}
+
+fn messages(document: &Value) -> Vec<String> {
+    validate_document(document).problems.iter().map(ToString::to_string).collect()
+}
+
+pub(crate) fn experiment(document: &Value) -> Experiment {
+    let validation = validate_document(document);
+    validation.experiment.unwrap_or_else(|| unreachable!("{:?}", validation.problems))
+}
+
+const SCENARIO: &str = "/spec/scenarios/0";
+const KEY_VALUE: &str = "/spec/scenarios/0/workload/keyValue";
+const ROLE: &str = "/spec/scenarios/0/workload/keyValue/roles/0";
+
+#[test]
+fn a_sound_experiment_has_its_defaults() {
+    let experiment = experiment(&document());
+    assert_eq!(messages(&document()), Vec::<String>::new());
+    assert_eq!((experiment.baseline, experiment.baseline_replicates, experiment.cpus), (0, 1, 1));
+    let metrics: Vec<_> =
+        experiment.metrics.iter().map(|rule| (rule.name.as_str(), rule.purpose, rule.margin)).collect();
+    assert_eq!(
+        metrics,
+        [
+            ("throughput", Purpose::Objective, 0.025),
+            ("step_latency_p99", Purpose::Guardrail, 0.10),
+            ("drained_throughput", Purpose::Guardrail, 0.05),
+        ]
+    );
+    assert_eq!(experiment.max_block_duration_seconds, 14_400);
+    assert_eq!(experiment.scenarios[0].deadline_seconds, 3600);
+}
+
+#[test]
+fn a_config_is_the_baseline_and_its_own_options() {
+    let experiment = experiment(&document());
+    let small = experiment.config("small").expect("small exists");
+    assert_eq!(small.engine.db_options, [("max_background_jobs".to_owned(), "4".to_owned())].into());
+    let of = |family: &str| small.engine.family_options(family)["write_buffer_size"].clone();
+    assert_eq!((of("state"), of("blocks")), ("1048576".to_owned(), "67108864".to_owned()));
+    assert_eq!(
+        small.changes,
+        [
+            "max_background_jobs: RocksDB's default -> 4",
+            "write_buffer_size: 67108864 -> 1048576 (column families state)",
+        ]
+    );
+    assert!(experiment.baseline_config().is_some_and(|baseline| baseline.changes.is_empty()));
+}
+
+#[test]
+fn other_fields_override_as_well() {
+    let mut document = with("/spec/configs/0/blockCache", json!({"size": "1Gi"}));
+    document["spec"]["configs"][1]["blockCache"] = json!({"size": 1024, "sharing": "Private"});
+    document["spec"]["configs"][1]["writeOptions"] = json!({"disableWAL": true});
+    document["spec"]["configs"][1]["image"] = json!("registry/bench:2");
+    let experiment = experiment(&document);
+    let changes = &experiment.configs[1].changes;
+    for line in [
+        "image: registry/bench:2",
+        "block cache: 1 GiB shared -> 1 KiB for each column family",
+        "disableWAL: false -> true",
+    ] {
+        assert!(changes.contains(&line.to_owned()), "{line} in {changes:?}");
+    }
+    assert_eq!(
+        messages(&document),
+        [
+            "note: spec.configs[1].image: runs a bench of its own: on one machine say which with `assay run --bench small=PATH`"
+        ]
+    );
+}
+
+#[test]
+fn default_guardrail_has_its_exceptions() {
+    let has = |document: &Value| experiment(document).metrics.iter().any(|rule| rule.name == "drained_throughput");
+    assert!(has(&document()));
+    assert!(!has(&with("/spec/defaultGuardrails", json!("Remove"))));
+    let mut paced = with(&format!("{ROLE}/stepsPerSecond"), json!(1000));
+    paced["spec"]["objectives"] = json!([{"metric": "step_latency_p90"}]);
+    assert!(!has(&paced));
+    // Named by the user, it keeps the user's margin.
+    let named = with("/spec/guardrails/1", json!({"metric": "drained_throughput", "margin": "7%"}));
+    let margins: Vec<f64> = experiment(&named)
+        .metrics
+        .iter()
+        .filter(|rule| rule.name == "drained_throughput")
+        .map(|rule| rule.margin)
+        .collect();
+    assert_eq!(margins, [0.07]);
+}
+
+#[test]
+fn hints_that_are_no_errors() {
+    let same = with("/spec/configs/1", json!({"name": "small"}));
+    assert_eq!(
+        messages(&same),
+        [
+            "note: spec.configs[1]: changes nothing against the baseline: an A/A comparison, which shows what noise looks like"
+        ]
+    );
+    assert!(validate_document(&same).experiment.is_some());
+    let mut second = document();
+    let scenario = second["spec"]["scenarios"][0].clone();
+    second["spec"]["scenarios"] = json!([scenario, scenario]);
+    second["spec"]["scenarios"][1]["name"] = json!("again");
+    second["spec"]["repetitions"] = json!(5);
+    assert_eq!(
+        messages(&second),
+        [
+            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails need 6",
+            "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not a single scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
+        ]
+    );
+    assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator writes it"]);
+}
+
+#[test]
+fn a_family_of_one_scenario_is_enough_for_a_glob() {
+    let mut document = document();
+    let mut scenario = document["spec"]["scenarios"][0].clone();
+    scenario["name"] = json!("other");
+    scenario["workload"]["keyValue"]["families"] = json!(["extra"]);
+    document["spec"]["scenarios"] = json!([document["spec"]["scenarios"][0], scenario]);
+    document["spec"]["configs"][1]["columnFamilies"][0]["match"] = json!(["ext*"]);
+    assert_eq!(messages(&document), Vec::<String>::new());
+}
+
+#[test]
+fn limits_of_the_whole() {
+    let mut document = with("/spec/repetitions", json!(1000));
+    let scenario = document["spec"]["scenarios"][0].clone();
+    let named = |index: usize| {
+        let mut scenario = scenario.clone();
+        scenario["name"] = json!(format!("s{index}"));
+        scenario
+    };
+    document["spec"]["scenarios"] = (0..32).map(named).collect();
+    let config = |index: usize| json!({"name": format!("c{index}"), "dbOptions": {"max_background_jobs": index}});
+    document["spec"]["configs"] = (0..8).map(config).collect();
+    document["spec"]["baseline"] = json!("c0");
+    assert_eq!(
+        messages(&document),
+        ["spec.repetitions: makes 320000 trials, 100000 at most: use fewer repetitions, configs or scenarios"]
+    );
+}
+
+#[test]
+fn disk_is_checked_against_what_is_free() {
+    let experiment = experiment(&document());
+    let need = disk::need(&experiment.scenarios[0].workload);
+    // 100 000 entries of 20 + 16 + 50 bytes, 10 % of them dead; written again, twice, with 20 000 more.
+    assert_eq!(need, disk::DiskNeed { dataset_bytes: 9_460_000, trial_bytes: 22_360_000 });
+    assert_eq!(crate::plan::formats(&experiment, &experiment.scenarios[0]), 1);
+    // A trial that has grown beyond everything it ever wrote, three times over, has run away.
+    let limit = 120_000 * 136 * 3 + (1 << 30);
+    assert_eq!(experiment.scenarios[0].max_disk_bytes, limit);
+    let room = disk::room(&experiment);
+    assert_eq!(room, disk::Room { datasets_bytes: 9_460_000, scenario: 0, trial_bytes: limit });
+    assert_eq!(disk::check(&experiment, room.total()), None);
+    let problem = disk::check(&experiment, room.total() - 1).expect("it does not fit").to_string();
+    assert_eq!(
+        problem,
+        "spec.scenarios[0].workload: the experiment needs 1.1 GiB of disk (9 MiB for datasets, 1 GiB for a trial of scenario \"writes\", which is ended where it takes more) and 1.1 GiB are free: use fewer keys or steps, or a larger disk"
+    );
+    // Datasets stay beside each other, trials don't.
+    let mut twice = experiment.clone();
+    twice.scenarios.push(twice.scenarios[0].clone());
+    twice.scenarios[1].max_disk_bytes += 1;
+    let both = disk::Room { datasets_bytes: 2 * 9_460_000, scenario: 1, trial_bytes: limit + 1 };
+    assert_eq!(disk::room(&twice), both);
+    assert!(disk::check(&twice, room.total()).is_some());
+}
+
+#[test]
+fn typed_specs_take_the_same_way() {
+    let validation = validate_document(&document());
+    let spec = validation.spec.expect("a spec");
+    assert_eq!(validate("memtables", &spec).experiment, validation.experiment);
+    let refused = validate("Not A Name", &spec);
+    assert!(refused.experiment.is_none());
+}
+
+#[test]
+fn the_digest_of_a_spec_ignores_how_it_is_written() {
+    let written_down = with("/spec/placement", json!({"cpus": 1, "requireNvme": false}));
+    assert_eq!(experiment(&written_down).spec, experiment(&document()).spec);
+    assert_ne!(experiment(&with("/spec/seed", json!(8))).spec, experiment(&document()).spec);
+    let paused = with("/spec/suspend", json!(true));
+    assert_eq!(experiment(&paused).spec, experiment(&document()).spec, "a pause is not another experiment");
+    let kept = with("/spec/ttlSecondsAfterFinished", json!(60));
+    assert_eq!(experiment(&kept).spec, experiment(&document()).spec);
+    let mut renamed = document();
+    renamed["metadata"]["name"] = json!("other");
+    assert_eq!(experiment(&renamed).spec, experiment(&document()).spec);
+}
+
+#[test]
+fn answers_of_the_bench_find_their_fields() {
+    let validation = validate_document(&document());
+    let questions = validation.questions();
+    assert_eq!(questions.len(), 1);
+    assert_eq!(questions[0].families, ["blocks", "state"]);
+    assert_eq!(questions[0].configs.keys().collect::<Vec<_>>(), ["large", "small"]);
+    let answer = serde_json::from_value(json!({
+        "problems": [
+            {"config": "small", "scope": "state", "option": "write_buffer_size", "message": "RocksDB has no such option", "suggestion": "wbs"},
+            // Inherited from the baseline: one mistake, reported where it was made.
+            {"config": "large", "scope": "blocks", "option": "write_buffer_size", "message": "no", "suggestion": null},
+            {"config": "small", "scope": "blocks", "option": "write_buffer_size", "message": "no", "suggestion": null},
+            {"config": "small", "scope": "", "option": "", "message": "can't be opened", "suggestion": null},
+        ],
+        "inert": [{"config": "small", "scope": "db", "option": "max_background_jobs", "message": "ignored"}],
+        "sanitised": [{"config": "small", "scope": "state", "option": "write_buffer_size", "message": "kept 64 KiB"}],
+        "allInert": ["small"],
+    }))
+    .expect("an answer");
+    let problems: Vec<String> =
+        answer_problems(&validation.spec.expect("a spec"), &answer).iter().map(ToString::to_string).collect();
+    assert_eq!(
+        problems,
+        [
+            "spec.configs[0].columnFamilies[0].options.write_buffer_size: no",
+            "spec.configs[1]: NoEffectPossible: nothing that this config declares reaches RocksDB (max_background_jobs), so it can't differ from the baseline; remove it",
+            "spec.configs[1]: can't be opened",
+            "spec.configs[1].columnFamilies[0].options.write_buffer_size: RocksDB has no such option; did you mean wbs?",
+            "warning: spec.configs[1].columnFamilies[0].options.write_buffer_size: is changed by RocksDB: kept 64 KiB",
+            "warning: spec.configs[1].dbOptions.max_background_jobs: reaches nothing: ignored",
+        ]
+    );
+}
+
+#[test]
+fn keys_of_a_nested_option_are_found_where_they_were_declared() {
+    let table = json!("{block_size=16384;filter_policy=blom:10}");
+    let document = with("/spec/configs/1/columnFamilies/0/options/block_based_table_factory", table);
+    let spec = validate_document(&document).spec.expect("a spec");
+    let note = |key: &str, message: &str| {
+        let option = format!("block_based_table_factory.{key}");
+        json!({"config": "small", "scope": "state", "option": option, "message": message})
+    };
+    let answer = serde_json::from_value(json!({
+        "problems": [], "inert": [note("filter_policy", "RocksDB accepts it and keeps nullptr")],
+        "sanitised": [note("block_size", "RocksDB corrects 1 to 2")], "allInert": [],
+    }));
+    let problems: Vec<String> =
+        answer_problems(&spec, &answer.expect("an answer")).iter().map(ToString::to_string).collect();
+    let field = "spec.configs[1].columnFamilies[0].options.block_based_table_factory";
+    assert_eq!(
+        problems,
+        [
+            format!("warning: {field}: block_size is changed by RocksDB: RocksDB corrects 1 to 2"),
+            format!("warning: {field}: filter_policy reaches nothing: RocksDB accepts it and keeps nullptr"),
+        ]
+    );
+}
+
+#[test]
+fn what_is_refused_anyway_is_not_tried() {
+    let document = with("/spec/configs/1/dbOptions", json!({"wal_dir": "/elsewhere", "max_background_jobs": "4"}));
+    let validation = validate_document(&document);
+    assert!(
+        validation.problems.iter().any(|problem| problem.to_string().contains("dbOptions.wal_dir: would put files"))
+    );
+    let asked = &validation.questions()[0].configs["small"].db_options;
+    assert_eq!(asked.keys().collect::<Vec<_>>(), ["max_background_jobs"]);
+}
+
+#[test]
+fn what_writes_nothing_has_no_write_amplification() {
+    let mut document = with("/spec/guardrails/0", json!({"metric": "write_amplification"}));
+    assert_eq!(messages(&document), [""; 0]);
+    document["spec"]["scenarios"][0]["workload"]["keyValue"]["roles"][0]["mix"] = json!({"get": 1});
+    assert_eq!(
+        messages(&document),
+        [
+            "spec.guardrails[0].metric: scenario \"writes\" writes nothing, so it has no write_amplification: remove one of them"
+        ]
+    );
+}
+
+#[test]
+fn databases_are_in_one_place() {
+    let messages = |storage: Value| messages(&with("/spec/placement", json!({"storage": storage})));
+    let rule = "spec.placement.storage: set exactly one of persistentVolumeClaim, emptyDir and hostPath";
+    assert_eq!(messages(json!({})), [format!("{rule} (0 are set)")]);
+    assert_eq!(messages(json!({"emptyDir": {}, "hostPath": {"path": "/x"}})), [format!("{rule} (2 are set)")]);
+    assert_eq!(messages(json!({"emptyDir": {}})), [""; 0]);
+}
+
+/// A document with one random value somewhere.
+fn damaged() -> impl Strategy<Value = Value> {
+    let value = prop_oneof![
+        Just(json!(null)),
+        Just(json!({})),
+        Just(json!([])),
+        Just(json!(true)),
+        any::<i64>().prop_map(|number| json!(number)),
+        any::<u64>().prop_map(|number| json!(number)),
+        any::<f64>().prop_map(|number| json!(number)),
+        ".{0,20}".prop_map(|text| json!(text)),
+    ];
+    (any::<prop::sample::Index>(), value).prop_map(|(place, value)| {
+        fn pointers(value: &Value, path: &str, found: &mut Vec<String>) {
+            found.push(path.to_owned());
+            match value {
+                Value::Object(object) => {
+                    object.iter().for_each(|(key, value)| pointers(value, &format!("{path}/{key}"), found));
+                }
+                Value::Array(items) => {
+                    items
+                        .iter()
+                        .enumerate()
+                        .for_each(|(index, value)| pointers(value, &format!("{path}/{index}"), found));
+                }
+                _ => {}
+            }
+        }
+        let mut document = document();
+        let mut found = Vec::new();
+        pointers(&document, "", &mut found);
+        *document.pointer_mut(&found[place.index(found.len())]).expect("the place exists") = value;
+        document
+    })
+}
+
+proptest! {
+    #[test]
+    fn damage_is_refused_in_words_or_harmless(document in damaged()) {
+        let validation = validate_document(&document);
+        prop_assert_eq!(validation.experiment.is_none(), validation.has_errors());
+        if let Some(experiment) = validation.experiment {
+            prop_assert!(Plan::new(experiment).is_ok());
+        }
+    }
+}

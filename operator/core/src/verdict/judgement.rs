@@ -1,0 +1,206 @@
+use std::fmt;
+
+use schemars::JsonSchema;
+use serde::{Deserialize, Serialize};
+
+use super::design::{Families, Purpose};
+use crate::stats::Interval;
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Verdict {
+    Win,
+    Reject,
+    /// Shown equivalent.
+    Neutral,
+    Tradeoff,
+    Inconclusive,
+    Invalid,
+}
+
+/// Why a verdict is what it is. Displayed as in `Better:throughput`.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Reason {
+    /// A gate's words, and the scenarios they come from where the rest is sound.
+    Invalid {
+        codes: Vec<String>,
+        scenarios: Vec<String>,
+    },
+    Unstable,
+    Mixed {
+        better: Vec<String>,
+        worse: Vec<String>,
+    },
+    Harm(Vec<String>),
+    Better(Vec<String>),
+    GuardrailUnresolved(Vec<String>),
+    Equivalent,
+    TooFewBlocks,
+    NoGain,
+    Underpowered,
+    /// Overall only: what some scenarios say against it.
+    WorseIn(Vec<String>),
+}
+
+impl fmt::Display for Reason {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self {
+            Self::Invalid { codes, scenarios } if scenarios.is_empty() => f.write_str(&codes.join(",")),
+            Self::Invalid { codes, scenarios } => write!(f, "{} in {}", codes.join(","), scenarios.join(",")),
+            Self::Unstable => f.write_str("Unstable"),
+            Self::Mixed { better, worse } => write!(f, "{} better; {} worse", better.join(","), worse.join(",")),
+            Self::Harm(metrics) => write!(f, "Harm:{}", metrics.join(",")),
+            Self::Better(metrics) => write!(f, "Better:{}", metrics.join(",")),
+            Self::GuardrailUnresolved(metrics) => write!(f, "GuardrailUnresolved:{}", metrics.join(",")),
+            Self::Equivalent => f.write_str("Equivalent"),
+            Self::TooFewBlocks => f.write_str("TooFewBlocks"),
+            Self::NoGain => f.write_str("NoGain"),
+            Self::Underpowered => f.write_str("Underpowered"),
+            Self::WorseIn(scenarios) => write!(f, "worse in {}", scenarios.join(",")),
+        }
+    }
+}
+
+/// A verdict and why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub struct Outcome {
+    pub verdict: Verdict,
+    pub reason: Reason,
+}
+
+/// What to do about a verdict.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Recommendation {
+    FixSetup,
+    KeepBaseline,
+    OwnerDecides,
+    Adopt,
+    MoreBlocksOrLongerRuns,
+    MoreBlocks,
+}
+
+impl fmt::Display for Recommendation {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(match self {
+            Self::FixSetup => "fix setup",
+            Self::KeepBaseline => "keep baseline",
+            Self::OwnerDecides => "owner decides",
+            Self::Adopt => "adopt",
+            Self::MoreBlocksOrLongerRuns => "more blocks or longer runs",
+            Self::MoreBlocks => "more blocks",
+        })
+    }
+}
+
+/// What is proven about one metric.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Status {
+    Equivalent,
+    Better,
+    Worse,
+    NonInferior,
+    Unresolved,
+}
+
+/// P values of one metric, by what a small one claims. `seq` holds over all looks so far, `adjusted` over the family as well.
+#[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct PValues {
+    pub better: f64,
+    pub worse: f64,
+    pub non_inferior: f64,
+    pub no_gain: f64,
+    pub equivalent: f64,
+    pub better_seq: f64,
+    pub worse_seq: f64,
+    pub non_inferior_seq: f64,
+    pub equivalent_seq: f64,
+    /// Objectives only: no other makes the claim.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub better_adjusted: Option<f64>,
+    /// Required metrics only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub worse_adjusted: Option<f64>,
+}
+
+/// One metric of one config: the effect, how well it is known, and what is proven. Positive is better.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Effect {
+    pub metric: String,
+    pub purpose: Purpose,
+    pub status: Status,
+    /// Blocks that count.
+    pub n: usize,
+    pub m0: usize,
+    /// On the metric's scale: a log ratio, or a difference. `None` without blocks.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate: Option<f64>,
+    /// Log scale only.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub estimate_percent: Option<f64>,
+    /// `None` where intervals were not asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci95: Option<Interval>,
+    /// Where `ci95` has no lower end, or both levels were asked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub ci90: Option<Interval>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub sd_block: Option<f64>,
+    /// The effect that such an experiment finds with 80 % probability.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub detectable_percent: Option<f64>,
+    pub p: PValues,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Conclusion {
+    #[serde(flatten)]
+    pub outcome: Outcome,
+    pub recommendation: Recommendation,
+    /// In the design's order.
+    pub metrics: Vec<Effect>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct ConfigConclusion {
+    pub config: String,
+    /// The look after which the config needed no more runs.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stopped_at: Option<usize>,
+    #[serde(flatten)]
+    pub conclusion: Conclusion,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct CellConclusion {
+    pub scenario: String,
+    pub config: String,
+    #[serde(flatten)]
+    pub conclusion: Conclusion,
+}
+
+/// The overall verdicts as they stood after a look, in the design's order.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct LookTaken {
+    pub blocks: usize,
+    pub overall: Vec<Outcome>,
+    /// Configs that need no more runs.
+    pub stopped: Vec<String>,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Judgement {
+    /// One per config, in the design's order.
+    pub overall: Vec<ConfigConclusion>,
+    /// Scenario by scenario, one per config.
+    pub cells: Vec<CellConclusion>,
+    pub looks: Vec<LookTaken>,
+    pub families: Families,
+}

@@ -1,0 +1,241 @@
+//! What Assay wrote once is read by every later Assay, and judged as it was judged then. The corpus in `v1` is never made anew;
+//! its README says how it came about, and what has been renamed since on purpose.
+
+#![allow(clippy::unwrap_used, clippy::panic)]
+
+use std::{
+    collections::BTreeMap,
+    fs,
+    path::{Path, PathBuf},
+};
+
+use assay_api::{TuningExperimentStatus, TuningTrialSpec, TuningTrialStatus};
+use assay_core::{
+    attempt::{Attempt, Lost},
+    cluster,
+    judge::judge,
+    plan::Plan,
+    status,
+    validate::validate_document,
+};
+use assay_protocol::{Digest, Outcome, Summary, TrialRecord, TrialSpec};
+use serde::{Serialize, de::DeserializeOwned};
+use serde_json::Value;
+
+/// Fields that have another name now: the old one with its value, and the new one. Nothing else may differ.
+const RENAMED: [[(&str, &str); 2]; 3] = [
+    [("engine", "assay 0.1.0"), ("producedBy", "assay 0.1.0")],
+    [("role", "primary"), ("purpose", "objective")],
+    [("role", "guardrail"), ("purpose", "guardrail")],
+];
+
+/// Words in texts that are other ones now.
+const REWORDED: [(&str, &str); 1] = [("a primary metric", "an objective")];
+
+fn corpus() -> PathBuf {
+    Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen/v1")
+}
+
+fn read(path: impl AsRef<Path>) -> Vec<u8> {
+    let path = corpus().join(path);
+    fs::read(&path).unwrap_or_else(|error| panic!("{}: {error}", path.display()))
+}
+
+/// A frozen document under the names of today.
+fn renamed(file: &str) -> Value {
+    let mut document: Value = serde_json::from_slice(&read(file)).unwrap();
+    rename(&mut document);
+    document
+}
+
+fn rename(value: &mut Value) {
+    match value {
+        Value::Object(fields) => {
+            for [(old, was), (new, is)] in RENAMED {
+                if fields.get(old).is_some_and(|value| value == was) {
+                    fields.remove(old);
+                    fields.insert(new.to_owned(), is.into());
+                }
+            }
+            fields.values_mut().for_each(rename);
+        }
+        Value::Array(items) => items.iter_mut().for_each(rename),
+        Value::String(text) => {
+            for (was, is) in REWORDED {
+                *text = text.replace(was, is);
+            }
+        }
+        _ => {}
+    }
+}
+
+/// Names of the files or folders in a folder of the corpus, in order.
+fn names(folder: &str) -> Vec<String> {
+    let entries = fs::read_dir(corpus().join(folder)).unwrap().map(|entry| entry.unwrap());
+    let mut names: Vec<String> = entries.map(|entry| entry.file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Where two documents differ. Libraries of mathematics differ in the last digits.
+fn differences(path: &str, was: &Value, is: &Value, found: &mut Vec<String>) {
+    match (was, is) {
+        (Value::Object(old), Value::Object(new)) => {
+            let keys: std::collections::BTreeSet<&String> = old.keys().chain(new.keys()).collect();
+            for key in keys {
+                differences(&format!("{path}/{key}"), &was[key], &is[key], found);
+            }
+        }
+        (Value::Array(old), Value::Array(new)) if old.len() == new.len() => {
+            for (index, (old, new)) in old.iter().zip(new).enumerate() {
+                differences(&format!("{path}/{index}"), old, new, found);
+            }
+        }
+        (Value::Number(old), Value::Number(new)) if old.is_f64() && new.is_f64() => {
+            let (old, new) = (old.as_f64().unwrap(), new.as_f64().unwrap());
+            if (old - new).abs() > 1e-9 * old.abs().max(new.abs()) {
+                found.push(format!("{path}: was {old}, is {new}"));
+            }
+        }
+        _ if was == is => {}
+        _ => found.push(format!("{path}: was {was}, is {is}")),
+    }
+}
+
+fn assert_same(what: &str, was: &Value, is: &Value) {
+    let mut found = Vec::new();
+    differences("", was, is, &mut found);
+    assert!(found.is_empty(), "{what} is not what it was:\n{}", found.join("\n"));
+}
+
+/// What was read is written again with nothing lost.
+fn assert_kept<T: DeserializeOwned + Serialize>(what: &str, document: &Value) -> T {
+    let read: T = serde_json::from_value(document.clone()).unwrap_or_else(|error| panic!("{what}: {error}"));
+    assert_same(what, document, &serde_json::to_value(&read).unwrap());
+    read
+}
+
+fn plan() -> Plan {
+    let plan: Plan = serde_json::from_slice(&read("folder/plan.json")).unwrap();
+    plan.check().unwrap();
+    plan
+}
+
+/// The attempts of the folder, with the names of their trials' folders.
+fn attempts() -> Vec<(String, Attempt)> {
+    let attempt = |name: &String| {
+        let dir = PathBuf::from("folder/trials").join(name);
+        if corpus().join(&dir).join("lost.json").exists() {
+            return Attempt::Lost(serde_json::from_slice::<Lost>(&read(dir.join("lost.json"))).unwrap());
+        }
+        let bytes = read(dir.join("record.json"));
+        let record = TrialRecord::from_json(&bytes).unwrap();
+        Attempt::Finished(Summary::of(&record, &bytes).unwrap().into())
+    };
+    names("folder/trials").into_iter().map(|name| (name.clone(), attempt(&name))).collect()
+}
+
+#[test]
+fn records_and_specs_are_read_and_summed_up_as_they_were() {
+    let mut of_workload: BTreeMap<String, usize> = BTreeMap::new();
+    for name in names("trials") {
+        let file = |end: &str| format!("trials/{name}/{end}");
+        assert_kept::<TrialSpec>(&file("spec.json"), &renamed(&file("spec.json")));
+        let bytes = read(file("record.json"));
+        assert_kept::<TrialRecord>(&file("record.json"), &renamed(&file("record.json")));
+        let record = TrialRecord::from_json(&bytes).unwrap();
+        let summary = Summary::of(&record, &bytes).unwrap();
+        let message = read(file("termination-message.json"));
+        assert_eq!(Summary::from_json(&message).unwrap(), summary, "{name}");
+        let was: Value = serde_json::from_slice(&message).unwrap();
+        assert_same(&file("termination-message.json"), &was, &serde_json::to_value(&summary).unwrap());
+        assert_eq!(matches!(record.outcome, Outcome::Failed { .. }), name == "failed", "{name}");
+        let workload = serde_json::to_value(&record.spec.workload).unwrap();
+        *of_workload.entry(workload.as_object().unwrap().keys().next().unwrap().clone()).or_default() += 1;
+    }
+    assert_eq!(of_workload.len(), 4, "a trial of each workload: {of_workload:?}");
+}
+
+#[test]
+fn the_same_file_has_the_same_plan() {
+    let digests = String::from_utf8(read("plans/digests.txt")).unwrap();
+    assert_eq!(digests.lines().count(), names("plans").len() - 1, "one line for each other file");
+    for line in digests.lines() {
+        let (digest, name) = line.split_once(' ').unwrap();
+        let document: Value = serde_json::from_slice(&read(format!("plans/{name}.json"))).unwrap();
+        let again = Plan::new(validate_document(&document).experiment.unwrap()).unwrap();
+        assert_eq!(again.digest.as_str(), digest, "{name}: records of this experiment can't be judged any more");
+        assert!(name != "folder" || again == plan(), "the plan of the folder");
+    }
+}
+
+#[test]
+fn a_folder_is_judged_as_it_was() {
+    let plan = plan();
+    let attempts = attempts();
+    assert!(attempts.iter().any(|(_, attempt)| matches!(attempt, Attempt::Lost(_))), "one attempt was lost");
+    for (name, attempt) in &attempts {
+        assert_eq!(*name, attempt.trial().file_stem());
+        if let Attempt::Finished(summary) = attempt {
+            let kept: Value = serde_json::from_slice(&read(format!("folder/trials/{name}/summary.json"))).unwrap();
+            assert_same(name, &kept, &serde_json::to_value(summary).unwrap());
+        }
+    }
+    let attempts: Vec<Attempt> = attempts.into_iter().map(|(_, attempt)| attempt).collect();
+    let report = judge(&plan, &attempts).unwrap();
+    assert_same("report.json", &renamed("report.json"), &serde_json::from_str(&report.json().unwrap()).unwrap());
+
+    // What the operator wrote of the same attempts is the same.
+    let mut of_report = status::of(&report).unwrap();
+    let kept: TuningExperimentStatus = assert_kept("status/experiment.json", &renamed("status/experiment.json"));
+    of_report.plan.clone_from(&kept.plan);
+    // A digest has no last digits that may differ, and the names are part of it.
+    of_report.report_digest.clone_from(&kept.report_digest);
+    assert_same(
+        "status/experiment.json",
+        &serde_json::to_value(&kept).unwrap(),
+        &serde_json::to_value(&of_report).unwrap(),
+    );
+}
+
+#[test]
+fn the_status_of_a_trial_tells_the_same_attempts() {
+    let plan = plan();
+    let trials = renamed("status/trials.json");
+    let trials = trials.as_array().unwrap();
+    let folder: BTreeMap<String, Attempt> = attempts().into_iter().collect();
+    assert_eq!(trials.len(), folder.len());
+    for trial in trials {
+        let spec: TuningTrialSpec = assert_kept("the spec of a trial", &trial["spec"]);
+        let status: TuningTrialStatus = assert_kept("the status of a trial", &trial["status"]);
+        assert_eq!(Digest::of_json(&plan.digest).unwrap(), Digest::of_json(&spec.plan).unwrap());
+        for told in &status.attempts {
+            let attempt = cluster::attempt(&spec, told).unwrap();
+            match (&attempt, &folder[&attempt.trial().file_stem()]) {
+                (Attempt::Finished(told), Attempt::Finished(summary)) => {
+                    assert_eq!(told.record, summary.record);
+                    assert_eq!(told.pod.as_ref().unwrap().qos_class.as_deref(), Some("Guaranteed"));
+                    assert_eq!(told.metrics["watts"], 17.25);
+                }
+                (Attempt::Lost(told), Attempt::Lost(lost)) => assert_eq!(told.reason, lost.reason),
+                (told, kept) => panic!("{told:?} was {kept:?}"),
+            }
+        }
+    }
+}
+
+#[test]
+fn a_renamed_field_and_a_changed_number_are_seen() {
+    let was = renamed("report.json");
+    let mut is = was.clone();
+    let fields = is.as_object_mut().unwrap();
+    let value = fields.remove("seed").unwrap();
+    fields.insert("Seed".to_owned(), value);
+    let mut found = Vec::new();
+    differences("", &was, &is, &mut found);
+    assert_eq!(found.len(), 2, "{found:?}");
+    let mut found = Vec::new();
+    differences("", &1.000_000_1.into(), &1.000_000_2.into(), &mut found);
+    differences("", &1.0.into(), &(1.0 + 1e-12).into(), &mut found);
+    assert_eq!(found.len(), 1, "{found:?}");
+}
