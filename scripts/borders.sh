@@ -1,5 +1,6 @@
 #!/bin/sh
-# Checks the borders between crates on what cargo resolves, so that a dependency of a dependency counts too.
+# Checks the borders between crates on what cargo resolves, so that a dependency of a dependency counts too, and that modules of a
+# crate form no circle.
 set -eu
 cd "$(dirname "$0")/.."
 
@@ -26,6 +27,15 @@ only() {
     return 1
 }
 
+# alone FOLDER ROOM: fails where a file below FOLDER names a type or function of RocksDB, except in its ROOM.
+alone() {
+    named=$(grep -rlE '(^|[^[:alnum:]_])(rocksdb::|(use|crate) rocksdb([^[:alnum:]_]|$))' "$1" || true)
+    bad=$(printf '%s\n' "$named" | grep -v "^$1/$2/" || true)
+    if [ -n "$named" ] && [ -z "$bad" ]; then return 0; fi
+    echo "borders: of $1 only $2/ may call RocksDB, but these do: $(echo "$bad" | tr '\n' ' ')" >&2
+    return 1
+}
+
 # A check that can't fail checks nothing: each is shown a bad tree first.
 self_test() {
     good='a v1.0.0 (/src/a)
@@ -37,7 +47,18 @@ b v1.0.0 (*)'
     printf '%s\n' 'librocksdb-sys v0.1.0' 'rocksdb v0.1.0' 'a v1.0.0 (/src/a)' | only a || return 1
     printf '%s\n' 'librocksdb-sys v0.1.0' 'a v1.0.0 (/src/a)' 'b v1.0.0 (/src/b)' | only a 2>/dev/null && return 1
     printf '' | only a 2>/dev/null && return 1
-    return 0
+    crate=$(mktemp -d)
+    trap 'rm -rf "$crate"' EXIT
+    mkdir "$crate/engine"
+    alone "$crate" engine 2>/dev/null && return 1
+    echo 'use rocksdb::DB;' >"$crate/engine/open.rs"
+    echo 'fn rocksdb_version() {}' >"$crate/main.rs"
+    alone "$crate" engine || return 1
+    for planted in 'use rocksdb::{DB, Options};' 'fn f(db: &rocksdb::DB) {}' 'use rocksdb as r;' 'extern crate rocksdb;'; do
+        echo "$planted" >"$crate/planted.rs"
+        alone "$crate" engine 2>/dev/null && return 1
+    done
+    scripts/modules.py --self-test
 }
 self_test || { echo "borders: the check itself is broken" >&2; exit 1; }
 
@@ -53,11 +74,14 @@ plusplus='cmake|bindgen|cxx|link-cplusplus|[a-z0-9-]+-sys'
 foreign="cc|$plusplus"
 tree assay-core normal "it is pure: no runtime, no client, no I/O" "$runtime|$engine"
 tree assay-api normal "it is types only" "$runtime|$engine"
-tree assay-record normal,build "the protocol is serde and nothing else" "$runtime|$engine|kube.*|k8s-openapi|assay-(api|core|cli)|$foreign"
+tree assay-protocol normal,build "the protocol is serde and nothing else" "$runtime|$engine|kube.*|k8s-openapi|assay-(api|core|cli)|$foreign"
 # The client's TLS is ring, which has C and assembler in it; a linker, and so a compiler of C, is there wherever Rust is.
 tree assay-cli normal,build "it builds without a compiler of C++" "$engine|$plusplus"
 tree assay-controller normal,build "it builds without a compiler of C++" "$engine|$plusplus"
 tree assay-agent normal,build "it builds without a compiler of C++" "$engine|$plusplus"
 cargo tree --locked --quiet --prefix none --workspace -e normal,build,dev -i librocksdb-sys | only assay-bench || failed=1
+alone bench-image/bench/src engine || failed=1
+scripts/modules.py operator/*/ bench-image/bench bench-image/protocol || failed=1
+scripts/modules.py --picture CONTRIBUTING.md || failed=1
 if [ $failed = 0 ]; then echo "borders: kept"; fi
 exit $failed
