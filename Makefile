@@ -147,7 +147,7 @@ clippy: bindings
 
 generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
 	$(run) cargo run --locked --quiet -p assay-protocol --example schemas -- schemas
-	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet -p assay-core -p assay-cli --lib --test import --test judge --test cli
+	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet --no-fail-fast -p assay-core -p assay-cli --lib --test import --test judge --test cli
 	@# A chart holds all of its files; it can't read those beside it.
 	cp crds/*.yaml charts/assay/files/crds/
 	scripts/chart-values.sh
@@ -160,8 +160,8 @@ chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is 
 	@scripts/setup.sh chart
 	@scripts/chart-test.sh
 
-calibrate: tools ## Measure error rates and power by simulation, beside the published ones (2 minutes)
-	$(run) cargo run --locked --release -p assay-core --example calibrate
+calibrate: tools ## Measure by simulation how often the judge errs, and write it to docs/statistics.md (up to an hour, goes on where it was); ROWS="null gain" for some
+	$(run) cargo run --locked --release -p assay-core --example calibrate -- $(if $(ROWS),$(ROWS),--write)
 
 images: image-bench image-operator ## Write container images to target/images, for docker load and the like, with what is in them
 

@@ -15,6 +15,12 @@ pub enum Exit {
 impl Exit {
     pub const ALL: [Self; 4] = [Self::Completed, Self::SpecRefused, Self::EnvironmentRefused, Self::ConfigFailed];
 
+    /// Whether a bench with this code, as a kubelet or a shell gives it (128 and a signal's number), has ended itself: by an illegal access or
+    /// instruction, an abort, a panic. These don't come from outside, so it is its workload's doing under the config.
+    pub fn is_fault(code: i32) -> bool {
+        matches!(code, 101 | 132..=136 | 139)
+    }
+
     pub fn from_code(code: i32) -> Option<Self> {
         Self::ALL.into_iter().find(|exit| *exit as i32 == code)
     }

@@ -112,7 +112,7 @@ impl End {
 
     /// By a code that no bench has.
     pub fn crashes() -> Self {
-        Self::Says { exit_code: 139, reason: "", message: String::new() }
+        Self::Says { exit_code: 9, reason: "", message: String::new() }
     }
 }
 

@@ -40,6 +40,7 @@ pub fn small(lab: &Lab, name: &str) -> Value {
             "defaultGuardrails": "Remove",
             "placement": {
                 "cpus": 1,
+                "environment": "Dedicated",
                 "memory": "64Mi",
                 "nodeSelector": {LAB_LABEL: lab.namespace},
                 "tolerations": [{"key": "kwok.x-k8s.io/node", "operator": "Exists"}],
@@ -52,6 +53,8 @@ pub fn small(lab: &Lab, name: &str) -> Value {
 pub fn on_the_real_node(spec: &mut Value) {
     spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODE});
     spec["placement"]["memory"] = json!("256Mi");
+    // Other programs of this machine are part of it.
+    spec["placement"]["environment"] = json!("Shared");
 }
 
 /// Trials of an experiment like [`small`] with these blocks.

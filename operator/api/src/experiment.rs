@@ -351,6 +351,14 @@ pub struct JudgedMetric {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub margin: Option<String>,
+    /// Objectives only: the gain that a Win proves, such as 3%. Without it a Win proves that there is one, of any size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
+    pub at_least: Option<String>,
+    /// The most that a Win may lose in a single scenario. The margin for objectives, twice the margin for guardrails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
+    pub scenario_margin: Option<String>,
 }
 
 fn one() -> u32 {

@@ -19,6 +19,10 @@ pub struct Placement {
     /// the verdict `NotIsolated`.
     #[serde(default)]
     pub require_exclusive_cpus: Requirement,
+    /// Whether the machines are for trials alone. On a Dedicated one a run that others disturbed does not count; on a Shared one
+    /// others are part of it, and what they take widens the intervals. Dedicated where exclusive CPUs are required, else Shared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub environment: Option<Environment>,
     /// Memory of every trial's pod on a cluster, the page cache of its files included. 2Gi where it is not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "quantity_schema")]
@@ -42,6 +46,7 @@ impl Default for Placement {
             cpus: one(),
             require_nvme: false,
             require_exclusive_cpus: Requirement::Prefer,
+            environment: None,
             memory: None,
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
@@ -51,6 +56,14 @@ impl Default for Placement {
 }
 
 impl Placement {
+    /// The environment that is declared, or else the one that follows.
+    pub fn environment(&self) -> Environment {
+        self.environment.unwrap_or(match self.require_exclusive_cpus {
+            Requirement::Require => Environment::Dedicated,
+            Requirement::Prefer => Environment::Shared,
+        })
+    }
+
     /// Whether a cluster's trials find datasets that others have prepared.
     pub fn keeps_datasets(&self) -> bool {
         self.storage.as_ref().is_some_and(|storage| storage.empty_dir.is_none())
@@ -67,6 +80,13 @@ pub enum Requirement {
     #[default]
     Prefer,
     Require,
+}
+
+/// Whether machines are for trials alone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Environment {
+    Dedicated,
+    Shared,
 }
 
 /// A taint that trials tolerate, as in the spec of a pod.

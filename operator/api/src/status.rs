@@ -117,6 +117,16 @@ pub struct ConfigVerdict {
     /// What to do next.
     #[schemars(length(max = bounds::ADVICE))]
     pub recommendation: String,
+    /// Runs that ended.
+    #[serde(default)]
+    pub runs: u32,
+    /// Of these runs, those that failed under the config.
+    #[serde(default)]
+    pub failed: u32,
+    /// Conditions of this verdict alone, such as `SizeOpen`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 8), inner(length(max = 32)), extend("x-kubernetes-list-type" = "atomic"))]
+    pub labels: Vec<String>,
     /// Objectives first, then guardrails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2 * bounds::METRICS + 1), extend("x-kubernetes-list-type" = "atomic"))]
@@ -138,6 +148,10 @@ pub struct EstimateStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
     pub percent: Option<String>,
+    /// The effect on what all runs add up to, likewise, where they add up to something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = bounds::NUMBER))]
+    pub mean_percent: Option<String>,
     /// Lower end of the 95 % confidence interval, likewise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
@@ -174,6 +188,14 @@ pub struct CellVerdict {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 96))]
     pub estimate: Option<String>,
+    /// Runs that failed under the config.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub failed: u32,
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_zero(count: &u32) -> bool {
+    *count == 0
 }
 
 /// Something that a gate has found, with what to do about it.

@@ -26,13 +26,7 @@ fn noise(state: &mut u64) -> f64 {
 }
 
 fn main() -> Result<(), JudgeError> {
-    let metric = |name: &str, direction, purpose| MetricRule {
-        name: name.into(),
-        direction,
-        purpose,
-        margin: 0.05,
-        scale: Scale::Log,
-    };
+    let metric = |name: &str, direction, purpose| MetricRule::new(name, direction, purpose, 0.05, Scale::Log);
     let fixed = Design {
         metrics: vec![
             metric("throughput", Direction::Higher, Purpose::Objective),

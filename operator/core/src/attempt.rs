@@ -40,11 +40,11 @@ impl Attempt {
         }
     }
 
-    /// Whether the workload failed under its config.
+    /// Whether the workload failed under its config. Wrong answers are no measurement of anything, whatever the run's end.
     pub fn has_failed(&self) -> bool {
         match self {
-            Self::Finished(summary) => summary.failure.is_some(),
-            Self::Lost(lost) => lost.reason == LostReason::OutOfMemory,
+            Self::Finished(summary) => has_failed(summary),
+            Self::Lost(lost) => lost.reason.is_failure(),
         }
     }
 
@@ -54,6 +54,11 @@ impl Attempt {
             Self::Lost(lost) => Moment { unix_ms: lost.started_unix_ms, boot: lost.boot.as_ref() },
         }
     }
+}
+
+/// Whether a run with a record failed under its config.
+pub(crate) fn has_failed(summary: &Summary) -> bool {
+    summary.failure.is_some() || summary.parity.wrong_answers > 0
 }
 
 /// An attempt that left no record: nobody's fault, except where the reason says so.
@@ -72,6 +77,8 @@ pub struct Lost {
 pub enum LostReason {
     /// The program ended without a record, or with an unknown exit code.
     Crashed,
+    /// It ended itself, by an illegal access, an abort or a panic: a failure under the config, though without a record.
+    Faulted,
     /// The kernel killed it for want of memory. There is no record, but it is a failure under the config all the same.
     OutOfMemory,
     /// What it left is not a record of this trial.
@@ -92,8 +99,9 @@ pub enum LostReason {
 
 impl LostReason {
     /// Every reason there is.
-    pub const ALL: [Self; 9] = [
+    pub const ALL: [Self; 10] = [
         Self::Crashed,
+        Self::Faulted,
         Self::OutOfMemory,
         Self::UnreadableRecord,
         Self::EnvironmentRefused,
@@ -107,6 +115,11 @@ impl LostReason {
     /// The reason that is written so.
     pub fn from_word(word: &str) -> Option<Self> {
         Self::ALL.into_iter().find(|reason| format!("{reason:?}") == word)
+    }
+
+    /// There is no record, but the workload failed under its config.
+    pub fn is_failure(self) -> bool {
+        matches!(self, Self::OutOfMemory | Self::Faulted)
     }
 
     /// It tells of what happened around the trial, and nothing of the trial.

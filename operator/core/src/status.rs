@@ -72,6 +72,9 @@ fn config(of: &crate::report::ConfigReport) -> ConfigVerdict {
         reason: shorten(&ruling.reason, bounds::REASON),
         sentence: shorten(&ruling.sentence, bounds::MESSAGE),
         recommendation: shorten(&ruling.recommendation, bounds::ADVICE),
+        runs: of.runs,
+        failed: of.failed,
+        labels: ruling.labels.iter().map(|label| format!("{label:?}")).collect(),
         estimates: ruling.estimates.iter().map(estimate).collect(),
         findings: of.findings.iter().take(bounds::FINDINGS).map(finding).collect(),
     }
@@ -91,6 +94,7 @@ fn cell(of: &crate::report::CellReport) -> CellVerdict {
                 None => format!("{percent:+.1}"),
             })
         }),
+        failed: of.failed,
     }
 }
 
@@ -100,6 +104,7 @@ fn estimate(of: &Estimate) -> EstimateStatus {
     EstimateStatus {
         metric: of.metric.clone(),
         percent: number(of.estimate.map(|effect| percent(of.scale, effect))),
+        mean_percent: number(of.mean.map(|effect| percent(of.scale, effect))),
         low_percent: number(low),
         high_percent: number(high),
         status: of.status.map(|status| format!("{status:?}")),

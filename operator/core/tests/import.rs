@@ -2,22 +2,27 @@
 
 use std::fmt::Write as _;
 
+use assay_core::gates::Label;
 use assay_core::import::{Collector, ImportReport, Layout, Place, Policy, judge, markdown, terminal};
 use assay_core::verdict::Verdict;
 use serde_json::{Value, json};
 
-/// Judges rows of `session,scenario,config,block,replicate,value,work,build`, all of them of the metric `ops`.
-fn judged(policy: &Value, rows: &str) -> Result<ImportReport, String> {
-    const COLUMNS: [&str; 8] = ["session", "scenario", "config", "block", "replicate", "value", "work", "build"];
+/// Judges rows of comma-separated values under these columns.
+fn table(policy: &Value, columns: &str, rows: &str) -> Result<ImportReport, String> {
     let policy = Policy::read(policy).map_err(|problems| format!("{problems:?}"))?;
     let mut collector = Collector::new(&policy);
     let file = collector.file("rows.csv");
     for (line, row) in rows.lines().enumerate() {
-        let fields = COLUMNS.into_iter().zip(row.split(','));
-        collector.row(Place { file, line: line as u64 + 1 }, fields.chain([("metric", "ops")]));
+        collector.row(Place { file, line: line as u64 + 1 }, columns.split(',').zip(row.split(',')));
     }
     let report = collector.finish().and_then(|data| judge(&data, &policy));
     report.map_err(|problems| problems.iter().map(ToString::to_string).collect::<Vec<_>>().join("\n"))
+}
+
+/// Judges rows of the metric `ops`, of which the last columns may be left out.
+fn judged(policy: &Value, rows: &str) -> Result<ImportReport, String> {
+    let columns = "metric,session,scenario,config,block,replicate,value,work,build,failed";
+    table(policy, columns, &rows.lines().map(|row| format!("ops,{row}")).collect::<Vec<_>>().join("\n"))
 }
 
 fn policy() -> Value {
@@ -29,14 +34,32 @@ fn with(mut policy: Value, field: &str, value: Value) -> Value {
     policy
 }
 
-/// Blocks of the baseline and one config whose values are those of the baseline times `factor`.
-fn blocks(count: usize, factor: f64) -> String {
+/// Blocks of the baseline and one config whose values are those of the baseline times a factor.
+fn paired(scenario: &str, count: usize, factor: impl Fn(usize) -> f64) -> String {
     (1..=count).fold(String::new(), |mut rows, block| {
         let base = 1000.0 + (block * 37 % 11) as f64 * 10.0;
-        let noise = 1.0 + (block * 29 % 7) as f64 / 1000.0;
-        let _ = writeln!(rows, ",fill,a,{block},,{base},,\n,fill,b,{block},,{},,", base * factor * noise);
+        let own = base * factor(block);
+        let _ = writeln!(rows, ",{scenario},a,{block},,{base},,\n,{scenario},b,{block},,{own},,");
         rows
     })
+}
+
+/// The same with little noise.
+fn blocks(count: usize, factor: f64) -> String {
+    paired("fill", count, |block| factor * (1.0 + (block * 29 % 7) as f64 / 1000.0))
+}
+
+/// Twelve blocks with a gain of 20 %, in which some runs failed and say how.
+fn failing(word: impl Fn(&str, usize) -> Option<&'static str>) -> String {
+    let with_word = |line: &str| {
+        let fields: Vec<&str> = line.split(',').collect();
+        let (config, block) = (fields[2], fields[3]);
+        match word(config, block.parse().expect("a block")) {
+            Some(word) => format!(",fill,{config},{block},,,,,{word}\n"),
+            None => format!("{line},\n"),
+        }
+    };
+    blocks(12, 1.2).lines().map(with_word).collect()
 }
 
 /// Runs without blocks.
@@ -201,6 +224,35 @@ fn runs_too_good_to_be_true_need_proof() {
     assert_eq!(verdict_of(&policy(), &fast("")), "Invalid Implausible in fill");
 }
 
+/// Of what is too good one run is left out, and named with its number.
+#[test]
+fn only_what_is_too_good_is_held() {
+    let once = |far: f64, usual: f64| paired("fill", 12, move |block| if block == 5 { far } else { usual });
+    let lower = json!({"baseline": "a", "objectives": [{"metric": "ops", "direction": "lower", "margin": "5%"}]});
+    for (policy, rows) in [(policy(), once(5.0, 1.2)), (lower.clone(), once(0.2, 0.8))] {
+        let report = judged(&policy, &rows).expect("rows can be judged");
+        assert_eq!(verdict(&report), "Win Better:ops");
+        let comparison = &report.comparisons[0];
+        assert_eq!(comparison.cells[0].ruling.estimates[0].blocks, 11);
+        assert!(comparison.notes[0].starts_with("Implausible: ops of b in fill is "), "{:?}", comparison.notes);
+        assert!(comparison.notes[0].ends_with("times the median of all runs at rows.csv:10; left out."));
+    }
+    for (policy, rows) in [(policy(), once(0.2, 1.0)), (lower, once(5.0, 1.0))] {
+        let report = judged(&policy, &rows).expect("rows can be judged");
+        let comparison = &report.comparisons[0];
+        assert_eq!(comparison.cells[0].ruling.estimates[0].blocks, 12);
+        assert!(comparison.notes[0].starts_with("ops of b in fill is more than 3 times worse in 1 run ("));
+        assert!(comparison.notes[0].ends_with(" times the median of all runs); slow runs count."));
+    }
+    // Configs that are all slow do not make the baseline too good.
+    let slow = paired("fill", 12, |_| 0.25);
+    let others = ["c", "d"].map(|name| {
+        let own = slow.lines().filter(|line| line.contains(",b,"));
+        own.map(|line| line.replace(",b,", &format!(",{name},")) + "\n").collect::<String>()
+    });
+    assert_eq!(verdict_of(&policy(), &(slow + &others.concat())), "Reject Harm:ops");
+}
+
 #[test]
 fn missing_runs_are_no_better_than_slow_ones() {
     let without = |missing: usize| -> String {
@@ -210,10 +262,240 @@ fn missing_runs_are_no_better_than_slow_ones() {
             .fold(String::new(), |t, l| t + l + "\n")
     };
     assert_eq!(verdict_of(&policy(), &without(2)), "Win Better:ops");
-    assert_eq!(verdict_of(&policy(), &without(3)), "Invalid Attrition in fill");
-    // Blocks that hold one config each compare nothing.
+    // More than a fifth, which chance could have chosen: it has an eighth of such choices.
+    let few = judged(&policy(), &without(3)).expect("rows can be judged");
+    assert_eq!(verdict(&few), "Win Better:ops");
+    assert_eq!(few.comparisons[0].notes, ["3 of 12 blocks of fill lack the run of b."]);
+    let many = judged(&policy(), &without(5)).expect("rows can be judged");
+    assert_eq!(verdict(&many), "Invalid Attrition");
+    assert_eq!(
+        many.comparisons[0].configs[0].findings[0].message,
+        "5 of 12 runs of b are missing, and 0 of 12 of a in the same blocks: p = 0.031 if only chance chose them"
+    );
+    // Both arms lack as much. Blocks that hold one config each compare nothing.
     let apart = blocks(12, 1.2).replace(",b,", ",b,other");
-    assert_eq!(verdict_of(&policy(), &apart), "Invalid Attrition in fill");
+    assert_eq!(verdict_of(&policy(), &apart), "Inconclusive TooFewBlocks");
+}
+
+#[test]
+fn a_failed_run_is_the_worst_and_not_missing() {
+    let some = |failed: usize| failing(move |config, block| (config == "b" && block <= failed).then_some("true"));
+    // Whoever leaves it out sees nothing but a gain.
+    let rows = blocks(12, 1.2);
+    let without: Vec<&str> = rows.lines().filter(|line| !line.contains(",b,1,")).collect();
+    assert_eq!(verdict_of(&policy(), &without.join("\n")), "Win Better:ops");
+    let report = judged(&policy(), &some(1)).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Inconclusive Failures");
+    let (config, cell) = (&report.comparisons[0].configs[0], &report.comparisons[0].cells[0]);
+    assert_eq!((config.runs, config.failed, cell.runs, cell.failed), (12, 1, 12, 1));
+    assert_eq!((cell.baseline_runs, cell.baseline_failed, cell.numbers[0].config_failed), (12, 0, 1));
+    assert!(config.ruling.sentence.contains("1 of the 12 runs of b failed"), "{}", config.ruling.sentence);
+    assert!(markdown(&report).contains("Failures, 1 of 12 runs failed"), "{}", markdown(&report));
+    assert!(report.comparisons[0].notes.is_empty(), "{:?}", report.comparisons[0].notes);
+    // Five missing runs are Invalid; as many failed ones are proof, and one less is neither.
+    assert!(verdict_of(&policy(), &some(4)).starts_with("Inconclusive"), "{}", verdict_of(&policy(), &some(4)));
+    assert_eq!(verdict_of(&policy(), &some(5)), "Reject Unstable");
+}
+
+#[test]
+fn failures_of_both_arms_alike_take_nothing_away() {
+    let both = |word: &'static str| {
+        failing(move |config, block| match (config, block) {
+            ("a", 7) => Some("YES"),
+            ("b", 5) => Some(word),
+            _ => None,
+        })
+    };
+    let report = judged(&policy(), &both("1")).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Win Better:ops");
+    let sentence = &report.comparisons[0].configs[0].ruling.sentence;
+    assert!(sentence.contains("1 of the 12 runs of b failed, of a 1 of 12"), "{sentence}");
+    // Damaged data is another matter.
+    for word in ["corruption", "wrong-answers"] {
+        assert_eq!(verdict_of(&policy(), &both(word)), "Inconclusive Failures");
+    }
+    let baseline = failing(|config, block| (config == "a" && block == 7).then_some("true"));
+    assert_eq!(verdict_of(&policy(), &baseline), "Win Better:ops");
+}
+
+#[test]
+fn what_a_failed_run_did_and_measured_does_not_matter() {
+    let columns = "scenario,config,block,metric,value,work,failed";
+    let fifth_as = |fifth: &str| {
+        let row = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            match (fields[2], fields[3]) {
+                ("b", "5") => fifth.to_owned(),
+                (config, block) => format!("fill,{config},{block},ops,{},1000,", fields[5]),
+            }
+        };
+        blocks(12, 1.2).lines().map(row).collect::<Vec<_>>().join("\n")
+    };
+    for fifth in ["fill,b,5,ops,,1000,true", "fill,b,5,ops,99999,7,true", "fill,b,5,rss,n/a,,yes"] {
+        let report = table(&policy(), columns, &fifth_as(fifth)).expect("rows can be judged");
+        assert_eq!(verdict(&report), "Inconclusive Failures", "{fifth}");
+        assert!(report.comparisons[0].notes.is_empty(), "{:?}", report.comparisons[0].notes);
+    }
+    // A column that means something else can be left alone.
+    let ignoring = with(policy(), "ignoreColumns", json!(["failed"]));
+    let other = fifth_as("fill,b,5,ops,1200,1000,2 requests");
+    let report = table(&ignoring, columns, &other).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Win Better:ops");
+}
+
+#[test]
+fn words_that_say_nothing_of_failure_are_refused() {
+    let refused = |rows: &str| judged(&policy(), rows).expect_err("refused");
+    assert_eq!(
+        refused(&failing(|config, block| (config == "b" && block == 5).then_some("maybe"))),
+        "rows.csv:10: column failed: \"maybe\" has no meaning: write true, yes or 1 if the run failed, corruption or wrong-answers \
+         if it damaged data, and false, no, 0 or nothing if it did not fail"
+    );
+    let base = ",fill,a,1,,100,,,\n,fill,b,1,,100,,,\n";
+    assert_eq!(
+        refused(&format!("{base},fill,b,1,,,,,true")),
+        "rows.csv:3: column failed: differs from rows.csv:2 within one run: mark either all rows of a run as failed, or none"
+    );
+    assert_eq!(
+        refused(&format!("{base},fill,b,2,,,,,true\n,fill,b,2,,,,,true")),
+        "rows.csv:4: ops of this run of b in fill stands at rows.csv:3 already: remove one of them; a column replicate tells \
+         several runs of one config apart"
+    );
+    assert_eq!(
+        refused(&format!("{base},fill,b,2,,,,,no")),
+        "rows.csv:3: column value: is empty: if the run failed, mark it in a column failed; otherwise leave the row out"
+    );
+}
+
+#[test]
+fn failures_without_blocks_are_told() {
+    let sound = runs(&[100.0, 101.0, 102.0, 103.0], &[120.0, 121.0, 122.0]);
+    let without = judged(&policy(), &sound).expect("rows can be judged");
+    let report = judged(&policy(), &(sound.clone() + ",fill,b,,9,,,,true\n")).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Inconclusive TooFewBlocks");
+    let cell = &report.comparisons[0].cells[0];
+    assert_eq!((cell.runs, cell.failed, cell.baseline_runs, cell.baseline_failed), (4, 1, 4, 0));
+    let (before, after) = (&without.comparisons[0].cells[0].numbers[0], &cell.numbers[0]);
+    assert_eq!((after.config_runs, after.config_failed), (3, 1));
+    assert!(after.p > before.p, "{} {}", after.p, before.p);
+    assert_eq!((after.shift, after.means_percent), (before.shift, before.means_percent));
+    let notes = &report.comparisons[0].notes;
+    assert!(notes[0].starts_with("1 of 4 runs of b in fill failed. In p they rank below all others"), "{notes:?}");
+    assert!(markdown(&report).contains("TooFewBlocks, 1 of 4 runs failed"), "{}", markdown(&report));
+    // Without names they are counted.
+    let unnamed = sound + ",fill,b,,,,,,true\n,fill,b,,,,,,corruption\n";
+    let unnamed = judged(&policy(), &unnamed).expect("rows can be judged");
+    assert_eq!(unnamed.comparisons[0].cells[0].failed, 2);
+    assert!(unnamed.comparisons[0].notes[0].starts_with("2 of 5 runs of b in fill failed (1 with damaged data)."));
+}
+
+#[test]
+fn zero_is_a_value() {
+    let lower = json!({"baseline": "a", "objectives": [{"metric": "ops", "direction": "lower", "margin": "5%"}]});
+    let report = judged(&lower, &paired("fill", 12, |_| 0.0)).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Win Better:ops");
+    let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
+    assert_eq!((estimate.blocks, estimate.has_zeros, estimate.estimate), (12, true, None));
+    assert!(markdown(&report).contains("none (zeros)"), "{}", markdown(&report));
+    assert!(terminal(&report).contains("runs of zero"), "{}", terminal(&report));
+    // Of a rate it is the worst, and no reason to leave the run out.
+    let stopped = paired("fill", 12, |block| if block <= 6 { 0.0 } else { 1.2 });
+    let report = judged(&policy(), &stopped).expect("rows can be judged");
+    assert_eq!(report.comparisons[0].cells[0].ruling.estimates[0].blocks, 12);
+    assert!(!verdict(&report).starts_with("Win"), "{}", verdict(&report));
+    let refused = judged(&policy(), ",fill,a,1,,100,,\n,fill,b,1,,-3,,").expect_err("refused");
+    assert_eq!(
+        refused,
+        "rows.csv:2: column value: \"-3\" is negative, but the metric is on a log scale: correct it, or declare ops with scale: linear"
+    );
+}
+
+#[test]
+fn zeros_without_blocks_are_told() {
+    let report = judged(&policy(), &runs(&[100.0, 101.0, 102.0], &[0.0, 120.0, 121.0])).expect("rows can be judged");
+    let numbers = &report.comparisons[0].cells[0].numbers[0];
+    assert_eq!((numbers.config_runs, numbers.has_zeros, numbers.shift), (3, true, None));
+    // Two of three above all, one below: 0 is neither dropped nor the best.
+    assert!((numbers.p - 0.7).abs() < 1e-12, "{}", numbers.p);
+    assert!(numbers.means_percent.is_some_and(|percent| percent < 0.0));
+    let notes = &report.comparisons[0].notes;
+    assert!(notes.iter().any(|note| note.starts_with("Some values of ops are zero")), "{notes:?}");
+    assert!(terminal(&report).contains("none (zeros)"), "{}", terminal(&report));
+}
+
+/// An objective with more declared.
+fn objective(field: &str, value: Value) -> Value {
+    let mut policy = policy();
+    policy["objectives"][0][field] = value;
+    policy
+}
+
+#[test]
+fn stalls_are_paid_for() {
+    let stall = |far: f64| paired("fill", 12, move |block| if block == 7 { far } else { 1.1 });
+    assert_eq!(verdict_of(&policy(), &stall(1.1)), "Win Better:ops");
+    let report = judged(&policy(), &stall(0.2)).expect("rows can be judged");
+    assert_eq!(verdict(&report), "Inconclusive SlowTail:ops");
+    let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
+    assert!(estimate.mean.is_some_and(|mean| mean < 0.0), "{estimate:?}");
+    assert!(estimate.estimate.is_some_and(|estimate| estimate > 0.0), "{estimate:?}");
+    assert!(markdown(&report).contains("| mean |") && terminal(&report).contains("mean -"), "{}", terminal(&report));
+    // Quantiles add up to nothing.
+    assert_eq!(verdict_of(&objective("quantile", json!(true)), &stall(0.2)), "Win Better:ops");
+}
+
+#[test]
+fn no_scenario_pays_for_another() {
+    let with_read = |odd: f64, even: f64| {
+        paired("fill", 12, |_| 1.3) + &paired("read", 12, move |block| if block % 2 == 1 { odd } else { even })
+    };
+    assert_eq!(verdict_of(&policy(), &with_read(1.0, 1.0)), "Win Better:ops");
+    // In sum still a gain, but that reading does not lose 5 % is open.
+    assert_eq!(verdict_of(&policy(), &with_read(0.9, 1.1)), "Inconclusive ScenarioUnresolved:read");
+    assert_eq!(verdict_of(&objective("scenarioMargin", json!("15%")), &with_read(0.9, 1.1)), "Win Better:ops");
+    assert_eq!(verdict_of(&policy(), &with_read(0.9, 0.9)), "Tradeoff worse in read");
+}
+
+#[test]
+fn a_win_says_its_size() {
+    let least =
+        |least: &str| judged(&objective("atLeast", json!(least)), &blocks(12, 1.2)).expect("rows can be judged");
+    assert_eq!(verdict(&least("10%")), "Win Better:ops");
+    let sentence = &least("10%").comparisons[0].configs[0].ruling.sentence;
+    assert!(sentence.contains("(at least 10 % is proven)"), "{sentence}");
+    assert!(verdict(&least("30%")).starts_with("Inconclusive"), "{}", verdict(&least("30%")));
+    // Better by 3 to 15 %: perhaps by less than the margin.
+    let open = paired("fill", 12, |block| if block % 2 == 0 { 1.15 } else { 1.03 });
+    let report = judged(&policy(), &open).expect("rows can be judged");
+    assert_eq!(report.comparisons[0].configs[0].ruling.labels, [Label::SizeOpen]);
+    assert!(terminal(&report).contains("SizeOpen"), "{}", terminal(&report));
+}
+
+#[test]
+fn sizes_that_mean_nothing_are_refused() {
+    let refused = |policy: &Value| -> Vec<String> {
+        let problems = Policy::read(policy).expect_err("refused");
+        problems.iter().map(ToString::to_string).collect()
+    };
+    for field in ["margin", "atLeast", "scenarioMargin"] {
+        for text in ["0%", "100%", "0.05", "-1%"] {
+            let expected =
+                format!("objectives[0].{field}: must be above 0 % and below 100 %, such as 5%, not {text:?}");
+            assert_eq!(refused(&objective(field, json!(text))), [expected]);
+        }
+    }
+    let guardrail = |rule: Value| with(policy(), "guardrails", json!([rule]));
+    assert_eq!(
+        refused(&guardrail(json!({"metric": "p99", "direction": "lower", "margin": "5%", "atLeast": "1%"}))),
+        ["guardrails[0].atLeast: a guardrail has nothing to gain: name it as an objective, or remove this"]
+    );
+    let linear = json!({"metric": "share", "direction": "lower", "scale": "linear", "margin": "0"});
+    assert_eq!(
+        refused(&guardrail(linear)),
+        [
+            "guardrails[0].margin: must be a difference above zero, such as \"0.01\", or a percentage such as 5%, not \"0\""
+        ]
+    );
 }
 
 #[test]

@@ -76,6 +76,16 @@ fn value() -> impl Strategy<Value = String> {
     ]
 }
 
+fn failed() -> impl Strategy<Value = String> {
+    let known = prop::sample::select(vec!["", "no", "TRUE", "corruption"]);
+    prop_oneof![9 => known.prop_map(str::to_owned), 1 => ".{0,4}"]
+}
+
+/// Mostly small numbers, and nothing at all.
+fn measured() -> impl Strategy<Value = f64> {
+    prop_oneof![4 => 1.0_f64..3.0, 1 => Just(0.0), 1 => 20.0_f64..30.0]
+}
+
 proptest! {
     #![proptest_config(ProptestConfig::with_cases(200))]
 
@@ -113,14 +123,15 @@ proptest! {
 
     #[test]
     fn rows_take_anything(rows in prop::collection::vec(
-        (name(), name(), name(), name(), name(), prop_oneof![Just("ops".to_owned()), name()], value(), name(), name()), 0..30)) {
-        const COLUMNS: [&str; 9] =
-            ["session", "scenario", "config", "block", "replicate", "metric", "value", "work", "build"];
+        (name(), name(), name(), name(), name(), prop_oneof![Just("ops".to_owned()), name()], value(), name(), name(), failed()),
+        0..30)) {
+        const COLUMNS: [&str; 10] =
+            ["session", "scenario", "config", "block", "replicate", "metric", "value", "work", "build", "failed"];
         let policy = policy("ops");
         let mut collector = Collector::new(&policy);
         let file = collector.file("rows");
-        for (line, (a, b, c, d, e, f, g, h, i)) in rows.iter().enumerate() {
-            let fields = COLUMNS.into_iter().zip([a, b, c, d, e, f, g, h, i].map(String::as_str));
+        for (line, (a, b, c, d, e, f, g, h, i, j)) in rows.iter().enumerate() {
+            let fields = COLUMNS.into_iter().zip([a, b, c, d, e, f, g, h, i, j].map(String::as_str));
             collector.row(Place { file, line: line as u64 }, fields);
         }
         has_words(to_the_end(collector, &policy));
@@ -128,16 +139,23 @@ proptest! {
 
     /// Rows that mostly can be judged reach all the arithmetic.
     #[test]
-    fn sound_rows_are_judged(values in prop::collection::vec((0..3_usize, 0..2_usize, 0..8_u32, value(), 1.0_f64..3.0), 1..60), blocked: bool) {
+    fn sound_rows_are_judged(
+        values in prop::collection::vec((0..3_usize, 0..2_usize, 0..8_u32, 0..8_usize, measured()), 1..60),
+        blocked: bool,
+        higher: bool,
+    ) {
+        const ENDINGS: [&str; 3] = ["", "true", "corruption"];
+        let direction = if higher { "higher" } else { "lower" };
         let policy = Policy::read(&json!({"baseline": "a",
-            "objectives": [{"metric": "ops", "direction": "higher", "margin": "5%"}]})).expect("sound");
+            "objectives": [{"metric": "ops", "direction": direction, "margin": "5%"}]})).expect("sound");
         let mut collector = Collector::new(&policy);
         let file = collector.file("rows");
-        for (line, (config, scenario, block, _, value)) in values.iter().enumerate() {
+        for (line, (config, scenario, block, ending, value)) in values.iter().enumerate() {
             let (block, value) = (block.to_string(), value.to_string());
+            let failed = ENDINGS.get(*ending).copied().unwrap_or_default();
             let kind = if blocked { "block" } else { "replicate" };
             let fields = [("config", ["a", "b", "c"][*config]), ("scenario", ["s", "t"][*scenario]), (kind, &*block),
-                ("metric", "ops"), ("value", &*value)];
+                ("metric", "ops"), ("value", &*value), ("failed", failed)];
             collector.row(Place { file, line: line as u64 }, fields);
         }
         has_words(to_the_end(collector, &policy));

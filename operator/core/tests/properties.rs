@@ -3,8 +3,11 @@
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 use assay_core::{
-    stats::{Adjust, Direction, Paired, Scale},
-    verdict::{Design, Intervals, LookPlan, MetricRule, MetricSamples, Observed, Purpose, Scenario, StopOn, judge},
+    stats::{Adjust, Direction, Paired, Scale, Totals},
+    verdict::{
+        Design, Ending, Endings, Intervals, LookPlan, MetricRule, MetricSamples, Observed, Purpose, Scenario, StopOn,
+        Verdict, judge,
+    },
 };
 use proptest::prelude::*;
 
@@ -149,13 +152,7 @@ proptest! {
     #[test]
     fn no_evidence_breaks_the_judge(rows in prop::collection::vec(samples(), 2..=2), ended in any::<bool>(), looks in any::<bool>()) {
         let design = Design {
-            metrics: vec![MetricRule {
-                name: "ops".into(),
-                direction: Direction::Higher,
-                purpose: Purpose::Objective,
-                margin: 0.05,
-                scale: Scale::Log,
-            }],
+            metrics: vec![MetricRule::new("ops", Direction::Higher, Purpose::Objective, 0.05, Scale::Log)],
             scenarios: ["read", "write"].map(|name| Scenario { name: name.into(), weight: 1.0 }).into(),
             configs: ["one", "two"].map(Into::into).into(),
             m0: 2,
@@ -172,6 +169,35 @@ proptest! {
             }
             Err(error) => prop_assert!(!error.to_string().is_empty()),
         }
+    }
+}
+
+proptest! {
+    /// Whatever a config gains, of more failures than the baseline's comes no Win and no Neutral.
+    #[test]
+    fn no_gain_outweighs_failures(gain in 0.5_f64..3.0, failed in prop::collection::btree_set(0_usize..12, 1..12), damaged in any::<bool>()) {
+        let design = Design {
+            metrics: vec![MetricRule::new("ops", Direction::Higher, Purpose::Objective, 0.05, Scale::Log)],
+            scenarios: vec![Scenario { name: "read".into(), weight: 1.0 }],
+            configs: vec!["one".into()],
+            m0: 2,
+            max_blocks: 12,
+            looks: None,
+            cells_adjust: Adjust::Holm,
+        };
+        let bad = if damaged { Ending::Damaged } else { Ending::Failed };
+        let ending = |block: usize| if failed.contains(&block) { bad } else { Ending::Sound };
+        let value = |block: usize| (!failed.contains(&block)).then_some(gain * (100.0 + block as f64));
+        let samples = MetricSamples {
+            baseline: (0..12).map(|block| vec![Some(100.0 + block as f64), Some(100.5 + block as f64)]).collect(),
+            configs: vec![(0..12).map(value).collect()],
+        };
+        let endings = Endings { baseline: vec![vec![Ending::Sound; 2]; 12], configs: vec![(0..12).map(ending).collect()] };
+        let observed =
+            Observed { samples: vec![vec![samples]], endings: vec![endings], ended: true, ..Observed::default() };
+        let judgement = judge(&design, &observed, Intervals::None).unwrap();
+        let verdict = judgement.overall[0].conclusion.outcome.verdict;
+        prop_assert!(!matches!(verdict, Verdict::Win | Verdict::Neutral), "{verdict:?} with {} failures", failed.len());
     }
 }
 
@@ -257,6 +283,19 @@ fn no_level_is_exceeded_when_signs_are_chance() {
     let all: Vec<_> = (0..1 << sizes.len()).map(signed).collect();
     assert_exact(&all.iter().map(|tails| tails.up).collect::<Vec<_>>());
     assert_exact(&all.iter().map(|tails| tails.down).collect::<Vec<_>>());
+}
+
+/// The same of sums instead of ranks, whatever the sizes.
+#[test]
+fn no_level_is_exceeded_by_totals_when_signs_are_chance() {
+    let sizes = [0.3, 0.1, 0.4, 0.1, 0.5, 7.5, 0.2, 0.6, 1.1, 0.7];
+    let signed = |signs: u32| {
+        let costs = sizes.iter().enumerate().map(|(i, x)| if signs >> i & 1 == 1 { *x } else { -x });
+        Totals::of(&costs.collect::<Vec<f64>>(), &[0.0; 10], 1, Scale::Linear)
+    };
+    let all: Vec<_> = (0..1 << sizes.len()).map(signed).collect();
+    assert_exact(&all.iter().map(|totals| totals.non_inferior(0.0)).collect::<Vec<_>>());
+    assert_exact(&all.iter().map(Totals::worse).collect::<Vec<_>>());
 }
 
 #[test]

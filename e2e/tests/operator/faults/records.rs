@@ -118,6 +118,12 @@ async fn running_out_of_memory_is_a_fact_about_the_config() {
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bench_that_ends_itself_fails_under_its_config() {
+    let scene = chosen("faulted", |_| End::Says { exit_code: 139, reason: "Error", message: String::new() }).await;
+    fails_once(scene, "Failed Faulted").await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_failure_under_the_config_is_not_repeated() {
     let scene = chosen("fails", |run| {
         let mut failed = run.clone();

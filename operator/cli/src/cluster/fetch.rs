@@ -15,7 +15,7 @@ use super::client::Cluster;
 use super::plan::plan_of;
 use super::records::record;
 use super::words::refused;
-use crate::folder::{Fetched, Outcome, folder_of, keep_report, kept_attempts};
+use crate::folder::{Fetched, Outcome, earlier, folder_of, keep_report, kept_attempts};
 use crate::print;
 use crate::text::plural;
 
@@ -52,9 +52,10 @@ pub async fn outcome(
     }
     // What was written is judged, not what was fetched: `assay judge` on the folder says the same.
     let attempts = kept_attempts(&folder.dir, &plan)?;
-    let report = judge(&plan, &attempts)?;
+    let judged = judge(&plan, &attempts)?;
+    let report = judged.clone().beside(earlier(&folder.dir));
     keep_report(&report, &folder.dir, &folder.dir)?;
-    compare(experiment, &report)?;
+    compare(experiment, &judged)?;
     let outcome = Outcome { plan, attempts, report, dir: folder.dir.clone() };
     print::out(outcome.text())?;
     Ok(outcome)

@@ -5,7 +5,7 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use assay_core::aa::Noise;
-use assay_core::report::{Attachment, Attachments, Report, TimeTable, TimeTables, TrialFate, html, markdown};
+use assay_core::report::{Attachment, Attachments, Earlier, Report, TimeTable, TimeTables, TrialFate, html, markdown};
 use assay_protocol::TrialRecord;
 
 use super::files::write;
@@ -18,6 +18,11 @@ pub fn keep_report(report: &Report, from: &Path, to: &Path) -> anyhow::Result<()
     write(&to.join("report.json"), report.json()?.as_bytes())?;
     write(&to.join("report.md"), markdown(report).as_bytes())?;
     write(&to.join("report.html"), html(report, &attachments).as_bytes())
+}
+
+/// What older rules said of the runs in a folder, as its report has it.
+pub fn earlier(dir: &Path) -> Option<Earlier> {
+    Earlier::of(&fs::read(dir.join("report.json")).ok()?)
 }
 
 /// Keeps what an A/A has found, beside its report.

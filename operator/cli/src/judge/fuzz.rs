@@ -8,8 +8,7 @@ use serde_json::json;
 
 use super::{json as json_lines, read, table};
 
-const CSV: &str =
-    "scenario,config,block,metric,value,unit\ns,a,1,m,10,s\ns,b,1,m,\"11\",s\ns,a,2,m,10.5,s\r\ns,b,2,m,12,s\n";
+const CSV: &str = "scenario,config,block,metric,value,unit,failed\ns,a,1,m,10,s,\ns,b,1,m,\"11\",s,no\ns,a,2,m,0,s,0\r\ns,b,2,m,,s,true\n";
 const JSONL: &str = "{\"scenario\":\"s\",\"config\":\"a\",\"metric\":\"m\",\"value\":1.5}\n\
                      {\"scenario\":\"s\",\"config\":\"b\",\"metric\":\"m\",\"value\":\"1.25\"}\n";
 

@@ -113,6 +113,9 @@ fn defaults(policy: &mut Policy, format: Format) {
         direction,
         margin: "5%".to_owned(),
         scale: Scale::Log,
+        at_least: None,
+        scenario_margin: None,
+        quantile: false,
     };
     if !policy.objectives.is_empty() {
         return;

@@ -4,15 +4,16 @@ use std::path::Path;
 
 use assay_core::report::Report;
 
-use crate::folder::{kept_attempts, kept_plan};
+use crate::folder::{earlier, kept_attempts, kept_plan};
 
 /// Whether a folder is one of records.
 pub fn are_in(path: &Path) -> bool {
     path.join("plan.json").is_file()
 }
 
-/// Judges a folder of records. What else is in it, reports and summaries, is not read.
+/// Judges a folder of records. Of what else is in it only what older rules
+/// have said is told.
 pub fn judge(path: &Path) -> anyhow::Result<Report> {
     let plan = kept_plan(path)?;
-    Ok(assay_core::judge::judge(&plan, &kept_attempts(path, &plan)?)?)
+    Ok(assay_core::judge::judge(&plan, &kept_attempts(path, &plan)?)?.beside(earlier(path)))
 }

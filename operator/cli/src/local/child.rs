@@ -8,6 +8,7 @@ use std::process::{Child, Command, ExitStatus, Stdio};
 use std::sync::mpsc::{Receiver, RecvTimeoutError, Sender, channel};
 use std::time::{Duration, Instant};
 
+use assay_protocol::Exit;
 use assay_protocol::invocation::{self, GRACE};
 use assay_protocol::output::{MAX_PROGRESS_BYTES, Progress};
 use nix::sys::signal::{Signal, killpg};
@@ -154,6 +155,12 @@ fn end(child: &mut Child) -> std::io::Result<()> {
 /// Whether a process was ended by force, as only somebody else can do it.
 pub fn is_killed(status: ExitStatus) -> bool {
     status.signal() == Some(Signal::SIGKILL as i32)
+}
+
+/// Whether a process has ended itself by a fault.
+pub fn is_fault(status: ExitStatus) -> bool {
+    let code = status.code().or_else(|| status.signal().map(|signal| 128 + signal));
+    code.is_some_and(Exit::is_fault)
 }
 
 /// How a process ended, in words.

@@ -67,7 +67,7 @@ fn an_experiment_is_applied_followed_and_reported() {
     assert_eq!(told.len(), 13, "each attempt once: {stderr}");
     assert!(told.iter().all(|line| line.starts_with("trial ") && line.ends_with(" (60.0 s)")), "{stderr}");
     assert!(
-        stderr.contains("of 12: fill block 3 base: lost: it was killed by signal 6 and left no record"),
+        stderr.contains("of 12: fill block 3 base: lost: it was killed by signal 9 and left no record"),
         "{stderr}"
     );
     assert!(stderr.contains("of 12: fill block 3 base try 2: valid"), "{stderr}");

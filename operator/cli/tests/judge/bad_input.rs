@@ -17,7 +17,7 @@ fn cases() -> Vec<(&'static str, String, &'static str, Vec<u8>)> {
     vec![
         csv("not-a-number", "s,a,1,ops,100\ns,b,1,ops,fast\ns,b,2,ops,\"1,5\"\n"),
         csv("not-finite", "s,a,1,ops,NaN\ns,b,1,ops,inf\ns,b,2,ops,1e999\n"),
-        csv("not-positive", "s,a,1,ops,0\ns,b,1,ops,-3\n"),
+        csv("negative", "s,a,1,ops,0\ns,b,1,ops,-3\n"),
         csv("empty-value", "s,a,1,ops,\n"),
         csv("empty-name", "s,,1,ops,5\n"),
         csv("long-name", &format!("s,{},1,ops,5\n", "x".repeat(200))),
@@ -33,6 +33,11 @@ fn cases() -> Vec<(&'static str, String, &'static str, Vec<u8>)> {
         raw("empty", ""),
         raw("missing-column", "scenario,config,metric,Value\ns,a,ops,1\n"),
         raw("unknown-column", "scenario,config,metric,value,host\ns,a,ops,1,h\n"),
+        raw("failed-word", "scenario,config,block,metric,value,failed\ns,a,1,ops,100,\ns,b,1,ops,,maybe\n"),
+        raw(
+            "failed-within-a-run",
+            "scenario,config,block,metric,value,failed\ns,a,1,ops,100,no\ns,b,1,ops,110,no\ns,b,1,rss,,yes\n",
+        ),
         raw("column-twice", "scenario,config,metric,value,value\ns,a,ops,1,2\n"),
         raw("semicolons", "scenario;config;metric;value\ns;a;ops;1\n"),
         raw("mixed-units", "scenario,config,metric,value,unit\ns,a,ops,1,ops/s\ns,b,ops,1,kops/s\n"),
@@ -66,6 +71,10 @@ fn cases() -> Vec<(&'static str, String, &'static str, Vec<u8>)> {
         policy("no-objective", "baseline: a\n"),
         policy("policy-field", &format!("{POLICY}guardrail: []\n")),
         policy("policy-margin", "baseline: a\nobjectives: [{metric: ops, direction: higher, margin: \"0.05\"}]\n"),
+        policy(
+            "policy-at-least",
+            &format!("{POLICY}guardrails: [{{metric: share, direction: lower, margin: 5%, atLeast: 1%}}]\n"),
+        ),
         policy("policy-direction", "baseline: a\nobjectives: [{metric: ops, direction: up, margin: 5%}]\n"),
         policy("policy-twice", &format!("{POLICY}guardrails: [{{metric: ops, direction: higher, margin: 5%}}]\n")),
         policy("policy-columns", &format!("{POLICY}columns: {{config: x, scenario: x}}\nignoreColumns: [x]\n")),

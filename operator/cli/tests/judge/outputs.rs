@@ -60,6 +60,46 @@ fn blocked_reports_are_stable() {
     assert_eq!(fs::read_to_string(folder.path().join("report.json")).expect("a report"), json);
 }
 
+/// The config that is 20 % faster where it does not fail, in a table and in lines of JSON.
+#[test]
+fn a_failed_run_takes_a_win_away() {
+    let judged = |file: &str, text: String| {
+        let folder = tempfile::tempdir().expect("a folder");
+        let policy = "baseline: a\nobjectives: [{metric: ops, direction: higher, margin: 5%}]\n";
+        fs::write(folder.path().join("policy.yaml"), policy).expect("a policy");
+        fs::write(folder.path().join(file), text).expect("rows");
+        said(&judge_in(folder.path(), &[file]))
+    };
+    let table = |fifth: &str| {
+        let mut rows = "scenario,config,block,metric,value,failed\n".to_owned();
+        for block in 1..=12 {
+            let own = if block == 5 { fifth.to_owned() } else { format!("{},false", 1200 + block) };
+            let _ = write!(rows, "fill,a,{block},ops,{},false\nfill,b,{block},ops,{own}\n", 1000 + block);
+        }
+        judged("runs.csv", rows)
+    };
+    let lines = |fifth: &str| {
+        let mut rows = String::new();
+        for block in 1..=12 {
+            for (config, value) in [("a", 1000 + block), ("b", 1200 + block)] {
+                let end = if (config, block) == ("b", 5) { fifth.to_owned() } else { format!("\"value\": {value}") };
+                let _ = writeln!(
+                    rows,
+                    "{{\"scenario\": \"fill\", \"config\": \"{config}\", \"block\": {block}, \"metric\": \"ops\", {end}}}"
+                );
+            }
+        }
+        judged("runs.jsonl", rows)
+    };
+    for text in [table("1205,false"), lines("\"value\": 1205, \"failed\": false")] {
+        assert!(text.contains("Better:ops") && text.ends_with("exit code 0\n"), "{text}");
+    }
+    for text in [table(",true"), lines("\"failed\": true")] {
+        assert!(text.contains("b is not adopted: 1 of the 12 runs of b failed, of a 0 of 12."), "{text}");
+        assert!(text.ends_with("exit code 11\n"), "{text}");
+    }
+}
+
 #[test]
 fn standard_input_and_another_baseline() {
     let folder = tempfile::tempdir().expect("a folder");

@@ -61,3 +61,16 @@ fn what_is_no_sound_folder_is_refused() {
     fs::write(&plan, text.replace("\"margin\": 0.05", "\"margin\": 0.01")).unwrap();
     judge(&lab, &[]).refused("the plan was changed after it was made");
 }
+
+/// A report of the first rules does not name them.
+#[test]
+fn a_folder_of_older_rules_is_judged_again_and_says_so() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let mut report = lab.report();
+    report.as_object_mut().unwrap().remove("rules");
+    fs::write(lab.out().join("report.json"), report.to_string()).unwrap();
+    let judged = judge(&lab, &[]);
+    let text = judged.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(text.contains("judged by version 1 of the rules"), "{text}");
+}

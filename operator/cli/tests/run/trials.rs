@@ -49,9 +49,19 @@ fn a_killed_bench_costs_one_attempt() {
     let lab = Lab::new();
     let ran = lab.run("crash=fill-b001-candidate-r0-a0");
     ran.succeeded();
-    assert!(ran.stderr().contains("was killed by signal 6"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("was killed by signal 9"), "{}", ran.stderr());
     assert_eq!(lab.states("Lost"), ["candidate 0"]);
     assert_eq!(lab.report()["progress"]["trialsValid"], 2 * BLOCKS);
+}
+
+#[test]
+fn one_that_ends_itself_fails_under_its_config() {
+    let lab = Lab::new();
+    let ran = lab.run("abort=fill-b001-candidate-r0-a0");
+    assert!(ran.stderr().contains("was killed by signal 6"), "{}", ran.stderr());
+    assert_eq!(lab.states("Failed"), ["candidate 0"]);
+    assert_eq!(lab.states("Lost"), Vec::<String>::new());
+    assert_eq!(lab.report()["configs"][0]["failed"], 1);
 }
 
 #[test]

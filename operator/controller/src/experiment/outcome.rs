@@ -99,7 +99,10 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
         let log = if found.has_vanished { String::new() } else { log(reconcile, found).await };
         let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
         return Ok(match exit {
-            None => Outcome::Lost(LostReason::Crashed, format!("it ended with exit code {code}: {words}")),
+            None => {
+                let reason = if Exit::is_fault(code) { LostReason::Faulted } else { LostReason::Crashed };
+                Outcome::Lost(reason, format!("it ended with exit code {code}: {words}"))
+            }
             Some(Exit::SpecRefused) => Outcome::Unfit(words.to_owned()),
             Some(_) => Outcome::Refused(words.to_owned()),
         });

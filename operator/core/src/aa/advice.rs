@@ -1,6 +1,6 @@
 use super::Noise;
 use crate::experiment::Experiment;
-use crate::plan::power::detectable;
+use crate::plan::power::{detectable, spreads_of};
 use crate::report::Report;
 use crate::stats::Scale;
 use crate::verdict::Purpose;
@@ -22,7 +22,9 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
             continue;
         };
         let finds = |repetitions: u32| {
-            detectable(&Experiment { repetitions, ..experiment.clone() }, &spreads).map(|effects| effects.overall)
+            let planned = Experiment { repetitions, ..experiment.clone() };
+            let spreads = spreads_of(&planned.design(), &rule.name, &spreads);
+            detectable(&planned, &spreads).map(|effects| effects.overall)
         };
         let enough = (2..=MANY).find(|&n| finds(n).is_some_and(|effect| effect <= rule.margin));
         let (name, margin) = (&rule.name, 100.0 * rule.margin);

@@ -9,7 +9,7 @@ pub use advice::advice;
 pub use noise::{Noise, noise};
 
 use crate::experiment::Experiment;
-use crate::plan::power::detectable;
+use crate::plan::power::{detectable, spreads_of};
 use crate::report::Report;
 use crate::verdict::Verdict;
 
@@ -63,6 +63,7 @@ pub fn resolves(experiment: &Experiment, noises: &[Noise], metric: &str) -> Opti
         .collect::<Option<_>>()?;
     let with = |repetitions: u32| {
         let experiment = Experiment { repetitions, ..experiment.clone() };
+        let spreads = spreads_of(&experiment.design(), metric, &spreads);
         Some((repetitions, detectable(&experiment, &spreads)?.overall))
     };
     REPETITIONS.into_iter().map(with).collect()

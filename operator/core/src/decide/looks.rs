@@ -32,14 +32,17 @@ fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u
     // The last look is the end.
     let Some((_, early)) = planned.blocks.split_last() else { return Ok(decided) };
     for &rounds in early {
-        let before: Vec<_> =
-            places.attempts().iter().filter(|attempt| (attempt.trial().block as usize) < rounds).cloned().collect();
+        let before = places.before(rounds);
         let mut seen = Places::unlooked(plan, &before)?;
         for (config, since) in &decided {
             seen.free(config, *since);
         }
         if seen.rounds_closed() < rounds {
             break;
+        }
+        // What is wrong with a scenario so far may mend itself: no reason to stop, and none to decide.
+        if !seen.gated().scenarios.is_empty() {
+            continue;
         }
         let samples = Samples::of(&seen, &design, rounds, false);
         // What can't be judged at all ends without a look.
@@ -56,7 +59,7 @@ fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u
 
 #[cfg(test)]
 mod tests {
-    use assay_protocol::{Digest, TrialId};
+    use assay_protocol::{Digest, Summary, TrialId};
 
     use super::*;
     use crate::attempt::Moment;
@@ -93,6 +96,11 @@ mod tests {
     }
 
     fn run(experiment: &Experiment, value: impl Fn(&TrialId) -> f64) -> Vec<Attempt> {
+        run_as(experiment, value, |_| ())
+    }
+
+    /// The same with something done to each run.
+    fn run_as(experiment: &Experiment, value: impl Fn(&TrialId) -> f64, change: impl Fn(&mut Summary)) -> Vec<Attempt> {
         let plan = plan(experiment);
         let boot = Digest::of(b"boot");
         let now = Moment { unix_ms: 1_700_000_000_000, boot: Some(&boot) };
@@ -100,6 +108,7 @@ mod tests {
         while let Ok(Action::Run { trial, .. }) = decide(&plan, &attempts, now) {
             let mut summary = summary(&trial);
             summary.metrics.insert("throughput".to_owned(), value(&trial));
+            change(&mut summary);
             attempts.push(Attempt::Finished(summary.into()));
         }
         attempts
@@ -174,6 +183,41 @@ mod tests {
         for count in [first_look, first_look + 1, attempts.len() / 2, attempts.len()] {
             assert_eq!(decided_by(count), BTreeMap::from([("candidate".to_owned(), 12)]), "{count} attempts");
         }
+    }
+
+    /// Judged at the first look and at the end.
+    fn at_look_and_end(change: impl Fn(&mut Summary)) -> [String; 2] {
+        let experiment = adaptive();
+        let attempts = run_as(&experiment, value, change);
+        let first: Vec<Attempt> = attempts.iter().filter(|attempt| attempt.trial().block < 12).cloned().collect();
+        assert!(first.len() < attempts.len(), "rounds came after the look");
+        [judged(&experiment, &first), judged(&experiment, &attempts)].map(|report| verdict(&report, 0))
+    }
+
+    /// A noisy first day, the same for all: a config that needed no second one is not the noisier for it.
+    #[test]
+    fn what_is_announced_is_not_taken_back_by_better_days() {
+        let noisy = |summary: &mut Summary| {
+            if summary.trial.block < 12 && summary.trial.attempt == 0 {
+                summary.disturbance.memory_pressure_full_percent = Some(9.0);
+            }
+        };
+        assert_eq!(at_look_and_end(noisy), ["Win Better:throughput"; 2]);
+    }
+
+    /// Nor by a baseline that spends its time elsewhere from then on.
+    #[test]
+    fn what_is_announced_is_not_taken_back_by_later_evidence() {
+        let elsewhere = |since: u32| {
+            move |summary: &mut Summary| {
+                if summary.trial.block >= since {
+                    (summary.primary.db_percent, summary.primary.run_queue_percent) = (1.0, Some(0.0));
+                    summary.metrics.remove("step_latency_mean");
+                }
+            }
+        };
+        assert_eq!(at_look_and_end(elsewhere(12)), ["Win Better:throughput"; 2]);
+        assert_eq!(at_look_and_end(elsewhere(0)), ["Invalid CausalPathExceeded"; 2]);
     }
 
     #[test]

@@ -9,8 +9,8 @@
 //!   runs are kept but don't count, and it is run again as a whole, at most [`REDOS`] times. What is still open in the last
 //!   pass is given up.
 //! - A run that failed under its config is a fact about the config. It is not repeated: a config that needs three tries to
-//!   get through is not a config that got through. After [`FAILURES`] failures without a single success in a scenario the rest of
-//!   its runs there are skipped.
+//!   get through is not a config that got through. After as many failures without a single success in a scenario as prove it
+//!   ([`fewest_failures`](crate::verdict::fewest_failures)) the rest of its runs there are skipped.
 //! - Runs of a config that a gate has found invalid for good are skipped, and when nothing is left to compare, or the first
 //!   [`HOPELESS`] attempts gave nothing valid, the experiment is over.
 //!
@@ -32,8 +32,6 @@ pub(crate) use samples::Samples;
 use crate::attempt::{Attempt, Moment, REDOS, TRIES};
 use crate::plan::Plan;
 
-/// Failures of a config in a scenario, without a success, after which it is not tried there again.
-pub const FAILURES: u32 = 5;
 /// Attempts without a valid run at the start of an experiment after which it is not worth going on.
 pub const HOPELESS: usize = 6;
 

@@ -2,10 +2,11 @@ use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use assay_protocol::{Summary, TrialId};
 
-use super::{FAILURES, HOPELESS};
+use super::HOPELESS;
 use crate::attempt::{Attempt, Lost, LostReason, Moment, REDOS, TRIES, pass};
 use crate::gates::{self, Code, Finding, Gated, TrialState};
 use crate::plan::Plan;
+use crate::verdict::fewest_failures;
 
 /// An attempt at a trial that the plan does not have.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
@@ -90,6 +91,8 @@ pub struct Places<'a> {
     blocks: Vec<BlockState<'a>>,
     block_of: Vec<usize>,
     gated: Gated,
+    /// Configs that looks have decided, and the rounds after which they did.
+    decided: BTreeMap<String, u32>,
 }
 
 impl<'a> Places<'a> {
@@ -119,7 +122,7 @@ impl<'a> Places<'a> {
             by_block[block].push((slot, i));
             block_of.push(block);
         }
-        let mut places = Self { plan, attempts, states, blocks: Vec::new(), block_of, gated };
+        let mut places = Self { plan, attempts, states, blocks: Vec::new(), block_of, gated, decided: BTreeMap::new() };
         places.blocks = by_block.iter().enumerate().map(|(block, seen)| places.block(block, seen)).collect();
         places.skip();
         Ok(places)
@@ -228,8 +231,23 @@ impl<'a> Places<'a> {
         if given_up || tries >= TRIES { Place::Empty } else { Place::Open { tries } }
     }
 
-    /// Frees the places of a config from this round on, and those of the baseline where nobody needs them any more.
+    /// The looks that have decided configs, by the rounds that they saw, with those configs.
+    pub(crate) fn decided_at(&self) -> BTreeMap<usize, Vec<&str>> {
+        let mut looks: BTreeMap<usize, Vec<&str>> = BTreeMap::new();
+        for (config, &rounds) in &self.decided {
+            looks.entry(rounds as usize).or_default().push(config);
+        }
+        looks
+    }
+
+    /// What a look after so many rounds saw.
+    pub(crate) fn before(&self, rounds: usize) -> Vec<Attempt> {
+        self.attempts.iter().filter(|attempt| (attempt.trial().block as usize) < rounds).cloned().collect()
+    }
+
+    /// Frees the places of a config that a look has decided from its round on, and those of the baseline where nobody needs them any more.
     pub(super) fn free(&mut self, config: &str, rounds: u32) {
+        self.decided.insert(config.to_owned(), rounds);
         for (planned, state) in self.plan.blocks.iter().zip(&mut self.blocks) {
             if planned.number < rounds {
                 continue;
@@ -274,8 +292,11 @@ impl<'a> Places<'a> {
                 }
             }
         }
-        hopeless
-            .extend(counts.into_iter().filter(|(_, (failed, ok))| *failed >= FAILURES && *ok == 0).map(|(arm, _)| arm));
+        counts.retain(|_, (failed, ok)| *failed > 0 && *ok == 0);
+        if !counts.is_empty() {
+            let enough = fewest_failures(&self.plan.experiment.design());
+            hopeless.extend(counts.into_iter().filter(|(_, (failed, _))| *failed >= enough).map(|(arm, _)| arm));
+        }
         for (planned, state) in self.plan.blocks.iter().zip(&mut self.blocks) {
             // Without the baseline nothing of the scenario can be compared.
             let baseline = planned.slots.iter().zip(&state.baseline).find(|(_, baseline)| **baseline);

@@ -41,7 +41,28 @@ pub struct Experiment {
     pub cpus: u32,
     pub require_nvme: bool,
     pub require_exclusive_cpus: bool,
+    /// Plans of old don't say it: machines were theirs alone, or a run did not count.
+    #[serde(default, skip_serializing_if = "Environment::is_dedicated")]
+    pub environment: Environment,
     pub max_block_duration_seconds: u64,
+}
+
+/// Whether the machines of trials are for them alone.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub enum Environment {
+    /// A run that others disturbed does not count.
+    #[default]
+    Dedicated,
+    /// Others are part of it. What they take is noted, and what it is worth is asked of all runs together.
+    Shared,
+}
+
+impl Environment {
+    #[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+    fn is_dedicated(&self) -> bool {
+        *self == Self::Dedicated
+    }
 }
 
 /// One config with the baseline's options filled in.

@@ -25,6 +25,13 @@ pub struct Rule {
     margin: f64,
     #[serde(default)]
     scale: Scale,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    at_least: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    scenario_margin: Option<f64>,
+    /// Of metrics that are not the bench's: what those are follows from their names.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    quantile: bool,
 }
 
 pub fn serialize<S: Serializer>(metrics: &[MetricRule], serializer: S) -> Result<S::Ok, S::Error> {
@@ -38,18 +45,22 @@ pub fn serialize<S: Serializer>(metrics: &[MetricRule], serializer: S) -> Result
         },
         margin: rule.margin,
         scale: rule.scale,
+        at_least: rule.at_least,
+        scenario_margin: rule.scenario_margin,
+        quantile: rule.quantile && assay_protocol::metric(&rule.name).is_none(),
     }))
 }
 
 pub fn deserialize<'de, D: Deserializer<'de>>(deserializer: D) -> Result<Vec<MetricRule>, D::Error> {
     let rules = Vec::<Rule>::deserialize(deserializer)?;
-    let rule = |Rule { name, direction, role, margin, scale }| {
+    let rule = |Rule { name, direction, role, margin, scale, at_least, scenario_margin, quantile }| {
         let purpose = match role {
             Role::Primary => Purpose::Objective,
             Role::Guardrail => Purpose::Guardrail,
             Role::Info => Purpose::Info,
         };
-        MetricRule { name, direction, purpose, margin, scale }
+        let quantile = quantile || assay_protocol::metric(&name).is_some_and(|info| info.quantile.is_some());
+        MetricRule { name, direction, purpose, margin, scale, at_least, scenario_margin, quantile }
     };
     Ok(rules.into_iter().map(rule).collect())
 }

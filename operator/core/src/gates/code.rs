@@ -19,8 +19,6 @@ pub enum Gate {
     Plausible,
     /// Not about one trial: too many of them gave no measurement.
     Attrition,
-    /// Not about one trial: the baseline's own runs in a block differ.
-    BaselineCheck,
 }
 
 /// Why something does not count. A closed list, so that reports, metrics and conditions can name them.
@@ -69,7 +67,7 @@ pub enum Code {
     Implausible,
     Attrition,
     NothingValid,
-    BaselineDisagrees,
+    DisturbedUnequally,
 }
 
 impl Code {
@@ -104,7 +102,8 @@ impl Code {
             | Self::ReplacedSysfs
             | Self::NotGuaranteed
             | Self::ForeignContainer
-            | Self::EvidenceUnknown => Gate::Isolated,
+            | Self::EvidenceUnknown
+            | Self::DisturbedUnequally => Gate::Isolated,
             Self::NotEngaged => Gate::Engaged,
             Self::CausalPathExceeded => Gate::CausalPath,
             Self::DatasetFilesMismatch | Self::NotSettled | Self::HdrSaturated => Gate::Steady,
@@ -112,7 +111,6 @@ impl Code {
             Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
             Self::Implausible => Gate::Plausible,
             Self::Attrition | Self::NothingValid => Gate::Attrition,
-            Self::BaselineDisagrees => Gate::BaselineCheck,
         }
     }
 
@@ -219,16 +217,15 @@ impl Code {
                 "The run's own numbers contradict each other: report a bug with its record."
             }
             Self::Implausible => {
-                "The run is more than three times off its config's other runs. It counts once three blocks repeat it; \
+                "The run is more than three times better than its config's other runs. It counts once three blocks repeat it; \
                  until then look at its record for what else happened."
             }
             Self::Attrition => {
-                "Too many runs gave no measurement, or more than the baseline's, so the rest may not be typical: see the \
-                 reasons of those runs."
+                "More of its runs were invalid or without a measurement than of the baseline's, or fewer, so those that count may \
+                 not be typical: see the reasons of those runs."
             }
-            Self::BaselineDisagrees => {
-                "Runs of one and the same config differ by their place in the block: look for a warm-up that is too short, \
-                 heat, or something that a run leaves to the next, then start again in a new folder."
+            Self::DisturbedUnequally => {
+                "Other programs decided this as much as the config: stop them, run more blocks, or use a machine of its own."
             }
             Self::NothingValid => {
                 "Fix the named cause, then start again in a new folder: going on would only have used up time."

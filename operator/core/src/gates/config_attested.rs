@@ -47,12 +47,16 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
 /// What the baseline's options are is asked again in every trial: all must give the same answer. Another image may carry
 /// another RocksDB, whose defaults differ by declaration.
 fn baselines(view: &View<'_>, findings: &mut Findings) {
-    let mut by_image: BTreeMap<Option<&str>, Vec<(usize, Option<&Digest>)>> = BTreeMap::new();
+    type Answers<'a> = Vec<(usize, Option<&'a Digest>)>;
+    let mut alike: BTreeMap<(Option<&str>, &str), Answers<'_>> = BTreeMap::new();
     for &trial in view.completed() {
         let image = view.config(trial).and_then(|config| config.image.as_deref());
-        by_image.entry(image).or_default().push((trial, view.summary(trial).options.baseline.as_ref()));
+        let summary = view.summary(trial);
+        // Scenarios may have other families, and so other options.
+        let key = (image, summary.trial.scenario.as_str());
+        alike.entry(key).or_default().push((trial, summary.options.baseline.as_ref()));
     }
-    for trials in by_image.into_values() {
+    for trials in alike.into_values() {
         let Some((expected, _)) = majority(trials.iter().filter_map(|(_, digest)| *digest)) else { continue };
         for (trial, digest) in trials {
             let config = &view.summary(trial).trial.config;
@@ -113,8 +117,22 @@ pub(super) fn list(count: u32, names: &[String]) -> String {
 mod tests {
     use assay_protocol::{Digest, Summary};
 
-    use super::super::testing::{codes, experiment, gated_with};
+    use super::super::testing::{codes, experiment, gated_with, gated_with_all, scenario};
     use super::Code;
+
+    #[test]
+    fn scenarios_of_other_families_have_other_options() {
+        let mut two = experiment();
+        two.scenarios.push(scenario("read"));
+        let gated = gated_with_all(&two, |s| {
+            if s.trial.scenario == "read" {
+                for digest in [&mut s.options.baseline, &mut s.options.config, &mut s.options.effective] {
+                    *digest = digest.as_ref().map(|digest| Digest::of(format!("{digest} of read").as_bytes()));
+                }
+            }
+        });
+        assert!(gated.configs.is_empty(), "{:?}", gated.configs);
+    }
 
     fn broken(change: impl Fn(&mut Summary)) -> Vec<Code> {
         let gated = gated_with(&experiment(), 1, change);

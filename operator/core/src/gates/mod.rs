@@ -1,8 +1,8 @@
 //! Gates: rules over what trials recorded about themselves that decide which of them count.
 //!
 //! A gate sees evidence, not results: no gate knows which way a metric went, except [`plausible`], which holds back
-//! runs that can't be true in either direction, and [`causal_path`], which can only take a Win away and so works on
-//! verdicts. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
+//! runs that are too good to be true, and two that can only take a claim away and so work on verdicts: [`causal_path`], and the one
+//! about disturbance on shared machines. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
 //! which traps that closes.
 
 pub(crate) mod attrition;
@@ -29,6 +29,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::{Code, Gate};
+pub use same_work::wrong_answers;
 pub use steady::saturated;
 use view::View;
 
@@ -74,6 +75,10 @@ pub enum Label {
     Bundled,
     /// A scenario holds less data than the system that it stands for.
     Scaled,
+    /// A latency quantile of a role that waits for each step before it begins the next.
+    ClosedLoop,
+    /// Of one verdict: it is better, perhaps by less than the margin.
+    SizeOpen,
 }
 
 /// Something worth knowing that does not make anything invalid.
@@ -184,7 +189,7 @@ impl Findings {
             .into_iter()
             .enumerate()
             .map(|(trial, findings)| {
-                if view.summary(trial).failure.is_some() {
+                if crate::attempt::has_failed(view.summary(trial)) {
                     TrialState::Failed
                 } else if !findings.is_empty() {
                     TrialState::Invalid(findings)
@@ -251,7 +256,6 @@ mod tests {
             ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
             ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
             ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
-            ("`BaselineDisagrees`", format!("(below {} a note", crate::stats::WARNING)),
             ("G8", format!("beyond {} robust standard deviations", steady::DURATION_Z)),
         ];
         for (first, rule) in limits {

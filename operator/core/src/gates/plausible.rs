@@ -1,10 +1,11 @@
-//! Plausible: a run that is far off all others of its config is held until the config repeats it.
+//! Plausible: a run that is far better than all others of its config is held until the config repeats it. No slow run is: stalls are what is
+//! measured.
 
 use std::collections::BTreeMap;
 
 use super::view::View;
 use super::{Code, Finding, Findings};
-use crate::stats::median;
+use crate::stats::{Direction, median};
 
 /// Times above or below other runs.
 pub(crate) const FACTOR: f64 = 3.0;
@@ -12,13 +13,15 @@ pub(crate) const FACTOR: f64 = 3.0;
 pub(crate) const REPEATED: usize = 3;
 /// Fewer other runs than this have no middle to be far from.
 const FEWEST_OTHERS: usize = 3;
-const METRICS: [&str; 2] = ["throughput", "step_latency_mean"];
+const METRICS: [(&str, Direction); 2] = [("throughput", Direction::Higher), ("step_latency_mean", Direction::Lower)];
+/// Runs that a note names one by one.
+const NAMED: usize = 3;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     // Work is equal here: runs with other work are invalid already.
     let valid: Vec<usize> =
         view.completed().iter().copied().filter(|&trial| findings.trials[trial].is_empty()).collect();
-    for metric in METRICS {
+    for (metric, direction) in METRICS {
         let mut arms: BTreeMap<(&str, &str), Vec<(usize, f64)>> = BTreeMap::new();
         for &trial in &valid {
             let summary = view.summary(trial);
@@ -28,19 +31,30 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             }
         }
         for ((scenario, config), runs) in arms {
-            for far in far(&runs) {
-                let mut blocks: Vec<u32> = far.iter().map(|(trial, _)| view.summary(*trial).trial.block).collect();
-                blocks.sort_unstable();
-                blocks.dedup();
-                if blocks.len() >= REPEATED {
-                    let text = format!(
-                        "{metric} in {scenario} is more than {FACTOR} times off in {} blocks; repeated, so kept.",
-                        blocks.len()
-                    );
-                    findings.note(Some(config), text);
-                    continue;
-                }
-                for (trial, ratio) in far {
+            let Far { worse, better } = far(&runs, direction);
+            if !worse.is_empty() {
+                let text = format!(
+                    "{metric} in {scenario} is more than {FACTOR} times worse in {}; they count.",
+                    numbers(&worse)
+                );
+                findings.note(Some(config), text);
+            }
+            let mut blocks: Vec<u32> = better.iter().map(|(trial, _)| view.summary(*trial).trial.block).collect();
+            blocks.sort_unstable();
+            blocks.dedup();
+            if blocks.len() >= REPEATED {
+                let text = format!(
+                    "{metric} in {scenario} is more than {FACTOR} times better in {} blocks; repeated, so kept.",
+                    blocks.len()
+                );
+                findings.note(Some(config), text);
+            } else if !better.is_empty() {
+                let text = format!(
+                    "{metric} in {scenario} is more than {FACTOR} times better in {}; held back until {REPEATED} blocks show it.",
+                    numbers(&better)
+                );
+                findings.note(Some(config), text);
+                for (trial, ratio) in better {
                     let message = format!("{metric} is {ratio:.2} times the median of the config's other runs");
                     findings.held.entry(trial).or_insert_with(|| Finding::new(Code::Implausible, message));
                 }
@@ -49,11 +63,25 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Runs that are far below and far above the others, with their ratio to them.
-fn far(runs: &[(usize, f64)]) -> [Vec<(usize, f64)>; 2] {
-    let mut sides = [Vec::new(), Vec::new()];
+/// Runs that are far off the others, with their ratio to them.
+#[derive(Default)]
+struct Far {
+    worse: Vec<(usize, f64)>,
+    better: Vec<(usize, f64)>,
+}
+
+/// A few runs in words.
+fn numbers(runs: &[(usize, f64)]) -> String {
+    let ratios: Vec<String> = runs.iter().take(NAMED).map(|(_, ratio)| format!("{ratio:.2}")).collect();
+    let more = if runs.len() > NAMED { ", ..." } else { "" };
+    let count = if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) };
+    format!("{count} ({}{more} times the others' median)", ratios.join(", "))
+}
+
+fn far(runs: &[(usize, f64)], direction: Direction) -> Far {
+    let mut far = Far::default();
     if runs.len() <= FEWEST_OTHERS {
-        return sides;
+        return far;
     }
     let mut sorted: Vec<f64> = runs.iter().map(|(_, value)| *value).collect();
     sorted.sort_by(f64::total_cmp);
@@ -61,13 +89,15 @@ fn far(runs: &[(usize, f64)]) -> [Vec<(usize, f64)>; 2] {
         let Some(others) = median_without(&sorted, value) else { continue };
         let ratio = value / others;
         // No ratio at all, as from zero steps, is as far as can be.
-        if ratio.is_nan() || ratio < 1.0 / FACTOR {
-            sides[0].push((trial, ratio));
-        } else if ratio > FACTOR {
-            sides[1].push((trial, ratio));
+        let (low, high) = (ratio.is_nan() || ratio < 1.0 / FACTOR, ratio > FACTOR);
+        let (worse, better) = if direction == Direction::Higher { (low, high) } else { (high, low) };
+        if worse {
+            far.worse.push((trial, ratio));
+        } else if better {
+            far.better.push((trial, ratio));
         }
     }
-    sides
+    far
 }
 
 /// The median of sorted values but one.
@@ -106,21 +136,30 @@ mod tests {
         assert_eq!(held(&with_throughput(|_| 1000.0)), 0);
         assert_eq!(held(&with_throughput(|block| if block == 0 { 3100.0 } else { 1000.0 })), 1);
         assert_eq!(held(&with_throughput(|block| if block == 0 { 2900.0 } else { 1000.0 })), 0);
-        assert_eq!(held(&with_throughput(|block| if block < 2 { 300.0 } else { 1000.0 })), 2);
-        let kept = with_throughput(|block| if block < 3 { 300.0 } else { 1000.0 });
+        assert_eq!(held(&with_throughput(|block| if block < 2 { 3100.0 } else { 1000.0 })), 2);
+        let kept = with_throughput(|block| if block < 3 { 3100.0 } else { 1000.0 });
         assert_eq!(held(&kept), 0);
         assert_eq!(kept.notes.len(), 1);
-        // Both ways is not a repetition.
-        let both = with_throughput(|block| [300.0, 300.0, 3100.0].get(block as usize).copied().unwrap_or(1000.0));
-        assert_eq!(held(&both), 3);
-        assert_eq!(held(&with_throughput(|block| if block == 0 { 0.0 } else { 1000.0 })), 1);
+    }
+
+    #[test]
+    fn no_slow_run_is_held() {
+        let slow = with_throughput(|block| if block < 2 { 25.0 } else { 1000.0 });
+        assert_eq!(held(&slow), 0);
+        assert_eq!(
+            slow.notes.first().map(|note| note.text.as_str()),
+            Some(
+                "throughput in fill is more than 3 times worse in 2 runs (0.03, 0.03 times the others' median); they count."
+            )
+        );
+        assert_eq!(held(&with_throughput(|block| if block == 0 { 0.0 } else { 1000.0 })), 0);
     }
 
     #[test]
     fn latency_counts_as_well() {
         let gated = gated_with_all(&experiment(), |s| {
             if s.trial.config == "base" && s.trial.block == 4 {
-                s.metrics.insert("step_latency_mean".to_owned(), 1e6);
+                s.metrics.entry("step_latency_mean".to_owned()).and_modify(|latency| *latency /= 100.0);
             }
         });
         assert_eq!(held(&gated), 1);

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use assay_protocol::{Digest, Summary};
 
 use super::view::{View, majority};
-use super::{Code, Findings};
+use super::{Code, Finding, Findings};
 use crate::stats::median;
 
 /// One run that differs can be an accident; so many are the config.
@@ -59,13 +59,6 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             }
         }
     }
-    for &trial in view.completed() {
-        let wrong = view.summary(trial).parity.wrong_answers;
-        if wrong > 0 {
-            let message = format!("{wrong} reads returned something else than was written");
-            different.entry(&view.summary(trial).trial.config).or_default().push((trial, Code::WrongAnswers, message));
-        }
-    }
     for (config, found) in different {
         let mut trials: Vec<usize> = found.iter().map(|(trial, ..)| *trial).collect();
         trials.sort_unstable();
@@ -79,6 +72,13 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             findings.trial(trial, code, message);
         }
     }
+}
+
+/// A run whose reads returned something else than was written has failed: that is no mismatch of work, but a fact about its config.
+pub fn wrong_answers(summary: &Summary) -> Option<Finding> {
+    let wrong = summary.parity.wrong_answers;
+    (wrong > 0)
+        .then(|| Finding::new(Code::WrongAnswers, format!("{wrong} reads returned something else than was written")))
 }
 
 /// Whoever removes nothing saves the work of it, and must not be compared with those who do.
@@ -123,6 +123,7 @@ fn difference(expected: &Work<'_>, seen: &Work<'_>) -> Option<(Code, String)> {
 mod tests {
     use assay_protocol::{Digest, Summary};
 
+    use super::super::TrialState;
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::Code;
 
@@ -139,7 +140,9 @@ mod tests {
         assert_eq!(broken(|s| s.parity.counts = other()), [Code::CountsMismatch]);
         assert_eq!(broken(|s| s.parity.user_bytes += 1), [Code::UserBytesMismatch]);
         assert_eq!(broken(|s| s.parity.answers = Some(other())), [Code::AnswersMismatch]);
-        assert_eq!(broken(|s| s.parity.wrong_answers = 1), [Code::WrongAnswers]);
+        // Of a run that read something wrong the work is no matter: it has failed.
+        let wrong = gated_with(&experiment(), 1, |s| (s.parity.wrong_answers, s.parity.user_bytes) = (1, 0));
+        assert_eq!(wrong.trials[1], TrialState::Failed);
         assert_eq!(broken(|s| s.parity.dataset = other()), [Code::DatasetMismatch]);
         // Unknown answers can't be compared; the other digests still are.
         assert_eq!(broken(|s| s.parity.answers = None), []);

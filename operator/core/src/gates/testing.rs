@@ -6,7 +6,7 @@ use assay_protocol::{Digest, EngineConfig, PageCache, Summary, TrialId, VERSION,
 use serde_json::json;
 
 use super::{Code, Gated, TrialState, check};
-use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
+use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};
 use crate::plan::{Block, Plan, Slot};
 use crate::stats::{Adjust, Direction, Scale};
 use crate::verdict::{MetricRule, Purpose};
@@ -43,6 +43,7 @@ pub fn experiment() -> Experiment {
         cpus: 2,
         require_nvme: false,
         require_exclusive_cpus: false,
+        environment: Environment::Dedicated,
         max_block_duration_seconds: 4 * 3600,
     }
 }
@@ -70,7 +71,7 @@ pub fn scenario(name: &str) -> Scenario {
 }
 
 pub fn rule(name: &str, direction: Direction, purpose: Purpose) -> MetricRule {
-    MetricRule { name: name.to_owned(), direction, purpose, margin: 0.05, scale: Scale::Log }
+    MetricRule::new(name, direction, purpose, 0.05, Scale::Log)
 }
 
 /// A summary that no gate objects to.

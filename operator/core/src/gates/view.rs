@@ -2,7 +2,7 @@ use std::collections::BTreeMap;
 
 use assay_protocol::{Summary, TrialId};
 
-use crate::attempt::pass;
+use crate::attempt::{has_failed, pass};
 use crate::experiment::{ConfigUnderTest, Experiment};
 
 /// The trials, grouped as gates compare them.
@@ -22,7 +22,7 @@ impl<'a> View<'a> {
     pub fn new(experiment: &'a Experiment, summaries: &'a [&'a Summary]) -> Self {
         let mut all: Vec<usize> = (0..summaries.len()).collect();
         all.sort_by_key(|&i| Self::key(&summaries[i].trial));
-        let completed: Vec<usize> = all.iter().copied().filter(|&i| summaries[i].failure.is_none()).collect();
+        let completed: Vec<usize> = all.iter().copied().filter(|&i| !has_failed(summaries[i])).collect();
         let mut blocks: BTreeMap<_, Vec<usize>> = BTreeMap::new();
         for &i in &completed {
             let id = &summaries[i].trial;

@@ -1,14 +1,16 @@
 //! Runs that do not come in blocks: what they say is shown, and proves nothing.
 
+use std::collections::BTreeSet;
+
 use super::comparison::{Comparison, in_session};
 use super::data::Name;
 use super::gates::Gated;
 use super::report::{CellRuling, ComparisonReport, ConfigRuling, Layout, Numbers};
 use super::words::probability;
 use crate::gates::Finding;
-use crate::report::{About, Estimate, Ruling, number, sentence};
-use crate::stats::{Scale, holm, mann_whitney, median, shift};
-use crate::verdict::{MetricRule, Purpose, Reason, Verdict};
+use crate::report::{About, Estimate, Failures, Ruling, number, sentence};
+use crate::stats::{Direction, Scale, Unmeasurable, holm, mann_whitney, median, shift};
+use crate::verdict::{Ending, MetricRule, Purpose, Reason, Runs, Verdict};
 
 /// The reason of a verdict that blocks could have given.
 const UNBLOCKED: &str = "Unblocked";
@@ -23,21 +25,34 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> ComparisonRep
     for &scenario in &comparison.scenarios {
         for &config in &comparison.configs {
             let findings = gated.cell(scenario, config);
-            let (estimates, numbers) = numbers(comparison, gated, scenario, config, !findings.is_empty());
-            let ruling = cell(comparison, config, estimates, &numbers, &findings, families.cells.n_min);
-            let (scenario, config) = (comparison.text(scenario).to_owned(), comparison.text(config).to_owned());
-            cells.push(CellRuling { scenario, config, ruling, numbers });
+            let failures = failures(comparison, &[scenario], config);
+            let (estimates, numbers) = numbers(comparison, gated, scenario, config, failures, !findings.is_empty());
+            let about = about(comparison, config, failures);
+            let ruling = cell(comparison.rules, about, estimates, &numbers, &findings, families.cells.n_min);
+            cells.push(CellRuling {
+                scenario: comparison.text(scenario).to_owned(),
+                config: about.config.to_owned(),
+                ruling,
+                runs: failures.own.ended(),
+                failed: failures.own.failed,
+                baseline_runs: failures.baseline.ended(),
+                baseline_failed: failures.baseline.failed,
+                numbers,
+            });
         }
     }
     adjust(comparison.rules, &mut cells);
     let configs = comparison.configs.iter().enumerate().map(|(c, &config)| {
         let own: Vec<&CellRuling> = cells.iter().skip(c).step_by(comparison.configs.len()).collect();
         let findings = gated.anywhere(config);
-        let ruling = overall(comparison, gated, config, &own, &findings);
-        ConfigRuling { config: comparison.text(config).to_owned(), ruling, findings }
+        let failures = failures(comparison, &comparison.scenarios, config);
+        let ruling = overall(about(comparison, config, failures), &gated.config(config), &own, &findings);
+        let (runs, failed) = (failures.own.ended(), failures.own.failed);
+        ConfigRuling { config: comparison.text(config).to_owned(), ruling, runs, failed, findings }
     });
     let configs = configs.collect();
     let mut notes = gated.notes.clone();
+    notes.extend(left_out(comparison, &cells));
     notes.push(format!(
         "The runs{} have no blocks: nothing shows which were made next to each other. What differed between hours, machines and \
          orders of runs is in every number, so no verdict can follow from them.",
@@ -58,12 +73,73 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> ComparisonRep
     }
 }
 
+/// How the runs of one arm ended.
+fn ended(comparison: &Comparison<'_>, scenario: Name, arm: Name) -> Runs {
+    let count = |wanted: &dyn Fn(Ending) -> bool| {
+        comparison.runs(scenario, arm).filter(|(_, run)| wanted(run.ending)).count() as u32
+    };
+    Runs {
+        failed: count(&Ending::has_failed),
+        damaged: count(&|ending| ending == Ending::Damaged),
+        sound: count(&|ending| ending == Ending::Sound),
+    }
+}
+
+/// The same of a config in some scenarios, and of the baseline.
+fn failures(comparison: &Comparison<'_>, scenarios: &[Name], config: Name) -> Failures {
+    let of = |scenario: Name, arm: Name| ended(comparison, scenario, arm);
+    Failures::of(scenarios.iter().map(|&scenario| (of(scenario, config), of(scenario, comparison.baseline))))
+}
+
+/// The runs that no mean and no shift has in it, and why.
+fn left_out(comparison: &Comparison<'_>, cells: &[CellRuling]) -> Vec<String> {
+    let mut notes = Vec::new();
+    for &scenario in &comparison.scenarios {
+        for arm in comparison.arms() {
+            let runs = ended(comparison, scenario, arm);
+            if runs.failed == 0 {
+                continue;
+            }
+            let damaged =
+                if runs.damaged > 0 { format!(" ({} with damaged data)", runs.damaged) } else { String::new() };
+            notes.push(format!(
+                "{} of {} runs of {} in {} failed{damaged}. In p they rank below all others; medians, means and shifts are those of the \
+                 other runs.",
+                runs.failed,
+                runs.ended(),
+                comparison.text(arm),
+                comparison.text(scenario)
+            ));
+        }
+    }
+    let zeros: BTreeSet<&str> = cells
+        .iter()
+        .flat_map(|cell| &cell.numbers)
+        .filter(|numbers| numbers.has_zeros)
+        .map(|numbers| numbers.metric.as_str())
+        .collect();
+    notes.extend(zeros.into_iter().map(|metric| {
+        format!(
+            "Some values of {metric} are zero: they rank as the best or the worst in p, but have no ratio to others, so there is no \
+             shift."
+        )
+    }));
+    notes
+}
+
+/// The runs of one arm, as one metric saw them.
+struct Arm {
+    values: Vec<f64>,
+    failed: u32,
+}
+
 /// Two samples, metric by metric. A cell that is invalid is shown with the runs that made it so.
 fn numbers(
     comparison: &Comparison<'_>,
     gated: &Gated,
     scenario: Name,
     config: Name,
+    failures: Failures,
     all: bool,
 ) -> (Vec<Estimate>, Vec<Numbers>) {
     let pairs = comparison.rules.iter().enumerate().map(|(metric, rule)| {
@@ -75,7 +151,8 @@ fn numbers(
                 .filter_map(|(_, run)| run.value(metric))
                 .collect()
         };
-        let (baseline, own) = (values(comparison.baseline), values(config));
+        let baseline = Arm { values: values(comparison.baseline), failed: failures.baseline.failed };
+        let own = Arm { values: values(config), failed: failures.own.failed };
         let numbers = two_samples(rule, &baseline, &own);
         let estimate = Estimate {
             metric: rule.name.clone(),
@@ -87,39 +164,76 @@ fn numbers(
             estimate: numbers.shift,
             interval95: None,
             estimate_percent: numbers.shift.and_then(|shift| rule.scale.percent(shift)),
+            mean: None,
+            mean_percent: None,
+            has_zeros: numbers.has_zeros,
+            at_least: rule.at_least,
             detectable_percent: None,
             blocks_for_margin: None,
             p: None,
-            baseline_median: median(&baseline),
-            config_median: median(&own),
+            baseline_median: median(&baseline.values),
+            config_median: median(&own.values),
         };
         (estimate, numbers)
     });
     pairs.unzip()
 }
 
-fn two_samples(rule: &MetricRule, baseline: &[f64], own: &[f64]) -> Numbers {
-    // What can't be transformed was refused when it was read.
-    let effects = |values: &[f64]| -> Vec<f64> {
-        values.iter().filter_map(|&value| rule.scale.transform(rule.direction, value).ok()).collect()
-    };
-    let (a, b) = (effects(baseline), effects(own));
-    let test = mann_whitney(&a, &b);
+fn two_samples(rule: &MetricRule, baseline: &Arm, own: &Arm) -> Numbers {
+    let (a, b) = (baseline.effects(rule), own.effects(rule));
+    let finite = |effects: &[f64]| -> Vec<f64> { effects.iter().copied().filter(|x| x.is_finite()).collect() };
+    let has_zeros = baseline.has_zeros(rule) || own.has_zeros(rule);
+    let test = mann_whitney(&ranked(&a), &ranked(&b));
     Numbers {
         metric: rule.name.clone(),
-        config_runs: own.len(),
-        baseline_runs: baseline.len(),
-        means_percent: means_percent(rule.scale, baseline, own),
-        shift: shift(&a, &b),
+        config_runs: own.values.len(),
+        baseline_runs: baseline.values.len(),
+        config_failed: own.failed,
+        baseline_failed: baseline.failed,
+        means_percent: means_percent(rule.scale, &baseline.values, &own.values),
+        shift: if has_zeros { None } else { shift(&finite(&a), &finite(&b)) },
+        has_zeros,
         p: test.two_sided,
         p_adjusted: test.two_sided,
         smallest_p: test.smallest_two_sided,
     }
 }
 
+impl Arm {
+    /// Effects, of which those that no number can express are infinite: a failed run is the worst, a zero the worst or the best.
+    fn effects(&self, rule: &MetricRule) -> Vec<f64> {
+        let failed = std::iter::repeat_n(f64::NEG_INFINITY, self.failed as usize);
+        self.values.iter().filter_map(|&value| effect(rule, value)).chain(failed).collect()
+    }
+
+    fn has_zeros(&self, rule: &MetricRule) -> bool {
+        rule.scale == Scale::Log && self.values.contains(&0.0)
+    }
+}
+
+fn effect(rule: &MetricRule, value: f64) -> Option<f64> {
+    match (rule.scale.transform(rule.direction, value), rule.direction) {
+        (Ok(effect), _) => Some(effect),
+        (Err(Unmeasurable::Zero), Direction::Higher) => Some(f64::NEG_INFINITY),
+        (Err(Unmeasurable::Zero), Direction::Lower) => Some(f64::INFINITY),
+        // What else can't be transformed was refused when it was read.
+        (Err(_), _) => None,
+    }
+}
+
+/// Finite values in the same order, as the test wants them.
+fn ranked(effects: &[f64]) -> Vec<f64> {
+    effects.iter().map(|&effect| effect.clamp(f64::MIN, f64::MAX)).collect()
+}
+
 /// What most people compute: one mean against the other.
 pub(super) fn means_percent(scale: Scale, baseline: &[f64], own: &[f64]) -> Option<f64> {
-    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    // In ascending order, so that the sum does not depend on the order of rows.
+    let mean = |values: &[f64]| {
+        let mut values = values.to_vec();
+        values.sort_unstable_by(f64::total_cmp);
+        values.iter().sum::<f64>() / values.len() as f64
+    };
     let percent = 100.0 * (mean(own) / mean(baseline) - 1.0);
     (scale == Scale::Log && percent.is_finite()).then_some(percent)
 }
@@ -138,19 +252,18 @@ fn adjust(rules: &[MetricRule], cells: &mut [CellRuling]) {
 }
 
 fn cell(
-    comparison: &Comparison<'_>,
-    config: Name,
+    rules: &[MetricRule],
+    about: About<'_>,
     estimates: Vec<Estimate>,
     numbers: &[Numbers],
     findings: &[Finding],
     n_min: usize,
 ) -> Ruling {
     if !findings.is_empty() {
-        return invalid(about(comparison, config), codes(findings), Vec::new(), findings, estimates);
+        return invalid(about, codes(findings), Vec::new(), findings, estimates);
     }
-    let config = comparison.text(config);
-    let objectives = || comparison.rules.iter().zip(numbers).filter(|(rule, _)| rule.purpose == Purpose::Objective);
-    let few = objectives().any(|(_, numbers)| numbers.config_runs.min(numbers.baseline_runs) < n_min);
+    let objectives = || rules.iter().zip(numbers).filter(|(rule, _)| rule.purpose == Purpose::Objective);
+    let few = objectives().any(|(_, numbers)| fewest(numbers) < n_min);
     let parts: Vec<String> = objectives().map(|(rule, numbers)| words(rule, numbers)).collect();
     let why = if few {
         format!("Even in blocks, fewer than {n_min} runs of each could prove nothing here")
@@ -160,48 +273,69 @@ fn cell(
     Ruling {
         verdict: Verdict::Inconclusive,
         reason: if few { TOO_FEW } else { UNBLOCKED }.to_owned(),
-        sentence: format!("{why}. {config}: {}.", parts.join("; ")),
+        sentence: with_failures(about, format!("{why}. {}: {}.", about.config, parts.join("; "))),
         recommendation: "run in blocks".to_owned(),
+        labels: Vec::new(),
         estimates,
     }
 }
 
+/// Runs of the arm that has fewer.
+fn fewest(numbers: &Numbers) -> usize {
+    let own = numbers.config_runs + numbers.config_failed as usize;
+    own.min(numbers.baseline_runs + numbers.baseline_failed as usize)
+}
+
 fn words(rule: &MetricRule, numbers: &Numbers) -> String {
     let Numbers { metric, config_runs, baseline_runs, p, smallest_p, .. } = numbers;
-    let Some(shift) = numbers.shift else { return format!("{metric} unknown") };
+    let effect = match numbers.shift {
+        Some(shift) => number::effect(rule.scale, shift),
+        None if numbers.has_zeros => "has runs of zero, to which there is no ratio".to_owned(),
+        None => return format!("{metric} unknown"),
+    };
     format!(
-        "{metric} {} ({config_runs} runs against {baseline_runs}, p {}, at best {})",
-        number::effect(rule.scale, shift),
+        "{metric} {effect} ({config_runs} runs against {baseline_runs}, p {}, at best {})",
         probability(*p),
         probability(*smallest_p)
     )
 }
 
-fn overall(
-    comparison: &Comparison<'_>,
-    gated: &Gated,
-    config: Name,
-    cells: &[&CellRuling],
-    findings: &[Finding],
-) -> Ruling {
-    let name = comparison.text(config);
+/// A sentence with every failure.
+fn with_failures(about: About<'_>, sentence: String) -> String {
+    let Failures { own, baseline } = about.failures;
+    if own.failed + baseline.failed == 0 {
+        return sentence;
+    }
+    format!(
+        "{sentence} {} of {} runs of {} failed, and {} of {} of {}.",
+        own.failed,
+        own.ended(),
+        about.config,
+        baseline.failed,
+        baseline.ended(),
+        about.baseline
+    )
+}
+
+fn overall(about: About<'_>, everywhere: &[Finding], cells: &[&CellRuling], findings: &[Finding]) -> Ruling {
     if let [only] = cells {
         return only.ruling.clone();
     }
     if !findings.is_empty() {
-        let everywhere = gated.config(config);
         let bad = cells.iter().filter(|cell| cell.ruling.verdict == Verdict::Invalid);
         let scenarios =
             if everywhere.is_empty() { bad.map(|cell| cell.scenario.clone()).collect() } else { Vec::new() };
-        let named = if everywhere.is_empty() { codes(findings) } else { codes(&everywhere) };
-        return invalid(about(comparison, config), named, scenarios, findings, Vec::new());
+        let named = if everywhere.is_empty() { codes(findings) } else { codes(everywhere) };
+        return invalid(about, named, scenarios, findings, Vec::new());
     }
     let few = cells.iter().any(|cell| cell.ruling.reason == TOO_FEW);
+    let sentence = format!("Without blocks nothing is proven about {}: see its scenarios.", about.config);
     Ruling {
         verdict: Verdict::Inconclusive,
         reason: if few { TOO_FEW } else { UNBLOCKED }.to_owned(),
-        sentence: format!("Without blocks nothing is proven about {name}: see its scenarios."),
+        sentence: with_failures(about, sentence),
         recommendation: "run in blocks".to_owned(),
+        labels: Vec::new(),
         estimates: Vec::new(),
     }
 }
@@ -213,8 +347,9 @@ fn codes(findings: &[Finding]) -> Vec<String> {
     codes
 }
 
-fn about<'a>(comparison: &'a Comparison<'_>, config: Name) -> About<'a> {
-    About { config: comparison.text(config), baseline: comparison.text(comparison.baseline), fewest_blocks: 0 }
+fn about<'a>(comparison: &'a Comparison<'_>, config: Name, failures: Failures) -> About<'a> {
+    let (config, baseline) = (comparison.text(config), comparison.text(comparison.baseline));
+    About { config, baseline, fewest_blocks: 0, failures, needed: None }
 }
 
 fn invalid(
@@ -226,5 +361,6 @@ fn invalid(
 ) -> Ruling {
     let reason = Reason::Invalid { codes, scenarios }.to_string();
     let sentence = sentence(about, Verdict::Invalid, &reason, &estimates, findings);
-    Ruling { verdict: Verdict::Invalid, reason, sentence, recommendation: "fix setup".to_owned(), estimates }
+    let recommendation = "fix setup".to_owned();
+    Ruling { verdict: Verdict::Invalid, reason, sentence, recommendation, labels: Vec::new(), estimates }
 }

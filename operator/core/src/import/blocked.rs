@@ -5,9 +5,10 @@ use super::data::{DataProblem, Name};
 use super::gates::Gated;
 use super::report::{CellRuling, ComparisonReport, ConfigRuling, Layout, Numbers};
 use crate::gates::Finding;
-use crate::report::{About, Estimate, Ruling, sentence};
-use crate::stats::median;
-use crate::verdict::{self, Design, Effect, Intervals, Invalid, MetricSamples, Observed, PValues, Scope};
+use crate::report::{About, Estimate, Failures, Ruling, sentence};
+use crate::verdict::{
+    self, Design, Effect, Ending, Endings, Intervals, Invalid, Lack, MetricSamples, Observed, PValues, Scope,
+};
 
 /// Steps of the null distributions that an interval per effect may take in all: half a minute.
 const AFFORDABLE: f64 = 3e8;
@@ -29,34 +30,47 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
     let families = design.families();
     let baseline = comparison.text(comparison.baseline);
     let ruling = |about: About<'_>, found: &verdict::Conclusion, findings: &[Finding]| {
-        let verdict::Conclusion { outcome, recommendation: what, metrics } = found;
+        let verdict::Conclusion { outcome, recommendation: what, metrics, .. } = found;
         let estimates: Vec<Estimate> =
             metrics.iter().zip(&design.metrics).map(|(effect, rule)| Estimate::of(effect, rule, true)).collect();
         let reason = outcome.reason.to_string();
         let sentence = sentence(about, outcome.verdict, &reason, &estimates, findings);
-        Ruling { verdict: outcome.verdict, reason, sentence, recommendation: what.to_string(), estimates }
+        let labels = Ruling::labels(outcome.verdict, &estimates);
+        Ruling { verdict: outcome.verdict, reason, sentence, recommendation: what.to_string(), labels, estimates }
     };
-    let configs = judgement.overall.iter().zip(&comparison.configs).map(|(found, &config)| {
+    let configs = judgement.overall.iter().zip(&comparison.configs).enumerate().map(|(position, (found, &config))| {
         let findings = gated.anywhere(config);
-        let about = About { config: &found.config, baseline, fewest_blocks: families.overall.n_min };
+        let failures = Failures::of((0..design.scenarios.len()).map(|s| observed.runs(s, position, usize::MAX)));
+        let about =
+            About { config: &found.config, baseline, fewest_blocks: families.overall.n_min, failures, needed: None };
         let ruling = ruling(about, &found.conclusion, &findings);
-        ConfigRuling { config: found.config.clone(), ruling, findings }
+        let (runs, failed) = (failures.own.ended(), failures.own.failed);
+        ConfigRuling { config: found.config.clone(), ruling, runs, failed, findings }
     });
     let cells = judgement.cells.iter().enumerate().map(|(unit, found)| {
         let (s, c) = (unit / design.configs.len(), unit % design.configs.len());
         let (scenario, config) = (comparison.scenarios[s], comparison.configs[c]);
         let (conclusion, findings) = (&found.conclusion, gated.cell(scenario, config));
-        let about = About { config: &found.config, baseline, fewest_blocks: families.cells.n_min };
+        let failures = Failures::of(std::iter::once(observed.runs(s, c, usize::MAX)));
+        let about =
+            About { config: &found.config, baseline, fewest_blocks: families.cells.n_min, failures, needed: None };
         let mut ruling = ruling(about, conclusion, &findings);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
-            let samples = &observed.samples[s][metric];
-            let baseline: Vec<f64> = samples.baseline.iter().flatten().flatten().copied().collect();
-            let own: Vec<f64> = samples.configs[c].iter().flatten().copied().collect();
-            (estimate.baseline_median, estimate.config_median) = (median(&baseline), median(&own));
+            (estimate.baseline_median, estimate.config_median) = observed.samples[s][metric].medians(c);
         }
         let effects = conclusion.metrics.iter().enumerate();
-        let numbers = effects.map(|(metric, effect)| numbers(comparison, scenario, config, metric, effect)).collect();
-        CellRuling { scenario: found.scenario.clone(), config: found.config.clone(), ruling, numbers }
+        let numbers =
+            effects.map(|(metric, effect)| numbers(comparison, scenario, config, metric, effect, failures)).collect();
+        CellRuling {
+            scenario: found.scenario.clone(),
+            config: found.config.clone(),
+            ruling,
+            runs: failures.own.ended(),
+            failed: failures.own.failed,
+            baseline_runs: failures.baseline.ended(),
+            baseline_failed: failures.baseline.failed,
+            numbers,
+        }
     });
     let mut notes = gated.notes.clone();
     if intervals != Intervals::All {
@@ -92,31 +106,41 @@ fn affordable(design: &Design) -> Intervals {
     }
 }
 
+/// All values and endings. A run that is left out has neither, so that both stay beside each other.
 fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
-    let blocks = comparison.blocks.len();
-    let mut samples = Vec::with_capacity(comparison.scenarios.len());
+    let (blocks, configs) = (comparison.blocks.len(), comparison.configs.len());
+    let (mut samples, mut endings, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
     for &scenario in &comparison.scenarios {
-        let empty = MetricSamples {
-            baseline: vec![Vec::new(); blocks],
-            configs: vec![vec![None; blocks]; comparison.configs.len()],
-        };
+        let empty = MetricSamples { baseline: vec![Vec::new(); blocks], configs: vec![vec![None; blocks]; configs] };
         let mut metrics = vec![empty; comparison.rules.len()];
+        let mut ends =
+            Endings { baseline: vec![Vec::new(); blocks], configs: vec![vec![Ending::Missing; blocks]; configs] };
         for (arm, name) in comparison.arms().enumerate() {
+            // The first arm is the baseline.
+            let config = arm.checked_sub(1);
             for (key, run) in comparison.runs(scenario, name).filter(|(key, _)| !gated.excluded.contains(*key)) {
                 let Some(block) = comparison.blocks.iter().position(|&block| Some(block) == key.block) else {
                     continue;
                 };
+                match config {
+                    None => ends.baseline[block].push(run.ending),
+                    Some(config) => ends.configs[config][block] = run.ending,
+                }
                 for (metric, samples) in metrics.iter_mut().enumerate() {
-                    match arm {
-                        0 => samples.baseline[block].push(run.value(metric)),
-                        _ => samples.configs[arm - 1][block] = run.value(metric),
+                    if run.value(metric).is_none() && !run.ending.has_failed() {
+                        lacks.push(Lack { scenario: endings.len(), metric, config, block });
+                    }
+                    match config {
+                        None => samples.baseline[block].push(run.value(metric)),
+                        Some(config) => samples.configs[config][block] = run.value(metric),
                     }
                 }
             }
         }
         samples.push(metrics);
+        endings.push(ends);
     }
-    Observed { samples, attempts: Vec::new(), invalid: invalid(comparison, gated), ended: true }
+    Observed { samples, endings, lacks, invalid: invalid(comparison, gated), ended: true, ..Observed::default() }
 }
 
 fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {
@@ -142,7 +166,14 @@ fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {
 }
 
 /// The paired test's numbers in the words of two samples.
-fn numbers(comparison: &Comparison<'_>, scenario: Name, config: Name, metric: usize, effect: &Effect) -> Numbers {
+fn numbers(
+    comparison: &Comparison<'_>,
+    scenario: Name,
+    config: Name,
+    metric: usize,
+    effect: &Effect,
+    failures: Failures,
+) -> Numbers {
     let values =
         |arm: Name| -> Vec<f64> { comparison.runs(scenario, arm).filter_map(|(_, run)| run.value(metric)).collect() };
     let (baseline, own) = (values(comparison.baseline), values(config));
@@ -152,8 +183,11 @@ fn numbers(comparison: &Comparison<'_>, scenario: Name, config: Name, metric: us
         metric: effect.metric.clone(),
         config_runs: own.len(),
         baseline_runs: baseline.len(),
+        config_failed: failures.own.failed,
+        baseline_failed: failures.baseline.failed,
         means_percent: super::advisory::means_percent(comparison.rules[metric].scale, &baseline, &own),
         shift: effect.estimate,
+        has_zeros: effect.has_zeros,
         p: two_sided(better, worse),
         p_adjusted: two_sided(better_adjusted.unwrap_or(1.0), worse_adjusted.unwrap_or(1.0)),
         smallest_p: 0.5_f64.powf(effect.n as f64 - 1.0).min(1.0),
@@ -169,13 +203,7 @@ mod tests {
     #[test]
     fn intervals_end_in_time() {
         let chosen = |configs: usize, scenarios: usize, max_blocks: usize| {
-            let rule = MetricRule {
-                name: "ops".to_owned(),
-                direction: Direction::Higher,
-                purpose: Purpose::Objective,
-                margin: 0.05,
-                scale: Scale::Log,
-            };
+            let rule = MetricRule::new("ops", Direction::Higher, Purpose::Objective, 0.05, Scale::Log);
             affordable(&Design {
                 metrics: vec![rule],
                 scenarios: (0..scenarios).map(|i| Scenario { name: i.to_string(), weight: 1.0 }).collect(),

@@ -3,6 +3,8 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::verdict::Ending;
+
 /// The names of the columns. `scenario`, `config`, `metric` and `value` must be there; the others may be.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -32,6 +34,9 @@ pub struct Columns {
     /// What was run: it must be equal for all configs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
+    /// Whether the run failed: true, yes or 1; corruption or wrong-answers if it damaged data. A failed run needs no value.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub failed: Option<String>,
 }
 
 /// What a column means.
@@ -47,10 +52,11 @@ pub(super) enum Meaning {
     Unit,
     Work,
     Build,
+    Failed,
 }
 
 impl Meaning {
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Session,
         Self::Scenario,
         Self::Config,
@@ -61,8 +67,9 @@ impl Meaning {
         Self::Unit,
         Self::Work,
         Self::Build,
+        Self::Failed,
     ];
-    /// Without these a row says nothing.
+    /// Without these a row says nothing; that of a failed run needs no value.
     pub const NEEDED: [Self; 4] = [Self::Scenario, Self::Config, Self::Metric, Self::Value];
 
     /// Its field in `columns`, and the column's name unless another is given.
@@ -78,6 +85,7 @@ impl Meaning {
             Self::Unit => "unit",
             Self::Work => "work",
             Self::Build => "build",
+            Self::Failed => "failed",
         }
     }
 }
@@ -95,6 +103,7 @@ impl Columns {
             Meaning::Unit => &self.unit,
             Meaning::Work => &self.work,
             Meaning::Build => &self.build,
+            Meaning::Failed => &self.failed,
         }
         .as_deref()
     }
@@ -112,3 +121,17 @@ impl Columns {
         Meaning::ALL.into_iter().find(|&meaning| self.column(meaning) == column)
     }
 }
+
+/// How a run ended, by the word in the column `failed`; without one it ended as it should.
+pub(super) fn ending(word: &str) -> Option<Ending> {
+    match word.to_ascii_lowercase().as_str() {
+        "" | "false" | "no" | "0" => Some(Ending::Sound),
+        "true" | "yes" | "1" => Some(Ending::Failed),
+        "corruption" | "wrong-answers" => Some(Ending::Damaged),
+        _ => None,
+    }
+}
+
+/// What to write there.
+pub(super) const ENDINGS: &str = "write true, yes or 1 if the run failed, corruption or wrong-answers if it damaged data, and false, \
+                                  no, 0 or nothing if it did not fail";

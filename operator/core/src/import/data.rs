@@ -3,6 +3,8 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use crate::verdict::Ending;
+
 /// Where in the data something stands.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord)]
 pub struct Place {
@@ -12,7 +14,7 @@ pub struct Place {
     pub line: u64,
 }
 
-/// One value of one run.
+/// One value of one run, or that it failed.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Sample {
     /// Empty where there is only one.
@@ -27,6 +29,8 @@ pub struct Sample {
     pub unit: Option<String>,
     pub work: Option<String>,
     pub build: Option<String>,
+    /// As it is written; a failed run needs no value.
+    pub failed: Option<String>,
 }
 
 /// Why data can't be judged.
@@ -110,6 +114,8 @@ pub(super) enum Replicate {
     Only,
     /// Counted where nothing names it.
     Counted(u32),
+    /// Likewise, among the runs that failed: those may lack some metrics.
+    CountedFailed(u32),
     Named(Name),
 }
 
@@ -117,7 +123,8 @@ pub(super) enum Replicate {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Run {
     pub place: Place,
-    /// By position in the policy's rules.
+    pub ending: Ending,
+    /// By position in the policy's rules; none of a failed run.
     pub values: Vec<(usize, f64, Place)>,
     pub work: Option<Name>,
     pub build: Option<Name>,

@@ -195,6 +195,7 @@ impl Reader {
                 unit: Some(unit.to_owned()),
                 work: Some(work.clone()).filter(|work| !work.is_empty()),
                 build: self.build.clone(),
+                failed: None,
             },
         );
     }

@@ -4,7 +4,6 @@ use serde::Deserialize;
 
 use super::collect::Collector;
 use super::data::{Place, Sample};
-use crate::stats::median;
 
 /// The only scenario: hyperfine knows commands, which are our configs.
 pub const SCENARIO: &str = "command";
@@ -27,8 +26,8 @@ struct Measured {
     exit_codes: Vec<Option<i64>>,
 }
 
-/// Reads an export. With a `block` each command is one run of it, measured by its median: repetitions within one call share
-/// whatever that call had of luck. Without one every repetition counts as a run.
+/// Reads an export. With a `block` each command is one run of it, measured by the mean of its times, so that none of them is forgotten:
+/// repetitions within one call share whatever that call had of luck. Without one every repetition counts as a run.
 pub fn read(text: &str, file: u32, block: Option<&str>, to: &mut Collector<'_>) {
     let whole = Place { file, line: 0 };
     let export: Export = match serde_json::from_str(text) {
@@ -54,7 +53,8 @@ pub fn read(text: &str, file: u32, block: Option<&str>, to: &mut Collector<'_>) 
             to.problem(whole, None, message);
         }
         let values = match block {
-            Some(_) => median(&times).into_iter().collect(),
+            Some(_) if times.is_empty() => Vec::new(),
+            Some(_) => vec![times.iter().sum::<f64>() / times.len() as f64],
             None => times,
         };
         for (run, value) in values.into_iter().enumerate() {

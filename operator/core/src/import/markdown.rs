@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::report::{ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{direction_note, percent, probability, runs, supported};
+use super::words::{direction_note, percent, probability, runs, shift, supported};
 use crate::report::markdown::{bullets, code, escape, folded};
 use crate::report::{Ruling, number};
 
@@ -50,7 +50,7 @@ fn cells(report: &ImportReport, numbers: &Numbers) -> String {
     format!(
         "{} | {} | {} | {} | {}/{}",
         numbers.means_percent.map_or(String::new(), percent),
-        numbers.shift.map_or("unknown".to_owned(), |shift| number::effect(scale, shift)),
+        shift(scale, numbers),
         probability(numbers.p),
         probability(numbers.smallest_p),
         numbers.config_runs,
@@ -72,20 +72,26 @@ fn one(out: &mut String, report: &ImportReport, comparison: &ComparisonReport) {
     let _ = writeln!(out, "## {} against {}\n\nDesign: {design}.\n", escape(&name), code(&comparison.baseline));
     match comparison.design {
         Layout::Blocked => {
-            let _ = writeln!(out, "| config | scenario | verdict | reason | metric | estimate | 95 % interval |");
-            let _ = writeln!(out, "|---|---|---|---|---|---|---|");
+            let _ =
+                writeln!(out, "| config | scenario | verdict | reason | metric | estimate | 95 % interval | mean |");
+            let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
             for config in &comparison.configs {
-                rows(out, &config.config, "all", &config.ruling);
+                let why = config.ruling.why(config.failed, config.runs);
+                rows(out, &config.config, "all", &config.ruling, &why);
             }
             if comparison.scenarios.len() > 1 {
-                comparison.cells.iter().for_each(|cell| rows(out, &cell.config, &cell.scenario, &cell.ruling));
+                for cell in &comparison.cells {
+                    let why = cell.ruling.why(cell.failed, cell.runs);
+                    rows(out, &cell.config, &cell.scenario, &cell.ruling, &why);
+                }
             }
         }
         Layout::Unblocked => {
             let _ = writeln!(out, "| config | scenario | verdict | metric | means | shift | p | best p | runs |");
             let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|");
             for cell in &comparison.cells {
-                let verdict = escape(&supported(Some(cell.ruling.verdict), &cell.ruling.reason));
+                let why = cell.ruling.why(cell.failed, cell.runs);
+                let verdict = escape(&supported(Some(cell.ruling.verdict), &why));
                 for numbers in &cell.numbers {
                     let first = format!("{} | {} | **{verdict}**", code(&cell.config), code(&cell.scenario));
                     let _ = writeln!(out, "| {first} | {} | {} |", code(&numbers.metric), cells(report, numbers));
@@ -103,12 +109,11 @@ fn one(out: &mut String, report: &ImportReport, comparison: &ComparisonReport) {
     folded(out, "What these verdicts promise", &bullets(&comparison.guarantees));
 }
 
-fn rows(out: &mut String, config: &str, scenario: &str, ruling: &Ruling) {
+fn rows(out: &mut String, config: &str, scenario: &str, ruling: &Ruling, why: &str) {
     for (i, estimate) in ruling.estimates.iter().enumerate() {
-        let named =
-            format!("{} | {} | **{:?}** | {}", code(config), code(scenario), ruling.verdict, escape(&ruling.reason));
+        let named = format!("{} | {} | **{:?}** | {}", code(config), code(scenario), ruling.verdict, escape(why));
         let named = if i == 0 { named } else { " | | |".to_owned() };
-        let (value, interval) = (number::estimate(estimate), number::interval(estimate));
-        let _ = writeln!(out, "| {named} | {} | {value} | {interval} |", code(&estimate.metric));
+        let (value, interval, mean) = (number::estimate(estimate), number::interval(estimate), number::mean(estimate));
+        let _ = writeln!(out, "| {named} | {} | {value} | {interval} | {mean} |", code(&estimate.metric));
     }
 }

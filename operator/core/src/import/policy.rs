@@ -122,9 +122,21 @@ pub struct JudgedMetric {
     /// The smallest change that matters: a percentage such as 5%, or a difference such as 0.01 on a linear scale.
     #[schemars(length(max = 16))]
     pub margin: String,
-    /// Ratios, or differences where zero is a legal value.
+    /// Ratios, or differences. A zero on the scale of ratios ranks as the best or the worst.
     #[serde(default)]
     pub scale: Scale,
+    /// Objectives only: the gain that a Win proves, written like the margin. Without it a Win proves that there is one, of any size.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub at_least: Option<String>,
+    /// The most that a Win may lose in a single scenario, written like the margin. The margin for objectives, twice the margin for
+    /// guardrails.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16))]
+    pub scenario_margin: Option<String>,
+    /// Each value is a quantile within its run, such as a p99 latency: over runs they add up to nothing, so no mean is asked of them.
+    #[serde(default)]
+    pub quantile: bool,
 }
 
 /// The run that a file of `db_bench` output holds.
@@ -201,16 +213,9 @@ impl Policy {
         let root = FieldPath::root();
         let mut problems = Vec::new();
         let mut names = BTreeSet::new();
-        for (list, index, judged, _) in self.judged() {
+        for (list, index, judged, purpose) in self.judged() {
             let path = root.key(list).index(index);
-            if judged.margin().is_none() {
-                let wanted = match judged.scale {
-                    Scale::Log => "a percentage such as 5%, and not 0%",
-                    Scale::Linear => "a difference such as \"0.01\" or a percentage, and not zero",
-                };
-                let message = format!("must be {wanted}, not {:?}", judged.margin);
-                problems.push(Problem::error(path.key("margin"), message));
-            }
+            judged.check(purpose, &path, &mut problems);
             if !names.insert(judged.metric.as_str()) {
                 let message = format!("{:?} is an objective already: a guardrail is another metric", judged.metric);
                 problems.push(Problem::error(path.key("metric"), message));
@@ -249,9 +254,14 @@ impl Policy {
     /// Objectives first, then guardrails.
     pub fn rules(&self) -> Vec<MetricRule> {
         let rule = |(_, _, judged, purpose): (_, _, &JudgedMetric, Purpose)| {
-            let JudgedMetric { metric, direction, scale, .. } = judged;
-            let (name, margin) = (metric.clone(), judged.margin()?);
-            Some(MetricRule { name, direction: *direction, purpose, margin, scale: *scale })
+            let JudgedMetric { metric, direction, margin, scale, at_least, scenario_margin, quantile } = judged;
+            let size = |text: &str| judged.size(text);
+            Some(MetricRule {
+                at_least: at_least.as_deref().and_then(size),
+                scenario_margin: scenario_margin.as_deref().and_then(size),
+                quantile: *quantile,
+                ..MetricRule::new(metric, *direction, purpose, size(margin)?, *scale)
+            })
         };
         self.judged().filter_map(rule).collect()
     }
@@ -276,8 +286,31 @@ impl Policy {
 }
 
 impl JudgedMetric {
-    fn margin(&self) -> Option<f64> {
-        let plain = || if self.scale == Scale::Linear { self.margin.parse().ok() } else { None };
-        fraction(&self.margin).or_else(plain).filter(|margin: &f64| margin.is_finite() && *margin > 0.0)
+    /// Its sizes of changes, and whether they have a meaning for what is asked of it.
+    fn check(&self, purpose: Purpose, path: &FieldPath, problems: &mut Vec<Problem>) {
+        let declared = [("atLeast", &self.at_least), ("scenarioMargin", &self.scenario_margin)];
+        let declared = declared.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?)));
+        for (field, text) in [("margin", &self.margin)].into_iter().chain(declared) {
+            if self.size(text).is_none() {
+                let wanted = match self.scale {
+                    Scale::Log => "above 0 % and below 100 %, such as 5%",
+                    Scale::Linear => "a difference above zero, such as \"0.01\", or a percentage such as 5%",
+                };
+                problems.push(Problem::error(path.key(field), format!("must be {wanted}, not {text:?}")));
+            }
+        }
+        if self.at_least.is_some() && purpose == Purpose::Guardrail {
+            let message = "a guardrail has nothing to gain: name it as an objective, or remove this";
+            problems.push(Problem::error(path.key("atLeast"), message));
+        }
+    }
+
+    /// A change as the file writes it: a ratio or, on a linear scale, a difference.
+    fn size(&self, text: &str) -> Option<f64> {
+        let (plain, most) = match self.scale {
+            Scale::Log => (None, 1.0),
+            Scale::Linear => (text.parse::<f64>().ok(), f64::INFINITY),
+        };
+        fraction(text).or(plain).filter(|size| *size > 0.0 && *size < most)
     }
 }

@@ -16,6 +16,8 @@ pub const VERSION: u32 = 1;
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ImportReport {
     pub version: u32,
+    /// Version of the rules that verdicts follow from.
+    pub rules: u32,
     /// What judged, with its version.
     pub produced_by: String,
     pub title: String,
@@ -63,6 +65,9 @@ pub struct ConfigRuling {
     pub config: String,
     #[serde(flatten)]
     pub ruling: Ruling,
+    /// Runs that ended, over all scenarios, and those among them that failed.
+    pub runs: u32,
+    pub failed: u32,
     /// What makes it invalid.
     pub findings: Vec<Finding>,
 }
@@ -74,6 +79,12 @@ pub struct CellRuling {
     pub config: String,
     #[serde(flatten)]
     pub ruling: Ruling,
+    /// Runs that ended, and those among them that failed.
+    pub runs: u32,
+    pub failed: u32,
+    /// The same of the baseline, in the same blocks where there are blocks.
+    pub baseline_runs: u32,
+    pub baseline_failed: u32,
     /// Metric by metric.
     pub numbers: Vec<Numbers>,
 }
@@ -83,14 +94,21 @@ pub struct CellRuling {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Numbers {
     pub metric: String,
+    /// Runs with a value.
     pub config_runs: usize,
     pub baseline_runs: usize,
+    /// Runs that failed: p takes them for the worst, and no other number has them.
+    pub config_failed: u32,
+    pub baseline_failed: u32,
     /// Config against baseline in percent, in the metric's own direction; log scale only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means_percent: Option<f64>,
     /// Hodges-Lehmann: a log ratio, or a difference on a linear scale.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub shift: Option<f64>,
+    /// Some runs have a zero: it ranks as the best or the worst, but has no ratio to the others, so there is no shift.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_zeros: bool,
     /// Two-sided: exact rank sums for unblocked runs, the test of the verdict for blocked ones.
     pub p: f64,
     /// Corrected for all comparisons that were made (Holm).

@@ -9,6 +9,7 @@ use super::data::{Data, DataProblem, Name};
 use super::gates;
 use super::policy::{Claim, Policy};
 use super::report::{ClaimReport, ComparisonReport, ImportReport, VERSION};
+use crate::report::RULES;
 use crate::validate::did_you_mean;
 use crate::verdict::MetricRule;
 
@@ -63,6 +64,7 @@ pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProbl
     let comparisons = wanted.iter().filter_map(|pair| comparisons.get(pair).cloned()).collect();
     Ok(ImportReport {
         version: VERSION,
+        rules: RULES,
         produced_by: crate::PRODUCED_BY.to_owned(),
         title: policy.title.clone().unwrap_or_else(|| "judged".to_owned()),
         metrics: rules,

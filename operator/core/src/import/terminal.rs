@@ -1,5 +1,5 @@
 use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{direction_note, percent, probability, runs, supported};
+use super::words::{direction_note, percent, probability, runs, shift, supported};
 use crate::report::number;
 use crate::report::table::{Table, WIDTH, wrap};
 use crate::report::{Estimate, Ruling};
@@ -54,21 +54,25 @@ fn heading(comparison: &ComparisonReport) -> String {
 fn blocked(comparison: &ComparisonReport) -> String {
     let mut table = Table::new(&[16, 20, 9, 18, 12], WIDTH);
     table.row(["config", "metric", "estimate", "95 % interval", "verdict", "reason"]);
-    let mut add = |config: &str, scope: &str, ruling: &Ruling| {
-        table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), &ruling.reason]);
+    let mut add = |config: &str, scope: &str, ruling: &Ruling, why: &str| {
+        table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), why]);
         for estimate in &ruling.estimates {
             let Estimate { metric, status, scale, margin, .. } = estimate;
             let status = status.map_or(String::new(), |status| format!("{status:?}"));
-            let margin = format!("margin {}", number::margin(*scale, *margin));
+            let mut margin = format!("margin {}", number::margin(*scale, *margin));
+            if estimate.mean.is_some() {
+                margin = format!("{margin}, mean {}", number::mean(estimate));
+            }
             let (value, interval) = (number::estimate(estimate), number::interval(estimate));
             table.row(["", &format!("  {metric}"), &value, &interval, &status, &margin]);
         }
     };
     for config in &comparison.configs {
-        add(&config.config, "overall", &config.ruling);
+        add(&config.config, "overall", &config.ruling, &config.ruling.why(config.failed, config.runs));
         if comparison.scenarios.len() > 1 {
             for cell in comparison.cells.iter().filter(|cell| cell.config == config.config) {
-                add("", &format!("in {}", cell.scenario), &cell.ruling);
+                let why = cell.ruling.why(cell.failed, cell.runs);
+                add("", &format!("in {}", cell.scenario), &cell.ruling, &why);
             }
         }
     }
@@ -83,11 +87,11 @@ fn unblocked(report: &ImportReport, comparison: &ComparisonReport) -> String {
         if comparison.scenarios.len() > 1 {
             config = format!("{config} in {}", cell.scenario);
         }
-        let verdict = supported(Some(cell.ruling.verdict), &cell.ruling.reason);
+        let verdict = supported(Some(cell.ruling.verdict), &cell.ruling.why(cell.failed, cell.runs));
         for (i, (rule, numbers)) in report.metrics.iter().zip(&cell.numbers).enumerate() {
             let first = |text: &str| if i == 0 { text.to_owned() } else { String::new() };
-            let [shift, means, _, adjusted, best, runs] = columns(rule, numbers);
-            rows.push([first(&config), numbers.metric.clone(), shift, means, adjusted, best, runs, first(&verdict)]);
+            let [moved, means, _, adjusted, best, runs] = columns(rule, numbers);
+            rows.push([first(&config), numbers.metric.clone(), moved, means, adjusted, best, runs, first(&verdict)]);
         }
     }
     fitted(&rows)
@@ -112,7 +116,7 @@ fn fitted<const N: usize>(rows: &[[String; N]]) -> String {
 /// Shift, means, p, p after Holm, the least p, runs.
 fn columns(rule: &MetricRule, numbers: &Numbers) -> [String; 6] {
     [
-        numbers.shift.map_or("unknown".to_owned(), |shift| number::effect(rule.scale, shift)),
+        shift(rule.scale, numbers),
         numbers.means_percent.map_or(String::new(), percent),
         probability(numbers.p),
         probability(numbers.p_adjusted),
@@ -140,7 +144,7 @@ fn claims(out: &mut String, metrics: &[MetricRule], claims: &[ClaimReport]) {
                 claim.supported.map_or("nothing".to_owned(), |verdict| format!("{verdict:?}")),
                 claim.reason.clone(),
                 shown(&|n| n.means_percent.map_or(String::new(), percent)),
-                shown(&|n| n.shift.map_or(String::new(), |shift| number::effect(scale(&n.metric), shift))),
+                shown(&|n| shift(scale(&n.metric), n)),
                 shown(&|n| probability(n.p)),
                 shown(&|n| probability(n.smallest_p)),
                 shown(&|n| format!("{}/{}", n.config_runs, n.baseline_runs)),

@@ -1,5 +1,8 @@
 //! Numbers and phrases that all outputs share.
 
+use super::report::Numbers;
+use crate::report::number;
+use crate::stats::Scale;
 use crate::verdict::Verdict;
 
 /// Two digits where that says something.
@@ -23,6 +26,12 @@ pub(super) fn percent(percent: f64) -> String {
     }
 }
 
+/// The shift, or why there is none.
+pub(super) fn shift(scale: Scale, numbers: &Numbers) -> String {
+    let none = if numbers.has_zeros { "none (zeros)" } else { "unknown" };
+    numbers.shift.map_or(none.to_owned(), |shift| number::effect(scale, shift))
+}
+
 pub(super) fn runs(count: usize) -> String {
     if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
@@ -32,8 +41,9 @@ pub(super) fn supported(verdict: Option<Verdict>, reason: &str) -> String {
 }
 
 pub(super) fn direction_note() -> &'static str {
-    "Positive estimates and shifts are better, for latencies too. Means are compared as they are. \"Best p\" is the smallest \
-     two-sided p that so few runs can have; runs are the config's and the baseline's."
+    "Positive estimates and shifts are better, for latencies too. The estimate is about the typical run, the mean beside it about all \
+     runs together; means of runs without blocks are compared as they are. \"Best p\" is the smallest two-sided p that so few runs can \
+     have; runs are the config's and the baseline's that have a value."
 }
 
 #[cfg(test)]

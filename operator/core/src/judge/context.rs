@@ -1,14 +1,12 @@
 //! What verdicts are seen beside: nodes, and what runs leave to their successors.
 
-use std::collections::BTreeSet;
-
 use assay_protocol::Digest;
 
 use super::standing::Standing;
 use crate::decide::{Fate, Places, Samples};
 use crate::gates::Note;
 use crate::report;
-use crate::verdict::{self, Arm, ByNode, Design, Fragility, HangsOn, JudgeError, NodeEstimate};
+use crate::verdict::{self, Arm, ByNode, Design, Fragility, HangsOn, JudgeError, NodeEstimate, OrderCheck};
 
 /// Where blocks ran.
 #[derive(Clone, PartialEq)]
@@ -91,12 +89,12 @@ fn nodes(places: &Places<'_>, design: &Design, rounds: usize) -> (Vec<Node>, Vec
     (nodes, of_blocks)
 }
 
-/// Notes about runs that depend on what ran before them.
-pub(super) fn carry_over(
+/// Whether runs depend on the order in which they were made.
+pub(super) fn order_effects(
     places: &Places<'_>,
     design: &Design,
     samples: &Samples,
-) -> Result<BTreeSet<Note>, JudgeError> {
+) -> Result<Vec<OrderCheck>, JudgeError> {
     let rounds = samples_rounds(samples);
     let mut orders = vec![vec![Vec::new(); rounds]; design.scenarios.len()];
     for block in &places.plan().blocks {
@@ -113,18 +111,22 @@ pub(super) fn carry_over(
             })
             .collect();
     }
-    let found = verdict::carry_over(design, &samples.observed, &orders)?;
-    let warned = found.into_iter().filter(|found| found.warning);
-    Ok(warned
-        .map(|found| Note {
+    verdict::order_effects(design, &samples.observed, &orders)
+}
+
+/// What is to be said of those that do.
+pub(super) fn smeared(checks: &[OrderCheck]) -> impl Iterator<Item = Note> {
+    checks.iter().filter(|check| check.warning).map(|check| {
+        Note {
             config: None,
             text: format!(
-                "In {} runs depend on the config that ran before them (Kruskal-Wallis on {}, p = {:.1e}). The random order keeps \
-                 verdicts fair, but a longer warm-up would make them sharper.",
-                found.scenario,
-                found.metric,
-                found.p.unwrap_or_default()
+                "In {} runs seem to depend on {} (Kruskal-Wallis on {}, p = {:.1e}; of a hundred such checks one does by chance). The \
+                 random order keeps verdicts fair, but a longer warm-up would make them sharper.",
+                check.scenario,
+                check.effect.words(),
+                check.metric,
+                check.p.unwrap_or_default()
             ),
-        })
-        .collect())
+        }
+    })
 }

@@ -13,13 +13,12 @@ pub(super) fn void_claims(
     judgement: &mut Judgement,
     places: &Places<'_>,
     design: &Design,
-    complete: bool,
 ) -> BTreeMap<String, Vec<Finding>> {
     let idle = &places.gated().cells;
     let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
     let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
     for cell in &mut judgement.cells {
-        let (claims, asks) = (is_claim(&cell.conclusion.outcome), complete && is_question(&cell.conclusion.outcome));
+        let (claims, asks) = (is_claim(&cell.conclusion.outcome), is_question(&cell.conclusion.outcome));
         let Some(found) = idle.get(&(cell.scenario.clone(), cell.config.clone())).filter(|_| claims || asks) else {
             continue;
         };
@@ -33,8 +32,7 @@ pub(super) fn void_claims(
         causes.entry(cell.config.clone()).or_default().extend(found);
     }
     for config in &mut judgement.overall {
-        let (claims, asks) =
-            (is_claim(&config.conclusion.outcome), complete && is_question(&config.conclusion.outcome));
+        let (claims, asks) = (is_claim(&config.conclusion.outcome), is_question(&config.conclusion.outcome));
         if !claims && !asks {
             continue;
         }
@@ -59,9 +57,9 @@ fn is_claim(outcome: &Outcome) -> bool {
     matches!(outcome.verdict, Verdict::Win | Verdict::Reject | Verdict::Tradeoff) && outcome.reason != Reason::Unstable
 }
 
-/// Whether it asks for more runs. Where nothing could act there is nothing that they could find.
+/// Whether it asks for more runs. Where nothing could act there is nothing that they could find, but why runs fail is no such question.
 fn is_question(outcome: &Outcome) -> bool {
-    outcome.verdict == Verdict::Inconclusive
+    outcome.verdict == Verdict::Inconclusive && outcome.reason != Reason::Failures
 }
 
 #[cfg(test)]

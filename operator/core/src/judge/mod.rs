@@ -4,9 +4,9 @@
 //! at a verdict after every trial, and stop when it pleases, would find an effect in any noise; so before that there are
 //! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
-mod baseline;
 mod causal;
 mod context;
+mod disturbance;
 mod engagement;
 mod standing;
 mod trials;
@@ -18,12 +18,13 @@ use assay_protocol::RealSize;
 use crate::attempt::Attempt;
 use crate::decide::{Places, Unplanned};
 use crate::experiment::Experiment;
-use crate::gates::{Finding, Label};
-use crate::plan::Plan;
+use crate::gates::{Finding, Label, Note};
+use crate::plan::{Plan, power};
 use crate::report::{
-    About, CellReport, ConfigReport, DesignFacts, Estimate, INCOMPLETE, Labelled, LookConfig, LookReport, Report,
-    Ruling, VERSION, sentence,
+    About, CellReport, ConfigReport, DesignFacts, Estimate, Failures, INCOMPLETE, Labelled, LookConfig, LookReport,
+    NeededBlocks, RULES, Report, Ruling, VERSION, sentence,
 };
+use crate::stats::ALPHA;
 use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Recommendation, Verdict};
 use context::Context;
 use standing::{Standing, Unit};
@@ -50,30 +51,35 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     let context = Context::of(places, design, &standing)?;
     let families = design.families();
     let baseline = experiment.baseline_config().map(|config| config.name.as_str()).unwrap_or_default();
-    let ruling = |unit: &Unit<'_>, fewest_blocks: usize, causes: &[Finding]| {
-        let Unit { config, decided, conclusion, .. } = unit;
+    let ruling = |unit: &Unit<'_>, about: About<'_>, causes: &[Finding]| {
+        let Unit { decided, conclusion, .. } = unit;
         let (verdict, reason, recommendation) = announced(*decided, &conclusion.outcome, conclusion.recommendation);
         let estimates: Vec<Estimate> =
             conclusion.metrics.iter().zip(&design.metrics).map(|(e, rule)| Estimate::of(e, rule, *decided)).collect();
-        let about = About { config, baseline, fewest_blocks };
         let sentence = sentence(about, verdict, &reason, &estimates, causes);
-        Ruling { verdict, reason, sentence, recommendation, estimates }
+        Ruling { verdict, reason, sentence, recommendation, labels: Ruling::labels(verdict, &estimates), estimates }
     };
     let samples = &standing.samples;
     let gated = places.gated();
     let experiment_findings: Vec<Finding> =
         gated.experiment.iter().chain(samples.baseline_findings.iter()).cloned().collect();
+    let order = context::order_effects(places, design, samples)?;
     let configs = experiment.candidates().enumerate().map(|(position, config)| {
         let mut findings: Vec<Finding> = gated.configs.get(&config.name).into_iter().flatten().cloned().collect();
-        findings.extend(samples.findings_of(&config.name).cloned());
-        findings.extend(standing.voided(&config.name).cloned());
+        findings.extend(standing.findings(&config.name).cloned());
         let mut causes = experiment_findings.clone();
         causes.extend(findings.iter().cloned());
         let unit = standing.overall(position);
+        let failures = Failures::of((0..design.scenarios.len()).map(|scenario| samples.all_runs(scenario, position)));
+        let needed = needed(&standing, design, position);
+        let about = About { config: unit.config, baseline, fewest_blocks: families.overall.n_min, failures, needed };
         ConfigReport {
             config: config.name.clone(),
             changes: config.changes.clone(),
-            ruling: ruling(&unit, families.overall.n_min, &causes),
+            ruling: ruling(&unit, about, &causes),
+            runs: failures.own.ended(),
+            failed: failures.own.failed,
+            needed,
             findings,
             stopped_after: unit.stopped_after.map(|blocks| blocks as u32),
             fragile: context.iter().flat_map(|context| context.fragile(position)).collect(),
@@ -85,21 +91,33 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
         let mut causes = experiment_findings.clone();
         causes.extend(configs[config].findings.iter().cloned());
-        let mut ruling = ruling(&standing.cell(unit), families.cells.n_min, &causes);
+        let failures = Failures::of(std::iter::once(samples.all_runs(scenario, config)));
+        let own = standing.cell(unit);
+        let about = About { config: own.config, baseline, fewest_blocks: families.cells.n_min, failures, needed: None };
+        let mut ruling = ruling(&own, about, &causes);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
-            (estimate.baseline_median, estimate.config_median) = samples.medians(scenario, metric, config);
+            (estimate.baseline_median, estimate.config_median) =
+                samples.observed.samples[scenario][metric].medians(config);
         }
-        let (runs, failed) = samples.runs(scenario, config);
-        let (scenario, config) = (design.scenarios[scenario].name.clone(), design.configs[config].clone());
-        CellReport { scenario, config, ruling, runs, failed }
+        CellReport {
+            scenario: design.scenarios[scenario].name.clone(),
+            config: design.configs[config].clone(),
+            ruling,
+            runs: failures.own.ended(),
+            failed: failures.own.failed,
+            baseline_runs: failures.baseline.ended(),
+            baseline_failed: failures.baseline.failed,
+        }
     });
     let cells = cells.collect();
     let mut notes = gated.notes.clone();
-    notes.extend(samples.notes.iter().cloned());
-    notes.extend(baseline::doubts(&standing.checks));
-    notes.extend(context::carry_over(places, design, samples)?);
+    notes.extend(standing.notes.iter().cloned());
+    notes.extend(context::smeared(&order));
+    notes.extend(configs.iter().filter_map(unseen));
+    notes.extend(disturbance::unseen(places));
     Ok(Report {
         version: VERSION,
+        rules: RULES,
         produced_by: crate::PRODUCED_BY.to_owned(),
         experiment: experiment.name.clone(),
         plan: places.plan().digest.clone(),
@@ -123,11 +141,31 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         labels: labels(places, experiment),
         notes: notes.into_iter().collect(),
         looks: standing.looks().map(|look| look_report(look, design)).collect(),
-        baseline_check: standing.checks.clone(),
+        order_check: order,
         time_spent: Vec::new(),
         trials: trials(places, design),
+        earlier: None,
         guarantees: verdict::guarantees(design),
         reproduce: reproduce(places.plan()),
+    })
+}
+
+/// What is concluded of each config: over all scenarios, and scenario by scenario.
+pub struct Standings {
+    /// In the design's order.
+    pub overall: Vec<verdict::Conclusion>,
+    /// Scenario by scenario, one per config.
+    pub cells: Vec<verdict::Conclusion>,
+}
+
+/// What [`judge`] concludes, with all gates and without what only a report shows: for who asks thousands of times.
+pub fn standings(places: &Places<'_>, design: &Design) -> Result<Standings, JudgeError> {
+    let standing = Standing::of(places, design, Intervals::Wins)?;
+    let configs = 0..design.configs.len();
+    let cells = 0..design.configs.len() * design.scenarios.len();
+    Ok(Standings {
+        overall: configs.map(|config| standing.overall(config).conclusion.clone()).collect(),
+        cells: cells.map(|unit| standing.cell(unit).conclusion.clone()).collect(),
     })
 }
 
@@ -164,10 +202,63 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
     if !migrations.is_empty() {
         labels.insert(Label::Migration, format!("{}: times include the migration.", migrations.join("; ")));
     }
+    if let Some(text) = closed_loop(experiment) {
+        labels.insert(Label::ClosedLoop, text);
+    }
     if let Some(text) = scale(experiment) {
         labels.insert(Label::Scaled, text);
     }
     labels.into_iter().map(|(label, text)| Labelled { label, text }).collect()
+}
+
+/// What would decide a config that is inconclusive: nothing where its noise is not known in every scenario.
+fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededBlocks> {
+    let unit = standing.overall(config);
+    if !unit.decided || unit.conclusion.outcome.verdict != Verdict::Inconclusive {
+        return None;
+    }
+    let spread = |scenario: usize| {
+        let cell = standing.cell(scenario * design.configs.len() + config);
+        cell.conclusion.metrics.iter().map(|effect| effect.sd_block).collect::<Option<Vec<f64>>>()
+    };
+    let spreads = (0..design.scenarios.len()).map(spread).collect::<Option<Vec<_>>>()?;
+    let power::Needed { neutral, win } = power::needed(design, &spreads);
+    Some(NeededBlocks { neutral: neutral.map(|n| n as u32), win: win.map(|n| n as u32) })
+}
+
+/// How rare what spoils a run may be, and yet not have happened in the runs of a Win ("Totals").
+fn unseen(config: &ConfigReport) -> Option<Note> {
+    let blocks = config.ruling.estimates.iter().map(|estimate| estimate.blocks).min().filter(|&blocks| blocks > 0)?;
+    let share = 1.0 - ALPHA.powf(1.0 / blocks as f64);
+    (config.ruling.verdict == Verdict::Win).then(|| Note {
+        config: Some(config.config.clone()),
+        text: format!(
+            "It was run {blocks} times in each scenario: what spoils fewer than {:.0} % of runs may not have happened once.",
+            100.0 * share
+        ),
+    })
+}
+
+/// Judged latency quantiles of roles that no rate drives: while a step stalls, those that would have come meanwhile do not wait.
+fn closed_loop(experiment: &Experiment) -> Option<String> {
+    let mut found: Vec<String> = Vec::new();
+    for scenario in &experiment.scenarios {
+        let waits = |rule: &&verdict::MetricRule| {
+            let role = scenario.workload.measured_role(&rule.name);
+            rule.quantile && role.is_some_and(|role| role.interval_ns.is_none())
+        };
+        let names: Vec<&str> = experiment.metrics.iter().filter(waits).map(|rule| rule.name.as_str()).collect();
+        if !names.is_empty() {
+            found.push(format!("{} in {}", names.join(", "), scenario.name));
+        }
+    }
+    (!found.is_empty()).then(|| {
+        format!(
+            "{}: each step begins when the one before has ended, so a stall counts as one slow step. Set stepsPerSecond to count all \
+             that it would have held up.",
+            found.join("; ")
+        )
+    })
 }
 
 /// How much smaller the scenarios are than what they stand for, those of one size together.

@@ -4,6 +4,7 @@ use std::collections::BTreeMap;
 
 use crate::attempt::Attempt;
 use crate::decide::{Fate, Place, Places};
+use crate::gates;
 use crate::report::{Progress, TrialFate, TrialReport};
 use crate::verdict::Design;
 
@@ -52,7 +53,7 @@ fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
     let (state, findings) = match &fate {
         Fate::Used => (TrialFate::Valid, Vec::new()),
         Fate::Held(finding) => (TrialFate::Held, vec![(*finding).clone()]),
-        Fate::Failed => (TrialFate::Failed, Vec::new()),
+        Fate::Failed => (TrialFate::Failed, places.summary(index).and_then(gates::wrong_answers).into_iter().collect()),
         Fate::Invalid(findings) => (TrialFate::Invalid, findings.to_vec()),
         Fate::Lost(_) => (TrialFate::Lost, Vec::new()),
         Fate::BlockInterrupted => (TrialFate::BlockInterrupted, Vec::new()),

@@ -1,7 +1,8 @@
-//! Which effects a design finds, before anything runs ("Precision").
+//! Which effects a design finds, and how many blocks a question needs, before anything runs ("Precision").
 
 use crate::experiment::Experiment;
-use crate::stats::detectable as detectable_with;
+use crate::stats::{ALPHA, Look, POWER, chance, detectable as detectable_with, plan_looks};
+use crate::verdict::{Design, MetricRule, Purpose};
 
 /// Effects that are found with 80 % probability, as fractions.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -12,19 +13,131 @@ pub struct Detectable {
     pub cell: f64,
 }
 
-/// What all blocks of an experiment find, if the runs of a block scatter by `noises`, one for each scenario: standard
-/// deviations over means. `None` where there are too few blocks to tell.
-pub fn detectable(experiment: &Experiment, noises: &[f64]) -> Option<Detectable> {
+/// Blocks with which an experiment of the same kind decides with 80 % probability. `None`: more than anybody runs.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Needed {
+    /// That a config which changes nothing is called Neutral.
+    pub neutral: Option<usize>,
+    /// That a config which improves the objectives by their margins is called Win.
+    pub win: Option<usize>,
+}
+
+/// More blocks than this are no plan.
+const MOST_BLOCKS: usize = 2000;
+/// Effects up to here are looked for, in logarithms.
+const LARGEST_EFFECT: f64 = 4.0;
+
+/// Standard deviation, over blocks, of a config's run minus the mean of the baseline's: by scenario and metric, as the design has them.
+pub type Spreads = Vec<Vec<f64>>;
+
+/// The spreads that follow if single runs scatter by `noises`, one for each scenario: standard deviations over means.
+pub fn spreads(design: &Design, noises: &[f64]) -> Spreads {
+    let difference = (1.0 + 1.0 / design.m0 as f64).sqrt();
+    noises.iter().map(|noise| vec![noise * difference; design.metrics.len()]).collect()
+}
+
+/// The same where one metric alone is asked about, as if the others had no noise.
+pub fn spreads_of(design: &Design, metric: &str, noises: &[f64]) -> Spreads {
+    let mut all = spreads(design, noises);
+    for (number, _) in design.metrics.iter().enumerate().filter(|(_, rule)| rule.name != metric) {
+        for spreads in &mut all {
+            spreads[number] = 0.0;
+        }
+    }
+    all
+}
+
+/// What all blocks of an experiment find. `None` where there are too few blocks to tell.
+pub fn detectable(experiment: &Experiment, spreads: &Spreads) -> Option<Detectable> {
     let design = experiment.design();
     let families = design.families();
-    // A difference has the noise of the config's run and that of the mean of the baseline's.
-    let difference = (1.0 + 1.0 / design.m0 as f64).sqrt();
+    let blocks = design.max_blocks;
+    if blocks < 2 {
+        return None;
+    }
+    let objective = design.metrics.iter().position(|rule| rule.purpose == Purpose::Objective)?;
+    let worst = spreads.iter().map(|spreads| spreads[objective]).fold(0.0, f64::max);
+    let cell = detectable_with(worst, blocks, families.cells.better as f64 / design.last_look().better)?;
+    let found = |effect: f64| win(&design, spreads, blocks, |_| effect) >= POWER;
+    let (mut low, mut high) = (0.0, LARGEST_EFFECT);
+    if !found(high) {
+        return None;
+    }
+    for _ in 0..40 {
+        let middle = f64::midpoint(low, high);
+        if found(middle) { high = middle } else { low = middle }
+    }
+    Some(Detectable { overall: high.exp_m1(), cell: cell.exp_m1() })
+}
+
+/// How many blocks would decide, at these spreads and by these rules.
+pub fn needed(design: &Design, spreads: &Spreads) -> Needed {
+    let fewest = design.families().overall.n_min.max(2);
+    let first = |decides: &dyn Fn(usize) -> bool| {
+        let blocks: Vec<usize> = (fewest..=MOST_BLOCKS).collect();
+        blocks.get(blocks.partition_point(|&blocks| !decides(blocks))).copied()
+    };
+    Needed {
+        neutral: first(&|blocks| neutral(design, spreads, blocks) >= POWER),
+        win: first(&|blocks| win(design, spreads, blocks, MetricRule::effect_margin) >= POWER),
+    }
+}
+
+/// The spread over all scenarios: of their weighted mean.
+fn composite(design: &Design, spreads: &Spreads, metric: usize) -> f64 {
     let total: f64 = design.scenarios.iter().map(|scenario| scenario.weight).sum();
-    let parts = design.scenarios.iter().zip(noises).map(|(scenario, noise)| (scenario.weight / total * noise).powi(2));
-    let composite = parts.sum::<f64>().sqrt();
-    let worst = noises.iter().copied().fold(0.0, f64::max);
-    let of = |spread: f64, claims| detectable_with(spread * difference, design.max_blocks, claims).map(f64::exp_m1);
-    Some(Detectable { overall: of(composite, families.overall.better)?, cell: of(worst, families.cells.better)? })
+    let parts = design.scenarios.iter().zip(spreads).map(|(s, spreads)| (s.weight / total * spreads[metric]).powi(2));
+    parts.sum::<f64>().sqrt()
+}
+
+/// Shares of the error that the last look of so many blocks has.
+fn last_look(design: &Design, blocks: usize) -> Look {
+    let whole = Look { blocks, better: 1.0, other: 1.0 };
+    if design.looks.is_none() {
+        return whole;
+    }
+    Look::schedule(&plan_looks(blocks, design.families().overall.better)).last().copied().unwrap_or(whole)
+}
+
+/// The chance of a Win of a config that improves each objective by such an effect and leaves the guardrails alone.
+fn win(design: &Design, spreads: &Spreads, blocks: usize, effect: impl Fn(&MetricRule) -> f64) -> f64 {
+    let look = last_look(design, blocks);
+    let claims = design.families().overall.better as f64;
+    let mut power = 1.0;
+    for (metric, rule) in design.metrics.iter().enumerate() {
+        let spread = composite(design, spreads, metric);
+        let gain = match rule.purpose {
+            Purpose::Objective => effect(rule),
+            Purpose::Guardrail => 0.0,
+            Purpose::Info => continue,
+        };
+        power *= match rule.purpose {
+            Purpose::Objective => chance(gain - rule.least_effect(), spread, blocks, ALPHA * look.better / claims),
+            _ => chance(rule.effect_margin(), spread, blocks, ALPHA * look.other),
+        };
+        // One scenario is what all of them are, and says nothing new.
+        if spreads.len() == 1 {
+            continue;
+        }
+        for own in spreads {
+            let room = gain + rule.effect_margin_per_scenario();
+            let centre = chance(room, own[metric], blocks, ALPHA * look.better);
+            let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
+            power *= centre.min(mean);
+        }
+    }
+    power
+}
+
+/// The chance of a Neutral of a config that changes nothing.
+fn neutral(design: &Design, spreads: &Spreads, blocks: usize) -> f64 {
+    let look = last_look(design, blocks);
+    let mut power = 1.0;
+    for (metric, rule) in design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose.is_required()) {
+        let side = chance(rule.effect_margin(), composite(design, spreads, metric), blocks, ALPHA * look.other);
+        power *= if rule.purpose == Purpose::Objective { (2.0 * side - 1.0).max(0.0) } else { side };
+    }
+    power
 }
 
 #[cfg(test)]
@@ -35,21 +148,44 @@ mod tests {
     #[test]
     fn scenarios_help_the_overall_verdict_and_claims_cost() {
         let one = experiment();
-        let alone = detectable(&one, &[0.05]).unwrap_or_else(|| unreachable!());
-        assert!((alone.overall - alone.cell).abs() < 1e-12, "{alone:?}");
+        let of = |experiment: &Experiment, noises: &[f64]| {
+            detectable(experiment, &spreads(&experiment.design(), noises)).unwrap_or_else(|| unreachable!())
+        };
+        let alone = of(&one, &[0.05]);
+        assert!((alone.overall - alone.cell).abs() < 1e-4, "{alone:?}");
         let mut four = one.clone();
         four.scenarios.extend(["b", "c", "d"].map(scenario));
-        let four = detectable(&four, &[0.05; 4]).unwrap_or_else(|| unreachable!());
-        assert!(four.overall < 0.6 * alone.overall && four.cell > alone.cell, "{four:?} {alone:?}");
+        let four = of(&four, &[0.05; 4]);
+        assert!(four.overall < 0.8 * alone.overall && four.cell > alone.cell, "{four:?} {alone:?}");
         // 8 blocks, one claim: (t(0.95, 7) + t(0.8, 7)) s / sqrt(0.955 * 8), s = 0.05 sqrt 2
         let expected = ((1.894_58 + 0.896_03) * 0.05 * 2.0_f64.sqrt() / (0.955_f64 * 8.0).sqrt()).exp_m1();
-        assert!((alone.overall - expected).abs() < 1e-5, "{} {expected}", alone.overall);
+        assert!((alone.overall - expected).abs() < 1e-4, "{} {expected}", alone.overall);
     }
 
     #[test]
     fn one_block_tells_nothing() {
         let mut experiment = experiment();
         experiment.repetitions = 1;
-        assert_eq!(detectable(&experiment, &[0.05]), None);
+        assert_eq!(detectable(&experiment, &spreads(&experiment.design(), &[0.05])), None);
+    }
+
+    #[test]
+    fn noise_and_questions_cost_blocks() {
+        let mut experiment = experiment();
+        let of = |experiment: &Experiment, noise: f64| {
+            let design = experiment.design();
+            needed(&design, &spreads(&design, &vec![noise; design.scenarios.len()]))
+        };
+        let (quiet, loud) = (of(&experiment, 0.02), of(&experiment, 0.06));
+        assert!(quiet.win < loud.win && quiet.neutral < loud.neutral, "{quiet:?} {loud:?}");
+        // No scenario pays for another, so each has to be known well enough.
+        let alone = of(&experiment, 0.06);
+        experiment.scenarios.push(scenario("b"));
+        let mut rough = experiment.clone();
+        rough.scenarios[1].weight = 1;
+        let design = rough.design();
+        let uneven = needed(&design, &spreads(&design, &[0.01, 0.20]));
+        assert!(uneven.win > alone.win, "{uneven:?} {alone:?}");
+        assert_eq!(of(&experiment, 5.0), Needed { neutral: None, win: None });
     }
 }

@@ -1,10 +1,10 @@
-//! What a verdict is seen beside: earlier looks, single nodes, and the baseline against itself.
+//! What a verdict is seen beside: earlier looks, single nodes, and the order of runs.
 
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::verdict::Verdict;
-pub use crate::verdict::{BaselineCheck, CheckState};
+pub use crate::verdict::{OrderCheck, OrderEffect};
 
 /// The effect of a config on one metric as seen by the blocks of one node. Positive is better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

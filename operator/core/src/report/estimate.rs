@@ -24,6 +24,17 @@ pub struct Estimate {
     pub interval95: Option<Interval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_percent: Option<f64>,
+    /// The effect on what the runs add up to, likewise; overall the weighted mean over scenarios. Where runs add up to something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_percent: Option<f64>,
+    /// Some runs have a zero: it ranks with the others, but has no ratio to them, so there is no estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_zeros: bool,
+    /// The gain that a Win proves, where the objective names one.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
     /// The effect that an experiment like this one finds with 80 % probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable_percent: Option<f64>,
@@ -53,6 +64,10 @@ impl Estimate {
             estimate: effect.estimate,
             interval95: effect.ci95,
             estimate_percent: effect.estimate_percent,
+            mean: effect.mean,
+            mean_percent: effect.mean_percent,
+            has_zeros: effect.has_zeros,
+            at_least: rule.at_least,
             detectable_percent: effect.detectable_percent,
             blocks_for_margin: blocks_for_margin(effect, rule),
             p: decided.then_some(effect.p),

@@ -35,8 +35,8 @@ pub fn markdown(report: &Report) -> String {
     if report.looks.len() > 1 {
         folded(&mut out, "Looks", &looks(report));
     }
-    if !report.baseline_check.is_empty() {
-        folded(&mut out, "The baseline against itself", &baseline_check(report));
+    if !report.order_check.is_empty() {
+        folded(&mut out, "Whether the order of runs shows", &order_check(report));
     }
     if !report.notes.is_empty() {
         folded(&mut out, "Notes", &notes(report));
@@ -73,11 +73,12 @@ fn summary(out: &mut String, report: &Report) {
 
 fn overall(report: &Report) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "| config | verdict | reason | metric | estimate | 95 % interval | proven |");
-    let _ = writeln!(out, "|---|---|---|---|---|---|---|");
+    let _ = writeln!(out, "| config | verdict | reason | metric | estimate | 95 % interval | mean | proven |");
+    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
     for config in &report.configs {
-        rows(&mut out, &[&code(&config.config)], &config.ruling);
+        rows(&mut out, &[&code(&config.config)], &config.ruling, &config.ruling.why(config.failed, config.runs));
     }
+    let _ = writeln!(out, "\n{MEAN}");
     out
 }
 
@@ -128,12 +129,14 @@ fn looks(report: &Report) -> String {
     out
 }
 
-fn baseline_check(report: &Report) -> String {
+fn order_check(report: &Report) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "| scenario | metric | p | state |\n|---|---|---|---|");
-    for check in &report.baseline_check {
+    let _ = writeln!(out, "| scenario | metric | effect of | p | |\n|---|---|---|---|---|");
+    for check in &report.order_check {
         let p = check.p.map_or("unknown".to_owned(), |p| format!("{p:.4}"));
-        let _ = writeln!(out, "| {} | {} | {p} | {:?} |", code(&check.scenario), code(&check.metric), check.state);
+        let (scenario, metric, seen) =
+            (code(&check.scenario), code(&check.metric), if check.warning { "seen" } else { "" });
+        let _ = writeln!(out, "| {scenario} | {metric} | {} | {p} | {seen} |", check.effect.words());
     }
     out
 }
@@ -144,34 +147,41 @@ fn trials_title(report: &Report) -> String {
     if unused == 0 { "Trials: all count".to_owned() } else { format!("Trials: {unused} do not count") }
 }
 
-fn rows(out: &mut String, first: &[&str], ruling: &Ruling) {
+/// What the mean is beside the estimate.
+const MEAN: &str =
+    "The estimate is about the typical run, the mean about all runs together: work over time, or the sum of costs.";
+
+fn rows(out: &mut String, first: &[&str], ruling: &Ruling, why: &str) {
     let verdict = format!("**{:?}**", ruling.verdict);
-    let reason = escape(&ruling.reason);
+    let reason = escape(why);
     let named: Vec<&str> = first.iter().copied().chain([verdict.as_str(), reason.as_str()]).collect();
     let blank = vec![""; named.len()];
     if ruling.estimates.is_empty() {
-        let _ = writeln!(out, "| {} | | | | |", named.join(" | "));
+        let _ = writeln!(out, "| {} | | | | | |", named.join(" | "));
     }
     for (i, estimate) in ruling.estimates.iter().enumerate() {
         let start = if i == 0 { &named } else { &blank };
         let status = estimate.status.map_or(String::new(), |status| format!("{status:?}"));
         let _ = writeln!(
             out,
-            "| {} | {} | {} | {} | {status} |",
+            "| {} | {} | {} | {} | {} | {status} |",
             start.join(" | "),
             code(&estimate.metric),
             number::estimate(estimate),
-            number::interval(estimate)
+            number::interval(estimate),
+            number::mean(estimate)
         );
     }
 }
 
 fn by_scenario(report: &Report) -> String {
     let mut out = String::new();
-    let _ = writeln!(out, "| scenario | config | verdict | reason | metric | estimate | 95 % interval | proven |");
-    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|");
+    let _ =
+        writeln!(out, "| scenario | config | verdict | reason | metric | estimate | 95 % interval | mean | proven |");
+    let _ = writeln!(out, "|---|---|---|---|---|---|---|---|---|");
     for cell in &report.cells {
-        rows(&mut out, &[&code(&cell.scenario), &code(&cell.config)], &cell.ruling);
+        let why = cell.ruling.why(cell.failed, cell.runs);
+        rows(&mut out, &[&code(&cell.scenario), &code(&cell.config)], &cell.ruling, &why);
     }
     let _ = writeln!(out, "\nMedians of the runs that count:\n");
     let _ = writeln!(out, "| scenario | config | metric | baseline | config |\n|---|---|---|---|---|");

@@ -21,19 +21,28 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use attachments::{Attachment, Attachments};
-pub use checks::{BaselineCheck, CheckState, LookConfig, LookReport, NodeEstimate};
+pub use checks::{LookConfig, LookReport, NodeEstimate, OrderCheck, OrderEffect};
 pub use estimate::Estimate;
 pub use html::html;
 pub use markdown::markdown;
 pub use terminal::terminal;
 pub use time_spent::{TimeCell, TimeRow, TimeTable, TimeTables};
-pub(crate) use words::{About, sentence};
+pub(crate) use words::{About, Failures, sentence};
 
 use crate::gates::{Finding, Label, Note};
-use crate::verdict::{MetricRule, Verdict};
+use crate::verdict::{MetricRule, Status, Verdict};
 
 /// The version of reports that this crate writes and reads.
 pub const VERSION: u32 = 1;
+
+/// The version of the rules that verdicts follow from ("Rules" in docs/statistics.md). Older rules are not in the code: what they judged
+/// is judged again.
+pub const RULES: u32 = 2;
+
+/// Reports that name no version are from before there was a second one.
+fn first_rules() -> u32 {
+    1
+}
 
 /// The reason of a verdict that was asked for before the planned runs were there.
 pub const INCOMPLETE: &str = "Incomplete";
@@ -44,6 +53,9 @@ pub const INCOMPLETE: &str = "Incomplete";
 pub struct Report {
     /// Version of the report's format.
     pub version: u32,
+    /// Version of the rules that verdicts follow from.
+    #[serde(default = "first_rules")]
+    pub rules: u32,
     /// What judged, with its version.
     pub produced_by: String,
     pub experiment: String,
@@ -65,17 +77,68 @@ pub struct Report {
     /// The overall verdicts as they stood after each look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<LookReport>,
-    /// Whether the baseline's own runs agree with each other.
+    /// Whether runs depend on the order in which they were made.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    pub baseline_check: Vec<BaselineCheck>,
+    pub order_check: Vec<OrderCheck>,
     /// Where the time of the runs that count went, from their full records; nothing where there are none.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_spent: Vec<TimeTable>,
     /// Every attempt, whether it counts or not, in the order of the plan.
     pub trials: Vec<TrialReport>,
+    /// What was said by older rules, of a folder that they have judged.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub earlier: Option<Earlier>,
     /// What the verdicts promise.
     pub guarantees: Vec<String>,
     pub reproduce: Vec<String>,
+}
+
+/// Verdicts by older rules.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Earlier {
+    pub rules: u32,
+    /// What judged, with its version.
+    pub produced_by: String,
+    pub verdicts: Vec<EarlierVerdict>,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct EarlierVerdict {
+    pub config: String,
+    pub verdict: String,
+    pub reason: String,
+}
+
+impl Earlier {
+    /// What a stored report says, if older rules made it, or what it says of older rules itself. Of its format no more is asked than that:
+    /// it is another version's.
+    pub fn of(json: &[u8]) -> Option<Self> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "camelCase")]
+        struct Stored {
+            #[serde(default = "first_rules")]
+            rules: u32,
+            #[serde(alias = "engine")]
+            produced_by: String,
+            configs: Vec<StoredVerdict>,
+            earlier: Option<Earlier>,
+        }
+        #[derive(Deserialize)]
+        struct StoredVerdict {
+            config: String,
+            verdict: String,
+            reason: String,
+        }
+        let stored: Stored = serde_json::from_slice(json).ok()?;
+        if stored.rules >= RULES {
+            return stored.earlier;
+        }
+        let verdict = |StoredVerdict { config, verdict, reason }| EarlierVerdict { config, verdict, reason };
+        let verdicts = stored.configs.into_iter().map(verdict).collect();
+        Some(Self { rules: stored.rules, produced_by: stored.produced_by, verdicts })
+    }
 }
 
 /// What was fixed before the first run.
@@ -150,8 +213,37 @@ pub struct Ruling {
     /// The same in plain words.
     pub sentence: String,
     pub recommendation: String,
+    /// Conditions of this verdict alone.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub labels: Vec<Label>,
     /// In the order of the experiment's metrics.
     pub estimates: Vec<Estimate>,
+}
+
+impl Ruling {
+    /// The reason with what else the verdict carries: its labels, and failed runs of so many.
+    pub(crate) fn why(&self, failed: u32, runs: u32) -> String {
+        let mut why = self.reason.clone();
+        for label in &self.labels {
+            let _ = write!(why, ", {label:?}");
+        }
+        if failed > 0 {
+            let _ = write!(why, ", {failed} of {runs} runs failed");
+        }
+        why
+    }
+
+    /// The labels that follow from a verdict and its estimates.
+    pub(crate) fn labels(verdict: Verdict, estimates: &[Estimate]) -> Vec<Label> {
+        // Who has asked for a gain of the margin has it proven.
+        let is_sized = |e: &Estimate| e.at_least.is_some_and(|least| least >= e.margin);
+        let below = |e: &Estimate| {
+            let margin = e.scale.margin(e.margin);
+            let open = e.interval95.is_some_and(|interval| interval.low.is_none_or(|low| low < margin));
+            e.status == Some(Status::Better) && open && !is_sized(e)
+        };
+        if verdict == Verdict::Win && estimates.iter().any(below) { vec![Label::SizeOpen] } else { Vec::new() }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -162,8 +254,16 @@ pub struct ConfigReport {
     pub changes: Vec<String>,
     #[serde(flatten)]
     pub ruling: Ruling,
+    /// Runs that ended, over all scenarios, and those among them that failed under the config.
+    #[serde(default)]
+    pub runs: u32,
+    #[serde(default)]
+    pub failed: u32,
     /// What makes the config invalid as a whole.
     pub findings: Vec<Finding>,
+    /// What would decide it, where nothing is decided.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub needed: Option<NeededBlocks>,
     /// Blocks after which it needed no more runs, where that was before the end of the plan.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after: Option<u32>,
@@ -173,6 +273,19 @@ pub struct ConfigReport {
     /// What each node alone says.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_node: Vec<NodeEstimate>,
+}
+
+/// Blocks with which a new experiment of this kind would decide with 80 % probability, from the noise that was measured and never from
+/// the effect. Absent where no number that anybody runs would.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NeededBlocks {
+    /// Neutral, if the config changes nothing.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neutral: Option<u32>,
+    /// Win, if it improves the objectives by their margins.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub win: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -185,6 +298,11 @@ pub struct CellReport {
     /// Runs that ended, and those among them that failed under the config.
     pub runs: u32,
     pub failed: u32,
+    /// The same of the baseline in the same blocks.
+    #[serde(default)]
+    pub baseline_runs: u32,
+    #[serde(default)]
+    pub baseline_failed: u32,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -254,6 +372,27 @@ impl Report {
     pub fn is_open_at_worst(&self) -> bool {
         let bad = |verdict| matches!(verdict, Verdict::Reject | Verdict::Tradeoff | Verdict::Invalid);
         !self.configs.iter().any(|config| bad(config.ruling.verdict))
+    }
+
+    /// The same report beside what older rules said of the same runs.
+    #[must_use]
+    pub fn beside(mut self, earlier: Option<Earlier>) -> Self {
+        let Some(earlier) = earlier else { return self };
+        let text = format!(
+            "These runs were judged by version {} of the rules ({}); this is version {}, which docs/statistics.md describes.",
+            earlier.rules, earlier.produced_by, self.rules
+        );
+        self.notes.push(Note { config: None, text });
+        for before in &earlier.verdicts {
+            let now = self.configs.iter().find(|config| config.config == before.config).map(|config| &config.ruling);
+            if now.is_some_and(|now| format!("{:?}", now.verdict) != before.verdict || now.reason != before.reason) {
+                let text =
+                    format!("By version {} of the rules it was {} ({}).", earlier.rules, before.verdict, before.reason);
+                self.notes.push(Note { config: Some(before.config.clone()), text });
+            }
+        }
+        self.earlier = Some(earlier);
+        self
     }
 
     /// The report as JSON, with a line break at its end.

@@ -34,7 +34,13 @@ pub(super) fn hidden(scale: Scale, shown: f64) -> f64 {
 }
 
 pub(crate) fn estimate(estimate: &Estimate) -> String {
-    estimate.estimate.map_or("unknown".to_owned(), |value| effect(estimate.scale, value))
+    let none = if estimate.has_zeros { "none (zeros)" } else { "unknown" };
+    estimate.estimate.map_or(none.to_owned(), |value| effect(estimate.scale, value))
+}
+
+/// The effect on what runs add up to; nothing where they add up to nothing.
+pub(crate) fn mean(estimate: &Estimate) -> String {
+    estimate.mean.map_or(String::new(), |value| effect(estimate.scale, value))
 }
 
 pub(crate) fn interval(estimate: &Estimate) -> String {

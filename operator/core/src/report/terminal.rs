@@ -41,19 +41,19 @@ fn verdicts(report: &Report) -> String {
     table.row(["config", "metric", "estimate", "95 % interval", "verdict", "reason"]);
     let one_scenario = report.design.scenarios.len() == 1;
     for config in &report.configs {
-        ruling(&mut table, &config.config, "overall", &config.ruling);
+        ruling(&mut table, &config.config, "overall", &config.ruling, &config.ruling.why(config.failed, config.runs));
         // With one scenario its cell says what the overall verdict says.
         if !one_scenario {
-            for CellReport { scenario, ruling: own, .. } in report.cells_of(&config.config) {
-                ruling(&mut table, "", &format!("in {scenario}"), own);
+            for CellReport { scenario, ruling: own, failed, runs, .. } in report.cells_of(&config.config) {
+                ruling(&mut table, "", &format!("in {scenario}"), own, &own.why(*failed, *runs));
             }
         }
     }
     table.render()
 }
 
-fn ruling(table: &mut Table, config: &str, scope: &str, ruling: &Ruling) {
-    table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), &ruling.reason]);
+fn ruling(table: &mut Table, config: &str, scope: &str, ruling: &Ruling, why: &str) {
+    table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), why]);
     for estimate in &ruling.estimates {
         let (value, interval) = (number::estimate(estimate), number::interval(estimate));
         let status = estimate.status.map_or(String::new(), |status| format!("{status:?}"));
@@ -63,7 +63,8 @@ fn ruling(table: &mut Table, config: &str, scope: &str, ruling: &Ruling) {
 }
 
 fn margin(estimate: &Estimate) -> String {
-    format!("margin {}", number::margin(estimate.scale, estimate.margin))
+    let margin = format!("margin {}", number::margin(estimate.scale, estimate.margin));
+    if estimate.mean.is_some() { format!("{margin}, mean {}", number::mean(estimate)) } else { margin }
 }
 
 /// Attempts that do not count, with the reason.

@@ -3,7 +3,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF};
 use super::rank::{double_midranks, tie_round};
 
 /// P value of Kruskal and Wallis, "Use of Ranks in One-Criterion Variance Analysis": whether values of all groups come from the same
-/// place ("Carry-over"). By the chi-square distribution, so groups should have five values or more. Empty groups do not count;
+/// place ("Order"). By the chi-square distribution, so groups should have five values or more. Empty groups do not count;
 /// `None` with fewer than two others, or if all values are equal.
 pub fn kruskal_wallis(groups: &[Vec<f64>]) -> Option<f64> {
     let groups: Vec<&Vec<f64>> = groups.iter().filter(|group| !group.is_empty()).collect();

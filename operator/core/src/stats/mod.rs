@@ -14,6 +14,7 @@ mod plan;
 mod rank;
 mod scale;
 mod screen;
+mod total;
 mod unblocked;
 
 pub use adjust::{Adjust, benjamini_hochberg, holm};
@@ -22,12 +23,13 @@ pub use interval::Interval;
 pub use kruskal::kruskal_wallis;
 pub use null::Tails;
 pub use paired::{Claims, Paired, ShapeError};
-pub use plan::{Look, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};
+pub use plan::{Look, POWER, blocks_to_plan, chance, default_m0, detectable, look_weights, n_min, plan_looks};
 pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
-    Plausibility, fisher_greater, fisher_two_sided, implausible, operations_for_quantile, robust_z, supports_quantile,
+    Plausibility, fisher_greater, implausible, operations_for_quantile, robust_z, supports_quantile, uneven,
 };
+pub use total::Totals;
 pub use unblocked::{TwoSample, mann_whitney, shift, welch};
 
 /// One-sided error of every claim, after the correction for its family where it has one.

@@ -11,6 +11,8 @@ pub struct Paired {
     /// Block after block, `m0` values each.
     baseline: Vec<f64>,
     m0: usize,
+    /// Blocks in which the config's value is an end of the scale: no shift moves it, so it ties with the baseline's at that end.
+    ends: Vec<usize>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
@@ -52,7 +54,13 @@ impl Paired {
         if config.iter().chain(&baseline).any(|x| !x.is_finite()) {
             return Err(ShapeError::NotFinite);
         }
-        Ok(Self { config, baseline, m0 })
+        Ok(Self { config, baseline, m0, ends: Vec::new() })
+    }
+
+    /// The same where the config's values in some blocks, in ascending order, stand for the end of the scale and not for a number.
+    #[must_use]
+    pub fn with_ends(self, ends: Vec<usize>) -> Self {
+        Self { ends, ..self }
     }
 
     /// Number of blocks.
@@ -67,6 +75,12 @@ impl Paired {
 
     pub(super) fn blocks(&self) -> impl Iterator<Item = (f64, &[f64])> {
         self.config.iter().copied().zip(self.baseline.chunks_exact(self.m0))
+    }
+
+    /// The same after taking `shift` off the config's numbers.
+    fn shifted(&self, shift: f64) -> impl Iterator<Item = (f64, &[f64])> {
+        let own = move |block: usize| if self.ends.binary_search(&block).is_ok() { 0.0 } else { shift };
+        self.blocks().enumerate().map(move |(block, (c, baseline))| (c - own(block), baseline))
     }
 
     /// Config minus baseline, every replicate of every block.
@@ -94,7 +108,7 @@ impl Paired {
     /// Per block the signed ranks of its differences, summed, in half ranks, after taking `shift` off the config ("Clustered signed rank").
     pub fn signed_rank_scores(&self, shift: f64) -> Vec<isize> {
         let differences: Vec<f64> =
-            self.blocks().flat_map(|(c, baseline)| baseline.iter().map(move |b| tie_round(c - shift - b))).collect();
+            self.shifted(shift).flat_map(|(c, baseline)| baseline.iter().map(move |b| tie_round(c - b))).collect();
         let sizes: Vec<f64> = differences.iter().map(|d| d.abs()).collect();
         let signed = double_midranks(&sizes).into_iter().zip(&differences).map(|(rank, &difference)| {
             // A zero takes a rank, so that it weakens the others, but no side.
@@ -138,9 +152,9 @@ impl Paired {
         let runs = self.m0 + 1;
         let mut residuals = Vec::with_capacity(self.n() * runs);
         let mut block = Vec::with_capacity(runs);
-        for (c, baseline) in self.blocks() {
+        for (c, baseline) in self.shifted(shift) {
             block.clear();
-            block.push(c - shift);
+            block.push(c);
             block.extend_from_slice(baseline);
             let center = hodges_lehmann(&block)?;
             residuals.extend(block.iter().map(|x| x - center));

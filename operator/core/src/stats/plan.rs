@@ -3,7 +3,7 @@ use statrs::distribution::{ContinuousCDF, Normal, StudentsT};
 use super::ALPHA;
 
 /// The chance with which a planned effect is found.
-const POWER: f64 = 0.8;
+pub const POWER: f64 = 0.8;
 
 /// Asymptotic efficiency of the signed-rank test against the t test under normal noise, 3/pi.
 const EFFICIENCY: f64 = 0.955;
@@ -83,13 +83,25 @@ pub fn plan_looks(max_blocks: usize, m: usize) -> Vec<usize> {
 }
 
 /// Effect found with 80 % probability as one of `m` claims, given the spread over `n` blocks ("Precision"). `None` below two blocks.
-pub fn detectable(sd_block: f64, n: usize, m: usize) -> Option<f64> {
-    if n < 2 || m == 0 {
+/// A look that has a share of the error only counts as so many times more claims.
+pub fn detectable(sd_block: f64, n: usize, m: f64) -> Option<f64> {
+    if n < 2 || !(m.is_finite() && m > 0.0) {
         return None;
     }
     let t = StudentsT::new(0.0, 1.0, (n - 1) as f64).ok()?;
-    let quantiles = t.inverse_cdf(1.0 - ALPHA / m as f64) + t.inverse_cdf(POWER);
+    let quantiles = t.inverse_cdf(1.0 - ALPHA / m) + t.inverse_cdf(POWER);
     Some(quantiles * sd_block / (EFFICIENCY * n as f64).sqrt())
+}
+
+/// The chance that `n` blocks prove, at error `alpha`, that an effect lies beyond a limit from which it is `room` away, given the spread of
+/// a block ("Precision").
+pub fn chance(room: f64, sd_block: f64, n: usize, alpha: f64) -> f64 {
+    if n < 2 || room <= 0.0 {
+        return 0.0;
+    }
+    let Ok(t) = StudentsT::new(0.0, 1.0, (n - 1) as f64) else { return 0.0 };
+    let distance = room * (EFFICIENCY * n as f64).sqrt() / sd_block.max(f64::MIN_POSITIVE);
+    t.sf(t.inverse_cdf(1.0 - alpha) - distance)
 }
 
 /// Blocks that find a relative effect `delta` with 80 % probability as one of `m` claims, for runs with log standard deviation
@@ -142,9 +154,17 @@ mod tests {
     }
 
     #[test]
+    fn a_detectable_effect_is_found_four_times_out_of_five() {
+        let effect = detectable(0.07, 20, 3.0).unwrap();
+        assert!((chance(effect, 0.07, 20, ALPHA / 3.0) - POWER).abs() < 1e-9);
+        assert_eq!((chance(0.0, 0.07, 20, ALPHA), chance(0.1, 0.07, 1, ALPHA)), (0.0, 0.0));
+        assert!(chance(0.1, 0.0, 20, ALPHA) > 0.999);
+    }
+
+    #[test]
     fn precision_without_data_is_unknown() {
-        assert_eq!(detectable(0.1, 1, 1), None);
-        assert_eq!(detectable(0.1, 5, 0), None);
+        assert_eq!(detectable(0.1, 1, 1.0), None);
+        assert_eq!(detectable(0.1, 5, 0.0), None);
         assert_eq!(blocks_to_plan(0.1, 1, 0.0, 1), None);
         assert_eq!(blocks_to_plan(f64::NAN, 1, 0.05, 1), None);
     }

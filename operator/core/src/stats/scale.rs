@@ -23,8 +23,11 @@ pub enum Scale {
 pub enum Unmeasurable {
     #[error("is not a finite number")]
     NotFinite,
-    #[error("is not positive, but the metric is on a log scale")]
-    NotPositive,
+    #[error("is negative, but the metric is on a log scale")]
+    Negative,
+    /// Legal where a metric can be nothing at all, but it has no logarithm.
+    #[error("is zero, which has no logarithm")]
+    Zero,
     #[error("is beyond 1e100")]
     TooLarge,
 }
@@ -42,7 +45,8 @@ impl Scale {
             return Err(Unmeasurable::TooLarge);
         }
         let scaled = match self {
-            Self::Log if value <= 0.0 => return Err(Unmeasurable::NotPositive),
+            Self::Log if value == 0.0 => return Err(Unmeasurable::Zero),
+            Self::Log if value < 0.0 => return Err(Unmeasurable::Negative),
             Self::Log => value.ln(),
             Self::Linear => value,
         };
@@ -86,8 +90,8 @@ mod tests {
         for value in [f64::NAN, f64::INFINITY, f64::NEG_INFINITY] {
             assert_eq!(Scale::Linear.transform(Direction::Higher, value), Err(Unmeasurable::NotFinite));
         }
-        assert_eq!(Scale::Log.transform(Direction::Higher, 0.0), Err(Unmeasurable::NotPositive));
-        assert_eq!(Scale::Log.transform(Direction::Higher, -1.0), Err(Unmeasurable::NotPositive));
+        assert_eq!(Scale::Log.transform(Direction::Higher, 0.0), Err(Unmeasurable::Zero));
+        assert_eq!(Scale::Log.transform(Direction::Higher, -1.0), Err(Unmeasurable::Negative));
         assert_eq!(Scale::Linear.transform(Direction::Higher, 0.0), Ok(0.0));
         assert_eq!(Scale::Linear.transform(Direction::Higher, 1e200), Err(Unmeasurable::TooLarge));
     }

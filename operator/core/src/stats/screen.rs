@@ -1,18 +1,25 @@
-use super::rank::median;
+use super::{
+    null::{Null, Tails},
+    rank::median,
+};
+
+/// Whether something happens to one arm's run of a block more often than to the others: per block, whether it did to the arm's run and to
+/// each of the `others` others. Under the null it is as likely to have been any of them ("Attrition"; the exact test of Mantel and Haenszel,
+/// "Statistical Aspects of the Analysis of Data from Retrospective Studies").
+pub fn uneven(blocks: impl Iterator<Item = (bool, Vec<bool>)>, others: usize) -> Tails {
+    let (mut choices, mut observed) = (Vec::new(), 0);
+    for (own, rest) in blocks.filter(|(_, rest)| rest.len() == others) {
+        observed += usize::from(own);
+        choices.push(usize::from(own));
+        choices.extend(rest.into_iter().map(usize::from));
+    }
+    Null { choices, per_block: others + 1, observed }.tails()
+}
 
 /// P(a config fails at least as often as it did), given the failures of both arms (Fisher's exact test, one-sided; "Failures").
 /// Arguments are failed and successful runs.
 pub fn fisher_greater(config: (u32, u32), baseline: (u32, u32)) -> f64 {
     splits(config, baseline).filter(|(failed, _)| *failed >= config.0).map(|(_, p)| p).sum::<f64>().min(1.0)
-}
-
-/// P(a split of the failures between both arms that is no likelier than this one), given how many there are (Fisher's exact test,
-/// two-sided; "Attrition"). Arguments are failed and successful runs.
-pub fn fisher_two_sided(config: (u32, u32), baseline: (u32, u32)) -> f64 {
-    // Equally likely splits come out a little different.
-    const ROUNDING: f64 = 1e-7;
-    let own: f64 = splits(config, baseline).filter(|(failed, _)| *failed == config.0).map(|(_, p)| p).sum();
-    splits(config, baseline).map(|(_, p)| p).filter(|p| *p <= own * (1.0 + ROUNDING)).sum::<f64>().min(1.0)
 }
 
 /// How the failures of both arms could have been split between them, by the config's, each with its probability.
@@ -103,15 +110,20 @@ mod tests {
     }
 
     #[test]
-    fn fisher_in_both_directions() {
-        // All of two against none of two: one way of six, and one more that is the mirror image.
-        assert!((fisher_two_sided((2, 0), (0, 2)) - 1.0 / 3.0).abs() < 1e-12);
-        assert_eq!(fisher_two_sided((2, 0), (0, 2)), fisher_two_sided((0, 2), (2, 0)));
-        // The lady tasting tea: 3 of 4 right.
-        assert!((fisher_two_sided((3, 1), (1, 3)) - 34.0 / 70.0).abs() < 1e-12);
-        assert!((fisher_two_sided((1, 1), (1, 1)) - 1.0).abs() < 1e-12);
-        assert_eq!(fisher_two_sided((0, 0), (0, 9)), 1.0);
-        assert!((fisher_two_sided((5, 3), (0, 8)) - 2.0 * 56.0 / 4368.0).abs() < 1e-12);
+    fn uneven_by_hand() {
+        let blocks = |own: usize, other: usize, both: usize| {
+            let of = |own, other, count| std::iter::repeat_n((own, vec![other]), count);
+            uneven(of(true, false, own).chain(of(false, true, other)).chain(of(true, true, both)), 1)
+        };
+        // The sign test: blocks in which it happened to both, or to neither, say nothing.
+        assert_eq!(blocks(5, 0, 7), Tails { up: 1.0 / 32.0, down: 1.0 });
+        assert_eq!(blocks(0, 3, 0), Tails { up: 1.0, down: 0.125 });
+        assert_eq!(blocks(1, 1, 0).up, 0.75);
+        // Of three runs each it was always the same: 3^-4.
+        let three = (0..4).map(|_| (true, vec![false, false]));
+        assert!((uneven(three, 2).up - 1.0 / 81.0).abs() < 1e-15);
+        // A block without all of its runs compares nothing.
+        assert_eq!(uneven([(true, vec![])].into_iter(), 1), Tails { up: 1.0, down: 1.0 });
     }
 
     #[test]

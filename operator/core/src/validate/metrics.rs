@@ -15,6 +15,9 @@ use crate::verdict::{self, LookPlan, MetricRule, Purpose};
 /// Observations that must lie beyond a quantile for it to mean anything.
 const TAIL: u64 = 100;
 
+/// Times the default from which on a margin is so wide that it may be a mistake.
+const WIDE: f64 = 3.0;
+
 /// The guardrail that is added where none is removed: deferred compaction is no win.
 const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
 
@@ -22,12 +25,16 @@ const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
 pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
     let judged = |declared: &JudgedMetric, purpose: Purpose| {
         let margin = |default| declared.margin.as_deref().map_or(default, percent::fraction);
-        match metric(&declared.metric) {
-            Some(info) => Some(rule(info, purpose, margin(info.default_margin)?)),
-            None => {
-                Some(queries::rule(queries::find(spec, &declared.metric)?, purpose, margin(Some(queries::MARGIN))?))
-            }
-        }
+        let rule = match metric(&declared.metric) {
+            Some(info) => rule(info, purpose, margin(info.default_margin)?),
+            None => queries::rule(queries::find(spec, &declared.metric)?, purpose, margin(Some(queries::MARGIN))?),
+        };
+        let declared_as = |text: &Option<String>| text.as_deref().and_then(percent::fraction);
+        Some(MetricRule {
+            at_least: declared_as(&declared.at_least),
+            scenario_margin: declared_as(&declared.scenario_margin),
+            ..rule
+        })
     };
     let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Purpose::Objective));
     let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Purpose::Guardrail));
@@ -41,19 +48,15 @@ pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
 }
 
 fn rule(info: &MetricInfo, purpose: Purpose, margin: f64) -> MetricRule {
-    MetricRule {
-        name: info.name.to_owned(),
-        direction: match info.direction {
-            assay_protocol::Direction::HigherIsBetter => Direction::Higher,
-            assay_protocol::Direction::LowerIsBetter => Direction::Lower,
-        },
-        purpose,
-        margin,
-        scale: match info.scale {
-            assay_protocol::Scale::Log => Scale::Log,
-            assay_protocol::Scale::Linear => Scale::Linear,
-        },
-    }
+    let direction = match info.direction {
+        assay_protocol::Direction::HigherIsBetter => Direction::Higher,
+        assay_protocol::Direction::LowerIsBetter => Direction::Lower,
+    };
+    let scale = match info.scale {
+        assay_protocol::Scale::Log => Scale::Log,
+        assay_protocol::Scale::Linear => Scale::Linear,
+    };
+    MetricRule { quantile: info.quantile.is_some(), ..MetricRule::new(info.name, direction, purpose, margin, scale) }
 }
 
 /// The judgements before the end, where there are any.
@@ -120,12 +123,28 @@ fn judged(
         let message = format!("{name} is an objective already, and an objective is guarded as well; remove it here");
         problems.push(Problem::error(at.clone(), message));
     }
-    if let Some(text) = &declared.margin {
-        let margin = percent::fraction(text);
-        if !margin.is_some_and(|margin| margin > 0.0 && margin < 1.0) {
+    let fields =
+        [("margin", &declared.margin), ("atLeast", &declared.at_least), ("scenarioMargin", &declared.scenario_margin)];
+    for (field, text) in fields.into_iter().filter_map(|(field, text)| Some((field, text.as_ref()?))) {
+        if !percent::fraction(text).is_some_and(|margin| margin > 0.0 && margin < 1.0) {
             let message = format!("must be above 0 % and below 100 %, such as 2%, not {text:?}");
-            problems.push(Problem::error(path.key("margin"), message));
+            problems.push(Problem::error(path.key(field), message));
         }
+    }
+    if declared.at_least.is_some() && !is_objective {
+        let message = "a guardrail has nothing to gain: name it as an objective, or remove this";
+        problems.push(Problem::error(path.key("atLeast"), message));
+    }
+    if let Some(usual) = info.map_or(Some(queries::MARGIN), |info| info.default_margin)
+        && let Some(margin) = declared.margin.as_deref().and_then(percent::fraction)
+        && margin > WIDE * usual
+        && margin < 1.0
+    {
+        let message = format!(
+            "is more than {WIDE} times the usual {}: a {name} that is nearly so much worse still passes for unchanged",
+            percent::display(usual)
+        );
+        problems.push(Problem::warning(path.key("margin"), message));
     }
     if let Some(info) = info {
         measurable(info, is_objective, spec, &at, problems);
@@ -216,12 +235,12 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     let (overall, cells) = (n_min(configs * objectives, ALPHA), n_min(configs * objectives * scenarios, ALPHA));
     let against = counted(configs, "config against the baseline", "configs against the baseline");
     let claims = format!("{against} x {}", counted(objectives, "objective", "objectives"));
-    // Every metric that is judged can get worse, and each is asked separately.
+    // Every metric that is judged can get worse, and each is asked separately; and so is whether more runs fail.
     let judged = rules(spec).len();
-    let harms = n_min(configs * judged, ALPHA);
+    let harms = n_min(configs * (judged + 1), ALPHA);
     if blocks >= overall && blocks < harms {
         let message = format!(
-            "{} can prove a gain, but not that anything gets worse: {against} x {} need {harms}",
+            "{} can prove a gain, but not that anything gets worse: {against} x {} and failures need {harms}",
             counted(blocks, "block", "blocks"),
             counted(judged, "metric", "objectives and guardrails")
         );

@@ -26,7 +26,7 @@ pub use percent::{display as display_percent, fraction};
 pub use problem::{FieldPath, Problem, Segment, Severity};
 pub use suggest::{did_you_mean, nearest};
 
-use crate::experiment::{ConfigUnderTest, Experiment, Scenario};
+use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};
 use crate::plan::Plan;
 use crate::stats::{Adjust, default_m0};
 
@@ -291,6 +291,10 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
         cpus: spec.placement.cpus,
         require_nvme: spec.placement.require_nvme,
         require_exclusive_cpus: spec.placement.require_exclusive_cpus == Requirement::Require,
+        environment: match spec.placement.environment() {
+            assay_api::Environment::Dedicated => Environment::Dedicated,
+            assay_api::Environment::Shared => Environment::Shared,
+        },
         max_block_duration_seconds: u64::from(spec.max_block_duration_seconds),
     })
 }

@@ -21,7 +21,9 @@ pub fn find<'a>(spec: &'a TuningExperimentSpec, name: &str) -> Option<&'a Querie
 /// Nothing is known of the metric but its direction, so its values are compared by their ratio, as almost all are.
 pub fn rule(queried: &QueriedMetric, purpose: Purpose, margin: f64) -> MetricRule {
     let direction = direction(queried.better);
-    MetricRule { name: queried.name.clone(), direction, purpose, margin, scale: Scale::Log }
+    // Of a quantile there is no sum over runs.
+    let quantile = queried.query.contains("quantile");
+    MetricRule { quantile, ..MetricRule::new(&queried.name, direction, purpose, margin, Scale::Log) }
 }
 
 fn direction(better: Better) -> Direction {

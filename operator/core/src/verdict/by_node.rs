@@ -55,8 +55,9 @@ pub fn by_node(design: &Design, observed: &Observed, nodes: &[Vec<u32>]) -> Resu
         for config in 0..design.configs.len() {
             let estimate = |(metric, node): (usize, u32)| -> Result<NodeEstimate, ShapeError> {
                 let blocks = (0..own.len()).filter(|&block| own[block] == node);
-                let paired: Paired = values.cell(scenario, config, metric, blocks)?;
-                Ok(shown(metric, node, paired.n(), paired.estimate()))
+                let comparison = values.cell(scenario, config, metric, blocks)?;
+                let estimate = comparison.ended.as_ref().and_then(Paired::estimate);
+                Ok(shown(metric, node, comparison.tested.n(), estimate))
             };
             cells.push(pairs().map(estimate).collect::<Result<Vec<_>, _>>()?);
         }
@@ -77,7 +78,7 @@ pub fn by_node(design: &Design, observed: &Observed, nodes: &[Vec<u32>]) -> Resu
     Ok(ByNode { overall: overall.collect(), cells })
 }
 
-impl Values {
+impl Values<'_> {
     /// Refuses nodes that are not known for every block.
     pub(super) fn check_nodes(&self, design: &Design, nodes: &[Vec<u32>]) -> Result<(), JudgeError> {
         if nodes.len() != design.scenarios.len() {
@@ -85,7 +86,7 @@ impl Values {
             return Err(JudgeError::Misfit(format!("nodes are given for {found} scenarios, {declared} are declared")));
         }
         for (scenario, (rule, own)) in design.scenarios.iter().zip(nodes).enumerate() {
-            let blocks = self.baseline(scenario, 0).len();
+            let blocks = self.blocks(scenario);
             if own.len() < blocks {
                 let (name, found) = (&rule.name, own.len());
                 let message = format!("scenario {name:?} has {blocks} blocks, nodes are given for {found}");

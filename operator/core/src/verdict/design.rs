@@ -34,6 +34,61 @@ pub struct MetricRule {
     pub margin: f64,
     #[serde(default)]
     pub scale: Scale,
+    /// The gain that a Win proves; any gain where it is absent. Like the margin a ratio or a difference.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub at_least: Option<f64>,
+    /// Largest loss that a Win may hide in a single scenario.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub scenario_margin: Option<f64>,
+    /// A quantile within the run: over runs it adds up to nothing.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub quantile: bool,
+}
+
+/// Times the margin that a guardrail may lose in a single scenario where nothing else is declared: a scenario alone has less to show
+/// it with than all of them, and nothing is claimed to improve there.
+const GUARDRAIL_SLACK: f64 = 2.0;
+
+impl MetricRule {
+    /// A rule with nothing declared but what every metric needs.
+    pub fn new(name: impl Into<String>, direction: Direction, purpose: Purpose, margin: f64, scale: Scale) -> Self {
+        Self {
+            name: name.into(),
+            direction,
+            purpose,
+            margin,
+            scale,
+            at_least: None,
+            scenario_margin: None,
+            quantile: false,
+        }
+    }
+
+    /// The margin as an effect.
+    pub(crate) fn effect_margin(&self) -> f64 {
+        self.scale.margin(self.margin)
+    }
+
+    /// The effect that a gain has to exceed.
+    pub(crate) fn least_effect(&self) -> f64 {
+        self.at_least.map_or(0.0, |least| self.scale.margin(least))
+    }
+
+    /// What a Win may lose in a single scenario: declared, or else the margin, twice for a guardrail.
+    pub fn margin_per_scenario(&self) -> f64 {
+        let slack = if self.purpose == Purpose::Guardrail { GUARDRAIL_SLACK } else { 1.0 };
+        self.scenario_margin.unwrap_or(slack * self.margin)
+    }
+
+    /// The same as an effect.
+    pub(crate) fn effect_margin_per_scenario(&self) -> f64 {
+        self.scale.margin(self.margin_per_scenario())
+    }
+
+    /// Whether its runs add up to a total that has to hold as well.
+    pub fn has_total(&self) -> bool {
+        self.purpose == Purpose::Objective && !self.quantile
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -90,7 +145,7 @@ pub struct Design {
 pub struct Family {
     /// Claims of a gain.
     pub better: usize,
-    /// Claims of harm.
+    /// Claims of harm: of each required metric, and of failures.
     pub worse: usize,
     /// Fewest blocks that can prove a gain.
     pub n_min: usize,
@@ -109,8 +164,8 @@ pub enum DesignError {
     Nothing(&'static str),
     #[error("{kind} {name:?} is declared twice")]
     Twice { kind: &'static str, name: String },
-    #[error("metric {metric:?}: margin {margin} is not a positive number")]
-    Margin { metric: String, margin: f64 },
+    #[error("metric {metric:?}: {what} {margin} is not a positive number")]
+    Margin { metric: String, what: &'static str, margin: f64 },
     #[error("scenario {scenario:?}: weight {weight} is not a positive number")]
     Weight { scenario: String, weight: f64 },
     #[error("looks {looks:?} must ascend and end at {max_blocks} blocks")]
@@ -134,9 +189,12 @@ impl Design {
         if self.max_blocks == 0 {
             return Err(DesignError::Nothing("block"));
         }
-        for MetricRule { name, margin, .. } in &self.metrics {
-            if !(margin.is_finite() && *margin > 0.0) {
-                return Err(DesignError::Margin { metric: name.clone(), margin: *margin });
+        for MetricRule { name, margin, at_least, scenario_margin, .. } in &self.metrics {
+            let declared = [("margin", Some(*margin)), ("atLeast", *at_least), ("scenarioMargin", *scenario_margin)];
+            for (what, margin) in declared.into_iter().filter_map(|(what, margin)| Some((what, margin?))) {
+                if !(margin.is_finite() && margin > 0.0) {
+                    return Err(DesignError::Margin { metric: name.clone(), what, margin });
+                }
             }
         }
         for Scenario { name, weight } in &self.scenarios {
@@ -170,14 +228,25 @@ impl Design {
         let required = self.metrics.iter().filter(|m| m.purpose.is_required()).count();
         let family = |units| {
             let better = units * objectives;
-            Family { better, worse: units * required, n_min: n_min(better, ALPHA) }
+            Family { better, worse: units * (required + 1), n_min: n_min(better, ALPHA) }
         };
         Families { overall: family(self.configs.len()), cells: family(self.configs.len() * self.scenarios.len()) }
     }
 
+    /// Shares of the error that the last planned look has: what is left for those who wait for it.
+    pub(crate) fn last_look(&self) -> Look {
+        self.look_after(self.max_blocks)
+    }
+
+    /// The planned look after so many blocks; the whole error where none is planned there.
+    pub(crate) fn look_after(&self, blocks: usize) -> Look {
+        let looks = self.looks.iter().flat_map(|looks| Look::schedule(&looks.blocks));
+        looks.into_iter().find(|look| look.blocks == blocks).unwrap_or(Look { blocks, better: 1.0, other: 1.0 })
+    }
+
     /// The looks that have been reached with `complete` blocks in every scenario. An experiment that has `ended` early, with
     /// `longest` blocks in some, is judged a last time on what there is, at all the error that is left.
-    pub(super) fn looks_reached(&self, complete: usize, longest: usize, ended: bool) -> Vec<Look> {
+    pub(crate) fn looks_reached(&self, complete: usize, longest: usize, ended: bool) -> Vec<Look> {
         let planned = self.looks.as_ref().map_or_else(|| vec![self.max_blocks], |looks| looks.blocks.clone());
         let mut reached = Look::schedule(&planned);
         reached.retain(|look| look.blocks <= complete);
@@ -206,13 +275,7 @@ mod tests {
     use super::*;
 
     fn design() -> Design {
-        let metric = |name: &str, purpose| MetricRule {
-            name: name.into(),
-            direction: Direction::Higher,
-            purpose,
-            margin: 0.05,
-            scale: Scale::Log,
-        };
+        let metric = |name: &str, purpose| MetricRule::new(name, Direction::Higher, purpose, 0.05, Scale::Log);
         Design {
             metrics: vec![
                 metric("throughput", Purpose::Objective),
@@ -233,8 +296,8 @@ mod tests {
         assert_eq!(
             design().families(),
             Families {
-                overall: Family { better: 3, worse: 6, n_min: 6 },
-                cells: Family { better: 6, worse: 12, n_min: 7 },
+                overall: Family { better: 3, worse: 9, n_min: 6 },
+                cells: Family { better: 6, worse: 18, n_min: 7 },
             }
         );
     }
@@ -252,6 +315,14 @@ mod tests {
         assert_eq!(refused(|d| d.configs[1] = "a".into()), "config \"a\" is declared twice");
         assert_eq!(refused(|d| d.metrics[0].purpose = Purpose::Info), "a design needs at least one objective");
         assert_eq!(refused(|d| d.metrics[1].margin = 0.0), "metric \"p99\": margin 0 is not a positive number");
+        assert_eq!(
+            refused(|d| d.metrics[0].at_least = Some(-0.1)),
+            "metric \"throughput\": atLeast -0.1 is not a positive number"
+        );
+        assert_eq!(
+            refused(|d| d.metrics[0].scenario_margin = Some(f64::NAN)),
+            "metric \"throughput\": scenarioMargin NaN is not a positive number"
+        );
         assert_eq!(
             refused(|d| d.scenarios[0].weight = f64::NAN),
             "scenario \"read\": weight NaN is not a positive number"

@@ -6,12 +6,11 @@ use serde::{Deserialize, Serialize};
 use super::{
     design::Design,
     judgement::{Judgement, Outcome, Verdict},
-    ledger::Ledger,
     observed::Observed,
-    table,
+    replay::Ledgers,
     values::{JudgeError, Values},
 };
-use crate::stats::{Adjust, Look, ShapeError};
+use crate::stats::{Look, ShapeError};
 
 /// What a Win would not be one without ("Fragile").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -63,9 +62,7 @@ pub fn fragile(
         let mut hangs_on = Vec::new();
         if is_win(&found.conclusion.outcome) {
             for (what, keeps) in losses(&nodes[scenario..=scenario], again.blocks(config)) {
-                let mut cells = again.cells.clone();
-                again.retake_cell(&mut cells, scenario, config, |block| keeps(0, block))?;
-                if !is_win(&again.cell(&cells, scenario, config)) {
+                if !is_win(&again.cell_without(scenario, config, |block| keeps(0, block))?) {
                     hangs_on.push(what);
                 }
             }
@@ -93,29 +90,19 @@ fn losses(nodes: &[Vec<u32>], blocks: usize) -> Vec<(HangsOn, Keeps<'_>)> {
     losses
 }
 
-/// Both families as they were judged, to judge one unit of them again.
+/// An experiment as it was judged, to judge one config of it again.
 struct Again<'a> {
     design: &'a Design,
+    observed: &'a Observed,
     judgement: &'a Judgement,
-    values: &'a Values,
+    values: &'a Values<'a>,
     looks: Vec<Look>,
-    overall: Ledger<'a>,
-    cells: Ledger<'a>,
 }
 
 impl<'a> Again<'a> {
-    fn new(design: &'a Design, observed: &Observed, judgement: &'a Judgement, values: &'a Values) -> Self {
-        let families = judgement.families;
-        let overall = judgement.overall.iter().map(|found| &found.conclusion.metrics[..]);
-        let cells = judgement.cells.iter().map(|found| &found.conclusion.metrics[..]);
-        Self {
-            design,
-            judgement,
-            values,
-            looks: design.looks_reached(values.complete, values.longest, observed.ended),
-            overall: Ledger::of_judged(&design.metrics, families.overall, Adjust::Holm, overall),
-            cells: Ledger::of_judged(&design.metrics, families.cells, design.cells_adjust, cells),
-        }
+    fn new(design: &'a Design, observed: &'a Observed, judgement: &'a Judgement, values: &'a Values<'a>) -> Self {
+        let looks = design.looks_reached(values.complete, values.longest, observed.ended);
+        Self { design, observed, judgement, values, looks }
     }
 
     /// The looks that a config took part in.
@@ -129,52 +116,42 @@ impl<'a> Again<'a> {
         self.looks(config).map(|look| look.blocks).max().unwrap_or(0)
     }
 
+    fn ledgers(&self) -> Ledgers<'a> {
+        Ledgers::of_judged(self.design, self.observed, self.values, self.judgement)
+    }
+
     /// A config's overall verdict without some blocks, vetoes included.
     fn overall_without(&self, config: usize, keeps: &Keeps<'_>) -> Result<Outcome, ShapeError> {
         let scenarios = 0..self.design.scenarios.len();
-        let (mut overall, mut cells) = (self.overall.clone(), self.cells.clone());
-        overall.forget(config);
-        for look in self.looks(config) {
-            for metric in 0..self.design.metrics.len() {
-                let rounds = (0..look.blocks).filter(|&block| scenarios.clone().all(|scenario| keeps(scenario, block)));
-                overall.take(config, metric, self.values.overall(config, metric, rounds)?, look);
-            }
-        }
+        let mut ledgers = self.ledgers();
+        ledgers.overall.forget(config);
         for scenario in scenarios.clone() {
-            self.retake_cell(&mut cells, scenario, config, |block| keeps(scenario, block))?;
+            let unit = ledgers.cell_unit(scenario, config);
+            ledgers.cells.forget(unit);
         }
-        let judged = overall.judged(config, &overall.proofs());
-        let outcome = table::outcome(&judged, self.judgement.families.overall.n_min);
-        let own: Vec<Outcome> = scenarios.clone().map(|scenario| self.cell(&cells, scenario, config)).collect();
-        let names = self.design.scenarios.iter().map(|scenario| scenario.name.as_str());
-        Ok(table::veto(outcome, &names.zip(&own).collect::<Vec<_>>()))
+        for look in self.looks(config) {
+            ledgers.take_some(config, look, keeps)?;
+        }
+        let (overall, cells) = (ledgers.overall.proven(), ledgers.cells.proven());
+        let own: Vec<Outcome> = scenarios.map(|scenario| ledgers.cell(&cells, scenario, config, false)).collect();
+        let together = ledgers.together(&overall, config, false);
+        Ok(ledgers.against(&together, &own.iter().collect::<Vec<_>>(), &cells, config))
     }
 
-    fn retake_cell(
+    /// A config's verdict in a scenario without some of its blocks.
+    fn cell_without(
         &self,
-        cells: &mut Ledger<'_>,
         scenario: usize,
         config: usize,
         keeps: impl Fn(usize) -> bool,
-    ) -> Result<(), ShapeError> {
-        let unit = self.unit(scenario, config);
-        cells.forget(unit);
+    ) -> Result<Outcome, ShapeError> {
+        let mut ledgers = self.ledgers();
+        let unit = ledgers.cell_unit(scenario, config);
+        ledgers.cells.forget(unit);
         for look in self.looks(config) {
-            for metric in 0..self.design.metrics.len() {
-                let blocks = (0..look.blocks).filter(|&block| keeps(block));
-                cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, look);
-            }
+            ledgers.take_cell(scenario, config, look, &keeps)?;
         }
-        Ok(())
-    }
-
-    fn cell(&self, cells: &Ledger<'_>, scenario: usize, config: usize) -> Outcome {
-        let judged = cells.judged(self.unit(scenario, config), &cells.proofs());
-        table::outcome(&judged, self.judgement.families.cells.n_min)
-    }
-
-    fn unit(&self, scenario: usize, config: usize) -> usize {
-        scenario * self.design.configs.len() + config
+        Ok(ledgers.cell(&ledgers.cells.proven(), scenario, config, false))
     }
 }
 

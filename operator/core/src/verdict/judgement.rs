@@ -33,6 +33,17 @@ pub enum Reason {
     Harm(Vec<String>),
     Better(Vec<String>),
     GuardrailUnresolved(Vec<String>),
+    /// More of its runs failed than of the baseline's, which is too few to prove anything and too many to overlook.
+    Failures,
+    /// The same of runs that did not count.
+    Attrition,
+    /// The centre of these metrics is better, and what their runs add up to is worse or may be, in these scenarios where there are several.
+    SlowTail {
+        metrics: Vec<String>,
+        scenarios: Vec<String>,
+    },
+    /// Overall only: that these scenarios do not pay for the others is not proven.
+    ScenarioUnresolved(Vec<String>),
     Equivalent,
     TooFewBlocks,
     NoGain,
@@ -51,6 +62,15 @@ impl fmt::Display for Reason {
             Self::Harm(metrics) => write!(f, "Harm:{}", metrics.join(",")),
             Self::Better(metrics) => write!(f, "Better:{}", metrics.join(",")),
             Self::GuardrailUnresolved(metrics) => write!(f, "GuardrailUnresolved:{}", metrics.join(",")),
+            Self::Failures => f.write_str("Failures"),
+            Self::Attrition => f.write_str("Attrition"),
+            Self::SlowTail { metrics, scenarios } if scenarios.is_empty() => {
+                write!(f, "SlowTail:{}", metrics.join(","))
+            }
+            Self::SlowTail { metrics, scenarios } => {
+                write!(f, "SlowTail:{} in {}", metrics.join(","), scenarios.join(","))
+            }
+            Self::ScenarioUnresolved(scenarios) => write!(f, "ScenarioUnresolved:{}", scenarios.join(",")),
             Self::Equivalent => f.write_str("Equivalent"),
             Self::TooFewBlocks => f.write_str("TooFewBlocks"),
             Self::NoGain => f.write_str("NoGain"),
@@ -76,6 +96,7 @@ pub enum Recommendation {
     Adopt,
     MoreBlocksOrLongerRuns,
     MoreBlocks,
+    FindFailures,
 }
 
 impl fmt::Display for Recommendation {
@@ -87,6 +108,7 @@ impl fmt::Display for Recommendation {
             Self::Adopt => "adopt",
             Self::MoreBlocksOrLongerRuns => "more blocks or longer runs",
             Self::MoreBlocks => "more blocks",
+            Self::FindFailures => "find out why runs fail",
         })
     }
 }
@@ -120,6 +142,16 @@ pub struct PValues {
     /// Required metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worse_adjusted: Option<f64>,
+    /// The loss in this scenario is smaller than a Win may have there. In scenarios only, as what follows.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub per_scenario_seq: Option<f64>,
+    /// The same of the mean: what runs add up to. Where they add up to something.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_non_inferior_seq: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_worse_seq: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_worse_adjusted: Option<f64>,
 }
 
 /// One metric of one config: the effect, how well it is known, and what is proven. Positive is better.
@@ -138,6 +170,14 @@ pub struct Effect {
     /// Log scale only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_percent: Option<f64>,
+    /// Effect on what the runs add up to, on the metric's scale ("Totals"); overall the weighted mean over scenarios.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean: Option<f64>,
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub mean_percent: Option<f64>,
+    /// Some runs have a zero, of which no ratio exists: there is no estimate.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub has_zeros: bool,
     /// `None` where intervals were not asked for.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ci95: Option<Interval>,
@@ -162,6 +202,8 @@ pub struct Conclusion {
     pub recommendation: Recommendation,
     /// In the design's order.
     pub metrics: Vec<Effect>,
+    /// P value over the looks of the claim that it fails more often than the baseline.
+    pub failures_seq: f64,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

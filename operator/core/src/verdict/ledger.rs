@@ -5,14 +5,17 @@ use super::{
     design::{Family, MetricRule, Purpose},
     judgement::{Effect, PValues},
     table::{Judged, Proofs},
+    values::Comparison,
 };
-use crate::stats::{Adjust, Claims, Look, Paired, detectable};
+use crate::stats::{Adjust, Look, Paired, Totals, detectable};
 
 /// Which effects carry their intervals. They cost about ten times what the verdict does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Intervals {
     None,
+    /// Those of Wins, overall and in scenarios: what gates ask for.
+    Wins,
     #[default]
     Overall,
     All,
@@ -26,46 +29,159 @@ pub(super) struct Ledger<'a> {
     metrics: &'a [MetricRule],
     family: Family,
     adjust: Adjust,
+    /// Shares of the error that the last planned look has.
+    last_look: Look,
     /// Unit by unit, metric by metric.
     entries: Vec<Entry>,
+    /// Per unit, that it fails more often than the baseline: now, and over the looks.
+    failures: Vec<(f64, f64)>,
 }
 
 /// One unit on one metric, as of the last look it took part in.
-#[derive(Clone)]
+#[derive(Clone, Default)]
 struct Entry {
-    paired: Option<Paired>,
+    /// Of the runs that ended.
+    ended: Option<Paired>,
+    /// Blocks that count.
+    n: usize,
+    m0: usize,
+    /// Effect on the total.
+    mean: Option<f64>,
+    has_zeros: bool,
     now: Claims,
     /// Smallest p over the looks so far, each divided by the look's weight ("Looks").
-    seq: Sequential,
+    seq: Claims,
 }
 
-#[derive(Clone)]
-struct Sequential {
+/// One-sided p values, by what a small one claims. Nothing seen, nothing proven.
+#[derive(Clone, Copy)]
+struct Claims {
     better: f64,
     worse: f64,
     non_inferior: f64,
+    no_gain: f64,
     equivalent: f64,
+    /// The loss in a single scenario is smaller than what it may be.
+    per_scenario: Option<f64>,
+    /// The same of the total.
+    total_non_inferior: Option<f64>,
+    total_worse: Option<f64>,
 }
 
-impl Entry {
-    /// Nothing seen, nothing proven: such an entry makes the others no cheaper.
-    fn blank() -> Self {
+impl Default for Claims {
+    fn default() -> Self {
         Self {
-            paired: None,
-            now: Claims { better: 1.0, worse: 1.0, non_inferior: 1.0, no_gain: 1.0 },
-            seq: Sequential { better: 1.0, worse: 1.0, non_inferior: 1.0, equivalent: 1.0 },
+            better: 1.0,
+            worse: 1.0,
+            non_inferior: 1.0,
+            no_gain: 1.0,
+            equivalent: 1.0,
+            per_scenario: None,
+            total_non_inferior: None,
+            total_worse: None,
+        }
+    }
+}
+
+impl Claims {
+    fn of(comparison: &Comparison, rule: &MetricRule, asks_scenario: bool) -> Self {
+        let paired = &comparison.tested;
+        let claims = paired.claims(rule.effect_margin());
+        let least = rule.least_effect();
+        // Where a gain has a size, a smaller one is none, and what is shown to be smaller is no difference that matters.
+        let no_gain = if least > 0.0 { paired.tails(least).down } else { claims.no_gain };
+        let per_scenario = rule.effect_margin_per_scenario();
+        let held =
+            || if per_scenario == rule.effect_margin() { claims.non_inferior } else { paired.tails(-per_scenario).up };
+        let totals = comparison.totals.as_ref();
+        let own = Self {
+            better: if least > 0.0 { paired.tails(least).up } else { claims.better },
+            worse: claims.worse,
+            non_inferior: claims.non_inferior,
+            no_gain,
+            equivalent: if least > 0.0 && least < rule.effect_margin() {
+                claims.non_inferior.max(no_gain)
+            } else {
+                claims.equivalent()
+            },
+            per_scenario: (asks_scenario && rule.purpose.is_required()).then(held),
+            total_non_inferior: totals.map(|totals| totals.non_inferior(per_scenario)),
+            total_worse: totals.map(Totals::worse),
+        };
+        if comparison.lacks_values { own.without_good() } else { own }
+    }
+
+    /// What is left where the values that are missing may be the bad ones.
+    fn without_good(self) -> Self {
+        Self {
+            better: 1.0,
+            non_inferior: 1.0,
+            equivalent: 1.0,
+            per_scenario: self.per_scenario.map(|_| 1.0),
+            total_non_inferior: self.total_non_inferior.map(|_| 1.0),
+            ..self
         }
     }
 
-    fn n(&self) -> usize {
-        self.paired.as_ref().map_or(0, Paired::n)
+    /// What holds in every one of several places holds with the weakest of their proofs.
+    fn everywhere(places: impl Iterator<Item = Self>) -> Self {
+        places
+            .reduce(|a, b| Self {
+                better: a.better.max(b.better),
+                worse: a.worse.max(b.worse),
+                non_inferior: a.non_inferior.max(b.non_inferior),
+                no_gain: a.no_gain.max(b.no_gain),
+                equivalent: a.equivalent.max(b.equivalent),
+                ..Self::default()
+            })
+            .map_or_else(Self::default, |weakest| Self {
+                per_scenario: None,
+                total_non_inferior: None,
+                total_worse: None,
+                ..weakest
+            })
+    }
+
+    /// The smaller of what the looks before have proven and what this one does, at its price.
+    fn after(self, now: &Self, look: &Look, is_objective: bool) -> Self {
+        let smaller = |before: f64, now: f64, weight: f64| before.min(now / weight);
+        let asked = |before: Option<f64>, now: Option<f64>, weight: f64| {
+            now.map(|now| smaller(before.unwrap_or(1.0), now, weight))
+        };
+        Self {
+            better: smaller(self.better, now.better, look.better),
+            worse: smaller(self.worse, now.worse, look.other),
+            non_inferior: smaller(self.non_inferior, now.non_inferior, look.other),
+            no_gain: now.no_gain,
+            equivalent: smaller(self.equivalent, now.equivalent, look.other),
+            per_scenario: asked(
+                self.per_scenario,
+                now.per_scenario,
+                if is_objective { look.better } else { look.other },
+            ),
+            total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.other),
+            total_worse: asked(self.total_worse, now.total_worse, look.other),
+        }
+    }
+}
+
+/// What a ledger proves, entry by entry, and of failures unit by unit.
+pub(super) struct Proven {
+    entries: Vec<Proofs>,
+    failures: Vec<f64>,
+}
+
+impl Proven {
+    /// Corrected p value of the claim that a unit fails more often than the baseline.
+    pub fn failures(&self, unit: usize) -> f64 {
+        self.failures[unit]
     }
 }
 
 impl<'a> Ledger<'a> {
-    pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, units: usize) -> Self {
-        let entries = (0..units * metrics.len()).map(|_| Entry::blank()).collect();
-        Self { metrics, family, adjust, entries }
+    pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, last_look: Look, units: usize) -> Self {
+        let entries = vec![Entry::default(); units * metrics.len()];
+        Self { metrics, family, adjust, last_look, entries, failures: vec![(1.0, 1.0); units] }
     }
 
     /// A family as a judgement left it, unit by unit.
@@ -73,97 +189,162 @@ impl<'a> Ledger<'a> {
         metrics: &'a [MetricRule],
         family: Family,
         adjust: Adjust,
-        units: impl Iterator<Item = &'b [Effect]>,
+        units: impl Iterator<Item = (&'b [Effect], f64)>,
     ) -> Self {
         let entry = |Effect { p, .. }: &Effect| Entry {
-            paired: None,
-            now: Claims { better: p.better, worse: p.worse, non_inferior: p.non_inferior, no_gain: p.no_gain },
-            seq: Sequential {
+            now: Claims { better: p.better, worse: p.worse, no_gain: p.no_gain, ..Claims::default() },
+            seq: Claims {
                 better: p.better_seq,
                 worse: p.worse_seq,
                 non_inferior: p.non_inferior_seq,
+                no_gain: p.no_gain,
                 equivalent: p.equivalent_seq,
+                per_scenario: p.per_scenario_seq,
+                total_non_inferior: p.mean_non_inferior_seq,
+                total_worse: p.mean_worse_seq,
             },
+            ..Entry::default()
         };
-        Self { metrics, family, adjust, entries: units.flatten().map(entry).collect() }
+        let (mut entries, mut failures) = (Vec::new(), Vec::new());
+        for (effects, failing) in units {
+            entries.extend(effects.iter().map(entry));
+            failures.push((failing, failing));
+        }
+        Self { metrics, family, adjust, last_look: Look { blocks: 0, better: 1.0, other: 1.0 }, entries, failures }
     }
 
     /// Forgets what is known of a unit, on all metrics.
     pub fn forget(&mut self, unit: usize) {
-        self.entries[unit * self.metrics.len()..(unit + 1) * self.metrics.len()].fill(Entry::blank());
+        self.entries[unit * self.metrics.len()..(unit + 1) * self.metrics.len()].fill(Entry::default());
+        self.failures[unit] = (1.0, 1.0);
     }
 
-    /// A unit's data at a look, metric by metric in the design's order.
-    pub fn take(&mut self, unit: usize, metric: usize, paired: Paired, look: &Look) {
+    /// A unit's data at a look, for one metric; `asks_scenario` where its loss in a single scenario is asked for.
+    pub fn take(&mut self, unit: usize, metric: usize, comparison: Comparison, asks_scenario: bool, look: &Look) {
         let rule = &self.metrics[metric];
-        let now = paired.claims(rule.scale.margin(rule.margin));
-        let Entry { seq, .. } = &self.entries[unit * self.metrics.len() + metric];
-        let seq = Sequential {
-            better: seq.better.min(now.better / look.better),
-            worse: seq.worse.min(now.worse / look.other),
-            non_inferior: seq.non_inferior.min(now.non_inferior / look.other),
-            equivalent: seq.equivalent.min(now.equivalent() / look.other),
+        let now = Claims::of(&comparison, rule, asks_scenario);
+        let entry = &mut self.entries[unit * self.metrics.len() + metric];
+        *entry = Entry {
+            n: comparison.tested.n(),
+            m0: comparison.tested.m0(),
+            mean: comparison.mean,
+            has_zeros: comparison.has_zeros,
+            ended: comparison.ended,
+            seq: entry.seq.after(&now, look, rule.purpose == Purpose::Objective),
+            now,
         };
-        self.entries[unit * self.metrics.len() + metric] = Entry { paired: Some(paired), now, seq };
+    }
+
+    /// The same over all scenarios for a metric that has no mean over them: what is claimed must hold in each, as `cells` say.
+    pub fn take_everywhere(&mut self, unit: usize, metric: usize, cells: &Ledger<'_>, of: &[usize], look: &Look) {
+        let own = || of.iter().map(|&cell| &cells.entries[cell * cells.metrics.len() + metric]);
+        let now = Claims::everywhere(own().map(|entry| entry.now));
+        let entry = &mut self.entries[unit * self.metrics.len() + metric];
+        *entry = Entry {
+            n: own().map(|entry| entry.n).min().unwrap_or(0),
+            m0: own().map(|entry| entry.m0).max().unwrap_or(0),
+            has_zeros: true,
+            seq: entry.seq.after(&now, look, true),
+            now,
+            ..Entry::default()
+        };
+    }
+
+    /// How the runs of a unit ended at a look: the p value of the claim that it fails more often than the baseline.
+    pub fn take_failures(&mut self, unit: usize, p: f64, look: &Look) {
+        self.failures[unit] = (p, self.failures[unit].1.min(p / look.other));
+    }
+
+    pub fn failures_seq(&self, unit: usize) -> f64 {
+        self.failures[unit].1
+    }
+
+    /// The effect on totals over several cells, for the report: their weighted mean.
+    pub fn set_mean(&mut self, unit: usize, metric: usize, mean: Option<f64>) {
+        self.entries[unit * self.metrics.len() + metric].mean = mean;
+    }
+
+    pub fn mean(&self, unit: usize, metric: usize) -> Option<f64> {
+        self.entries[unit * self.metrics.len() + metric].mean
     }
 
     /// What each entry proves within the family ("Families").
-    pub fn proofs(&self) -> Vec<Proofs> {
-        let better = self.adjusted(|rule| rule.purpose == Purpose::Objective, |seq| seq.better);
-        let worse = self.adjusted(|rule| rule.purpose.is_required(), |seq| seq.worse);
-        let proofs = self.entries.iter().zip(better).zip(worse);
-        proofs
-            .map(|((Entry { seq, .. }, better), worse)| Proofs {
+    pub fn proven(&self) -> Proven {
+        let better = self.adjusted(|rule, _| rule.purpose == Purpose::Objective, |seq| Some(seq.better), &[]).0;
+        let failing: Vec<f64> = self.failures.iter().map(|(_, seq)| *seq).collect();
+        let (worse, failures) = self.adjusted(|rule, _| rule.purpose.is_required(), |seq| Some(seq.worse), &failing);
+        let total_worse =
+            self.adjusted(|rule, seq| rule.has_total() && seq.total_worse.is_some(), |seq| seq.total_worse, &[]).0;
+        let entries = self.entries.iter().zip(better).zip(worse).zip(total_worse);
+        let entries = entries
+            .map(|(((Entry { seq, .. }, better), worse), total_worse)| Proofs {
                 equivalent: seq.equivalent,
                 better,
                 worse,
                 non_inferior: seq.non_inferior,
+                per_scenario: seq.per_scenario,
+                total_non_inferior: seq.total_non_inferior,
+                total_worse,
             })
-            .collect()
+            .collect();
+        Proven { entries, failures }
     }
 
-    /// One kind of claim, corrected for all the entries that make it.
-    fn adjusted(&self, makes: impl Fn(&MetricRule) -> bool, p: impl Fn(&Sequential) -> f64) -> Vec<Option<f64>> {
+    /// One kind of claim, corrected for all the entries that make it, with `others` of the same kind.
+    fn adjusted(
+        &self,
+        makes: impl Fn(&MetricRule, &Claims) -> bool,
+        p: impl Fn(&Claims) -> Option<f64>,
+        others: &[f64],
+    ) -> (Vec<Option<f64>>, Vec<f64>) {
         let rules = || self.metrics.iter().cycle().zip(&self.entries);
-        let raw: Vec<f64> = rules().filter(|(rule, _)| makes(rule)).map(|(_, entry)| p(&entry.seq)).collect();
+        let claims = |rule: &MetricRule, entry: &Entry| makes(rule, &entry.seq);
+        let mut raw: Vec<f64> = rules()
+            .filter(|(rule, entry)| claims(rule, entry))
+            .map(|(_, entry)| p(&entry.seq).unwrap_or(1.0))
+            .collect();
+        raw.extend(others);
         let mut adjusted = self.adjust.apply(&raw).into_iter();
-        rules().map(|(rule, _)| if makes(rule) { adjusted.next() } else { None }).collect()
+        let own = rules().map(|(rule, entry)| if claims(rule, entry) { adjusted.next() } else { None }).collect();
+        (own, adjusted.collect())
     }
 
     /// What the verdict table needs of a unit.
-    pub fn judged(&self, unit: usize, proofs: &[Proofs]) -> Vec<Judged<'a>> {
-        self.unit(unit, proofs)
+    pub fn judged(&self, unit: usize, proven: &Proven) -> Vec<Judged<'a>> {
+        self.unit(unit, proven)
             .map(|(rule, entry, proofs)| Judged {
                 name: &rule.name,
                 purpose: rule.purpose,
                 status: proofs.status(),
                 no_gain: entry.now.no_gain,
-                n: entry.n(),
+                n: entry.n,
+                holds_in_scenario: proofs.holds_in_scenario(),
+                total: proofs.total(),
             })
             .collect()
     }
 
     /// What the report prints of a unit.
-    pub fn effects(&self, unit: usize, proofs: &[Proofs], intervals: Intervals) -> Vec<Effect> {
-        self.unit(unit, proofs).map(|(rule, entry, proofs)| self.effect(rule, entry, proofs, intervals)).collect()
+    pub fn effects(&self, unit: usize, proven: &Proven, intervals: Intervals) -> Vec<Effect> {
+        self.unit(unit, proven).map(|(rule, entry, proofs)| self.effect(rule, entry, proofs, intervals)).collect()
     }
 
-    fn unit(&self, unit: usize, proofs: &[Proofs]) -> impl Iterator<Item = (&'a MetricRule, &Entry, Proofs)> {
+    fn unit(&self, unit: usize, proven: &Proven) -> impl Iterator<Item = (&'a MetricRule, &Entry, Proofs)> {
         let range = unit * self.metrics.len()..(unit + 1) * self.metrics.len();
-        let entries = self.entries[range.clone()].iter().zip(&proofs[range]);
+        let entries = self.entries[range.clone()].iter().zip(&proven.entries[range]);
         self.metrics.iter().zip(entries).map(|(rule, (entry, &proofs))| (rule, entry, proofs))
     }
 
     fn effect(&self, rule: &MetricRule, entry: &Entry, proofs: Proofs, intervals: Intervals) -> Effect {
-        let paired = entry.paired.as_ref();
+        let paired = entry.ended.as_ref();
         let estimate = paired.and_then(Paired::estimate);
         let sd_block = paired.and_then(Paired::sd_block);
         let claims = match rule.purpose {
-            Purpose::Objective => self.family.better,
-            Purpose::Guardrail => self.family.worse,
-            Purpose::Info => 1,
+            Purpose::Objective => self.family.better as f64 / self.last_look.better,
+            Purpose::Guardrail => self.family.worse as f64 / self.last_look.other,
+            Purpose::Info => 1.0,
         };
-        let mde = sd_block.and_then(|sd| detectable(sd, entry.n(), claims));
+        let mde = sd_block.and_then(|sd| detectable(sd, entry.n, claims));
         let shown = paired.filter(|_| intervals != Intervals::None);
         let ci95 = shown.map(|paired| paired.interval(0.95));
         // Of the fewest blocks the wider interval has no end yet, and a gate needs one.
@@ -173,10 +354,13 @@ impl<'a> Ledger<'a> {
             metric: rule.name.clone(),
             purpose: rule.purpose,
             status: proofs.status(),
-            n: entry.n(),
-            m0: paired.map_or(0, Paired::m0),
+            n: entry.n,
+            m0: entry.m0,
             estimate,
             estimate_percent: estimate.and_then(|x| rule.scale.percent(x)),
+            mean: entry.mean,
+            mean_percent: entry.mean.and_then(|x| rule.scale.percent(x)),
+            has_zeros: entry.has_zeros,
             ci95,
             ci90,
             sd_block,
@@ -187,13 +371,17 @@ impl<'a> Ledger<'a> {
                 worse: entry.now.worse,
                 non_inferior: entry.now.non_inferior,
                 no_gain: entry.now.no_gain,
-                equivalent: entry.now.equivalent(),
+                equivalent: entry.now.equivalent,
                 better_seq: entry.seq.better,
                 worse_seq: entry.seq.worse,
                 non_inferior_seq: entry.seq.non_inferior,
                 equivalent_seq: entry.seq.equivalent,
                 better_adjusted: proofs.better,
                 worse_adjusted: proofs.worse,
+                per_scenario_seq: proofs.per_scenario,
+                mean_non_inferior_seq: proofs.total_non_inferior,
+                mean_worse_seq: entry.seq.total_worse,
+                mean_worse_adjusted: proofs.total_worse,
             },
         }
     }

@@ -3,24 +3,21 @@
 //! [`judge`] is a pure function of a [`Design`], fixed before the first run, and of what came in since, [`Observed`]. The section
 //! names in the comments are those of `docs/statistics.md`.
 
-mod baseline_check;
 mod by_node;
-mod carry_over;
 mod design;
 mod fragile;
 mod guarantees;
 mod judgement;
 mod ledger;
 mod observed;
+mod order_effects;
 mod replay;
 mod table;
 #[cfg(test)]
 mod testing;
 mod values;
 
-pub use baseline_check::{BaselineCheck, CheckState, baseline_check};
 pub use by_node::{ByNode, NodeEstimate, by_node};
-pub use carry_over::{Arm, CarryOver, carry_over};
 pub use design::{Design, DesignError, Families, Family, LookPlan, MetricRule, Purpose, Scenario, StopOn};
 pub use fragile::{Fragility, HangsOn, fragile};
 pub use guarantees::guarantees;
@@ -29,7 +26,8 @@ pub use judgement::{
     Recommendation, Status, Verdict,
 };
 pub use ledger::Intervals;
-pub use observed::{Attempts, Invalid, MetricSamples, Observed, ScenarioAttempts, Scope};
+pub use observed::{Ending, Endings, Invalid, Lack, MetricSamples, Observed, Runs, Scope};
+pub use order_effects::{Arm, OrderCheck, OrderEffect, order_effects};
 pub use replay::judge;
-pub(crate) use table::unstable;
+pub use table::fewest_failures;
 pub use values::JudgeError;

@@ -1,6 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::design::Design;
+use crate::stats::median;
 
 /// The runs of one scenario, as one metric saw them. Positions are blocks in the order in which looks take them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -12,18 +13,46 @@ pub struct MetricSamples {
     pub configs: Vec<Vec<Option<f64>>>,
 }
 
-/// Runs of one arm that failed because of the arm itself (out of memory, corruption, stalled to the deadline), and runs that did not.
-#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct Attempts {
-    pub failed: u32,
-    pub ok: u32,
+impl MetricSamples {
+    /// Medians of the baseline and a config.
+    pub fn medians(&self, config: usize) -> (Option<f64>, Option<f64>) {
+        let baseline: Vec<f64> = self.baseline.iter().flatten().flatten().copied().collect();
+        let own: Vec<f64> = self.configs[config].iter().flatten().copied().collect();
+        (median(&baseline), median(&own))
+    }
 }
 
+/// How a run of the plan ended, whatever it measured.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub enum Ending {
+    /// There is none, or nothing of it can be told.
+    #[default]
+    Missing,
+    Sound,
+    /// It failed because of its arm: out of memory, past its deadline, by an error of the engine.
+    Failed,
+    /// As above, and data is gone or wrong.
+    Damaged,
+}
+
+/// How the runs of one scenario ended. Positions are those of the samples.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
-pub struct ScenarioAttempts {
-    pub baseline: Attempts,
-    /// In the design's order.
-    pub configs: Vec<Attempts>,
+#[serde(rename_all = "camelCase")]
+pub struct Endings {
+    /// Per block, those of the baseline's runs.
+    pub baseline: Vec<Vec<Ending>>,
+    /// Per config, in the design's order, that in each block.
+    pub configs: Vec<Vec<Ending>>,
+}
+
+/// Runs of one arm that ended, and those of them that failed because of the arm itself.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct Runs {
+    pub failed: u32,
+    /// Of the failed ones, those that damaged data.
+    pub damaged: u32,
+    pub sound: u32,
 }
 
 /// What a gate found unfit to be judged. Numbers are positions in the design.
@@ -47,6 +76,16 @@ pub struct Invalid {
     pub code: String,
 }
 
+/// A run that ended well and has no value of a metric. Numbers are positions in the design; the baseline has no config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Lack {
+    pub scenario: usize,
+    pub metric: usize,
+    pub config: Option<usize>,
+    pub block: usize,
+}
+
 /// All that came in so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -55,9 +94,18 @@ pub struct Observed {
     pub samples: Vec<Vec<MetricSamples>>,
     /// Scenario by scenario; may be empty where nothing failed.
     #[serde(default)]
-    pub attempts: Vec<ScenarioAttempts>,
+    pub endings: Vec<Endings>,
+    /// Values that are missing though their runs count.
+    #[serde(default)]
+    pub lacks: Vec<Lack>,
+    /// Configs that lost more runs than the baseline beside them: too few to prove that this is their doing, and too many to overlook.
+    #[serde(default)]
+    pub lossy: Vec<usize>,
     #[serde(default)]
     pub invalid: Vec<Invalid>,
+    /// Scenario and config of cells in which nothing that the config changes had a way to act: they speak for nobody, and nobody asks them.
+    #[serde(default)]
+    pub idle: Vec<(usize, usize)>,
     /// No more blocks will come, whether or not the plan is complete.
     pub ended: bool,
 }
@@ -94,12 +142,29 @@ impl Observed {
         codes
     }
 
-    /// Failures of a config and of the baseline beside it, in one scenario or pooled over all.
-    pub(super) fn attempts(&self, scenario: Option<usize>, config: usize) -> (Attempts, Attempts) {
-        let chosen = self.attempts.iter().enumerate().filter(|&(s, _)| scenario.is_none_or(|only| s == only));
-        chosen.fold((Attempts::default(), Attempts::default()), |(c, b), (_, a)| {
-            (c.plus(a.configs.get(config).copied().unwrap_or_default()), b.plus(a.baseline))
-        })
+    /// How the runs of a config in the first `blocks` blocks of a scenario ended, and those of the baseline in the same blocks.
+    pub fn runs(&self, scenario: usize, config: usize, blocks: usize) -> (Runs, Runs) {
+        let (mut own, mut baseline) = (Runs::default(), Runs::default());
+        let Some(endings) = self.endings.get(scenario) else { return (own, baseline) };
+        let ends = endings.configs.get(config).into_iter().flatten().zip(&endings.baseline).take(blocks);
+        for (&end, runs) in ends.filter(|(end, _)| **end != Ending::Missing) {
+            own.add(end);
+            for &end in runs {
+                baseline.add(end);
+            }
+        }
+        (own, baseline)
+    }
+
+    /// How the run of a config in a block ended.
+    pub(super) fn config_failed(&self, scenario: usize, config: usize, block: usize) -> bool {
+        let ending = self.endings.get(scenario).and_then(|endings| endings.configs.get(config)?.get(block));
+        ending.is_some_and(|ending| ending.has_failed())
+    }
+
+    pub(super) fn baseline_failed(&self, scenario: usize, block: usize, run: usize) -> bool {
+        let ending = self.endings.get(scenario).and_then(|endings| endings.baseline.get(block)?.get(run));
+        ending.is_some_and(|ending| ending.has_failed())
     }
 
     /// The first thing, if any, that does not fit the design.
@@ -108,8 +173,18 @@ impl Observed {
         if self.samples.len() != scenarios {
             return Some(format!("{} scenarios have samples, {scenarios} are declared", self.samples.len()));
         }
-        if !(self.attempts.is_empty() || self.attempts.len() == scenarios) {
-            return Some(format!("{} scenarios have attempts, {scenarios} are declared", self.attempts.len()));
+        if !(self.endings.is_empty() || self.endings.len() == scenarios) {
+            return Some(format!("{} scenarios have endings, {scenarios} are declared", self.endings.len()));
+        }
+        let blocks = |scenario: usize| self.samples[scenario].first().map_or(0, |row| row.baseline.len());
+        for (scenario, endings) in self.endings.iter().enumerate() {
+            let all = endings.baseline.len() == blocks(scenario)
+                && endings.configs.len() == configs
+                && endings.configs.iter().all(|runs| runs.len() == blocks(scenario));
+            if !all {
+                let name = &design.scenarios[scenario].name;
+                return Some(format!("scenario {name:?} has endings of other blocks or configs than its samples"));
+            }
         }
         let unknown = self.invalid.iter().find(|i| match i.scope {
             Scope::Design => false,
@@ -158,8 +233,43 @@ impl Observed {
     }
 }
 
-impl Attempts {
-    fn plus(self, other: Self) -> Self {
-        Self { failed: self.failed.saturating_add(other.failed), ok: self.ok.saturating_add(other.ok) }
+impl Ending {
+    pub fn has_failed(self) -> bool {
+        matches!(self, Self::Failed | Self::Damaged)
+    }
+}
+
+impl Runs {
+    fn add(&mut self, ending: Ending) {
+        match ending {
+            Ending::Missing => {}
+            Ending::Sound => self.sound += 1,
+            Ending::Failed => self.failed += 1,
+            Ending::Damaged => {
+                self.failed += 1;
+                self.damaged += 1;
+            }
+        }
+    }
+
+    #[must_use]
+    pub fn plus(self, other: Self) -> Self {
+        Self {
+            failed: self.failed + other.failed,
+            damaged: self.damaged + other.damaged,
+            sound: self.sound + other.sound,
+        }
+    }
+
+    pub fn ended(self) -> u32 {
+        self.failed + self.sound
+    }
+
+    /// Whether a larger share of these runs failed, or data was damaged where the other arm's was not.
+    pub(super) fn fail_more_than(self, other: Self) -> bool {
+        let (own, theirs) = (u64::from(self.failed), u64::from(other.failed));
+        (self.damaged > 0 && other.damaged == 0)
+            || own * u64::from(other.ended()) > theirs * u64::from(self.ended())
+            || (own > 0 && other.ended() == 0)
     }
 }

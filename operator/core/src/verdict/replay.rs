@@ -1,12 +1,12 @@
 use super::{
     design::{Design, Families, StopOn},
-    judgement::{CellConclusion, Conclusion, ConfigConclusion, Judgement, LookTaken, Outcome, Reason, Verdict},
-    ledger::{Intervals, Ledger},
-    observed::Observed,
-    table,
+    judgement::{CellConclusion, Conclusion, ConfigConclusion, Effect, Judgement, LookTaken, Outcome, Reason, Verdict},
+    ledger::{Intervals, Ledger, Proven},
+    observed::{Observed, Runs},
+    table::{self, Part},
     values::{JudgeError, Values},
 };
-use crate::stats::{Adjust, Look, ShapeError};
+use crate::stats::{ALPHA, Adjust, Look, ShapeError};
 
 /// Judges an experiment: replays the looks that its blocks have reached, and says where every config stands now.
 ///
@@ -22,7 +22,7 @@ pub fn judge(design: &Design, observed: &Observed, intervals: Intervals) -> Resu
         for config in (0..design.configs.len()).filter(|&c| stopped_at[c].is_none()) {
             ledgers.take(config, look)?;
         }
-        // What is invalid or failing is so today, not at an earlier look.
+        // What is invalid is so today, not at an earlier look.
         let latest = i + 1 == reached.len();
         let outcomes = ledgers.outcomes(latest);
         let over = look.blocks == design.max_blocks || (latest && observed.ended);
@@ -42,102 +42,204 @@ pub fn judge(design: &Design, observed: &Observed, intervals: Intervals) -> Resu
 }
 
 /// Both families of claims, filled look by look.
-struct Ledgers<'a> {
+pub(super) struct Ledgers<'a> {
     design: &'a Design,
     observed: &'a Observed,
-    values: &'a Values,
+    values: &'a Values<'a>,
     families: Families,
     /// One unit per config.
-    overall: Ledger<'a>,
+    pub overall: Ledger<'a>,
     /// One unit per scenario and config.
-    cells: Ledger<'a>,
+    pub cells: Ledger<'a>,
+    /// Of each config, the blocks that its latest look saw.
+    seen: Vec<usize>,
 }
 
 /// Where all configs stand after a look.
 struct Outcomes {
     /// One per config.
     overall: Vec<Outcome>,
+    /// What all scenarios together say, before one of them speaks against it.
+    together: Vec<Outcome>,
     /// Scenario by scenario, one per config.
     cells: Vec<Outcome>,
 }
 
 impl Outcomes {
-    /// Whether more runs of a config could not change what its stopping rule waits for.
+    /// Whether more runs of a config could not change what its stopping rule waits for. A scenario's veto against what is not decided
+    /// itself decides nothing yet.
     fn is_settled(&self, design: &Design, config: usize) -> bool {
         let Some(looks) = &design.looks else { return false };
         let settled = |outcome: &Outcome| {
             outcome.verdict != Verdict::Inconclusive || (looks.futility && outcome.reason == Reason::NoGain)
         };
         let cells = || self.cells.iter().skip(config).step_by(design.configs.len()).all(settled);
-        settled(&self.overall[config]) && (looks.stop_on == StopOn::Overall || cells())
+        let unstable = self.overall[config].reason == Reason::Unstable;
+        settled(&self.overall[config])
+            && (settled(&self.together[config]) || unstable)
+            && (looks.stop_on == StopOn::Overall || cells())
     }
 }
 
 impl<'a> Ledgers<'a> {
-    fn new(design: &'a Design, observed: &'a Observed, values: &'a Values) -> Self {
+    fn new(design: &'a Design, observed: &'a Observed, values: &'a Values<'a>) -> Self {
         let families = design.families();
         let configs = design.configs.len();
         let cells = configs * design.scenarios.len();
+        let last = design.last_look();
         Self {
             design,
             observed,
             values,
             families,
-            overall: Ledger::new(&design.metrics, families.overall, Adjust::Holm, configs),
-            cells: Ledger::new(&design.metrics, families.cells, design.cells_adjust, cells),
+            overall: Ledger::new(&design.metrics, families.overall, Adjust::Holm, last, configs),
+            cells: Ledger::new(&design.metrics, families.cells, design.cells_adjust, last, cells),
+            seen: vec![0; configs],
+        }
+    }
+
+    /// Both families as a judgement left them, to judge one config of it again.
+    pub fn of_judged(
+        design: &'a Design,
+        observed: &'a Observed,
+        values: &'a Values<'a>,
+        judgement: &Judgement,
+    ) -> Self {
+        fn known(found: &Conclusion) -> (&[Effect], f64) {
+            (&found.metrics, found.failures_seq)
+        }
+        let overall = judgement.overall.iter().map(|found| known(&found.conclusion));
+        let cells = judgement.cells.iter().map(|found| known(&found.conclusion));
+        Self {
+            design,
+            observed,
+            values,
+            families: judgement.families,
+            overall: Ledger::of_judged(&design.metrics, judgement.families.overall, Adjust::Holm, overall),
+            cells: Ledger::of_judged(&design.metrics, judgement.families.cells, design.cells_adjust, cells),
+            seen: vec![0; design.configs.len()],
         }
     }
 
     fn take(&mut self, config: usize, look: &Look) -> Result<(), ShapeError> {
-        for metric in 0..self.design.metrics.len() {
-            self.overall.take(config, metric, self.values.overall(config, metric, 0..look.blocks)?, look);
-            for scenario in 0..self.design.scenarios.len() {
-                let unit = scenario * self.design.configs.len() + config;
-                self.cells.take(unit, metric, self.values.cell(scenario, config, metric, 0..look.blocks)?, look);
-            }
+        self.take_some(config, look, &|_, _| true)
+    }
+
+    /// A config's data at a look, as far as it is kept: told by scenario and block.
+    pub fn take_some(
+        &mut self,
+        config: usize,
+        look: &Look,
+        keeps: &dyn Fn(usize, usize) -> bool,
+    ) -> Result<(), ShapeError> {
+        let scenarios = 0..self.design.scenarios.len();
+        for scenario in scenarios.clone() {
+            self.take_cell(scenario, config, look, &|block| keeps(scenario, block))?;
         }
+        let cells: Vec<usize> = scenarios.clone().map(|scenario| self.cell_unit(scenario, config)).collect();
+        for metric in 0..self.design.metrics.len() {
+            let rounds = (0..look.blocks).filter(|&block| scenarios.clone().all(|scenario| keeps(scenario, block)));
+            match self.values.overall(config, metric, rounds)? {
+                Some(together) => self.overall.take(config, metric, together, false, look),
+                None => self.overall.take_everywhere(config, metric, &self.cells, &cells, look),
+            }
+            let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
+            let means = cells.iter().zip(&self.design.scenarios);
+            let means = means.map(|(&unit, scenario)| Some(self.cells.mean(unit, metric)? * scenario.weight / total));
+            self.overall.set_mean(config, metric, means.sum());
+        }
+        self.seen[config] = look.blocks;
+        let all = scenarios.map(|scenario| self.observed.runs(scenario, config, look.blocks));
+        let (own, baseline) =
+            all.fold((Runs::default(), Runs::default()), |(c, b), (own, base)| (c.plus(own), b.plus(base)));
+        self.overall.take_failures(config, table::fails_more(own, baseline), look);
+        Ok(())
+    }
+
+    /// A config's data in one scenario at a look.
+    pub fn take_cell(
+        &mut self,
+        scenario: usize,
+        config: usize,
+        look: &Look,
+        keeps: &dyn Fn(usize) -> bool,
+    ) -> Result<(), ShapeError> {
+        let unit = self.cell_unit(scenario, config);
+        for metric in 0..self.design.metrics.len() {
+            let blocks = (0..look.blocks).filter(|&block| keeps(block));
+            // Alone, a scenario is all that there is: nothing pays for it. Unless somebody said how much it may lose.
+            let asks_scenario =
+                self.design.scenarios.len() > 1 || self.design.metrics[metric].scenario_margin.is_some();
+            self.cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, asks_scenario, look);
+        }
+        let (own, baseline) = self.observed.runs(scenario, config, look.blocks);
+        self.cells.take_failures(unit, table::fails_more(own, baseline), look);
+        self.seen[config] = look.blocks;
         Ok(())
     }
 
     /// Verdicts from what the metrics prove; with `facts`, those about what was measured at all come first.
     fn outcomes(&self, facts: bool) -> Outcomes {
-        let proofs = self.cells.proofs();
-        let cells: Vec<Outcome> = self
-            .units()
-            .enumerate()
-            .map(|(unit, (scenario, config))| {
-                let known = if facts { self.fact(Some(scenario), config) } else { None };
-                known.unwrap_or_else(|| table::outcome(&self.cells.judged(unit, &proofs), self.families.cells.n_min))
-            })
-            .collect();
-        let proofs = self.overall.proofs();
-        let overall = (0..self.design.configs.len()).map(|config| {
-            let known = if facts { self.fact(None, config) } else { None };
-            let judged = known
-                .unwrap_or_else(|| table::outcome(&self.overall.judged(config, &proofs), self.families.overall.n_min));
-            let names = self.design.scenarios.iter().map(|s| s.name.as_str());
-            let own: Vec<(&str, &Outcome)> =
-                names.zip(cells.iter().skip(config).step_by(self.design.configs.len())).collect();
-            table::veto(judged, &own)
+        let (overall, cells) = (self.overall.proven(), self.cells.proven());
+        let found: Vec<Outcome> =
+            self.units().map(|(scenario, config)| self.cell(&cells, scenario, config, facts)).collect();
+        let configs = 0..self.design.configs.len();
+        let together: Vec<Outcome> = configs.clone().map(|config| self.together(&overall, config, facts)).collect();
+        let overall = configs.map(|config| {
+            let own: Vec<&Outcome> = found.iter().skip(config).step_by(self.design.configs.len()).collect();
+            self.against(&together[config], &own, &cells, config)
         });
-        Outcomes { overall: overall.collect(), cells }
+        Outcomes { overall: overall.collect(), together, cells: found }
     }
 
-    /// Rows 1 and 2 of the table: what is invalid or failing needs no statistics of its metrics.
-    fn fact(&self, scenario: Option<usize>, config: usize) -> Option<Outcome> {
-        let codes = match scenario {
-            Some(scenario) => self.observed.cell_codes(scenario, config),
-            None => self.observed.arm_codes(config),
-        };
-        if !codes.is_empty() {
+    /// The verdict of a config in one scenario.
+    pub fn cell(&self, proven: &Proven, scenario: usize, config: usize, facts: bool) -> Outcome {
+        let unit = self.cell_unit(scenario, config);
+        let known = if facts { Self::invalid(self.observed.cell_codes(scenario, config)) } else { None };
+        known.or_else(|| unstable(proven.failures(unit))).unwrap_or_else(|| {
+            table::cell(&self.cells.judged(unit, proven), self.families.cells.n_min, self.doubt(scenario, config))
+        })
+    }
+
+    /// What all scenarios together say of a config.
+    pub fn together(&self, proven: &Proven, config: usize, facts: bool) -> Outcome {
+        let known = if facts { Self::invalid(self.observed.arm_codes(config)) } else { None };
+        known
+            .or_else(|| unstable(proven.failures(config)))
+            .unwrap_or_else(|| table::outcome(&self.overall.judged(config, proven), self.families.overall.n_min))
+    }
+
+    /// What is left of that when each scenario has been heard.
+    pub fn against(&self, together: &Outcome, own: &[&Outcome], cells: &Proven, config: usize) -> Outcome {
+        let judged: Vec<_> = (0..self.design.scenarios.len())
+            .map(|scenario| self.cells.judged(self.cell_unit(scenario, config), cells))
+            .collect();
+        let parts = self.design.scenarios.iter().zip(own).zip(&judged).enumerate();
+        let parts: Vec<Part<'_>> = parts
+            .map(|(number, ((scenario, outcome), metrics))| Part {
+                scenario: &scenario.name,
+                outcome,
+                metrics,
+                doubt: self.doubt(number, config),
+                is_idle: self.observed.idle.contains(&(number, config)),
+            })
+            .collect();
+        table::overall(together.clone(), &parts)
+    }
+
+    /// What speaks against calling a config a Win or Neutral, though it proves no harm.
+    fn doubt(&self, scenario: usize, config: usize) -> Option<Reason> {
+        let (own, baseline) = self.observed.runs(scenario, config, self.seen[config]);
+        let is_lossy = self.observed.lossy.contains(&config);
+        own.fail_more_than(baseline).then_some(Reason::Failures).or(is_lossy.then_some(Reason::Attrition))
+    }
+
+    /// Row 1 of the table: what is invalid needs no statistics of its metrics.
+    fn invalid(codes: Vec<&str>) -> Option<Outcome> {
+        (!codes.is_empty()).then(|| {
             let codes = codes.into_iter().map(Into::into).collect();
-            return Some(Outcome {
-                verdict: Verdict::Invalid,
-                reason: Reason::Invalid { codes, scenarios: Vec::new() },
-            });
-        }
-        let (own, baseline) = self.observed.attempts(scenario, config);
-        table::unstable(own, baseline).then_some(Outcome { verdict: Verdict::Reject, reason: Reason::Unstable })
+            Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios: Vec::new() } }
+        })
     }
 
     /// Scenario and config of each cell.
@@ -146,27 +248,40 @@ impl<'a> Ledgers<'a> {
         (0..self.design.scenarios.len()).flat_map(move |scenario| (0..configs).map(move |config| (scenario, config)))
     }
 
+    pub fn cell_unit(&self, scenario: usize, config: usize) -> usize {
+        scenario * self.design.configs.len() + config
+    }
+
     fn judgement(&self, stopped_at: Vec<Option<usize>>, looks: Vec<LookTaken>, intervals: Intervals) -> Judgement {
         let outcomes = self.outcomes(true);
-        let conclusion = |ledger: &Ledger<'_>, unit, proofs: &[_], outcome, shown: bool| Conclusion {
-            recommendation: table::recommendation(&outcome),
-            outcome,
-            metrics: ledger.effects(unit, proofs, if shown { intervals } else { Intervals::None }),
+        let conclusion = |ledger: &Ledger<'_>, unit, proven: &Proven, outcome: Outcome, shown: bool| {
+            let shown = if intervals == Intervals::Wins { outcome.verdict == Verdict::Win } else { shown };
+            Conclusion {
+                recommendation: table::recommendation(&outcome),
+                outcome,
+                metrics: ledger.effects(unit, proven, if shown { intervals } else { Intervals::None }),
+                failures_seq: ledger.failures_seq(unit),
+            }
         };
-        let proofs = self.overall.proofs();
+        let proven = self.overall.proven();
         let overall = self.design.configs.iter().zip(stopped_at).zip(outcomes.overall).enumerate();
         let overall = overall.map(|(unit, ((config, stopped_at), outcome))| ConfigConclusion {
             config: config.clone(),
             stopped_at,
-            conclusion: conclusion(&self.overall, unit, &proofs, outcome, intervals != Intervals::None),
+            conclusion: conclusion(&self.overall, unit, &proven, outcome, intervals != Intervals::None),
         });
-        let proofs = self.cells.proofs();
+        let proven = self.cells.proven();
         let cells = self.units().zip(outcomes.cells).enumerate();
         let cells = cells.map(|(unit, ((scenario, config), outcome))| CellConclusion {
             scenario: self.design.scenarios[scenario].name.clone(),
             config: self.design.configs[config].clone(),
-            conclusion: conclusion(&self.cells, unit, &proofs, outcome, intervals != Intervals::Overall),
+            conclusion: conclusion(&self.cells, unit, &proven, outcome, intervals != Intervals::Overall),
         });
         Judgement { overall: overall.collect(), cells: cells.collect(), looks, families: self.families }
     }
+}
+
+/// Row 2: a config that fails more often than the baseline.
+fn unstable(failures: f64) -> Option<Outcome> {
+    (failures <= ALPHA).then_some(Outcome { verdict: Verdict::Reject, reason: Reason::Unstable })
 }

@@ -1,11 +1,11 @@
 use std::collections::BTreeSet;
 
 use super::{
-    design::Purpose,
+    design::{Design, Purpose},
     judgement::{Outcome, Reason, Recommendation, Status, Verdict},
-    observed::Attempts,
+    observed::Runs,
 };
-use crate::stats::{ALPHA, FUTILITY, fisher_greater};
+use crate::stats::{ALPHA, FUTILITY, Look, fisher_greater};
 
 /// One failure can be anybody's bad luck.
 const FEWEST_FAILURES: u32 = 2;
@@ -17,12 +17,44 @@ pub(super) struct Proofs {
     pub better: Option<f64>,
     pub worse: Option<f64>,
     pub non_inferior: f64,
+    /// The same at what a scenario may lose.
+    pub per_scenario: Option<f64>,
+    pub total_non_inferior: Option<f64>,
+    pub total_worse: Option<f64>,
+}
+
+/// What is proven about the total of a metric's runs ("Totals").
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) enum Total {
+    /// It has none, or no claim about it is made.
+    NotAsked,
+    /// It is not worse by what a scenario may lose.
+    Holds,
+    Open,
+    Worse,
+}
+
+fn holds(p: f64) -> bool {
+    p <= ALPHA
 }
 
 impl Proofs {
+    /// Whether the loss in the scenario is proven to be smaller than it may be; true where nobody asks.
+    pub fn holds_in_scenario(self) -> bool {
+        self.per_scenario.is_none_or(holds)
+    }
+
+    pub fn total(self) -> Total {
+        match (self.total_non_inferior, self.total_worse) {
+            (None, _) => Total::NotAsked,
+            (Some(p), _) if holds(p) => Total::Holds,
+            (_, Some(p)) if holds(p) => Total::Worse,
+            _ => Total::Open,
+        }
+    }
+
     /// The first that holds ("Status"). Equivalence comes first: a gain or harm proven to be within the margin is no reason to act.
     pub fn status(self) -> Status {
-        let holds = |p: f64| p <= ALPHA;
         if holds(self.equivalent) {
             Status::Equivalent
         } else if self.better.is_some_and(holds) {
@@ -46,12 +78,31 @@ pub(super) struct Judged<'a> {
     pub no_gain: f64,
     /// Blocks that count.
     pub n: usize,
+    /// In a scenario: its loss is proven to be smaller than it may be.
+    pub holds_in_scenario: bool,
+    /// In a scenario: what is proven about the total.
+    pub total: Total,
 }
 
-/// Whether a config fails so much more often than the baseline that its numbers do not matter ("Failures").
-pub(crate) fn unstable(config: Attempts, baseline: Attempts) -> bool {
-    config.failed >= FEWEST_FAILURES
-        && fisher_greater((config.failed, config.ok), (baseline.failed, baseline.ok)) <= ALPHA
+/// P value of the claim that a config fails more often than the baseline in the same blocks ("Failures").
+pub(super) fn fails_more(config: Runs, baseline: Runs) -> f64 {
+    if config.failed < FEWEST_FAILURES {
+        return 1.0;
+    }
+    fisher_greater((config.failed, config.sound), (baseline.failed, baseline.sound))
+}
+
+/// Failures of a config in a scenario, without a success, that prove that it fails more often than a baseline that never does, at any look.
+/// Once it has so many, more runs say nothing new.
+pub fn fewest_failures(design: &Design) -> u32 {
+    let claims = design.families().cells.worse as f64;
+    let planned = design.looks.as_ref().map_or_else(|| vec![design.max_blocks], |looks| looks.blocks.clone());
+    let least = Look::schedule(&planned).iter().map(|look| look.other).fold(1.0, f64::min);
+    let proves = |&failed: &u32| {
+        let p = fisher_greater((failed, 0), (0, failed * design.m0 as u32));
+        p * claims / least <= ALPHA
+    };
+    (FEWEST_FAILURES..design.max_blocks as u32).find(proves).unwrap_or(design.max_blocks as u32)
 }
 
 /// The verdict that follows from the metrics: rows 3 to 10 of the table ("Verdict"), the first that matches. The rows before
@@ -77,21 +128,97 @@ pub(super) fn outcome(metrics: &[Judged<'_>], n_min: usize) -> Outcome {
     Outcome { verdict, reason }
 }
 
+/// A config in one scenario, as its overall verdict sees it.
+pub(super) struct Part<'a> {
+    pub scenario: &'a str,
+    pub outcome: &'a Outcome,
+    pub metrics: &'a [Judged<'a>],
+    /// What speaks against a Win or Neutral, though it proves no harm.
+    pub doubt: Option<Reason>,
+    /// Nothing that the config changes could act here, so there is nothing to prove.
+    pub is_idle: bool,
+}
+
+/// Takes back what a doubt speaks against: a Win or Neutral of a config of which more runs failed ("Failures") or were lost ("Attrition").
+fn unless_doubted(outcome: Outcome, doubt: Option<Reason>) -> Outcome {
+    match (outcome.verdict, doubt) {
+        (Verdict::Win | Verdict::Neutral, Some(reason)) => Outcome { verdict: Verdict::Inconclusive, reason },
+        _ => outcome,
+    }
+}
+
+/// Takes back a Win whose runs add up to something worse, or may ("Totals").
+fn unless_slow(outcome: Outcome, parts: &[(&str, &[Judged<'_>])], is_only: bool) -> Outcome {
+    let Reason::Better(won) = &outcome.reason else { return outcome };
+    for (total, verdict) in [(Total::Worse, Verdict::Tradeoff), (Total::Open, Verdict::Inconclusive)] {
+        let (mut metrics, mut scenarios) = (Vec::new(), Vec::new());
+        for (scenario, judged) in parts {
+            let found: Vec<&Judged<'_>> =
+                judged.iter().filter(|m| m.total == total && won.iter().any(|name| name == m.name)).collect();
+            if !found.is_empty() {
+                metrics.extend(
+                    found.iter().map(|m| m.name.to_owned()).filter(|name| !metrics.contains(name)).collect::<Vec<_>>(),
+                );
+                scenarios.push((*scenario).to_owned());
+            }
+        }
+        if !metrics.is_empty() {
+            if is_only {
+                scenarios.clear();
+            }
+            return Outcome { verdict, reason: Reason::SlowTail { metrics, scenarios } };
+        }
+    }
+    outcome
+}
+
+/// The verdict of a config in one scenario.
+pub(super) fn cell(metrics: &[Judged<'_>], n_min: usize, doubt: Option<Reason>) -> Outcome {
+    unless_slow(unless_doubted(outcome(metrics, n_min), doubt), &[("", metrics)], true)
+}
+
+/// The verdict of a config over all scenarios, of which `outcome` is what they say together: no scenario pays for another.
+pub(super) fn overall(outcome: Outcome, parts: &[Part<'_>]) -> Outcome {
+    let cells: Vec<(&str, &Outcome)> = parts.iter().map(|part| (part.scenario, part.outcome)).collect();
+    let outcome = unless_doubted(veto(outcome, &cells), parts.iter().find_map(|part| part.doubt.clone()));
+    if outcome.verdict != Verdict::Win {
+        return outcome;
+    }
+    let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
+    let metrics: Vec<(&str, &[Judged<'_>])> = asked.iter().map(|part| (part.scenario, part.metrics)).collect();
+    let slow = unless_slow(outcome, &metrics, parts.len() == 1);
+    let open = asked.iter().filter(|part| part.metrics.iter().any(|m| !m.holds_in_scenario));
+    let open: Vec<String> = open.map(|part| part.scenario.to_owned()).collect();
+    if open.is_empty() || slow.verdict == Verdict::Tradeoff {
+        return slow;
+    }
+    Outcome { verdict: Verdict::Inconclusive, reason: Reason::ScenarioUnresolved(open) }
+}
+
+/// Whether a verdict is a Win of all these metrics.
+fn is_claimed(outcome: &Outcome, metrics: &[String]) -> bool {
+    matches!(&outcome.reason, Reason::Better(won) if metrics.iter().all(|metric| won.contains(metric)))
+}
+
 /// What the scenarios have to say against an overall verdict ("Veto"): a mean must not hide that one of them got worse, nor that
 /// one of them was not measured.
-pub(super) fn veto(overall: Outcome, cells: &[(&str, &Outcome)]) -> Outcome {
+fn veto(overall: Outcome, cells: &[(&str, &Outcome)]) -> Outcome {
     if overall.verdict == Verdict::Invalid {
         return overall;
     }
     let mut codes = BTreeSet::new();
     let mut unmeasured = Vec::new();
     let mut against = Vec::new();
+    let mut unstable = false;
     for (scenario, cell) in cells {
         match (cell.verdict, &cell.reason) {
             (Verdict::Invalid, Reason::Invalid { codes: found, .. }) => {
                 codes.extend(found.iter().cloned());
                 unmeasured.push((*scenario).to_owned());
             }
+            (Verdict::Reject, Reason::Unstable) => unstable = true,
+            // What a Win adds up to in a scenario is asked of the Win itself, of all that it claims.
+            (Verdict::Tradeoff, Reason::SlowTail { metrics, .. }) if is_claimed(&overall, metrics) => {}
             (Verdict::Reject | Verdict::Tradeoff, _) => against.push((*scenario).to_owned()),
             _ => {}
         }
@@ -99,6 +226,10 @@ pub(super) fn veto(overall: Outcome, cells: &[(&str, &Outcome)]) -> Outcome {
     if !unmeasured.is_empty() {
         let reason = Reason::Invalid { codes: codes.into_iter().collect(), scenarios: unmeasured };
         return Outcome { verdict: Verdict::Invalid, reason };
+    }
+    // A gain elsewhere is no price for a config that fails.
+    if unstable {
+        return Outcome { verdict: Verdict::Reject, reason: Reason::Unstable };
     }
     let vetoed = match overall.verdict {
         _ if against.is_empty() => return overall,
@@ -115,7 +246,10 @@ pub(super) fn recommendation(outcome: &Outcome) -> Recommendation {
         (Verdict::Tradeoff, _) => Recommendation::OwnerDecides,
         (Verdict::Win, _) => Recommendation::Adopt,
         (Verdict::Reject | Verdict::Neutral, _) | (_, Reason::NoGain) => Recommendation::KeepBaseline,
-        (Verdict::Inconclusive, Reason::GuardrailUnresolved(_)) => Recommendation::MoreBlocksOrLongerRuns,
+        (Verdict::Inconclusive, Reason::Failures | Reason::Attrition) => Recommendation::FindFailures,
+        (Verdict::Inconclusive, Reason::GuardrailUnresolved(_) | Reason::ScenarioUnresolved(_)) => {
+            Recommendation::MoreBlocksOrLongerRuns
+        }
         (Verdict::Inconclusive, _) => Recommendation::MoreBlocks,
     }
 }
@@ -131,7 +265,8 @@ mod tests {
     const N_MIN: usize = 8;
 
     fn metric(name: &'static str, purpose: Purpose, status: Status) -> Judged<'static> {
-        Judged { name, purpose, status, no_gain: 0.5, n: 20 }
+        let total = if purpose == Purpose::Objective { Total::Holds } else { Total::NotAsked };
+        Judged { name, purpose, status, no_gain: 0.5, n: 20, holds_in_scenario: true, total }
     }
 
     fn shown(metrics: &[Judged<'_>]) -> String {
@@ -146,7 +281,15 @@ mod tests {
 
     #[test]
     fn status_takes_the_first_proof() {
-        let none = Proofs { equivalent: 1.0, better: Some(1.0), worse: Some(1.0), non_inferior: 1.0 };
+        let none = Proofs {
+            equivalent: 1.0,
+            better: Some(1.0),
+            worse: Some(1.0),
+            non_inferior: 1.0,
+            per_scenario: None,
+            total_non_inferior: None,
+            total_worse: None,
+        };
         assert_eq!(none.status(), Status::Unresolved);
         assert_eq!(Proofs { non_inferior: 0.05, ..none }.status(), Status::NonInferior);
         assert_eq!(Proofs { non_inferior: 0.051, ..none }.status(), Status::Unresolved);
@@ -157,13 +300,68 @@ mod tests {
     }
 
     #[test]
+    fn a_total_holds_or_is_worse_or_open() {
+        let none = Proofs {
+            equivalent: 1.0,
+            better: Some(0.01),
+            worse: Some(1.0),
+            non_inferior: 0.01,
+            per_scenario: Some(0.06),
+            total_non_inferior: Some(0.06),
+            total_worse: Some(0.06),
+        };
+        assert_eq!((none.total(), none.holds_in_scenario()), (Total::Open, false));
+        assert_eq!(Proofs { total_worse: Some(0.05), ..none }.total(), Total::Worse);
+        assert_eq!(Proofs { total_worse: Some(0.05), total_non_inferior: Some(0.05), ..none }.total(), Total::Holds);
+        assert_eq!(Proofs { total_non_inferior: None, ..none }.total(), Total::NotAsked);
+        assert!(Proofs { per_scenario: Some(0.05), ..none }.holds_in_scenario());
+        assert!(Proofs { per_scenario: None, ..none }.holds_in_scenario());
+    }
+
+    #[test]
     fn row_2_needs_failures_that_the_baseline_does_not_have() {
-        let attempts = |failed, ok| Attempts { failed, ok };
-        assert!(unstable(attempts(3, 9), attempts(0, 24)));
-        assert!(!unstable(attempts(3, 9), attempts(6, 18)));
+        let runs = |failed, sound| Runs { failed, damaged: 0, sound };
+        assert!(fails_more(runs(3, 9), runs(0, 24)) <= ALPHA);
+        assert!(fails_more(runs(3, 9), runs(6, 18)) > ALPHA);
         // Significant, but a single failure.
-        assert!(!unstable(attempts(1, 0), attempts(0, 24)));
-        assert!(!unstable(attempts(2, 10), attempts(0, 4)));
+        assert!(fails_more(runs(1, 0), runs(0, 24)) > ALPHA);
+        assert!(fails_more(runs(2, 10), runs(0, 4)) > ALPHA);
+    }
+
+    #[test]
+    fn failures_that_prove_nothing_are_not_overlooked() {
+        let runs = |failed, damaged, sound| Runs { failed, damaged, sound };
+        assert!(runs(1, 0, 29).fail_more_than(runs(0, 0, 30)));
+        assert!(!runs(1, 0, 29).fail_more_than(runs(4, 0, 116)), "1 of 30 is less than 4 of 120");
+        assert!(!runs(0, 0, 30).fail_more_than(runs(0, 0, 0)));
+        assert!(runs(1, 1, 29).fail_more_than(runs(3, 0, 27)), "data are another matter");
+        assert!(!runs(1, 1, 29).fail_more_than(runs(3, 1, 27)));
+        let win = [metric("ops", Purpose::Objective, Status::Better)];
+        let said = |metrics: &[Judged<'_>], fails_more| {
+            let Outcome { verdict, reason } = cell(metrics, N_MIN, bool::then_some(fails_more, Reason::Failures));
+            format!("{verdict:?} {reason}")
+        };
+        assert_eq!((said(&win, false), said(&win, true)), ("Win Better:ops".into(), "Inconclusive Failures".into()));
+        let neutral = [metric("ops", Purpose::Objective, Status::Equivalent)];
+        assert_eq!(said(&neutral, true), "Inconclusive Failures");
+        // What is worse anyway stays worse.
+        assert_eq!(said(&[metric("ops", Purpose::Objective, Status::Worse)], true), "Reject Harm:ops");
+    }
+
+    #[test]
+    fn a_win_is_paid_in_sum() {
+        let with = |total| Judged { total, ..metric("ops", Purpose::Objective, Status::Better) };
+        let said = |total| {
+            let Outcome { verdict, reason } = cell(&[with(total)], N_MIN, None);
+            format!("{verdict:?} {reason}")
+        };
+        assert_eq!(said(Total::Holds), "Win Better:ops");
+        assert_eq!(said(Total::NotAsked), "Win Better:ops");
+        assert_eq!(said(Total::Open), "Inconclusive SlowTail:ops");
+        assert_eq!(said(Total::Worse), "Tradeoff SlowTail:ops");
+        // Of an objective that is not what is won the total is not asked.
+        let other = Judged { total: Total::Open, ..metric("cpu", Purpose::Objective, Status::NonInferior) };
+        assert_eq!(cell(&[with(Total::Holds), other], N_MIN, None).verdict, Verdict::Win);
     }
 
     #[test]
@@ -251,6 +449,8 @@ mod tests {
             let Outcome { verdict, reason } = veto(overall.clone(), &[("read", read), ("write", write)]);
             format!("{verdict:?} {reason}")
         };
+        let failing = Outcome { verdict: Verdict::Reject, reason: Reason::Unstable };
+        assert_eq!(vetoed(&win, &win, &failing), "Reject Unstable");
         assert_eq!(vetoed(&win, &win, &open), "Win Better:ops");
         assert_eq!(vetoed(&win, &win, &harm), "Tradeoff worse in write");
         assert_eq!(vetoed(&neutral, &mixed, &harm), "Reject worse in read,write");
@@ -258,6 +458,50 @@ mod tests {
         assert_eq!(vetoed(&harm, &harm, &neutral), "Reject Harm:ops");
         assert_eq!(vetoed(&win, &harm, &invalid(&["WorkMismatch"], &[])), "Invalid WorkMismatch in write");
         assert_eq!(vetoed(&invalid(&["FeatureMismatch"], &[]), &harm, &open), "Invalid FeatureMismatch");
+    }
+
+    #[test]
+    fn no_scenario_pays_for_another() {
+        let win = Outcome { verdict: Verdict::Win, reason: Reason::Better(vec!["ops".into()]) };
+        let open = Outcome { verdict: Verdict::Inconclusive, reason: Reason::Underpowered };
+        let good = [metric("ops", Purpose::Objective, Status::Better)];
+        let said = |write: Judged<'_>, fails_more| {
+            let write = [write];
+            let part = |scenario, outcome, metrics, fails_more: bool| Part {
+                scenario,
+                outcome,
+                metrics,
+                doubt: fails_more.then_some(Reason::Failures),
+                is_idle: false,
+            };
+            let parts = [part("read", &win, &good[..], false), part("write", &open, &write[..], fails_more)];
+            let Outcome { verdict, reason } = overall(win.clone(), &parts);
+            format!("{verdict:?} {reason}")
+        };
+        let unresolved = metric("ops", Purpose::Objective, Status::Unresolved);
+        assert_eq!(said(unresolved, false), "Win Better:ops");
+        assert_eq!(
+            said(Judged { holds_in_scenario: false, ..unresolved }, false),
+            "Inconclusive ScenarioUnresolved:write"
+        );
+        assert_eq!(said(Judged { total: Total::Open, ..unresolved }, false), "Inconclusive SlowTail:ops in write");
+        let slow = Judged { total: Total::Worse, holds_in_scenario: false, ..unresolved };
+        assert_eq!(said(slow, false), "Tradeoff SlowTail:ops in write");
+        // Its own verdict says the same, and is not taken for harm of another kind.
+        let tail = cell(&[Judged { status: Status::Better, ..slow }], N_MIN, None);
+        assert_eq!(tail.verdict, Verdict::Tradeoff);
+        let cells = |overall: Outcome| veto(overall, &[("write", &tail)]);
+        assert_eq!(cells(win.clone()), win);
+        assert_eq!(cells(open.clone()).verdict, Verdict::Reject);
+        let alone = [Part {
+            scenario: "write",
+            outcome: &tail,
+            metrics: &[Judged { status: Status::Better, ..slow }],
+            doubt: None,
+            is_idle: false,
+        }];
+        assert_eq!(overall(win.clone(), &alone).reason.to_string(), "SlowTail:ops");
+        assert_eq!(said(unresolved, true), "Inconclusive Failures");
     }
 
     #[test]
@@ -273,6 +517,14 @@ mod tests {
             recommended(Verdict::Inconclusive, Reason::GuardrailUnresolved(none())),
             "more blocks or longer runs"
         );
+        assert_eq!(recommended(Verdict::Inconclusive, Reason::Failures), "find out why runs fail");
+        assert_eq!(
+            recommended(Verdict::Inconclusive, Reason::ScenarioUnresolved(none())),
+            "more blocks or longer runs"
+        );
+        let tail = || Reason::SlowTail { metrics: none(), scenarios: none() };
+        assert_eq!(recommended(Verdict::Tradeoff, tail()), "owner decides");
+        assert_eq!(recommended(Verdict::Inconclusive, tail()), "more blocks");
         assert_eq!(recommended(Verdict::Neutral, Reason::Equivalent), "keep baseline");
         assert_eq!(recommended(Verdict::Inconclusive, Reason::TooFewBlocks), "more blocks");
         assert_eq!(recommended(Verdict::Inconclusive, Reason::NoGain), "keep baseline");

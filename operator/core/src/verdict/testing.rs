@@ -6,13 +6,7 @@ use crate::stats::{Adjust, Direction, Scale};
 /// One objective, throughput, with a margin of 5 %.
 pub fn design(configs: usize, scenarios: &[&str], m0: usize, blocks: usize) -> Design {
     Design {
-        metrics: vec![MetricRule {
-            name: "throughput".into(),
-            direction: Direction::Higher,
-            purpose: Purpose::Objective,
-            margin: 0.05,
-            scale: Scale::Log,
-        }],
+        metrics: vec![MetricRule::new("throughput", Direction::Higher, Purpose::Objective, 0.05, Scale::Log)],
         scenarios: scenarios.iter().map(|&name| Scenario { name: name.into(), weight: 1.0 }).collect(),
         configs: (0..configs).map(|c| format!("config-{c}")).collect(),
         m0,

@@ -1,8 +1,8 @@
 use super::{
-    design::{Design, DesignError},
-    observed::{MetricSamples, Observed},
+    design::{Design, DesignError, MetricRule},
+    observed::{Lack, MetricSamples, Observed},
 };
-use crate::stats::{Paired, ShapeError, Unmeasurable};
+use crate::stats::{Direction, Paired, ShapeError, Totals, Unmeasurable};
 
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum JudgeError {
@@ -16,17 +16,40 @@ pub enum JudgeError {
     Shape(#[from] ShapeError),
 }
 
-/// One metric of one scenario, transformed so that differences are effects. What is invalid is missing here.
+/// What a run says about a metric, transformed so that more is better ("Worst and best").
+#[derive(Clone, Copy, Debug, PartialEq)]
+enum Value {
+    /// The run failed: worse than any that ended.
+    Failed,
+    /// Nothing, where nothing is as bad as it gets.
+    ZeroWorst,
+    Number(f64),
+    /// Nothing, where nothing is as good as it gets.
+    ZeroBest,
+}
+
+impl Value {
+    fn is_zero(self) -> bool {
+        matches!(self, Self::ZeroWorst | Self::ZeroBest)
+    }
+
+    fn number(self) -> Option<f64> {
+        if let Self::Number(value) = self { Some(value) } else { None }
+    }
+}
+
+/// One metric of one scenario. What is invalid is missing here.
 struct Row {
     /// `None` where a replicate is missing: such a block counts for no config.
-    baseline: Vec<Option<Vec<f64>>>,
-    configs: Vec<Vec<Option<f64>>>,
+    baseline: Vec<Option<Vec<Value>>>,
+    configs: Vec<Vec<Option<Value>>>,
 }
 
 /// All values that may be judged.
-pub(super) struct Values {
+pub(super) struct Values<'a> {
+    design: &'a Design,
+    lacks: &'a [Lack],
     rows: Vec<Vec<Row>>,
-    weights: Vec<f64>,
     m0: usize,
     /// Blocks in every scenario that counts.
     pub complete: usize,
@@ -35,17 +58,33 @@ pub(super) struct Values {
 }
 
 /// The runs of one block that belong together: the config's and the baseline's.
-type Block<'a> = (f64, &'a [f64]);
+type Block = (Value, Vec<Value>);
+
+/// A config and the baseline in the same blocks, on one metric.
+#[derive(Clone)]
+pub(super) struct Comparison {
+    /// With failed runs as the worst of all, and zeros at the end where they belong: what tests see.
+    pub tested: Paired,
+    /// Of the runs that ended: what estimates see. `None` where some of them have no place on the metric's scale.
+    pub ended: Option<Paired>,
+    /// What the runs add up to, in one scenario, as tests see it.
+    pub totals: Option<Totals>,
+    /// The effect on that, of the runs that ended.
+    pub mean: Option<f64>,
+    pub has_zeros: bool,
+    /// More of the config's runs lack a value than of the baseline's beside them ("Missing values").
+    pub lacks_values: bool,
+}
 
 impl Row {
-    fn block(&self, config: usize, block: usize) -> Option<Block<'_>> {
+    fn block(&self, config: usize, block: usize) -> Option<(Value, &[Value])> {
         let value = (*self.configs.get(config)?.get(block)?)?;
         Some((value, self.baseline.get(block)?.as_ref()?))
     }
 }
 
-impl Values {
-    pub fn new(design: &Design, observed: &Observed) -> Result<Self, JudgeError> {
+impl<'a> Values<'a> {
+    pub fn new(design: &'a Design, observed: &'a Observed) -> Result<Self, JudgeError> {
         if let Some(misfit) = observed.misfit(design) {
             return Err(JudgeError::Misfit(misfit));
         }
@@ -57,8 +96,9 @@ impl Values {
             .map(|s| observed.samples[s].first().map_or(0, |samples| samples.baseline.len()))
             .collect();
         Ok(Self {
+            design,
+            lacks: &observed.lacks,
             rows,
-            weights: design.scenarios.iter().map(|s| s.weight).collect(),
             m0: design.m0,
             complete: lengths.iter().copied().min().unwrap_or(0),
             longest: lengths.iter().copied().max().unwrap_or(0),
@@ -72,79 +112,211 @@ impl Values {
         config: usize,
         metric: usize,
         blocks: impl Iterator<Item = usize>,
-    ) -> Result<Paired, ShapeError> {
+    ) -> Result<Comparison, ShapeError> {
         let row = &self.rows[scenario][metric];
-        self.paired(blocks.filter_map(|b| row.block(config, b)).map(|(c, baseline)| (c, baseline.to_vec())))
+        let blocks: Vec<usize> = blocks.collect();
+        let pairs = blocks.iter().filter_map(|&b| row.block(config, b)).map(|(own, baseline)| (own, baseline.to_vec()));
+        let mut found = self.compared(&pairs.collect::<Vec<Block>>(), &self.design.metrics[metric], true)?;
+        found.lacks_values = self.lacks_values(scenario, config, metric, &blocks);
+        Ok(found)
     }
 
-    /// Every block's baseline runs in one scenario; `None` where one is missing.
-    pub fn baseline(&self, scenario: usize, metric: usize) -> &[Option<Vec<f64>>] {
-        &self.rows[scenario][metric].baseline
+    /// Whether more of a config's runs lack a value than of the baseline's in the same blocks.
+    fn lacks_values(&self, scenario: usize, config: usize, metric: usize, blocks: &[usize]) -> bool {
+        let count = |arm: Option<usize>| {
+            let own = |lack: &&Lack| (lack.scenario, lack.metric, lack.config) == (scenario, metric, arm);
+            self.lacks.iter().filter(own).filter(|lack| blocks.binary_search(&lack.block).is_ok()).count()
+        };
+        !self.lacks.is_empty() && count(Some(config)) * self.m0 > count(None)
+    }
+
+    /// Every block's baseline runs in one scenario; `None` where one is missing, failed, or is beyond all numbers.
+    pub fn baseline(&self, scenario: usize, metric: usize, block: usize) -> Option<Vec<f64>> {
+        let runs = self.rows[scenario][metric].baseline.get(block)?.as_ref()?;
+        runs.iter().map(|run| run.number()).collect()
     }
 
     /// A config's run in a block, whether or not the block counts.
     pub fn run(&self, scenario: usize, config: usize, metric: usize, block: usize) -> Option<f64> {
-        *self.rows[scenario][metric].configs.get(config)?.get(block)?
+        (*self.rows[scenario][metric].configs.get(config)?.get(block)?)?.number()
     }
 
-    /// A config over all scenarios ("Overall"): the weighted mean of what they say in the same round, where all of them do.
+    /// Blocks that a scenario has.
+    pub fn blocks(&self, scenario: usize) -> usize {
+        self.rows[scenario].first().map_or(0, |row| row.baseline.len())
+    }
+
+    /// A config over all scenarios ("Overall"): the weighted mean of what they say in the same round, where all of them do. Where a run of
+    /// the round failed, so did the round. `None` where there are zeros, of which there is no mean.
     pub fn overall(
         &self,
         config: usize,
         metric: usize,
         rounds: impl Iterator<Item = usize>,
-    ) -> Result<Paired, ShapeError> {
-        let total: f64 = self.weights.iter().sum();
-        let round = |block: usize| {
-            let mut sum = (0.0, vec![0.0; self.m0]);
-            for (row, weight) in self.rows.iter().map(|rows| &rows[metric]).zip(&self.weights) {
-                let (c, baseline) = row.block(config, block)?;
-                let share = weight / total;
-                sum.0 += share * c;
-                sum.1.iter_mut().zip(baseline).for_each(|(to, b)| *to += share * b);
+    ) -> Result<Option<Comparison>, ShapeError> {
+        let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
+        let mut zeros = false;
+        let mut round = |block: usize| {
+            let mut has_zero = false;
+            let mut sum: Block = (Value::Number(0.0), vec![Value::Number(0.0); self.m0]);
+            for (row, scenario) in self.rows.iter().map(|rows| &rows[metric]).zip(&self.design.scenarios) {
+                let (own, baseline) = row.block(config, block)?;
+                has_zero |= own.is_zero() || baseline.iter().any(|run| run.is_zero());
+                let add = |to: &mut Value, run: Value| {
+                    *to = match (*to, run.number()) {
+                        (Value::Number(sum), Some(value)) => Value::Number(sum + scenario.weight / total * value),
+                        _ => Value::Failed,
+                    };
+                };
+                add(&mut sum.0, own);
+                sum.1.iter_mut().zip(baseline).for_each(|(to, &run)| add(to, run));
             }
+            // Of rounds that count only.
+            zeros |= has_zero;
             Some(sum)
         };
-        self.paired(rounds.filter_map(round))
+        let rounds: Vec<usize> = rounds.collect();
+        let pairs: Vec<Block> = rounds.iter().filter_map(|&block| round(block)).collect();
+        if zeros {
+            return Ok(None);
+        }
+        let mut found = self.compared(&pairs, &self.design.metrics[metric], false)?;
+        found.lacks_values = (0..self.rows.len()).any(|s| self.lacks_values(s, config, metric, &rounds));
+        Ok(Some(found))
     }
 
-    fn paired(&self, pairs: impl Iterator<Item = (f64, Vec<f64>)>) -> Result<Paired, ShapeError> {
-        let (configs, baselines): (Vec<f64>, Vec<Vec<f64>>) = pairs.unzip();
-        Paired::new(configs, baselines.concat(), self.m0)
+    fn compared(&self, pairs: &[Block], rule: &MetricRule, with_totals: bool) -> Result<Comparison, ShapeError> {
+        let has_zeros = all(pairs).any(Value::is_zero);
+        let ends = Ends::of(pairs, rule);
+        let placed = |pairs: &[Block]| {
+            let (config, baseline): (Vec<f64>, Vec<Vec<f64>>) = pairs
+                .iter()
+                .map(|(own, runs)| (ends.place(*own), runs.iter().map(|&run| ends.place(run)).collect::<Vec<f64>>()))
+                .unzip();
+            (config, baseline.concat())
+        };
+        let (config, baseline) = placed(pairs);
+        let at_end = |(block, (own, _)): (usize, &Block)| own.number().is_none().then_some(block);
+        let tested =
+            Paired::new(config, baseline, self.m0)?.with_ends(pairs.iter().enumerate().filter_map(at_end).collect());
+        let ended: Vec<Block> = pairs
+            .iter()
+            .filter(|block| all(std::slice::from_ref(block)).all(|run| run != Value::Failed))
+            .cloned()
+            .collect();
+        let totals = |pairs: &[Block]| {
+            // What costs nothing adds nothing, however good it is; what does nothing in any time never ends.
+            let cost = |run: Value| match run {
+                Value::ZeroBest => f64::INFINITY,
+                Value::ZeroWorst => f64::NEG_INFINITY,
+                run => ends.place(run),
+            };
+            let config: Vec<f64> = pairs.iter().map(|(own, _)| cost(*own)).collect();
+            let baseline: Vec<f64> = pairs.iter().flat_map(|(_, runs)| runs.iter().map(|&run| cost(run))).collect();
+            Totals::of(&config, &baseline, self.m0, rule.scale)
+        };
+        let with_totals = with_totals && rule.has_total();
+        // Where all runs of a block are equally bad, nothing is known of what they cost.
+        let tells = |(own, runs): &&Block| {
+            !(matches!(own, Value::Failed | Value::ZeroWorst) && runs.iter().all(|run| run == own))
+        };
+        let has_worst = all(&ended).any(|run| run == Value::ZeroWorst);
+        Ok(Comparison {
+            totals: with_totals.then(|| totals(&pairs.iter().filter(tells).cloned().collect::<Vec<Block>>())),
+            mean: if with_totals && !has_worst { totals(&ended).effect() } else { None },
+            ended: if has_zeros {
+                None
+            } else if ended.len() == pairs.len() {
+                Some(tested.clone())
+            } else {
+                let (config, baseline) = placed(&ended);
+                Some(Paired::new(config, baseline, self.m0)?)
+            },
+            tested,
+            has_zeros,
+            lacks_values: false,
+        })
+    }
+}
+
+/// All runs of some blocks.
+fn all(pairs: &[Block]) -> impl Iterator<Item = Value> + '_ {
+    pairs.iter().flat_map(|(own, baseline)| std::iter::once(*own).chain(baseline.iter().copied()))
+}
+
+/// Where what is beyond all numbers has its place: so far from them that no shift of a test brings it back among them, and a
+/// failure beyond all ("Worst and best").
+struct Ends {
+    low: f64,
+    high: f64,
+    beyond: f64,
+    /// Zeros that are worst lie between the numbers and failures.
+    worst_zeros: bool,
+}
+
+impl Ends {
+    fn of(pairs: &[Block], rule: &MetricRule) -> Self {
+        let numbers = all(pairs).filter_map(Value::number);
+        let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
+        let (low, high) = if low <= high { (low, high) } else { (0.0, 0.0) };
+        let shift = rule.effect_margin().max(rule.least_effect()).max(rule.effect_margin_per_scenario());
+        let worst_zeros = all(pairs).any(|run| run == Value::ZeroWorst);
+        Self { low, high, beyond: high - low + 2.0 * shift, worst_zeros }
+    }
+
+    fn place(&self, value: Value) -> f64 {
+        match value {
+            Value::Number(value) => value,
+            Value::ZeroBest => self.high + self.beyond,
+            Value::Failed if self.worst_zeros => self.low - 3.0 * self.beyond,
+            Value::ZeroWorst | Value::Failed => self.low - self.beyond,
+        }
     }
 }
 
 fn row(design: &Design, observed: &Observed, scenario: usize, metric: usize) -> Result<Row, JudgeError> {
     let MetricSamples { baseline, configs } = &observed.samples[scenario][metric];
     let rule = &design.metrics[metric];
-    let transformed = |config: &str, block: usize, value: f64| {
-        rule.scale.transform(rule.direction, value).map_err(|problem| JudgeError::Value {
+    let value_of = |config: &str, block: usize, value: f64| match rule.scale.transform(rule.direction, value) {
+        Ok(number) => Ok(Value::Number(number)),
+        Err(Unmeasurable::Zero) if rule.direction == Direction::Lower => Ok(Value::ZeroBest),
+        Err(Unmeasurable::Zero) => Ok(Value::ZeroWorst),
+        Err(problem) => Err(JudgeError::Value {
             metric: rule.name.clone(),
             scenario: design.scenarios[scenario].name.clone(),
             config: config.to_owned(),
             block,
             value,
             problem,
-        })
+        }),
     };
     if observed.scenario_is_invalid(scenario) {
         return Ok(Row { baseline: Vec::new(), configs: Vec::new() });
     }
-    let baseline_block = |(block, runs): (usize, &Vec<Option<f64>>)| {
-        let values: Vec<f64> = runs.iter().flatten().copied().collect();
-        if values.len() < design.m0 {
-            return Ok(None);
+    let baseline_block = |(block, runs): (usize, &Vec<Option<f64>>)| -> Result<_, JudgeError> {
+        let mut values = Vec::with_capacity(design.m0);
+        for run in 0..runs.len().max(design.m0) {
+            let value = runs.get(run).copied().flatten();
+            if observed.baseline_failed(scenario, block, run) {
+                values.push(Value::Failed);
+            } else if let Some(value) = value {
+                values.push(value_of("baseline", block, value)?);
+            }
         }
-        values.into_iter().map(|value| transformed("baseline", block, value)).collect::<Result<_, _>>().map(Some)
+        Ok((values.len() >= design.m0).then_some(values))
     };
-    let config_values = |(config, values): (usize, &Vec<Option<f64>>)| {
+    let config_values = |(config, values): (usize, &Vec<Option<f64>>)| -> Result<_, JudgeError> {
         if !observed.cell_codes(scenario, config).is_empty() {
             return Ok(Vec::new());
         }
         let name = &design.configs[config];
-        let block =
-            |(block, value): (usize, &Option<f64>)| value.map(|value| transformed(name, block, value)).transpose();
-        values.iter().enumerate().map(block).collect()
+        let one = |(block, value): (usize, &Option<f64>)| {
+            if observed.config_failed(scenario, config, block) {
+                return Ok(Some(Value::Failed));
+            }
+            value.map(|value| value_of(name, block, value)).transpose()
+        };
+        values.iter().enumerate().map(one).collect()
     };
     Ok(Row {
         baseline: baseline.iter().enumerate().map(baseline_block).collect::<Result<_, _>>()?,

@@ -1,5 +1,6 @@
+use assay_core::attempt::Attempt;
 use assay_core::decide::{Fate, Places};
-use assay_core::experiment::Experiment;
+use assay_core::experiment::{Environment, Experiment};
 use assay_core::gates::Code;
 use assay_core::verdict::Verdict;
 use assay_protocol::{Digest, PodEvidence, Summary};
@@ -28,6 +29,20 @@ fn spending(summary: &mut Summary, db: f64, generator: f64) {
     summary.metrics.insert("step_latency_mean".to_owned(), db * 1e4 / rate);
     let time = &mut summary.primary;
     (time.db_percent, time.generator_percent, time.run_queue_percent) = (db, generator, Some(0.0));
+}
+
+/// The config's runs are the baseline's, so many times as fast.
+fn same_runs(lab: &mut Lab, factor: f64) {
+    let Some(base) = lab.plan.trials().find(|trial| trial.config == "roomy") else { panic!("no baseline") };
+    let metrics = lab.attempts.iter().find_map(|attempt| match attempt {
+        Attempt::Finished(s) if s.trial == base => Some((s.metrics.clone(), s.primary.clone(), s.window_seconds)),
+        _ => None,
+    });
+    let (metrics, primary, window) = metrics.unwrap();
+    lab.all(Some("cramped"), |s| {
+        (s.metrics, s.primary, s.window_seconds) = (metrics.clone(), primary.clone(), window);
+        faster(s, factor);
+    });
 }
 
 /// An experiment that requires exclusive CPUs, on a machine that has them and can prove it.
@@ -112,18 +127,7 @@ fn break_for(code: Code, lab: &mut Lab) {
         Code::CausalPathExceeded => {
             // The baseline spends a tenth of its time in RocksDB, and the config is twice as fast.
             lab.all(Some("roomy"), |s| spending(s, 10.0, 0.0));
-            let Some(base) = lab.plan.trials().find(|trial| trial.config == "roomy") else { panic!("no baseline") };
-            let metrics = lab.attempts.iter().find_map(|attempt| match attempt {
-                assay_core::attempt::Attempt::Finished(s) if s.trial == base => {
-                    Some((s.metrics.clone(), s.primary.clone(), s.window_seconds))
-                }
-                _ => None,
-            });
-            let (metrics, primary, window) = metrics.unwrap();
-            lab.all(Some("cramped"), |s| {
-                (s.metrics, s.primary, s.window_seconds) = (metrics.clone(), primary.clone(), window);
-                faster(s, 2.0);
-            });
+            same_runs(lab, 2.0);
         }
         Code::DatasetFilesMismatch => lab.one(|s| s.parity.dataset_files = other()),
         Code::NotSettled => lab.one(|s| s.steady.settled_before = Some(false)),
@@ -136,15 +140,20 @@ fn break_for(code: Code, lab: &mut Lab) {
             s.metrics.entry("step_latency_mean".to_owned()).and_modify(|mean| *mean *= 1.1);
         }),
         Code::Implausible => lab.one(|s| faster(s, 4.0)),
-        Code::Attrition => lab.lose(Some("cramped"), 2),
+        Code::Attrition => {
+            *lab = Lab::of(Experiment { repetitions: 16, ..lab.plan.experiment.clone() });
+            lab.lose(Some("cramped"), 8);
+        }
         Code::NothingValid => lab.lose(None, u32::MAX),
-        Code::BaselineDisagrees => {
-            *lab = Lab::of(Experiment { repetitions: 12, baseline_replicates: 2, ..lab.plan.experiment.clone() });
+        Code::DisturbedUnequally => {
+            // As fast as the baseline, of which others took a third of the time that it wanted.
+            same_runs(lab, 1.0);
+            lab.plan.experiment.environment = Environment::Shared;
             lab.all(Some("roomy"), |s| {
-                if s.trial.replicate == 0 {
-                    faster(s, 0.97);
-                }
+                faster(s, 2.0 / 3.0);
+                s.disturbance.steal_percent = Some(33.0);
             });
+            lab.all(Some("cramped"), |s| s.disturbance.steal_percent = Some(0.0));
         }
     }
 }

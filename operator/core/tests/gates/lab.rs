@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use assay_core::{
     attempt::{Attempt, Lost, LostReason},
     decide::{Fate, Places},
-    experiment::Experiment,
+    experiment::{Environment, Experiment},
     gates::Code,
     judge::judge,
     plan::Plan,
@@ -43,7 +43,8 @@ impl Lab {
 
     /// The same with changes of the experiment.
     pub fn of(experiment: Experiment) -> Self {
-        let plan = Plan::new(experiment).unwrap();
+        // What disturbs a run costs it only where nobody else has a right to the machine.
+        let plan = Plan::new(Experiment { environment: Environment::Dedicated, ..experiment }).unwrap();
         let (roomy, cramped) = (summary(ROOMY), summary(CRAMPED));
         let trials = plan.trials().map(|trial| {
             let mut summary = if trial.config == "roomy" { roomy.clone() } else { cramped.clone() };

@@ -14,12 +14,10 @@ use super::{Check, camel, count, counts, known, list, number, numbers, object, t
 fn rules(metrics: &Value) -> Vec<MetricRule> {
     list(metrics)
         .iter()
-        .map(|metric| MetricRule {
-            name: text(&metric["name"]).to_owned(),
-            direction: words(&metric["direction"]),
-            purpose: purpose(&metric["role"]),
-            margin: number(&metric["margin"]),
-            scale: words(&metric["scale"]),
+        .map(|metric| {
+            let margin = number(&metric["margin"]);
+            let (direction, scale) = (words(&metric["direction"]), words(&metric["scale"]));
+            MetricRule::new(text(&metric["name"]), direction, purpose(&metric["role"]), margin, scale)
         })
         .collect()
 }

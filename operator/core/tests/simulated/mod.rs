@@ -1,67 +1,117 @@
-//! Experiments whose truth is known: the real planner, made-up runs in the planned order, the real judgement.
+//! Experiments whose truth is known: the real planner, made-up runs in the planned order, the real judgement with all of its gates.
 
 pub mod naive;
-mod noise;
 pub mod rates;
+pub mod rows;
+mod runs;
+pub mod world;
 
 use std::thread;
 
 use assay_core::{
+    attempt::Attempt,
+    decide::{Place, Places},
     experiment::Experiment,
+    judge::{self, Standings},
     plan::Plan,
-    stats::plan_looks,
     validate::validate_document,
-    verdict::{self, Design, Intervals, Judgement, LookPlan, MetricSamples, Observed, StopOn, Verdict},
+    verdict::{Status, Verdict},
 };
-use noise::{Noise, World};
+use assay_protocol::TrialId;
+use runs::Template;
 use serde_json::json;
+use world::{Behaviour, Machines, Noise, World};
+
+/// Steps of a run.
+pub const STEPS: f64 = 100_000.0;
+
+/// Tries of a run, and passes over a block, that an executor makes.
+const TRIES: u32 = 3;
+const PASSES: u32 = 3;
 
 /// A kind of experiment.
 #[derive(Clone, Debug)]
 pub struct Setting {
     pub scenarios: usize,
     pub blocks: usize,
-    /// Spread of single runs.
-    pub cv: f64,
-    /// What each config really does to throughput: 0.05 is 5 % more.
-    pub effects: Vec<f64>,
+    pub metric: &'static str,
+    pub margin: &'static str,
+    pub at_least: Option<&'static str>,
+    pub environment: &'static str,
+    pub stop_on: &'static str,
+    /// One for each config beside the baseline.
+    pub configs: Vec<Behaviour>,
+    pub world: World,
+}
+
+impl Default for Setting {
+    fn default() -> Self {
+        Self {
+            scenarios: 1,
+            blocks: 30,
+            metric: "throughput",
+            margin: "5%",
+            at_least: None,
+            environment: "Dedicated",
+            stop_on: "Overall",
+            configs: vec![Behaviour::default()],
+            world: World::default(),
+        }
+    }
 }
 
 /// One experiment as it ended.
 pub struct Ended {
-    pub judgement: Judgement,
-    pub observed: Observed,
-    /// Runs of configs that were made, as a share of those of an experiment without early stops.
-    pub used: f64,
+    pub standings: Standings,
+    /// By scenario, the baseline's throughputs and each config's.
+    pub values: Vec<(Vec<f64>, Vec<Vec<f64>>)>,
+    /// Of each config, whether any of its runs stalled.
+    pub stalled: Vec<bool>,
 }
 
 impl Ended {
     pub fn verdict(&self, config: usize) -> Verdict {
-        self.judgement.overall[config].conclusion.outcome.verdict
+        self.standings.overall[config].outcome.verdict
     }
 
     pub fn any(&self, verdict: Verdict) -> bool {
-        (0..self.judgement.overall.len()).any(|config| self.verdict(config) == verdict)
+        (0..self.standings.overall.len()).any(|config| self.verdict(config) == verdict)
+    }
+
+    pub fn count(&self, verdict: Verdict) -> usize {
+        (0..self.standings.overall.len()).filter(|&config| self.verdict(config) == verdict).count()
+    }
+
+    /// Whether a config would be a Win by the first version of the rules: better over all scenarios, and proven worse in none. Of one metric.
+    pub fn won_before(&self, config: usize) -> bool {
+        let status = |found: &assay_core::verdict::Conclusion| found.metrics[0].status;
+        let cells = self.standings.cells.iter().skip(config).step_by(self.standings.overall.len());
+        status(&self.standings.overall[config]) == Status::Better && cells.map(status).all(|s| s != Status::Worse)
     }
 }
 
 impl Setting {
     /// The experiment as a user would declare it.
-    fn experiment(&self) -> Experiment {
-        let configs: Vec<_> = (0..=self.effects.len())
-            .map(|n| json!({"name": format!("config-{n}"), "dbOptions": {"max_background_jobs": n + 1}}))
+    pub fn experiment(&self) -> Experiment {
+        let configs: Vec<_> = (0..=self.configs.len())
+            .map(|n| json!({"name": format!("config-{n}"), "dbOptions": {"max_background_jobs": 4 * (n + 1)}}))
             .collect();
-        let role = json!({"name": "writer", "steps": 100_000, "mix": {"put": 1}});
+        let role = json!({"name": "writer", "steps": STEPS as u64, "mix": {"put": 1}});
         let workload = json!({"keyValue": {"keys": 1000, "valueBytes": {"fixed": 100}, "roles": [role]}});
         let scenarios: Vec<_> =
             (0..self.scenarios).map(|n| json!({"name": format!("scenario-{n}"), "workload": workload})).collect();
+        let mut objective = json!({"metric": self.metric, "margin": self.margin});
+        if let Some(least) = self.at_least {
+            objective["atLeast"] = json!(least);
+        }
         let document = json!({
             "apiVersion": "assay.rocks/v1alpha1",
             "kind": "TuningExperiment",
             "metadata": {"name": "calibration"},
             "spec": {
                 "baseline": "config-0", "configs": configs, "scenarios": scenarios, "repetitions": self.blocks,
-                "objectives": [{"metric": "throughput", "margin": "5%"}], "defaultGuardrails": "Remove",
+                "objectives": [objective], "defaultGuardrails": "Remove", "placement": {"environment": self.environment},
+                "stopOn": self.stop_on,
             },
         });
         let validation = validate_document(&document);
@@ -87,54 +137,144 @@ impl Setting {
         read_all.into_iter().map(|(_, read)| read).collect()
     }
 
-    /// Plans and measures, look by look; a config that was stopped is not run again.
-    fn simulate(&self, template: &Experiment, seed: u64) -> Ended {
+    /// Plans and measures, look by look, as an executor does: what does not count is tried again, and a config that was decided is not
+    /// run any more.
+    pub fn simulate(&self, template: &Experiment, seed: u64) -> Ended {
         let plan = Plan::new(Experiment { seed, ..template.clone() }).unwrap();
-        let design = self.design(&plan.experiment);
-        let looks = design.looks.as_ref().map(|looks| looks.blocks.clone()).unwrap();
-        let (k, mut noise) = (design.configs.len(), Noise::new(seed));
-        let world = World::new(self.cv, &mut noise);
-        let empty = MetricSamples { baseline: Vec::new(), configs: vec![Vec::new(); k] };
-        let mut observed = Observed { samples: vec![vec![empty]; design.scenarios.len()], ..Observed::default() };
-        let (mut stopped, mut first, mut used) = (vec![false; k], 0, 0);
-        loop {
-            let look = looks.iter().copied().find(|&look| look > first).unwrap();
-            let due = plan.blocks.iter().enumerate();
-            for (position, block) in due.filter(|(_, block)| (first..look).contains(&(block.number as usize))) {
-                let scenario = design.scenarios.iter().position(|s| s.name == block.scenario).unwrap();
-                let MetricSamples { baseline, configs } = &mut observed.samples[scenario][0];
-                baseline.push(vec![None; design.m0]);
-                let index = |name: &str| design.configs.iter().position(|config| config == name);
-                let slots: Vec<_> = block.slots.iter().map(|slot| (index(&slot.config), slot.replicate)).collect();
-                let due: Vec<_> = slots.into_iter().filter(|(config, _)| config.is_none_or(|c| !stopped[c])).collect();
-                for (place, &(config, replicate)) in due.iter().enumerate() {
-                    let effect = config.map_or(0.0, |c| self.effects[c]);
-                    let value = world.throughput(effect, position, place as f64 / due.len() as f64, &mut noise);
-                    match config {
-                        Some(config) => {
-                            configs[config].push(Some(value));
-                            used += 1;
-                        }
-                        None => baseline.last_mut().unwrap()[replicate as usize] = Some(value),
-                    }
-                }
+        let design = plan.experiment.design();
+        let mut looks = design.looks.as_ref().map_or_else(Vec::new, |looks| looks.blocks.clone());
+        if looks.last() != Some(&self.blocks) {
+            looks.push(self.blocks);
+        }
+        let mut lab = Lab::new(self, &plan, seed);
+        let mut first = 0;
+        for look in looks {
+            let due: Vec<(usize, Vec<usize>)> = {
+                let places = Places::new(&plan, &lab.attempts).unwrap();
+                let numbered = plan.blocks.iter().enumerate().zip(places.blocks());
+                numbered
+                    .filter(|((_, block), _)| (first..look).contains(&(block.number as usize)))
+                    .map(|((position, _), state)| {
+                        let wanted = |slot: &usize| state.places[*slot] != Place::Freed;
+                        (position, (0..state.places.len()).filter(wanted).collect())
+                    })
+                    .collect()
+            };
+            for (position, slots) in due {
+                lab.block(position, &slots);
             }
             first = look;
-            let judgement = verdict::judge(&design, &observed, Intervals::None).unwrap();
-            for (stopped, found) in stopped.iter_mut().zip(&judgement.overall) {
-                *stopped = found.stopped_at.is_some();
+        }
+        lab.ended()
+    }
+}
+
+/// The machines that an experiment runs on, and what came of it.
+struct Lab<'a> {
+    setting: &'a Setting,
+    plan: &'a Plan,
+    template: Template,
+    noise: Noise,
+    machines: Machines,
+    /// By config and scenario: blocks in which it fails.
+    failing: Vec<Vec<Vec<usize>>>,
+    attempts: Vec<Attempt>,
+    values: Vec<(Vec<f64>, Vec<Vec<f64>>)>,
+    stalled: Vec<bool>,
+}
+
+/// What became of a place.
+enum Try {
+    Counts,
+    Failed,
+    Empty,
+}
+
+impl<'a> Lab<'a> {
+    fn new(setting: &'a Setting, plan: &'a Plan, seed: u64) -> Self {
+        let mut noise = Noise::new(seed);
+        let machines = Machines::new(&setting.world, &mut noise);
+        let failing = setting
+            .configs
+            .iter()
+            .map(|config| {
+                let mut blocks = || {
+                    let mut left: Vec<usize> = (0..setting.blocks).collect();
+                    (0..config.fails).map(|_| left.swap_remove(noise.below(left.len()))).collect()
+                };
+                (0..setting.scenarios).map(|_| blocks()).collect()
+            })
+            .collect();
+        Self {
+            setting,
+            plan,
+            template: Template::new(&plan.digest),
+            noise,
+            machines,
+            failing,
+            attempts: Vec::new(),
+            values: vec![(Vec::new(), vec![Vec::new(); setting.configs.len()]); setting.scenarios],
+            stalled: vec![false; setting.configs.len()],
+        }
+    }
+
+    /// Runs a block, again as a whole where a run of the baseline was lost.
+    fn block(&mut self, position: usize, slots: &[usize]) {
+        for pass in 0..PASSES {
+            let mut lost = false;
+            for (place, &slot) in slots.iter().enumerate() {
+                let share = place as f64 / slots.len() as f64;
+                let is_baseline = self.plan.blocks[position].slots[slot].config == "config-0";
+                let seen = self.place(position, slot, share, pass);
+                lost |= is_baseline && matches!(seen, Try::Empty);
             }
-            if stopped.iter().all(|&stopped| stopped) {
-                let used = used as f64 / (k * design.scenarios.len() * design.max_blocks) as f64;
-                return Ended { judgement, observed, used };
+            if !lost {
+                return;
             }
         }
     }
 
-    fn design(&self, experiment: &Experiment) -> Design {
-        let design = experiment.design();
-        let claims = design.families().overall.better;
-        let blocks = plan_looks(self.blocks, claims);
-        Design { looks: Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: true }), ..design }
+    fn place(&mut self, position: usize, slot: usize, share: f64, pass: u32) -> Try {
+        let block = &self.plan.blocks[position];
+        let config = block.slots[slot].config.strip_prefix("config-").unwrap().parse::<usize>().unwrap().checked_sub(1);
+        let scenario = block.scenario.strip_prefix("scenario-").unwrap().parse::<usize>().unwrap();
+        let behaviour = config.map(|config| self.setting.configs[config].clone());
+        let number = block.number as usize;
+        let (chance, sticky) = self.setting.world.disturbed;
+        let mut before = false;
+        for attempt in 0..TRIES {
+            let id: TrialId = block.trial(slot, pass * TRIES + attempt).unwrap();
+            let fails = config.is_some_and(|config| self.failing[config][scenario].contains(&number));
+            if fails || self.noise.hits(self.setting.world.failing) {
+                self.attempts.push(self.template.failed(id));
+                return Try::Failed;
+            }
+            let run = self.machines.run(behaviour.as_ref(), scenario, position, share, &mut self.noise);
+            let own = behaviour.as_ref().map_or(0.0, |behaviour| behaviour.lost);
+            let too_slow = behaviour.as_ref().and_then(|own| own.loses_slow).is_some_and(|limit| run.luck < limit);
+            before = too_slow || self.noise.hits(own) || self.noise.hits(if before { sticky } else { chance });
+            if before {
+                self.attempts.push(self.template.disturbed(self.setting, id, run));
+                continue;
+            }
+            let cpu = behaviour.as_ref().map_or(1.0, |behaviour| behaviour.cpu);
+            let zero = behaviour.as_ref().is_some_and(|behaviour| self.noise.hits(behaviour.zeros));
+            self.attempts.push(self.template.ended(self.setting, id, run, cpu, zero));
+            match config {
+                Some(config) => {
+                    self.values[scenario].1[config].push(run.throughput);
+                    self.stalled[config] |= run.stalled;
+                }
+                None => self.values[scenario].0.push(run.throughput),
+            }
+            return Try::Counts;
+        }
+        Try::Empty
+    }
+
+    fn ended(self) -> Ended {
+        let places = Places::new(self.plan, &self.attempts).unwrap();
+        let standings = judge::standings(&places, &self.plan.experiment.design()).unwrap();
+        Ended { standings, values: self.values, stalled: self.stalled }
     }
 }

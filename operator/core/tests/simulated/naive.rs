@@ -6,17 +6,11 @@ use super::Ended;
 
 /// The rule of a spreadsheet: 5 % more in the mean of some scenario.
 pub fn means_win(ended: &Ended) -> bool {
-    let mean = |values: &mut dyn Iterator<Item = f64>| {
-        let (sum, count) = values.fold((0.0, 0), |(sum, count), value| (sum + value, count + 1));
-        sum / f64::from(count)
-    };
-    ended.observed.samples.iter().map(|rows| &rows[0]).any(|samples| {
-        let baseline = mean(&mut samples.baseline.iter().flatten().flatten().copied());
-        samples.configs.iter().any(|runs| mean(&mut runs.iter().flatten().copied()) > 1.05 * baseline)
-    })
+    let mean = |values: &[f64]| values.iter().sum::<f64>() / values.len() as f64;
+    ended.values.iter().any(|(baseline, configs)| configs.iter().any(|runs| mean(runs) > 1.05 * mean(baseline)))
 }
 
 /// The right test without the correction for many configs and several looks.
 pub fn uncorrected_win(ended: &Ended) -> bool {
-    ended.judgement.overall.iter().any(|found| found.conclusion.metrics[0].p.better <= ALPHA)
+    ended.standings.overall.iter().any(|found| found.metrics[0].p.better <= ALPHA)
 }

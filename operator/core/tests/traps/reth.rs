@@ -189,8 +189,8 @@ pub mod r7_rules_changed_afterwards {
         plan.experiment.metrics[0].margin = 0.2;
         assert!(matches!(plan.check(), Err(PlanError::Changed { .. })));
         // Runs that are not there are seen.
-        let mut lab = buffers();
-        lab.lose(Some("cramped"), 2);
+        let mut lab = Lab::of(Experiment { repetitions: 16, ..buffers().plan.experiment });
+        lab.lose(Some("cramped"), 8);
         assert_eq!(shapes::found(&lab), [Code::Attrition]);
     }
 

@@ -2,15 +2,23 @@
 
 mod text;
 
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use assay_core::plan::Plan;
+use anyhow::Context as _;
+use assay_core::decide::Places;
+use assay_core::experiment::Experiment;
+use assay_core::judge;
+use assay_core::plan::{Plan, power};
+use assay_core::stats::median;
+use assay_core::verdict;
 use clap::{Args, ValueEnum};
 
 use super::options::CheckArgs;
+use crate::folder;
 use crate::print;
 use crate::text::plural;
-use text::text;
+use text::{Noise, text};
 
 /// Arguments of `assay plan`.
 #[derive(Clone, Debug, Args)]
@@ -20,6 +28,10 @@ pub struct PlanArgs {
     /// The noise of one run in percent, as `assay aa` has measured it: tells which effects the experiment finds
     #[arg(long, value_name = "PERCENT", value_parser = noise)]
     pub noise: Option<f64>,
+    /// The folder of an experiment that was run with these scenarios: tells from its noise which effects are found, and how many blocks
+    /// would decide
+    #[arg(long, value_name = "DIR", conflicts_with = "noise")]
+    pub noise_from: Option<PathBuf>,
     /// How to print the plan
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     pub output: Output,
@@ -45,14 +57,62 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let keeps_datasets = checked.spec.as_ref().is_some_and(|spec| spec.placement.keeps_datasets());
     match args.output {
         Output::Json => print::out(serde_json::to_string_pretty(&plan)? + "\n")?,
-        Output::Text => print::out(text(&plan, keeps_datasets, args.noise.map(|percent| percent / 100.0)))?,
+        Output::Text => print::out(text(&plan, keeps_datasets, &args.noise(&plan.experiment)?))?,
     }
     Ok(ExitCode::SUCCESS)
 }
 
-/// A standard deviation in percent of the mean.
+impl PlanArgs {
+    fn noise(&self, experiment: &Experiment) -> anyhow::Result<Noise> {
+        Ok(match (&self.noise_from, self.noise) {
+            (Some(dir), _) => Noise::Measured(measured(dir, experiment)?),
+            (None, Some(percent)) => Noise::Given(percent / 100.0),
+            (None, None) => Noise::Unknown,
+        })
+    }
+}
+
+/// How much the blocks of an experiment that was run scatter, as the blocks of one that is planned would.
+fn measured(dir: &Path, planned: &Experiment) -> anyhow::Result<power::Spreads> {
+    let plan = folder::kept_plan(dir)?;
+    let attempts = folder::kept_attempts(dir, &plan)?;
+    let design = plan.experiment.design();
+    let standings = judge::standings(&Places::new(&plan, &attempts)?, &design)?;
+    let wanted = planned.design();
+    // A block's scatter is that of the config's run and of the mean of the baseline's.
+    let runs = |m0: usize| (1.0 + 1.0 / m0 as f64).sqrt();
+    let of = |scenario: &str, metric: &str| {
+        let scenario = design.scenarios.iter().position(|own| own.name == scenario)?;
+        let metric = design.metrics.iter().position(|own| own.name == metric)?;
+        let cells = standings.cells.iter().skip(scenario * design.configs.len()).take(design.configs.len());
+        let spreads: Vec<f64> = cells.filter_map(|cell| cell.metrics[metric].sd_block).collect();
+        median(&spreads).map(|spread| spread * runs(wanted.m0) / runs(design.m0))
+    };
+    let row = |scenario: &verdict::Scenario| {
+        wanted
+            .metrics
+            .iter()
+            .map(|rule| {
+                of(&scenario.name, &rule.name).with_context(|| {
+                    format!(
+                        "{} does not tell how much {} scatters in scenario {:?}: give the folder of an experiment that judges it there",
+                        dir.display(),
+                        rule.name,
+                        scenario.name
+                    )
+                })
+            })
+            .collect::<anyhow::Result<Vec<f64>>>()
+    };
+    wanted.scenarios.iter().map(row).collect()
+}
+
+/// A standard deviation in percent of the mean. A small number without a sign is more likely a fraction.
 fn noise(text: &str) -> Result<f64, String> {
-    match text.trim_end_matches('%').trim().parse() {
+    match text.trim_end_matches('%').trim().parse::<f64>() {
+        Ok(fraction) if fraction > 0.0 && fraction < 0.2 && !text.ends_with('%') => {
+            Err(format!("is that {}%? Write the percent sign", 100.0 * fraction))
+        }
         Ok(percent) if percent > 0.0 && percent < 1000.0 => Ok(percent),
         _ => Err("must be a positive number, such as 4 or 4%".to_owned()),
     }

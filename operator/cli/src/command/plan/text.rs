@@ -2,7 +2,7 @@
 
 use std::fmt::Write as _;
 
-use assay_core::experiment::Experiment;
+use assay_core::experiment::{Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
 use assay_core::stats::{ALPHA, n_min};
@@ -15,8 +15,8 @@ use crate::text::plural;
 const SHOWN_FIRST: usize = 6;
 const SHOWN_LAST: usize = 2;
 
-/// `noise`: the standard deviation of one run as a fraction, where it is known.
-pub fn text(plan: &Plan, keeps_datasets: bool, noise: Option<f64>) -> String {
+/// `noise`: what is known of it.
+pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise) -> String {
     let experiment = &plan.experiment;
     let mut out = String::new();
     // Writing to a string can't fail.
@@ -33,6 +33,11 @@ pub fn text(plan: &Plan, keeps_datasets: bool, noise: Option<f64>) -> String {
     );
     configs(experiment, &mut out);
     metrics(experiment, &mut out);
+    let machines = match experiment.environment {
+        Environment::Dedicated => "dedicated: a run that others disturbed does not count",
+        Environment::Shared => "shared: what others take is noted and widens intervals, and costs no run",
+    };
+    let _ = writeln!(out, "machines   {machines}");
     scenarios(experiment, &mut out);
     room(experiment, &mut out);
     datasets(experiment, keeps_datasets, &mut out);
@@ -67,7 +72,13 @@ fn configs(experiment: &Experiment, out: &mut String) {
 fn metrics(experiment: &Experiment, out: &mut String) {
     for rule in &experiment.metrics {
         let purpose = if rule.purpose == Purpose::Objective { "objective " } else { "guardrail " };
-        let _ = writeln!(out, "{purpose} {}, margin {}", rule.name, display_percent(rule.margin));
+        let least = rule.at_least.map_or(String::new(), |least| format!(", at least {}", display_percent(least)));
+        let per_scenario = if experiment.scenarios.len() > 1 {
+            format!(", {} in a single scenario", display_percent(rule.margin_per_scenario()))
+        } else {
+            String::new()
+        };
+        let _ = writeln!(out, "{purpose} {}, margin {}{per_scenario}{least}", rule.name, display_percent(rule.margin));
     }
 }
 
@@ -164,24 +175,52 @@ fn looks(experiment: &Experiment, out: &mut String) {
     );
 }
 
+/// What is known of the noise of runs.
+pub enum Noise {
+    Unknown,
+    /// Standard deviation of one run as a fraction.
+    Given(f64),
+    /// From the records of an experiment: by scenario and metric.
+    Measured(power::Spreads),
+}
+
 /// Noise of a run, as standard deviation over mean, that is shown where none is known: a quiet node, a usual one, a cloud VM.
 const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
 
-/// The effect that the whole design finds with 80 % probability.
-fn finds(experiment: &Experiment, known: Option<f64>, out: &mut String) {
-    let assumed = known.map_or(ASSUMED_NOISE.to_vec(), |noise| vec![noise]);
-    for noise in assumed {
-        let Some(effects) = power::detectable(experiment, &vec![noise; experiment.scenarios.len()]) else { return };
-        let source = if known.is_some() { "given" } else { "assumed" };
+/// The effect that the whole design finds with 80 % probability, and how many blocks would decide.
+fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
+    let design = experiment.design();
+    let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
+    let of_run = |noise: f64, source: &str| (format!("{} noise per run ({source})", percent(noise)), even(noise));
+    let known = match noise {
+        Noise::Unknown => ASSUMED_NOISE.iter().map(|&noise| of_run(noise, "assumed")).collect(),
+        Noise::Given(noise) => vec![of_run(*noise, "given")],
+        Noise::Measured(spreads) => vec![("the noise that was measured".to_owned(), spreads.clone())],
+    };
+    for (what, spreads) in &known {
+        let Some(effects) = power::detectable(experiment, spreads) else {
+            let _ = writeln!(out, "finds      with {what}: nothing, with so few blocks");
+            continue;
+        };
+        let (overall, cell) = (percent(effects.overall), percent(effects.cell));
+        let _ = writeln!(out, "finds      with {what}: overall from {overall}, in one scenario from {cell}");
+    }
+    if let (Noise::Given(_) | Noise::Measured(_), Some((_, spreads))) = (noise, known.first()) {
+        let power::Needed { neutral, win } = power::needed(&design, spreads);
+        let blocks = |needed: Option<usize>| needed.map_or("more than anybody runs".to_owned(), |n| n.to_string());
         let _ = writeln!(
             out,
-            "finds      with {} noise per run ({source}): overall from {}, in one scenario from {}",
-            percent(noise),
-            percent(effects.overall),
-            percent(effects.cell),
+            "decides    with 80 %: a config that changes nothing with {} repetitions (Neutral), one that gains the margin with {} (Win)",
+            blocks(neutral),
+            blocks(win),
         );
+        return;
     }
-    let _ = writeln!(out, "             noise is measured by `assay aa FILE`; give it with --noise PERCENT");
+    let _ = writeln!(
+        out,
+        "             noise is measured by `assay aa FILE`, give it with --noise PERCENT; or by an experiment, give its folder with \
+         --noise-from DIR"
+    );
 }
 
 fn percent(fraction: f64) -> String {

@@ -109,7 +109,8 @@ impl Session<'_> {
                 let _ = write!(message, "; {what}: {text}");
             }
         }
-        lost(LostReason::Crashed, message)
+        let reason = if child::is_fault(status) { LostReason::Faulted } else { LostReason::Crashed };
+        lost(reason, message)
     }
 }
 

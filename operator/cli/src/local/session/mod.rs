@@ -20,7 +20,7 @@ use super::cpus::Cpus;
 use super::interrupted::Interrupted;
 use super::oom::OomKills;
 use crate::bench::Benches;
-use crate::folder::{Full, Outcome, Store, keep_report};
+use crate::folder::{Full, Outcome, Store, earlier, keep_report};
 use crate::machine;
 use crate::screen::Screen;
 use attempt::Tried;
@@ -90,7 +90,7 @@ impl<'a> Session<'a> {
 
     /// The outcome of what there is, written to the folder.
     pub fn report(&self) -> anyhow::Result<Report> {
-        let report = judge(self.plan, &self.attempts)?;
+        let report = judge(self.plan, &self.attempts)?.beside(earlier(self.store.dir()));
         keep_report(&report, self.store.dir(), self.store.dir())?;
         Ok(report)
     }

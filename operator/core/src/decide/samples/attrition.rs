@@ -1,126 +1,193 @@
-//! Attrition: what is left of a config's runs may not be typical when too many gave no measurement, or when more of
-//! them were invalid than of the baseline's, so that the config itself seems to decide which runs count ("Attrition").
+//! Attrition: what is left of a config's runs may not be typical when more of them were invalid than of the baseline's, or fewer, so that
+//! the config itself seems to decide which runs count ("Attrition").
+//!
+//! Both arms are asked about the same blocks, a place counts once however often it was tried, and looks and configs share one error. So a
+//! disturbance that hits all alike voids nothing, and what a look has announced no later block takes back.
 
 use std::collections::BTreeMap;
 
 use super::Samples;
+use crate::attempt::{LostReason, TRIES};
 use crate::decide::{Fate, Place, Places};
-use crate::gates::{Code, Finding, attrition};
-use crate::stats::{ALPHA, fisher_two_sided};
-use crate::verdict::{Design, Scope, unstable};
+use crate::gates::{Code, Finding, Note, attrition};
+use crate::stats::{ALPHA, Look, Tails, holm, uneven};
+use crate::verdict::{Design, Scope};
 
-/// How the places of an arm in one scenario ended.
+/// What became of a place.
 #[derive(Clone, Copy, Default)]
-struct Tally {
-    planned: usize,
-    measured: usize,
-    failed: usize,
+struct Seen {
+    tried: bool,
+    /// Its first run was invalid, or ended without saying why. What came of it later depends on what others did: a block is run again for
+    /// the baseline's sake and not for a config's.
+    invalid: bool,
+    /// So were all of its runs before the block was run again for the first time.
+    bad_tries: u32,
+    /// In the end it has no measurement, and its config did not fail either.
+    missing: bool,
 }
 
+/// The places of a plan: by scenario, block, and the arm with its replicate; the baseline's arm is `None`.
+type Table = BTreeMap<(usize, usize, Option<usize>, u32), Seen>;
+
 impl Samples {
-    pub(super) fn attrition(&mut self, places: &Places<'_>, design: &Design) {
+    pub(super) fn attrition(&mut self, places: &Places<'_>, design: &Design, rounds: usize) {
         if !self.observed.invalid.is_empty() && places.is_over() {
             return;
         }
-        for ((scenario, arm), message) in missing(places, design).into_iter().chain(uneven(places, design)) {
-            let config = design.configs.iter().position(|name| *name == arm);
-            let known = config.is_some_and(|config| self.is_unstable(scenario, config));
-            if known || places.gated().configs.contains_key(&arm) {
+        let table = table(places, design, rounds);
+        let looks = design.looks_reached(rounds, rounds, self.observed.ended);
+        let invalid =
+            uneven_configs(&table, design, &looks, |seen| seen.invalid, |tails| 2.0 * tails.up.min(tails.down));
+        // Too little to make a config invalid may be too much for its Win: what was lost may have been what was slow.
+        let more = uneven_configs(
+            &table,
+            design,
+            &[Look { blocks: rounds, better: 1.0, other: 1.0 }],
+            |seen| seen.invalid,
+            |tails| tails.up,
+        );
+        self.observed.lossy = (0..design.configs.len()).filter(|&config| more[config] <= ALPHA).collect();
+        let missing = uneven_configs(&table, design, &looks, |seen| seen.bad_tries == TRIES, |tails| tails.up);
+        // Both questions of all configs share one error.
+        let both = holm(&[invalid, missing].concat());
+        let (invalid, missing) = both.split_at(design.configs.len());
+        for (config, name) in design.configs.iter().enumerate() {
+            if places.gated().configs.contains_key(name) {
                 continue;
             }
-            let finding = Finding::new(Code::Attrition, message);
-            if let Some(config) = config {
-                self.mark(Scope::Cell { scenario, config }, Code::Attrition);
-                self.findings.entry(arm).or_default().push(finding);
+            let few = few(&table, design, Some(config));
+            let found = if invalid[config] <= ALPHA {
+                Some(counted(&table, design, config, "were invalid", |seen| seen.invalid, invalid[config]))
+            } else if missing[config] <= ALPHA && !few.is_empty() {
+                Some(counted(
+                    &table,
+                    design,
+                    config,
+                    "gave no measurement",
+                    |seen| seen.bad_tries == TRIES,
+                    missing[config],
+                ))
             } else {
-                self.mark(Scope::Scenario(scenario), Code::Attrition);
-                self.baseline_findings.push(finding);
+                None
+            };
+            if let Some(message) = found {
+                self.mark(Scope::Config(config), Code::Attrition);
+                self.findings.entry(name.clone()).or_default().push(Finding::new(Code::Attrition, message));
+                continue;
+            }
+            for text in few {
+                self.notes.insert(Note { config: Some(name.clone()), text });
             }
         }
-    }
-
-    /// Whether failures are enough for a verdict of their own, which says more than that runs are missing.
-    fn is_unstable(&self, scenario: usize, config: usize) -> bool {
-        let counts = &self.observed.attempts[scenario];
-        unstable(counts.configs[config], counts.baseline)
-    }
-}
-
-/// A scenario's position and an arm, with what is wrong about it.
-type Found = ((usize, String), String);
-
-/// Arms of which too many places stayed empty.
-fn missing(places: &Places<'_>, design: &Design) -> Vec<Found> {
-    let mut tallies: BTreeMap<(usize, &str), Tally> = BTreeMap::new();
-    for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
-        let Some(scenario) = design.scenarios.iter().position(|s| s.name == planned.scenario) else { continue };
-        for (slot, place) in planned.slots.iter().zip(&state.places).filter(|(_, place)| **place != Place::Freed) {
-            let is_baseline = !design.configs.contains(&slot.config);
-            let tally = tallies.entry((scenario, slot.config.as_str())).or_default();
-            tally.planned += 1;
-            tally.failed += usize::from(matches!(place, Place::Failed(_)));
-            // That a block's baseline is lost says nothing about the other configs: they were not run to their end.
-            let excused = state.is_lost() && !is_baseline;
-            tally.measured += usize::from(matches!(place, Place::Valid(_)) || excused);
+        for text in few(&table, design, None) {
+            self.notes.insert(Note { config: None, text: format!("Of the baseline, {text}") });
         }
     }
-    let too_many =
-        tallies.into_iter().filter(|(_, tally)| attrition::too_many(tally.planned - tally.measured, tally.planned));
-    too_many
-        .map(|((scenario, arm), tally)| {
-            let message = format!(
-                "{} of {} runs of {arm} in {} gave no measurement, {} of them failed under the config",
-                tally.planned - tally.measured,
-                tally.planned,
-                design.scenarios[scenario].name,
-                tally.failed
-            );
-            ((scenario, arm.to_owned()), message)
-        })
-        .collect()
 }
 
-/// Configs whose runs were invalid more often, or less, than the baseline's beside them. Reruns that count don't mend that:
-/// which run counts was not left to chance.
-fn uneven(places: &Places<'_>, design: &Design) -> Vec<Found> {
-    let mut counts: BTreeMap<(usize, &str), (u32, u32)> = BTreeMap::new();
+fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
+    let mut table = Table::new();
+    let scenario = |name: &str| design.scenarios.iter().position(|scenario| scenario.name == name);
+    let arm = |name: &str| design.configs.iter().position(|config| config == name);
+    for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
+        let (Some(scenario), block) = (scenario(&planned.scenario), planned.number as usize) else { continue };
+        if block >= rounds {
+            continue;
+        }
+        for (slot, place) in planned.slots.iter().zip(&state.places) {
+            let arm = arm(&slot.config);
+            // That a block's baseline is lost says nothing about the configs: they were not run to their end.
+            let excused = state.is_lost() && arm.is_some();
+            let missing = matches!(place, Place::Empty | Place::Held(_)) && !excused;
+            table.insert((scenario, block, arm, slot.replicate), Seen { missing, ..Seen::default() });
+        }
+    }
     for (index, attempt) in places.attempts().iter().enumerate() {
         let id = attempt.trial();
-        let Some(scenario) = design.scenarios.iter().position(|s| s.name == id.scenario) else { continue };
-        // What failed under its config or was lost was not judged by any gate.
-        let invalid = match places.fate(index) {
-            Fate::Invalid(_) => true,
-            Fate::Used | Fate::Held(_) | Fate::BlockInterrupted | Fate::Superseded => false,
-            Fate::Failed | Fate::Lost(_) => continue,
+        let Some(scenario) = scenario(&id.scenario) else { continue };
+        let Some(seen) = table.get_mut(&(scenario, id.block as usize, arm(&id.config), id.replicate)) else { continue };
+        let unexplained = |lost: LostReason| matches!(lost, LostReason::Crashed | LostReason::UnreadableRecord);
+        let bad = match places.fate(index) {
+            // Wrong data is a failure of its config, which is counted as one.
+            Fate::Invalid(found) => !found.iter().any(|finding| finding.code == Code::AnswersMismatch),
+            // What the cluster did to a pod says nothing of its config; an end without a record may.
+            Fate::Lost(lost) if unexplained(lost.reason) => true,
+            Fate::Lost(_) => continue,
+            _ => false,
         };
-        let (bad, good) = counts.entry((scenario, id.config.as_str())).or_default();
-        if invalid {
-            *bad += 1;
-        } else {
-            *good += 1;
+        seen.invalid |= bad && id.attempt == 0;
+        seen.bad_tries += u32::from(bad && id.attempt < TRIES);
+        seen.tried = true;
+    }
+    table
+}
+
+/// Per config the p value, over the looks so far, of its runs having gone another way than the baseline's beside them.
+fn uneven_configs(
+    table: &Table,
+    design: &Design,
+    looks: &[Look],
+    happened: impl Fn(&Seen) -> bool,
+    p: impl Fn(Tails) -> f64,
+) -> Vec<f64> {
+    let smallest = |config: usize| {
+        let at = |look: &Look| {
+            let own = table
+                .iter()
+                .filter(|((_, block, arm, _), seen)| *arm == Some(config) && *block < look.blocks && seen.tried);
+            let pairs = own.map(|(&(scenario, block, ..), seen)| {
+                let beside = table.range((scenario, block, None, 0)..=(scenario, block, None, u32::MAX));
+                let beside = beside.map(|(_, seen)| seen).filter(|seen| seen.tried);
+                (happened(seen), beside.map(&happened).collect::<Vec<bool>>())
+            });
+            p(uneven(pairs, design.m0)) / look.other
+        };
+        looks.iter().map(at).fold(1.0, f64::min)
+    };
+    (0..design.configs.len()).map(smallest).collect()
+}
+
+/// Scenarios in which too many of an arm's runs gave no measurement, in words.
+fn few(table: &Table, design: &Design, arm: Option<usize>) -> Vec<String> {
+    let mut found = Vec::new();
+    for (scenario, rule) in design.scenarios.iter().enumerate() {
+        let own =
+            || table.iter().filter(|((s, _, a, _), seen)| *s == scenario && *a == arm && (seen.tried || seen.missing));
+        let (missing, planned) = (own().filter(|(_, seen)| seen.missing).count(), own().count());
+        if attrition::too_many(missing, planned) {
+            found.push(format!("{missing} of {planned} runs in {} gave no measurement.", rule.name));
         }
     }
-    let baseline = places.plan().experiment.baseline_config().map_or("", |config| config.name.as_str());
-    let of = |arm: (usize, &str)| counts.get(&arm).copied().unwrap_or_default();
-    let cells = (0..design.scenarios.len()).flat_map(|s| design.configs.iter().map(move |config| (s, config.as_str())));
-    cells
-        .filter_map(|(scenario, config)| {
-            let (own, base) = (of((scenario, config)), of((scenario, baseline)));
-            let p = fisher_two_sided(own, base);
-            (p < ALPHA).then(|| {
-                let message = format!(
-                    "{} of {} runs of {config} in {} were invalid, and {} of {} of the baseline's: p = {p:.3} if only chance \
-                     chose them",
-                    own.0,
-                    own.0 + own.1,
-                    design.scenarios[scenario].name,
-                    base.0,
-                    base.0 + base.1,
-                );
-                ((scenario, config.to_owned()), message)
-            })
-        })
-        .collect()
+    found
+}
+
+fn counted(
+    table: &Table,
+    design: &Design,
+    config: usize,
+    what: &str,
+    happened: impl Fn(&Seen) -> bool,
+    p: f64,
+) -> String {
+    // The same blocks as the test.
+    let blocks: Vec<(usize, usize)> = table
+        .iter()
+        .filter(|((_, _, arm, _), seen)| *arm == Some(config) && seen.tried)
+        .map(|(&(scenario, block, ..), _)| (scenario, block))
+        .collect();
+    let of = |arm: Option<usize>| {
+        let own = || {
+            table
+                .iter()
+                .filter(|((s, b, a, _), seen)| *a == arm && seen.tried && blocks.binary_search(&(*s, *b)).is_ok())
+        };
+        (own().filter(|(_, seen)| happened(seen)).count(), own().count())
+    };
+    let (own, base) = (of(Some(config)), of(None));
+    format!(
+        "{} of {} runs of {} {what}, and {} of {} of the baseline's in the same blocks: p = {p:.3} if only chance chose them",
+        own.0, own.1, design.configs[config], base.0, base.1
+    )
 }
 
 #[cfg(test)]
@@ -142,7 +209,7 @@ mod tests {
                 let mut run = good.clone();
                 run.trial.attempt = attempt;
                 if attempt < tries {
-                    run.disturbance.memory_pressure_full_percent = Some(9.0);
+                    run.disturbance.clock_step_seconds = Some(9.0);
                 }
                 attempts.push(Attempt::Finished(run.into()));
             }
@@ -157,15 +224,26 @@ mod tests {
     #[test]
     fn reruns_do_not_hide_that_a_config_is_invalid_more_often() {
         let often = |count: u32| judged(move |s| u32::from(s.trial.config == "candidate" && s.trial.block < count));
-        // 4 of 12 against 0 of 8 is chance, 8 of 16 is not.
+        // 6 of 8 blocks against none: 2 / 2^6, twice for both questions, is chance; 2 / 2^7 is not. A Neutral or Win needs less to fall.
         assert_eq!(verdict(&often(4)), "Neutral Equivalent");
-        let uneven = often(8);
-        assert_eq!(verdict(&uneven), "Invalid Attrition in fill");
+        assert_eq!(verdict(&often(5)), "Inconclusive Attrition");
+        assert_eq!(verdict(&often(6)), "Inconclusive Attrition");
+        let uneven = often(7);
+        assert_eq!(verdict(&uneven), "Invalid Attrition");
         assert_eq!(uneven.progress.trials_valid, 16, "every place has its run");
         let message = &uneven.configs[0].findings[0].message;
         assert_eq!(
             message,
-            "8 of 16 runs of candidate in fill were invalid, and 0 of 8 of the baseline's: p = 0.022 if only chance chose them"
+            "7 of 8 runs of candidate were invalid, and 0 of 8 of the baseline's in the same blocks: p = 0.031 if only chance chose \
+             them"
+        );
+    }
+
+    #[test]
+    fn a_place_counts_once_however_often_it_was_tried() {
+        assert_eq!(
+            verdict(&judged(|s| if s.trial.config == "candidate" && s.trial.block < 4 { 2 } else { 0 })),
+            "Neutral Equivalent"
         );
     }
 
@@ -173,31 +251,55 @@ mod tests {
     fn what_disturbs_all_alike_says_nothing_about_a_config() {
         assert_eq!(verdict(&judged(|_| 1)), "Neutral Equivalent");
         // As telling in the other direction.
-        assert_eq!(verdict(&judged(|s| u32::from(s.trial.config == "base"))), "Invalid Attrition in fill");
+        assert_eq!(verdict(&judged(|s| u32::from(s.trial.config == "base"))), "Invalid Attrition");
+    }
+
+    /// Loses the runs that are chosen, in all of their tries.
+    fn lost(reason: LostReason, lost: impl Fn(&Summary) -> bool) -> Report {
+        let experiment = experiment();
+        let mut attempts = Vec::new();
+        for summary in summaries(&experiment) {
+            if !lost(&summary) {
+                attempts.push(Attempt::Finished(summary.into()));
+                continue;
+            }
+            let tries = if reason.is_failure() { 1 } else { crate::attempt::TRIES };
+            for attempt in 0..tries {
+                let mut trial = summary.trial.clone();
+                trial.attempt = attempt;
+                attempts.push(Attempt::Lost(Lost {
+                    plan: plan(&experiment).digest,
+                    trial,
+                    started_unix_ms: summary.started_unix_ms,
+                    boot: summary.parity.boot.clone(),
+                    reason,
+                    message: "it is gone".to_owned(),
+                }));
+            }
+        }
+        judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    /// A config that crashes leaves no record and is not tried for ever; the runs that got through are not typical.
+    #[test]
+    fn runs_that_end_without_a_record_are_attrition() {
+        let crashing =
+            |blocks| lost(LostReason::Crashed, move |s| s.trial.config == "candidate" && s.trial.block < blocks);
+        assert_eq!(verdict(&crashing(2)), "Neutral Equivalent");
+        assert!(crashing(2).notes.iter().any(|note| note.text == "2 of 8 runs in fill gave no measurement."));
+        assert_eq!(verdict(&crashing(7)), "Invalid Attrition");
+        // What the cluster did to pods is nobody's fault.
+        let evicted = lost(LostReason::Evicted, |s| s.trial.config == "candidate" && s.trial.block < 3);
+        assert_eq!(verdict(&evicted), "Neutral Equivalent");
     }
 
     #[test]
-    fn running_out_of_memory_is_a_failure_without_a_record() {
-        let experiment = experiment();
-        let attempts: Vec<Attempt> = summaries(&experiment)
-            .into_iter()
-            .map(|summary| {
-                if summary.trial.config == "base" || summary.trial.block > 5 {
-                    return Attempt::Finished(summary.into());
-                }
-                Attempt::Lost(Lost {
-                    plan: plan(&experiment).digest,
-                    trial: summary.trial,
-                    started_unix_ms: summary.started_unix_ms,
-                    boot: summary.parity.boot,
-                    reason: LostReason::OutOfMemory,
-                    message: "the kernel killed it".to_owned(),
-                })
-            })
-            .collect();
-        let report = judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-        assert_eq!(verdict(&report), "Reject Unstable");
-        assert_eq!((report.progress.failed, report.progress.lost), (6, 0));
-        assert_eq!((report.cells[0].runs, report.cells[0].failed), (8, 6));
+    fn some_failures_have_no_record() {
+        for reason in [LostReason::OutOfMemory, LostReason::Faulted] {
+            let report = lost(reason, |s| s.trial.config == "candidate" && s.trial.block <= 5);
+            assert_eq!(verdict(&report), "Reject Unstable");
+            assert_eq!((report.progress.failed, report.progress.lost), (6, 0));
+            assert_eq!((report.cells[0].runs, report.cells[0].failed), (8, 6));
+        }
     }
 }

@@ -4,11 +4,13 @@ mod attrition;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use super::places::{Place, Places};
+use assay_protocol::FailureKind;
+
+use super::places::{Fate, Place, Places};
 use crate::attempt::Attempt;
 use crate::gates::{self, Code, Finding, Note};
-use crate::stats::median;
-use crate::verdict::{Attempts, Design, Invalid, MetricSamples, Observed, ScenarioAttempts, Scope};
+use crate::stats::Unmeasurable;
+use crate::verdict::{Design, Ending, Endings, Invalid, Lack, MetricSamples, Observed, Runs, Scope};
 
 /// What verdicts follow from, and what is to be said besides.
 pub(crate) struct Samples {
@@ -18,6 +20,19 @@ pub(crate) struct Samples {
     pub baseline_findings: Vec<Finding>,
     /// By config: what is invalid in single scenarios.
     findings: BTreeMap<String, Vec<Finding>>,
+}
+
+/// How an attempt ended, as a fact about its config. Wrong data is one whatever became of the attempt.
+fn ending(attempt: &Attempt) -> Ending {
+    let damaged = |summary: &assay_protocol::Summary| {
+        let corrupt = summary.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Corruption);
+        corrupt || summary.parity.wrong_answers > 0
+    };
+    match attempt {
+        Attempt::Finished(summary) if damaged(summary) => Ending::Damaged,
+        failed if failed.has_failed() => Ending::Failed,
+        _ => Ending::Missing,
+    }
 }
 
 impl Samples {
@@ -30,12 +45,14 @@ impl Samples {
             findings: BTreeMap::new(),
         };
         samples.values(places, design, rounds);
-        samples.attempts(places, design);
+        samples.endings(places, design, rounds);
         samples.invalid(places, design);
-        // Before the end everything is still missing something.
         if places.is_complete() {
             samples.unfit(places, design);
-            samples.attrition(places, design);
+        }
+        // Rounds that are open are still missing something.
+        if places.is_complete() || rounds <= places.rounds_closed() {
+            samples.attrition(places, design, rounds);
         }
         samples
     }
@@ -44,18 +61,9 @@ impl Samples {
         self.findings.get(config).into_iter().flatten()
     }
 
-    /// Medians of the baseline and a config.
-    pub fn medians(&self, scenario: usize, metric: usize, config: usize) -> (Option<f64>, Option<f64>) {
-        let samples = &self.observed.samples[scenario][metric];
-        let baseline: Vec<f64> = samples.baseline.iter().flatten().flatten().copied().collect();
-        let own: Vec<f64> = samples.configs[config].iter().flatten().copied().collect();
-        (median(&baseline), median(&own))
-    }
-
-    /// Runs of a config that ended, and those of them that failed.
-    pub fn runs(&self, scenario: usize, config: usize) -> (u32, u32) {
-        let Attempts { failed, ok } = self.observed.attempts[scenario].configs[config];
-        (failed + ok, failed)
+    /// How all runs of a config in a scenario ended, and those of the baseline beside them.
+    pub fn all_runs(&self, scenario: usize, config: usize) -> (Runs, Runs) {
+        self.observed.runs(scenario, config, usize::MAX)
     }
 
     fn values(&mut self, places: &Places<'_>, design: &Design, blocks: usize) {
@@ -73,9 +81,12 @@ impl Samples {
                 for (metric, rule) in design.metrics.iter().enumerate() {
                     let measured = summary.metrics.get(&rule.name).copied();
                     let saturated = gates::saturated(summary, &rule.name);
-                    // A value that can't be transformed is missing, for this metric only: the run itself is sound.
-                    let value = measured
-                        .filter(|&value| saturated.is_none() && rule.scale.transform(rule.direction, value).is_ok());
+                    // A value that can't be transformed is missing, for this metric only: the run itself is sound. Zero is a value.
+                    let is_value = |value: f64| {
+                        let transformed = rule.scale.transform(rule.direction, value);
+                        transformed.is_ok() || transformed == Err(Unmeasurable::Zero)
+                    };
+                    let value = measured.filter(|&value| saturated.is_none() && is_value(value));
                     if value.is_none() {
                         let text = match (&saturated, measured) {
                             (Some(Finding { code, message, .. }), _) => {
@@ -91,6 +102,8 @@ impl Samples {
                             }
                         };
                         self.notes.insert(Note { config: Some(slot.config.clone()), text });
+                        let config = design.configs.iter().position(|config| *config == slot.config);
+                        self.observed.lacks.push(Lack { scenario, metric, config, block });
                     }
                     let samples = &mut self.observed.samples[scenario][metric];
                     let cell = match design.configs.iter().position(|config| *config == slot.config) {
@@ -105,33 +118,54 @@ impl Samples {
         }
     }
 
-    /// Failures count wherever they happened, in interrupted blocks too: they are facts about the config.
-    fn attempts(&mut self, places: &Places<'_>, design: &Design) {
-        let none = ScenarioAttempts {
-            baseline: Attempts::default(),
-            configs: vec![Attempts::default(); design.configs.len()],
+    /// Failures count wherever they happened, in interrupted blocks too: they are facts about the config. A place counts once.
+    fn endings(&mut self, places: &Places<'_>, design: &Design, blocks: usize) {
+        let none = Endings {
+            baseline: vec![vec![Ending::Missing; design.m0]; blocks],
+            configs: vec![vec![Ending::Missing; blocks]; design.configs.len()],
         };
-        self.observed.attempts = vec![none; design.scenarios.len()];
-        for attempt in places.attempts() {
-            let trial = attempt.trial();
-            let Some(scenario) = design.scenarios.iter().position(|s| s.name == trial.scenario) else {
-                continue;
-            };
-            let counts = &mut self.observed.attempts[scenario];
-            let own = match design.configs.iter().position(|config| *config == trial.config) {
-                Some(config) => &mut counts.configs[config],
-                None => &mut counts.baseline,
-            };
-            match attempt {
-                failed if failed.has_failed() => own.failed += 1,
-                Attempt::Finished(_) => own.ok += 1,
-                Attempt::Lost(_) => {}
+        self.observed.endings = vec![none; design.scenarios.len()];
+        for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
+            for (slot, place) in planned.slots.iter().zip(&state.places) {
+                if matches!(place, Place::Valid(_) | Place::Held(_)) {
+                    self.ended(design, &planned.scenario, planned.number, &slot.config, slot.replicate, Ending::Sound);
+                }
             }
+        }
+        for (index, attempt) in places.attempts().iter().enumerate() {
+            let trial = attempt.trial();
+            let other_answers = matches!(places.fate(index), Fate::Invalid(found) if found.iter().any(|f| f.code == Code::AnswersMismatch));
+            let ending = if other_answers { Ending::Damaged } else { ending(attempt) };
+            if ending.has_failed() {
+                self.ended(design, &trial.scenario, trial.block, &trial.config, trial.replicate, ending);
+            }
+        }
+    }
+
+    /// Notes how a run of a place ended; what is worse stays.
+    fn ended(&mut self, design: &Design, scenario: &str, block: u32, config: &str, replicate: u32, ending: Ending) {
+        let Some(scenario) = design.scenarios.iter().position(|s| s.name == scenario) else { return };
+        let endings = &mut self.observed.endings[scenario];
+        let own = match design.configs.iter().position(|name| name == config) {
+            Some(config) => endings.configs[config].get_mut(block as usize),
+            None => endings.baseline.get_mut(block as usize).and_then(|runs| runs.get_mut(replicate as usize)),
+        };
+        if let Some(own) = own
+            && *own < ending
+        {
+            *own = ending;
         }
     }
 
     fn invalid(&mut self, places: &Places<'_>, design: &Design) {
         let gated = places.gated();
+        for ((scenario, config), findings) in &gated.cells {
+            let scenario = design.scenarios.iter().position(|own| own.name == *scenario);
+            let cell = scenario.zip(design.configs.iter().position(|own| own == config));
+            if findings.iter().any(|finding| finding.code == Code::NotEngaged) {
+                self.observed.idle.extend(cell);
+            }
+        }
         for finding in &gated.experiment {
             self.mark(Scope::Design, finding.code);
         }
@@ -158,12 +192,6 @@ impl Samples {
                 self.baseline_findings.push(finding.clone());
             }
         }
-    }
-
-    /// Takes back everything.
-    pub fn distrust(&mut self, finding: Finding) {
-        self.mark(Scope::Design, finding.code);
-        self.baseline_findings.push(finding);
     }
 
     fn mark(&mut self, scope: Scope, code: Code) {

@@ -1,15 +1,20 @@
 //! Isolated: the trial had the machine that it was promised, and nobody else used it meanwhile.
 //!
-//! A disturbance costs the run wherever it was seen. Where the experiment requires exclusive CPUs, unknown evidence costs it
-//! too; where it only prefers them, the verdict is labelled `NotIsolated` instead.
+//! On a machine of its own a disturbance costs the run. On a shared one it is noted, since others are part of it: the random order gives
+//! every arm its share, and a claim that an unequal share explains falls later (`DisturbedUnequally`). What a config does to itself, such as
+//! the kernel's work for its I/O or throttling under a quota that all have, is what is measured, and costs no run. Where the
+//! experiment requires exclusive CPUs, unknown evidence costs the run too; where it only prefers them, the verdict is labelled `NotIsolated`.
 
 mod label;
 mod pod;
+
+use std::collections::BTreeMap;
 
 use assay_protocol::Summary;
 
 use super::view::View;
 use super::{Code, Findings};
+use crate::experiment::Environment;
 use crate::stats::median;
 
 /// CPU time that others may take from a run, in percent.
@@ -26,11 +31,27 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     for &trial in view.all() {
         machine(view, trial, findings);
     }
+    let shared = view.experiment.environment == Environment::Shared;
+    let mut noted: BTreeMap<Code, Vec<String>> = BTreeMap::new();
     for &trial in view.completed() {
         for (code, message) in disturbances(view, view.summary(trial)) {
-            findings.trial(trial, code, message);
+            if shared && is_of_others(code) {
+                noted.entry(code).or_default().push(message);
+            } else {
+                findings.trial(trial, code, message);
+            }
         }
     }
+    for messages in noted.into_values() {
+        if let Some(first) = messages.first() {
+            let (runs, all) = (messages.len(), view.completed().len());
+            let text = format!(
+                "{runs} of {all} runs were disturbed, and count all the same on a shared machine: such as {first}."
+            );
+            findings.note(None, text);
+        }
+    }
+    throttled(view, findings);
     fill_levels(view, findings);
     pod::mixed_page_caches(view, findings);
     label::check(view, findings);
@@ -54,6 +75,32 @@ fn machine(view: &View<'_>, trial: usize, findings: &mut Findings) {
     }
 }
 
+/// What other programs do on a machine that is shared with them.
+fn is_of_others(code: Code) -> bool {
+    matches!(code, Code::Steal | Code::ForeignCpu | Code::Overheated)
+}
+
+/// Throttling under a quota that covers the CPUs and is the same for all runs is what a config did to itself.
+fn throttled(view: &View<'_>, findings: &mut Findings) {
+    let quotas: Vec<Option<f64>> =
+        view.completed().iter().map(|&trial| view.summary(trial).placement.quota_cpus).collect();
+    let equal = quotas.windows(2).all(|pair| pair[0] == pair[1]);
+    let covers =
+        quotas.first().is_some_and(|quota| quota.is_some_and(|quota| quota >= f64::from(view.experiment.cpus)));
+    let mut runs = 0;
+    for &trial in view.completed() {
+        let Some(periods) = throttled_periods(view.summary(trial)).filter(|&periods| periods > 0) else { continue };
+        runs += 1;
+        if !(equal && covers) {
+            findings.trial(trial, Code::Throttled, format!("throttled in {periods} scheduler periods"));
+        }
+    }
+    if runs > 0 && equal && covers {
+        let text = format!("{runs} of {} runs used up a quota that all have, and were throttled by it.", quotas.len());
+        findings.note(None, text);
+    }
+}
+
 fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     let mut found = Vec::new();
     let strict = view.experiment.require_exclusive_cpus;
@@ -73,16 +120,11 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         let message = "the trial shares cores with others: not all hyper-threads are its own";
         found.push((Code::SharedCores, message.to_owned()));
     }
-    if let Some(periods) = throttled_periods(summary).filter(|&periods| periods > 0) {
-        found.push((Code::Throttled, format!("throttled in {periods} scheduler periods")));
-    }
     over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
     // A disturbance below the clock's resolution is an artefact of the clock.
     let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
-    // What kernel threads ran elsewhere can hide others, so a promise of exclusive CPUs has to hold with them.
-    let kernel = seen.kernel_cpu_percent.filter(|_| strict).unwrap_or_default();
-    let foreign = seen.foreign_cpu_percent.map(|foreign| foreign + kernel);
-    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", foreign, limit);
+    // The kernel's threads work for whoever does I/O, which is the trial.
+    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", seen.foreign_cpu_percent, limit);
     let pressure = seen.memory_pressure_full_percent;
     over(
         &mut found,
@@ -220,13 +262,54 @@ mod tests {
     }
 
     #[test]
-    fn kernel_threads_are_foreign_to_exclusive_cpus() {
+    fn the_kernel_works_for_the_trial() {
         let busy = |s: &mut Summary| {
             s.disturbance.foreign_cpu_percent = Some(0.6);
-            s.disturbance.kernel_cpu_percent = Some(0.6);
+            s.disturbance.kernel_cpu_percent = Some(30.0);
         };
-        assert_eq!(broken(false, busy), []);
-        assert_eq!(broken(true, busy), [Code::ForeignCpu]);
+        assert_eq!((broken(false, busy), broken(true, busy)), (vec![], vec![]));
+    }
+
+    #[test]
+    fn on_a_shared_machine_others_are_noted() {
+        let mut shared = experiment();
+        shared.environment = Environment::Shared;
+        let disturbed = |s: &mut Summary| {
+            s.disturbance.steal_percent = Some(3.0);
+            s.disturbance.foreign_cpu_percent = Some(20.0);
+        };
+        let gated = gated_with(&shared, 1, disturbed);
+        assert_eq!(codes(&gated.trials[1]), []);
+        let notes: Vec<&str> = gated.notes.iter().map(|note| note.text.as_str()).collect();
+        let expected = [
+            "1 of 16 runs were disturbed, and count all the same on a shared machine: such as 20.0 % of our CPUs' time used by others, \
+             the limit is 1.0 %.",
+            "1 of 16 runs were disturbed, and count all the same on a shared machine: such as 3.0 % of CPU time stolen by the \
+             hypervisor, the limit is 1.0 %.",
+        ];
+        assert_eq!(notes, expected);
+        // What moves the trial itself, or fills its disk, is no neighbour.
+        let moved = gated_with(&shared, 1, |s| s.placement.stable = Some(false));
+        assert_eq!(codes(&moved.trials[1]), [Code::AffinityUnstable]);
+    }
+
+    #[test]
+    fn a_quota_that_all_have_is_used_up_by_the_config() {
+        let cpus = f64::from(experiment().cpus);
+        let gated = gated_with_all(&experiment(), |s| {
+            s.placement.quota_cpus = Some(cpus);
+            s.disturbance.throttled_periods = Some(u64::from(s.trial.config == "candidate"));
+        });
+        assert!(gated.trials.iter().all(|state| codes(state).is_empty()));
+        assert_eq!(
+            gated.notes.first().map(|n| n.text.as_str()),
+            Some("8 of 16 runs used up a quota that all have, and were throttled by it.")
+        );
+        // A smaller one is a machine that is not what was asked for, and another one is no comparison.
+        let small = gated_with_all(&experiment(), |s| {
+            (s.placement.quota_cpus, s.disturbance.throttled_periods) = (Some(cpus / 2.0), Some(1));
+        });
+        assert!(small.trials.iter().all(|state| codes(state) == [Code::Throttled]));
     }
 
     #[test]

@@ -1,5 +1,6 @@
 //! From rows to runs. What a row says is checked here once; afterwards every value can be judged.
 
+mod fields;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -8,7 +9,7 @@ use super::columns::Meaning;
 use super::data::{Data, DataProblem, Name, Place, Replicate, Run, RunKey, Sample};
 use super::policy::Policy;
 use crate::validate::did_you_mean;
-use crate::verdict::MetricRule;
+use crate::verdict::{Ending, MetricRule};
 
 /// Problems after which the rest of the data is not read: the same mistake is likely to be in every row.
 const MOST_PROBLEMS: usize = 20;
@@ -33,9 +34,13 @@ pub struct Collector<'a> {
     units: BTreeMap<Name, (Name, Place)>,
     /// Metrics that are not judged.
     others: BTreeSet<String>,
+    /// Those that are, as far as rows name them.
+    seen: BTreeSet<usize>,
     unknown_columns: BTreeSet<String>,
-    /// Runs without a name, by the rest of the key.
-    counted: BTreeMap<(RunKey, usize), u32>,
+    /// Runs without a name, by the rest of the key, the metric, and whether they failed.
+    counted: BTreeMap<(RunKey, Name, bool), u32>,
+    /// Where a failed run stands, metric by metric.
+    failed: BTreeMap<(RunKey, Name), Place>,
 }
 
 impl<'a> Collector<'a> {
@@ -50,8 +55,10 @@ impl<'a> Collector<'a> {
             over: false,
             units: BTreeMap::new(),
             others: BTreeSet::new(),
+            seen: BTreeSet::new(),
             unknown_columns: BTreeSet::new(),
             counted: BTreeMap::new(),
+            failed: BTreeMap::new(),
         }
     }
 
@@ -83,43 +90,26 @@ impl<'a> Collector<'a> {
         }
     }
 
-    /// One value of one run.
+    /// One value of one run, or that it failed.
     pub fn sample(&mut self, place: Place, sample: &Sample) {
-        if self.is_full() {
+        if self.is_full() || !self.has_names(place, sample) {
             return;
         }
-        let named = [
-            (Meaning::Scenario, Some(&sample.scenario)),
-            (Meaning::Config, Some(&sample.config)),
-            (Meaning::Metric, Some(&sample.metric)),
-            (Meaning::Session, Some(&sample.session).filter(|text| !text.is_empty())),
-            (Meaning::Block, sample.block.as_ref()),
-            (Meaning::Replicate, sample.replicate.as_ref()),
-            (Meaning::Unit, sample.unit.as_ref()),
-            (Meaning::Work, sample.work.as_ref()),
-            (Meaning::Build, sample.build.as_ref()),
-        ];
-        let mut fit = true;
-        for (meaning, text) in named.into_iter().filter_map(|(meaning, text)| Some((meaning, text?))) {
-            if let Some(problem) = name_problem(text) {
-                let column = self.policy.columns.column(meaning);
-                self.problem(place, Some(column), problem);
-                fit = false;
-            }
+        let Some(ending) = self.ending(place, sample) else { return };
+        let rule = self.rules.iter().position(|rule| rule.name == sample.metric);
+        if let Some(rule) = rule {
+            self.seen.insert(rule);
+        } else if self.others.len() < MOST_NAME {
+            self.others.insert(sample.metric.clone());
         }
-        if !fit {
-            return;
-        }
-        let Some(rule) = self.rules.iter().position(|rule| rule.name == sample.metric) else {
-            if self.others.len() < MOST_NAME {
-                self.others.insert(sample.metric.clone());
-            }
-            return;
+        // A failed run is worse than any that ended: it counts whatever it measured, and whichever metric its row is about.
+        let value = if ending.has_failed() {
+            None
+        } else {
+            let Some(rule) = rule else { return };
+            let Some(value) = self.measured(place, sample, rule) else { return };
+            Some((rule, value))
         };
-        if !self.unit(place, sample) {
-            return;
-        }
-        let Some(value) = self.value(place, rule, &sample.value) else { return };
         self.values += 1;
         if self.values > MOST_VALUES {
             let message = format!(
@@ -129,7 +119,7 @@ impl<'a> Collector<'a> {
             self.refuse(place, message);
             return;
         }
-        self.keep(place, sample, rule, value);
+        self.keep(place, sample, ending, value);
     }
 
     /// A problem that makes all others unimportant.
@@ -138,45 +128,7 @@ impl<'a> Collector<'a> {
         self.problem(Place { line: 0, ..place }, None, message);
     }
 
-    fn unit(&mut self, place: Place, sample: &Sample) -> bool {
-        let Some(unit) = &sample.unit else { return true };
-        let (metric, unit) = (self.name(&sample.metric), self.name(unit));
-        let (known, first) = *self.units.entry(metric).or_insert((unit, place));
-        if known == unit {
-            return true;
-        }
-        let message = format!(
-            "{} is in {} here and in {} at {}: convert one of them",
-            sample.metric,
-            self.data.names.text(unit),
-            self.data.names.text(known),
-            self.data.at(first)
-        );
-        let column = self.policy.columns.column(Meaning::Unit);
-        self.problem(place, Some(column), message);
-        false
-    }
-
-    fn value(&mut self, place: Place, rule: usize, text: &str) -> Option<f64> {
-        let (metric, scale, direction) = (&self.rules[rule].name, self.rules[rule].scale, self.rules[rule].direction);
-        let problem = match text.parse::<f64>() {
-            _ if text.is_empty() => "is empty: leave the row out where a run gave no value".to_owned(),
-            Err(_) => format!("{} is not a number: write it as 1234.5 or 1.2345e3", shown(text)),
-            Ok(value) => match scale.transform(direction, value) {
-                Ok(_) => return Some(value),
-                Err(problem @ crate::stats::Unmeasurable::NotPositive) => format!(
-                    "{} {problem}: correct it, or declare {metric} with scale: linear where zero is a legal value",
-                    shown(text)
-                ),
-                Err(problem) => format!("{} {problem}: leave the row out where a run gave no value", shown(text)),
-            },
-        };
-        let column = self.policy.columns.column(Meaning::Value);
-        self.problem(place, Some(column), problem);
-        None
-    }
-
-    fn keep(&mut self, place: Place, sample: &Sample, rule: usize, value: f64) {
+    fn keep(&mut self, place: Place, sample: &Sample, ending: Ending, value: Option<(usize, f64)>) {
         let mut key = RunKey {
             session: self.name(&sample.session),
             scenario: self.name(&sample.scenario),
@@ -184,11 +136,9 @@ impl<'a> Collector<'a> {
             block: sample.block.as_ref().map(|block| self.name(block)),
             replicate: sample.replicate.as_ref().map_or(Replicate::Only, |text| Replicate::Named(self.name(text))),
         };
+        let metric = self.name(&sample.metric);
         if key.block.is_none() && key.replicate == Replicate::Only {
-            // Without a name rows are runs in the order in which they stand, metric by metric.
-            let count = self.counted.entry((key, rule)).or_insert(0);
-            *count += 1;
-            key.replicate = Replicate::Counted(*count);
+            key.replicate = self.next_run(key, metric, ending);
         }
         if self.names > MOST_NAMES {
             let message = format!(
@@ -199,11 +149,15 @@ impl<'a> Collector<'a> {
         }
         let work = sample.work.as_ref().map(|work| self.name(work));
         let build = sample.build.as_ref().map(|build| self.name(build));
-        let run = self.data.runs.entry(key).or_insert_with(|| Run { place, work, build, ..Run::default() });
-        let first = run.values.iter().find(|(metric, ..)| *metric == rule).map(|(.., place)| *place);
-        let clash = match (run.work != work, run.build != build) {
-            (true, _) => Some(Meaning::Work),
-            (_, true) => Some(Meaning::Build),
+        let run = self.data.runs.entry(key).or_insert_with(|| Run { place, ending, values: Vec::new(), work, build });
+        let first = match value {
+            Some((rule, _)) => run.values.iter().find(|(known, ..)| *known == rule).map(|(.., place)| *place),
+            None => self.failed.insert((key, metric), place),
+        };
+        let clash = match (run.ending != ending, run.work != work, run.build != build) {
+            (true, ..) => Some(Meaning::Failed),
+            (_, true, _) => Some(Meaning::Work),
+            (.., true) => Some(Meaning::Build),
             _ => None,
         };
         let began = run.place;
@@ -222,12 +176,24 @@ impl<'a> Collector<'a> {
             );
             self.problem(place, None, message);
         } else if let Some(meaning) = clash {
-            let message =
-                format!("differs from {} within one run: a run has one {}", self.data.at(began), meaning.name());
+            let what = if meaning == Meaning::Failed {
+                "mark either all rows of a run as failed, or none".to_owned()
+            } else {
+                format!("a run has one {}", meaning.name())
+            };
+            let message = format!("differs from {} within one run: {what}", self.data.at(began));
             self.problem(place, Some(self.policy.columns.column(meaning)), message);
         } else {
-            run.values.push((rule, value, place));
+            run.values.extend(value.map(|(rule, value)| (rule, value, place)));
         }
+    }
+
+    /// A run that nothing names: rows are runs in the order in which they stand, metric by metric.
+    fn next_run(&mut self, key: RunKey, metric: Name, ending: Ending) -> Replicate {
+        let failed = ending.has_failed();
+        let count = self.counted.entry((key, metric, failed)).or_insert(0);
+        *count += 1;
+        if failed { Replicate::CountedFailed(*count) } else { Replicate::Counted(*count) }
     }
 
     fn name(&mut self, text: &str) -> Name {
@@ -259,10 +225,8 @@ impl<'a> Collector<'a> {
 
     /// What can only be said at the end.
     fn complete(&mut self) {
-        let judged: BTreeSet<usize> =
-            self.data.runs.values().flat_map(|run| run.values.iter().map(|(rule, ..)| *rule)).collect();
         for (rule, MetricRule { name, .. }) in self.rules.iter().enumerate() {
-            if judged.contains(&rule) {
+            if self.seen.contains(&rule) {
                 continue;
             }
             let found: Vec<&str> = self.others.iter().map(String::as_str).collect();
@@ -291,22 +255,4 @@ impl<'a> Collector<'a> {
             .collect();
         self.problems.extend(missing);
     }
-}
-
-fn name_problem(text: &str) -> Option<String> {
-    if text.is_empty() {
-        return Some("is empty: every row needs one".to_owned());
-    }
-    let length = text.chars().count();
-    if length > MOST_NAME {
-        return Some(format!("has {length} characters, {MOST_NAME} at most: use a shorter name"));
-    }
-    text.chars().any(char::is_control).then(|| "has control characters: remove them".to_owned())
-}
-
-/// A value as it was written, as far as anybody wants to read it.
-fn shown(text: &str) -> String {
-    let short: String = text.chars().take(40).collect();
-    let more = if short.len() < text.len() { "..." } else { "" };
-    format!("{short:?}{more}")
 }

@@ -37,9 +37,11 @@ impl Collector<'_> {
 
     /// What a column means. One that nobody knows is an error, once.
     fn meaning(&mut self, place: Place, column: &str) -> Option<Meaning> {
+        if self.policy.ignore_columns.iter().any(|ignored| ignored == column) {
+            return None;
+        }
         let meaning = self.policy.columns.meaning(column);
-        let known = meaning.is_some() || self.policy.ignore_columns.iter().any(|ignored| ignored == column);
-        if !known && self.unknown_columns.insert(column.to_owned()) {
+        if meaning.is_none() && self.unknown_columns.insert(column.to_owned()) {
             let hint = did_you_mean(column, Meaning::ALL.map(|meaning| self.policy.columns.column(meaning)));
             let message =
                 format!("has no meaning: map it under columns in the policy, or list it in ignoreColumns{hint}");
@@ -68,9 +70,13 @@ impl Collector<'_> {
                 Meaning::Unit => sample.unit = optional,
                 Meaning::Work => sample.work = optional,
                 Meaning::Build => sample.build = optional,
+                Meaning::Failed => sample.failed = optional,
             }
         }
-        let missing: Vec<Meaning> = Meaning::NEEDED.into_iter().filter(|needed| !seen.contains(needed)).collect();
+        // A failed run need not have measured anything.
+        let is_needed = |meaning: Meaning| meaning != Meaning::Value || sample.failed.is_none();
+        let missing = Meaning::NEEDED.into_iter().filter(|&needed| is_needed(needed) && !seen.contains(&needed));
+        let missing: Vec<Meaning> = missing.collect();
         for needed in &missing {
             let wanted = self.policy.columns.column(*needed);
             let message =

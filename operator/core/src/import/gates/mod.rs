@@ -1,16 +1,15 @@
 //! What makes imported runs unfit: the same gates as those over records, as far as such data allows.
 
+mod attrition;
+mod plausible;
 mod work;
 
 use std::collections::{BTreeMap, BTreeSet};
 
 use super::comparison::Comparison;
-use super::data::{Name, Run, RunKey};
+use super::data::{Name, RunKey};
 use crate::gates::attrition::too_many;
-use crate::gates::plausible::{FACTOR, REPEATED};
 use crate::gates::{Code, Finding};
-use crate::stats::{Scale, implausible};
-use crate::verdict::Purpose;
 
 /// Runs and comparisons that do not count.
 #[derive(Debug, Default)]
@@ -54,9 +53,9 @@ pub(super) fn check(comparison: &Comparison<'_>) -> Gated {
     builds(comparison, &mut gated);
     for &scenario in &comparison.scenarios {
         let worked = work::check(comparison, scenario, &mut gated);
-        plausible(comparison, scenario, worked, &mut gated);
-        attrition(comparison, scenario, &mut gated);
+        plausible::check(comparison, scenario, worked, &mut gated);
     }
+    attrition::check(comparison, &mut gated);
     gated
 }
 
@@ -132,51 +131,6 @@ fn builds(comparison: &Comparison<'_>, gated: &mut Gated) {
     }
 }
 
-/// A run far off all others of its scenario counts once its config repeats it with equal work.
-fn plausible(comparison: &Comparison<'_>, scenario: Name, worked: bool, gated: &mut Gated) {
-    for (rule, metric) in comparison.rules.iter().enumerate() {
-        if metric.purpose != Purpose::Objective || metric.scale != Scale::Log {
-            continue;
-        }
-        let counted: Vec<(&RunKey, f64)> = comparison
-            .arms()
-            .flat_map(|arm| comparison.runs(scenario, arm))
-            .filter(|(key, _)| !gated.excluded.contains(*key))
-            .filter_map(|(key, run): (&RunKey, &Run)| Some((key, run.value(rule)?)))
-            .collect();
-        let values: Vec<f64> = counted.iter().map(|(_, value)| *value).collect();
-        let Some(found) = implausible(&values, FACTOR) else { continue };
-        for arm in comparison.arms() {
-            let far: Vec<(RunKey, f64)> = found
-                .flagged
-                .iter()
-                .map(|&i| (*counted[i].0, counted[i].1))
-                .filter(|(key, _)| key.config == arm)
-                .collect();
-            let Some((first, value)) = far.first() else { continue };
-            let (name, place) = (comparison.text(arm), comparison.text(scenario));
-            if far.len() >= REPEATED && worked {
-                gated.notes.push(format!(
-                    "{} of {name} in {place} is more than {FACTOR} times off in {} runs of equal work; repeated, so kept.",
-                    metric.name,
-                    far.len()
-                ));
-                continue;
-            }
-            let message = format!(
-                "{} of {name} in {place} is {:.2} times the median of all runs at {}",
-                metric.name,
-                value / found.median,
-                comparison.data.at(comparison.data.runs[first].place)
-            );
-            let what = "Look for runs that did not do their work. Such a value counts once three runs repeat it and a work \
-                        column shows that all did the same.";
-            let keys: Vec<RunKey> = far.iter().map(|(key, _)| *key).collect();
-            drop_runs(comparison, scenario, arm, &keys, finding(Code::Implausible, message, what), false, gated);
-        }
-    }
-}
-
 /// Leaves runs out, and judges the config no more where that leaves out too many.
 fn drop_runs(
     comparison: &Comparison<'_>,
@@ -195,32 +149,5 @@ fn drop_runs(
         gated.cells.entry((scenario, config)).or_default().push(found);
     } else {
         gated.notes.push(format!("{}: {}; left out.", found.code, found.message));
-    }
-}
-
-/// Blocks in which a config, or a replicate of the baseline, is missing.
-fn attrition(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) {
-    let blocks = |arm: Name, fewest: usize| -> usize {
-        let mut runs: BTreeMap<Name, usize> = BTreeMap::new();
-        for block in comparison.runs(scenario, arm).filter_map(|(key, _)| key.block) {
-            *runs.entry(block).or_default() += 1;
-        }
-        runs.values().filter(|&&count| count >= fewest).count()
-    };
-    let all_runs = comparison.arms().flat_map(|arm| comparison.runs(scenario, arm));
-    let planned = all_runs.filter_map(|(key, _)| key.block).collect::<BTreeSet<_>>().len();
-    for arm in comparison.arms() {
-        let is_baseline = arm == comparison.baseline;
-        let missing = planned - blocks(arm, if is_baseline { comparison.m0 } else { 1 });
-        if !too_many(missing, planned) {
-            continue;
-        }
-        let all =
-            if is_baseline && comparison.m0 > 1 { format!("all {} runs", comparison.m0) } else { "a run".to_owned() };
-        let (name, place) = (comparison.text(arm), comparison.text(scenario));
-        let message = format!("{missing} of {planned} blocks of {place} do not have {all} of {name}");
-        let what = "Runs that are missing may be those that went badly: run them, or leave the config out.";
-        let config = (!is_baseline).then_some(arm);
-        gated.cells.entry((scenario, config)).or_default().push(finding(Code::Attrition, message, what));
     }
 }

@@ -14,7 +14,11 @@ const SAME_WORK: &str =
 
 /// Whether all runs say what they did; those that did something else than the baseline in their block do not count.
 pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) -> bool {
-    let works = |arm: Name| comparison.runs(scenario, arm).map(|(key, run)| (*key, run.work)).collect::<Vec<_>>();
+    // A failed run may have stopped half-way.
+    let works = |arm: Name| -> Vec<(RunKey, Option<Name>)> {
+        let ended = comparison.runs(scenario, arm).filter(|(_, run)| !run.ending.has_failed());
+        ended.map(|(key, run)| (*key, run.work)).collect()
+    };
     let text = |work: Option<Name>| work.map(|work| comparison.text(work));
     let mut by_block: BTreeMap<Option<Name>, Vec<&str>> = BTreeMap::new();
     for (key, work) in works(comparison.baseline) {

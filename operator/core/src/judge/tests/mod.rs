@@ -133,13 +133,16 @@ fn failures_are_facts_about_the_config() {
         }
     });
     assert_eq!(verdict(&experiment, &failing), "Reject Unstable");
-    // A quarter of the runs missing is no verdict of its own, but the rest is not typical any more.
+    // A quarter of the runs proves nothing yet; they rank last, and what is left of the others is no Neutral.
     let some = attempts(&experiment, |s| {
         if s.trial.config == "candidate" && s.trial.block < 2 {
             fail(s, "OutOfMemory");
         }
     });
-    assert_eq!(verdict(&experiment, &some), "Invalid Attrition in fill");
+    assert_eq!(verdict(&experiment, &some), "Inconclusive NoGain");
+    let report = judged(&experiment, &some);
+    assert_eq!((report.configs[0].runs, report.configs[0].failed), (8, 2));
+    assert!(report.configs[0].ruling.sentence.contains("2 of the 8 runs of candidate failed"));
 }
 
 #[test]
@@ -166,7 +169,7 @@ fn an_invalid_baseline_invalidates_everything() {
         &experiment,
         &attempts(&experiment, |s| {
             if s.trial.config == "base" && s.trial.block < 2 {
-                s.parity.wrong_answers = 1;
+                s.options.undeclared.count = 1;
             }
         }),
     );

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use super::text::{Table, folded, plural};
 use super::{badge, escape};
 use crate::gates::{Finding, Gate};
-use crate::report::{CheckState, Report, TrialFate};
+use crate::report::{Report, TrialFate};
 
 /// What each gate asks.
 pub(super) const GATES: &[(Gate, &str)] = &[
@@ -21,8 +21,7 @@ pub(super) const GATES: &[(Gate, &str)] = &[
     (Gate::GeneratorHeadroom, "Was the database measured, and not the load generator?"),
     (Gate::CausalPath, "Can the database be the cause of so large an effect?"),
     (Gate::Plausible, "Can the measured values be true?"),
-    (Gate::BaselineCheck, "Do the baseline's runs agree with each other?"),
-    (Gate::Attrition, "Did enough runs give a measurement?"),
+    (Gate::Attrition, "Did all arms lose alike, and was anything left?"),
 ];
 
 pub fn evidence(report: &Report) -> String {
@@ -42,7 +41,7 @@ pub fn evidence(report: &Report) -> String {
         let _ = writeln!(out, "<p>Judged once, after all {} blocks of every scenario.</p>", report.design.blocks);
     }
     out.push_str(&looks(report));
-    out.push_str(&baseline_check(report));
+    out.push_str(&order_check(report));
     out.push_str(&by_node(report));
     if !report.notes.is_empty() {
         out.push_str("<h3>Notes</h3>\n<ul>\n");
@@ -125,20 +124,17 @@ fn looks(report: &Report) -> String {
     table.finish()
 }
 
-fn baseline_check(report: &Report) -> String {
-    if report.baseline_check.is_empty() {
+fn order_check(report: &Report) -> String {
+    if report.order_check.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("The baseline against itself", &["scenario", "metric", "#p", "state"]);
-    for check in &report.baseline_check {
-        let state = match check.state {
-            CheckState::Passed => "passed",
-            CheckState::Warning => "<strong>warning</strong>: its runs differ more than they should",
-            CheckState::Failed => "<strong>failed</strong>: its runs differ, so nothing can be compared with it",
-            CheckState::Unknown => "unknown: one run of the baseline per block has no partner",
-        };
+    let mut table = Table::new("Whether the order of runs shows", &["scenario", "metric", "effect of", "#p", "state"]);
+    for check in &report.order_check {
+        let state =
+            if check.warning { "<strong>seen</strong>: the random order keeps verdicts fair" } else { "not seen" };
         let p = check.p.map_or("unknown".to_owned(), |p| format!("{p:.4}"));
-        table.row(&[escape(&check.scenario), escape(&check.metric), format!("#{p}"), state.to_owned()]);
+        let effect = check.effect.words().to_owned();
+        table.row(&[escape(&check.scenario), escape(&check.metric), effect, format!("#{p}"), state.to_owned()]);
     }
     table.finish()
 }

@@ -22,7 +22,8 @@ struct Row<'a> {
 
 pub fn effects(report: &Report) -> String {
     let mut out = "<p class=\"how\">The dot is the estimate, the line its 95 % interval, the band the margin: the smallest \
-                   change that matters. Right of the middle is better, for latencies too: +25 % is 1.25 times as fast.</p>\n"
+                   change that matters. Right of the middle is better, for latencies too: +25 % is 1.25 times as fast. The estimate is \
+                   about the typical run, the mean about all runs together.</p>\n"
         .to_owned();
     let several = report.design.scenarios.len() > 1;
     for (metric, rule) in report.design.metrics.iter().enumerate() {
@@ -100,14 +101,15 @@ fn plot(caption: &str, rule: &MetricRule, axis: &Axis, rows: &[Row<'_>]) -> Stri
     let mut out = format!(
         "<table class=\"forest\">\n<caption>Effect on {}, margin {margin}</caption>\n<thead><tr><th scope=\"col\">config</th>\
          <th scope=\"col\" class=\"plot\">effect</th><th scope=\"col\" class=\"n\">estimate</th>\
-         <th scope=\"col\" class=\"n\">95 % interval</th><th scope=\"col\">proven</th></tr></thead>\n<tbody>\n",
+         <th scope=\"col\" class=\"n\">95 % interval</th><th scope=\"col\" class=\"n\">mean</th>\
+         <th scope=\"col\">proven</th></tr></thead>\n<tbody>\n",
         escape(caption)
     );
     let mut before = "";
     for row in rows {
         if row.scenario.is_some() && row.config != before {
             let config = escape(row.config);
-            let _ = writeln!(out, "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"5\">{config}</th></tr>");
+            let _ = writeln!(out, "<tr class=\"group\"><th scope=\"rowgroup\" colspan=\"6\">{config}</th></tr>");
         }
         before = row.config;
         let name = match row.scenario {
@@ -122,16 +124,17 @@ fn plot(caption: &str, rule: &MetricRule, axis: &Axis, rows: &[Row<'_>]) -> Stri
         let _ = writeln!(
             out,
             "<tr class=\"{}\">{name}<td class=\"plot\">{}</td><td class=\"n\">{}</td>\
-             <td class=\"n\">{}</td><td>{proven}</td></tr>",
+             <td class=\"n\">{}</td><td class=\"n\">{}</td><td>{proven}</td></tr>",
             accent(row),
             strip(row, rule, axis),
             number::estimate(estimate),
-            number::interval(estimate)
+            number::interval(estimate),
+            number::mean(estimate)
         );
     }
     let _ = write!(
         out,
-        "</tbody>\n<tfoot><tr><td></td><td class=\"plot\">{}</td><td colspan=\"3\"></td></tr></tfoot>\n</table>\n",
+        "</tbody>\n<tfoot><tr><td></td><td class=\"plot\">{}</td><td colspan=\"4\"></td></tr></tfoot>\n</table>\n",
         scale(rule, axis)
     );
     out

@@ -126,6 +126,15 @@ fn card(out: &mut String, report: &Report, config: &ConfigReport) {
         }
         out.push_str("</ul>\n");
     }
+    for label in &ruling.labels {
+        let _ =
+            writeln!(out, "<p class=\"label\"><strong>{label:?}.</strong> Its interval begins below the margin.</p>");
+    }
+    if config.failed > 0 {
+        let (failed, runs) = (config.failed, config.runs);
+        let _ =
+            writeln!(out, "<p class=\"label\"><strong>{failed} of {runs} runs failed</strong> under this config.</p>");
+    }
     if !config.fragile.is_empty() {
         let on = config.fragile.iter().map(|what| escape(what)).collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "<p class=\"label\"><strong>Fragile.</strong> Without {on} it would not be a Win.</p>");
@@ -138,7 +147,7 @@ fn card(out: &mut String, report: &Report, config: &ConfigReport) {
     if report.design.scenarios.len() > 1 && cells.peek().is_some() {
         out.push_str("<ul class=\"cells\">\n");
         for cell in cells {
-            let (scenario, reason) = (escape(&cell.scenario), escape(&cell.ruling.reason));
+            let (scenario, reason) = (escape(&cell.scenario), escape(&cell.ruling.why(cell.failed, cell.runs)));
             let _ = writeln!(out, "<li>{} in {scenario} <small>{reason}</small></li>", badge(cell.ruling.verdict));
         }
         out.push_str("</ul>\n");

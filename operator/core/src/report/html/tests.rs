@@ -178,7 +178,7 @@ fn a_large_experiment_is_a_small_page() {
 
 #[test]
 fn looks_and_checks_are_shown_where_there_are_any() {
-    use crate::report::{BaselineCheck, CheckState, LookConfig, LookReport, NodeEstimate};
+    use crate::report::{LookConfig, LookReport, NodeEstimate, OrderCheck, OrderEffect};
     let mut report = full_report(true);
     let without = html(&report, &[]);
     assert!(without.contains("Judged once, after all 8 blocks") && !without.contains("each planned look"));
@@ -203,11 +203,12 @@ fn looks_and_checks_are_shown_where_there_are_any() {
         estimate: Some(0.1),
         estimate_percent: None,
     }];
-    report.baseline_check = vec![BaselineCheck {
+    report.order_check = vec![OrderCheck {
         scenario: "fill".to_owned(),
         metric: "throughput".to_owned(),
+        effect: OrderEffect::Position,
         p: Some(0.004),
-        state: CheckState::Warning,
+        warning: true,
     }];
     let page = html(&report, &[]);
     elements(&page);
@@ -219,7 +220,7 @@ fn looks_and_checks_are_shown_where_there_are_any() {
         "node-a",
         "+10.5 %",
         "0.0040",
-        "warning",
+        "seen</strong>",
     ] {
         assert!(page.contains(expected) && !without.contains(expected), "{expected}");
     }
@@ -255,7 +256,7 @@ fn parts_that_may_be_missing_are() {
     let report = full_report(true);
     let mut json: serde_json::Value = serde_json::to_value(&report).unwrap();
     let all: BTreeMap<String, serde_json::Value> = serde_json::from_value(json.clone()).unwrap();
-    assert!(all.contains_key("baselineCheck"));
+    assert!(all.contains_key("orderCheck"));
     assert!(json["configs"][0].get("byNode").is_none(), "one machine says nothing by itself");
     json["unheardOf"] = true.into();
     assert!(serde_json::from_value::<Report>(json).is_err());

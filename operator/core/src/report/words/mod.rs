@@ -1,7 +1,7 @@
-use super::{Estimate, INCOMPLETE, number};
-use crate::gates::Finding;
+use super::{Estimate, INCOMPLETE, NeededBlocks, Ruling, number};
+use crate::gates::{Finding, Label};
 use crate::stats::{Interval, Scale};
-use crate::verdict::{Purpose, Status, Verdict};
+use crate::verdict::{Purpose, Runs, Status, Verdict};
 
 /// What a verdict is about.
 #[derive(Clone, Copy, Debug)]
@@ -10,9 +10,43 @@ pub(crate) struct About<'a> {
     pub baseline: &'a str,
     /// Fewest blocks that can prove a gain.
     pub fewest_blocks: usize,
+    pub failures: Failures,
+    /// What would decide it, where that was asked.
+    pub needed: Option<NeededBlocks>,
 }
 
-/// A verdict in words that need no knowledge of statistics. Where there is no answer, they say what would give one.
+/// How runs of a config ended, and those of the baseline in the same blocks.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct Failures {
+    pub own: Runs,
+    pub baseline: Runs,
+}
+
+impl Failures {
+    /// Over scenarios.
+    pub fn of(scenarios: impl Iterator<Item = (Runs, Runs)>) -> Self {
+        scenarios.fold(Self::default(), |all, (own, baseline)| Self {
+            own: all.own.plus(own),
+            baseline: all.baseline.plus(baseline),
+        })
+    }
+
+    fn words(&self, about: &About<'_>) -> String {
+        let Self { own, baseline } = self;
+        let damaged = if own.damaged > 0 { format!(" ({} with damaged data)", own.damaged) } else { String::new() };
+        format!(
+            "{} of the {} runs of {} failed{damaged}, of {} {} of {}",
+            own.failed,
+            own.ended(),
+            about.config,
+            about.baseline,
+            baseline.failed,
+            baseline.ended()
+        )
+    }
+}
+
+/// A verdict in words that need no knowledge of statistics, with every failure of the config.
 pub(crate) fn sentence(
     about: About<'_>,
     verdict: Verdict,
@@ -20,6 +54,17 @@ pub(crate) fn sentence(
     estimates: &[Estimate],
     findings: &[Finding],
 ) -> String {
+    let sentence = said(about, verdict, reason, estimates, findings);
+    let told = matches!(reason, "Unstable" | "Failures");
+    let Failures { own, baseline } = about.failures;
+    if (own.failed == 0 && baseline.failed == 0) || told {
+        return sentence;
+    }
+    format!("{sentence} Of all that ended, {}.", about.failures.words(&about))
+}
+
+/// Where there is no answer, the words say what would give one.
+fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate], findings: &[Finding]) -> String {
     let About { config, baseline, .. } = about;
     let required = || estimates.iter().filter(|e| e.purpose != Purpose::Info);
     let with = |status: Status| list(required().filter(|e| e.status == Some(status)).map(ranged));
@@ -31,7 +76,18 @@ pub(crate) fn sentence(
             let safe = list(guardrails().map(|e| format!("{} does not get {} worse", e.metric, margin(e))));
             let safe =
                 if guardrails().next().is_some() { format!(" It is proven that {safe}.") } else { String::new() };
-            format!("{config} is better than {baseline}: {}.{safe}", with(Status::Better))
+            let open = Ruling::labels(verdict, estimates).contains(&Label::SizeOpen);
+            let better = || objectives().filter(|e| e.status == Some(Status::Better));
+            let size = if open {
+                format!(", perhaps by less than the {} named", list(better().map(margin)))
+            } else {
+                String::new()
+            };
+            let proven = better().map(|e| {
+                let least = e.at_least.map(|least| format!(" (at least {} is proven)", number::margin(e.scale, least)));
+                ranged(e) + &least.unwrap_or_default()
+            });
+            format!("{config} is better than {baseline}{size}: {}.{safe}", list(proven))
         }
         (Verdict::Neutral, _) => {
             // The 95 % interval may stick out a little: the claim is one-sided, at 5 %.
@@ -47,7 +103,9 @@ pub(crate) fn sentence(
             format!("{baseline} is kept: with {config} {inside}.")
         }
         (Verdict::Reject, "Unstable") => format!(
-            "{config} fails more often than {baseline}: its runs ended in errors, out of memory or past their deadline."
+            "{config} fails more often than {baseline}: {}. They ended in errors, out of memory or past their deadline, or data was \
+             wrong.",
+            about.failures.words(&about)
         ),
         (Verdict::Reject, "Harm") => format!("{config} is worse than {baseline}: {}.", with(Status::Worse)),
         (Verdict::Reject, _) => {
@@ -59,6 +117,11 @@ pub(crate) fn sentence(
         (Verdict::Tradeoff, _) if reason.starts_with("worse in") => {
             format!("{config} is better over all scenarios together, but {reason}: decide which of them matters.")
         }
+        (Verdict::Tradeoff, "SlowTail") => format!(
+            "{config} is better in its typical run ({}) and worse in sum, because some runs are slow: {}. Decide which matters.",
+            with(Status::Better),
+            tails(detail, estimates)
+        ),
         (Verdict::Tradeoff, _) => format!(
             "{config} is better in one way and worse in another: {}, but {}. Decide which matters.",
             with(Status::Better),
@@ -68,9 +131,34 @@ pub(crate) fn sentence(
             "Not all planned runs of {config} are there. So far, as an estimate and not as a verdict: {}.",
             effects(objectives())
         ),
+        (Verdict::Inconclusive, "Failures") => format!(
+            "{config} is not adopted: {}. That is too few to prove that it fails more often, and too many to overlook. Find out why runs \
+             fail; so far: {}.",
+            about.failures.words(&about),
+            effects(objectives())
+        ),
+        (Verdict::Inconclusive, "Attrition") => format!(
+            "{config} is not adopted: more of its runs did not count at first than of {baseline}'s beside them. That is too few to prove that \
+             the config decides which do, and too many to overlook. Find out why; so far: {}.",
+            effects(objectives())
+        ),
+        (Verdict::Inconclusive, "SlowTail") => format!(
+            "{config} is better in its typical run ({}), but slow runs leave open whether it is in sum: {}. Find what makes them \
+             slow; to decide, {}.",
+            with(Status::Better),
+            tails(detail, estimates),
+            cure(&about, objectives())
+        ),
+        (Verdict::Inconclusive, "ScenarioUnresolved") => format!(
+            "{config} is better over all scenarios together ({}), but that none of them pays for it is not proven of {}. To decide, {}.",
+            with(Status::Better),
+            list(detail.split(',').map(str::to_owned)),
+            cure(&about, objectives())
+        ),
         (Verdict::Inconclusive, "TooFewBlocks") => {
             let counted = objectives().map(|e| e.blocks).min().unwrap_or(0);
-            let needed = objectives().filter_map(|e| e.blocks_for_margin).max();
+            let needed =
+                about.needed.and_then(|needed| needed.win).or(objectives().filter_map(|e| e.blocks_for_margin).max());
             let needed = needed.map_or(about.fewest_blocks, |n| about.fewest_blocks.max(n as usize));
             format!(
                 "Too few blocks to prove anything about {config}: {counted} count, and {} is the least. So far: {}. To decide, \
@@ -84,7 +172,7 @@ pub(crate) fn sentence(
              know whether it does harm, {}.",
             list(objectives().map(margin)),
             effects(objectives()),
-            cure(objectives())
+            cure(&about, objectives())
         ),
         (Verdict::Inconclusive, "GuardrailUnresolved") => {
             let open = || guardrails().chain(objectives()).filter(|e| detail.split(',').any(|name| name == e.metric));
@@ -94,13 +182,13 @@ pub(crate) fn sentence(
                 if gains { "may be worth it" } else { "makes no difference where it should" },
                 effects(objectives()),
                 list(open().map(|e| format!("{}, and {} worse is not excluded", ranged(e), margin(e)))),
-                cure(open())
+                cure(&about, open())
             )
         }
         (Verdict::Inconclusive, _) => format!(
             "The runs do not tell whether {config} helps: {}. To decide, {}.",
             effects(objectives()),
-            cure(objectives())
+            cure(&about, objectives())
         ),
         (Verdict::Invalid, _) => match findings.first() {
             Some(finding) => format!(
@@ -117,10 +205,13 @@ pub(crate) fn sentence(
 const TOO_MANY: usize = 4;
 
 /// What would decide metrics that are open.
-fn cure<'a>(open: impl Iterator<Item = &'a Estimate>) -> String {
+fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> String {
     let open: Vec<&Estimate> = open.collect();
-    if open.iter().any(|e| e.estimate.is_none()) {
+    if open.iter().any(|e| e.estimate.is_none() && !e.has_zeros) {
         return "find out why nothing was measured: see the notes and the trials that do not count".to_owned();
+    }
+    if let Some(needed) = about.needed {
+        return planned(needed, &open);
     }
     // The metric that needs most.
     let worst = open.iter().filter_map(|e| e.blocks_for_margin.map(|n| (n as usize, e.blocks, *e)));
@@ -149,6 +240,45 @@ fn cure<'a>(open: impl Iterator<Item = &'a Estimate>) -> String {
     )
 }
 
+/// More blocks of the same experiment would be a look that nobody has paid for, so what decides is another one.
+fn planned(needed: NeededBlocks, open: &[&Estimate]) -> String {
+    const QUIETER: &str = "make the runs longer or use a quieter machine";
+    let blocks = open.iter().map(|e| e.blocks).max().unwrap_or(0);
+    let gain = list(open.iter().filter(|e| e.purpose == Purpose::Objective).map(|e| margin(e)));
+    let gain = if gain.ends_with('%') { format!("a gain of {gain}") } else { "a gain of the margin".to_owned() };
+    match (needed.win, needed.neutral) {
+        (Some(win), _) if win as usize > TOO_MANY * blocks => {
+            format!("{QUIETER}: at this noise {win} repetitions would show {gain} four times out of five")
+        }
+        (Some(win), neutral) => {
+            let none =
+                neutral.map_or(String::new(), |neutral| format!(", and {neutral} show that there is no difference"));
+            format!(
+                "plan a new experiment (`assay plan FILE --noise-from DIR`): four times out of five {win} repetitions show {gain} as a \
+                 Win{none}"
+            )
+        }
+        (None, _) => format!("{QUIETER}: at this noise no number of repetitions that anybody runs would"),
+    }
+}
+
+/// What slow runs do: in these scenarios, or in sum where there is only one.
+fn tails(detail: &str, estimates: &[Estimate]) -> String {
+    let (metrics, scenarios) = detail.split_once(" in ").unwrap_or((detail, ""));
+    let named = || estimates.iter().filter(|e| metrics.split(',').any(|name| name == e.metric));
+    if scenarios.is_empty() {
+        list(named().filter_map(summed))
+    } else {
+        format!("that is so in {}", list(scenarios.split(',').map(str::to_owned)))
+    }
+}
+
+/// What the runs of a metric add up to.
+fn summed(estimate: &Estimate) -> Option<String> {
+    let mean = estimate.mean?;
+    Some(format!("{} of all runs together is {}", estimate.metric, sided(estimate.scale, mean)))
+}
+
 /// Metrics with their effects.
 fn effects<'a>(estimates: impl Iterator<Item = &'a Estimate>) -> String {
     list(estimates.map(ranged))
@@ -158,6 +288,7 @@ fn effects<'a>(estimates: impl Iterator<Item = &'a Estimate>) -> String {
 fn ranged(estimate: &Estimate) -> String {
     let name = &estimate.metric;
     match (estimate.estimate, estimate.interval95) {
+        (None, _) if estimate.has_zeros => format!("{name} has runs of zero, to which there is no ratio"),
         (None, _) => format!("{name} is unknown"),
         (Some(value), None | Some(Interval { low: None, high: None })) => {
             format!("{name} is about {} (not bounded yet)", sided(estimate.scale, value))

@@ -2,7 +2,14 @@ use super::*;
 use crate::gates::Code;
 use crate::verdict::Reason;
 
-const ABOUT: About<'_> = About { config: "per-level", baseline: "default", fewest_blocks: 8 };
+const RUNS: Runs = Runs { failed: 0, damaged: 0, sound: 12 };
+const ABOUT: About<'_> = About {
+    config: "per-level",
+    baseline: "default",
+    fewest_blocks: 8,
+    failures: Failures { own: RUNS, baseline: RUNS },
+    needed: None,
+};
 
 fn estimate(metric: &str, purpose: Purpose, status: Status, percent: [f64; 2]) -> Estimate {
     let [low, high] = percent.map(|percent| (percent / 100.0).ln_1p());
@@ -16,6 +23,10 @@ fn estimate(metric: &str, purpose: Purpose, status: Status, percent: [f64; 2]) -
         estimate: Some(f64::midpoint(low, high)),
         interval95: Some(Interval { low: Some(low), high: Some(high) }),
         estimate_percent: None,
+        mean: None,
+        mean_percent: None,
+        has_zeros: false,
+        at_least: None,
         detectable_percent: Some(3.0),
         blocks_for_margin: Some(27),
         p: None,
@@ -64,7 +75,8 @@ fn every_verdict_has_its_words() {
             Verdict::Reject,
             Reason::Unstable,
             vec![],
-            "per-level fails more often than default: its runs ended in errors, out of memory or past their deadline.",
+            "per-level fails more often than default: 0 of the 12 runs of per-level failed, of default 0 of 12. They ended in errors, out of \
+             memory or past their deadline, or data was wrong.",
         ),
         (
             Verdict::Reject,
@@ -185,4 +197,72 @@ fn ends_that_are_open_stay_open() {
         ..estimate("stall_fraction", Purpose::Guardrail, Status::Unresolved, [0.0, 0.0])
     };
     assert_eq!(ranged(&linear), "stall_fraction is between 0.0100 worse and 0.0200 better");
+}
+
+fn decided_about(about: About<'_>, verdict: Verdict, reason: &Reason, estimates: &[Estimate]) -> String {
+    sentence(about, verdict, &reason.to_string(), estimates, &[])
+}
+
+#[test]
+fn every_failure_is_told() {
+    let throughput = [estimate("throughput", Purpose::Objective, Status::Better, [18.0, 21.0])];
+    let failing = |failed, damaged| About {
+        failures: Failures { own: Runs { failed, damaged, sound: 12 - failed }, baseline: RUNS },
+        ..ABOUT
+    };
+    let better = Reason::Better(names(&["throughput"]));
+    let win = decided_about(failing(1, 0), Verdict::Win, &better, &throughput);
+    assert!(win.ends_with(" Of all that ended, 1 of the 12 runs of per-level failed, of default 0 of 12."), "{win}");
+    let unstable = decided_about(failing(7, 0), Verdict::Reject, &Reason::Unstable, &throughput);
+    assert!(
+        unstable.starts_with("per-level fails more often than default: 7 of the 12 runs of per-level failed"),
+        "{unstable}"
+    );
+    let open = decided_about(failing(2, 1), Verdict::Inconclusive, &Reason::Failures, &throughput);
+    assert!(open.contains("2 of the 12 runs of per-level failed (1 with damaged data), of default 0 of 12."), "{open}");
+    assert_eq!(open.matches("failed").count(), 1, "{open}");
+}
+
+#[test]
+fn sums_scenarios_and_sizes_have_words() {
+    let throughput = |mean: f64| Estimate {
+        mean: Some((mean / 100.0_f64).ln_1p()),
+        ..estimate("throughput", Purpose::Objective, Status::Better, [5.0, 6.0])
+    };
+    let tail = |scenarios: &[&str]| Reason::SlowTail { metrics: names(&["throughput"]), scenarios: names(scenarios) };
+    let worse = decided_about(ABOUT, Verdict::Tradeoff, &tail(&[]), &[throughput(-7.0)]);
+    assert!(worse.contains("throughput of all runs together is 7.0 % worse"), "{worse}");
+    let open = decided_about(ABOUT, Verdict::Inconclusive, &tail(&["fill"]), &[throughput(1.0)]);
+    assert!(open.contains("slow runs leave open whether it is in sum: that is so in fill."), "{open}");
+    let unresolved = Reason::ScenarioUnresolved(names(&["fill", "read"]));
+    let scenarios = decided_about(ABOUT, Verdict::Inconclusive, &unresolved, &[throughput(5.0)]);
+    assert!(scenarios.contains("that none of them pays for it is not proven of fill and read"), "{scenarios}");
+
+    let win = Reason::Better(names(&["throughput"]));
+    let small = estimate("throughput", Purpose::Objective, Status::Better, [1.0, 6.0]);
+    let open = decided_about(ABOUT, Verdict::Win, &win, std::slice::from_ref(&small));
+    assert!(open.starts_with("per-level is better than default, perhaps by less than the 2 % named: "), "{open}");
+    let sized = decided_about(ABOUT, Verdict::Win, &win, &[Estimate { at_least: Some(0.03), ..small }]);
+    assert!(sized.ends_with("throughput is 1.0 to 6.0 % better (at least 3 % is proven)."), "{sized}");
+    assert!(sized.starts_with("per-level is better than default: "), "what was asked for is proven: {sized}");
+}
+
+#[test]
+fn what_would_decide_is_a_new_experiment() {
+    let open = [estimate("throughput", Purpose::Objective, Status::Unresolved, [-3.0, 5.0])];
+    let with = |neutral, win| {
+        let about = About { needed: Some(NeededBlocks { neutral, win }), ..ABOUT };
+        decided_about(about, Verdict::Inconclusive, &Reason::Underpowered, &open)
+    };
+    let both = with(Some(30), Some(41));
+    assert!(
+        both.ends_with(
+            "To decide, plan a new experiment (`assay plan FILE --noise-from DIR`): four times out of five 41 repetitions show a gain of \
+             2 % as a Win, and 30 show that there is no difference."
+        ),
+        "{both}"
+    );
+    let many = with(Some(300), Some(410));
+    assert!(many.contains("make the runs longer or use a quieter machine: at this noise 410 repetitions"), "{many}");
+    assert!(with(None, None).contains("no number of repetitions that anybody runs"), "{}", with(None, None));
 }

@@ -163,7 +163,7 @@ fn hints_that_are_no_errors() {
     assert_eq!(
         messages(&second),
         [
-            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails need 6",
+            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails and failures need 7",
             "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not a single scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
         ]
     );
@@ -388,4 +388,52 @@ proptest! {
             prop_assert!(Plan::new(experiment).is_ok());
         }
     }
+}
+
+#[test]
+fn sizes_and_scenarios_have_margins_of_their_own() {
+    let declared = json!([{"metric": "throughput", "margin": "5%", "atLeast": "3%", "scenarioMargin": "4%"}]);
+    let rules = experiment(&with("/spec/objectives", declared)).metrics;
+    assert_eq!((rules[0].at_least, rules[0].scenario_margin), (Some(0.03), Some(0.04)));
+    // Without it an objective may lose its margin in a scenario, and a guardrail twice that.
+    let rules = experiment(&document()).metrics;
+    let of = |purpose| rules.iter().find(|rule| rule.purpose == purpose).unwrap_or_else(|| unreachable!());
+    assert_eq!(of(Purpose::Objective).margin_per_scenario(), of(Purpose::Objective).margin);
+    assert_eq!(of(Purpose::Guardrail).margin_per_scenario(), 2.0 * of(Purpose::Guardrail).margin);
+
+    let said = |pointer: &str, value: Value| messages(&with(pointer, value));
+    assert_eq!(
+        said("/spec/guardrails/0/atLeast", json!("3%")),
+        ["spec.guardrails[0].atLeast: a guardrail has nothing to gain: name it as an objective, or remove this"]
+    );
+    assert_eq!(
+        said("/spec/objectives/0/scenarioMargin", json!("0%")),
+        ["spec.objectives[0].scenarioMargin: must be above 0 % and below 100 %, such as 2%, not \"0%\""]
+    );
+}
+
+#[test]
+fn a_margin_may_be_too_wide_to_mean_anything() {
+    let wide = messages(&with("/spec/objectives/0/margin", json!("16%")));
+    assert_eq!(
+        wide,
+        [
+            "warning: spec.objectives[0].margin: is more than 3 times the usual 5 %: a throughput that is nearly so much worse still \
+             passes for unchanged"
+        ]
+    );
+    assert!(messages(&with("/spec/objectives/0/margin", json!("15%"))).is_empty());
+}
+
+#[test]
+fn machines_are_shared_unless_cpus_must_be_exclusive() {
+    let of = |placement: Value| experiment(&with("/spec/placement", placement)).environment;
+    assert_eq!(of(json!({})), Environment::Shared);
+    assert_eq!(of(json!({"requireExclusiveCpus": "Require"})), Environment::Dedicated);
+    assert_eq!(of(json!({"environment": "Dedicated"})), Environment::Dedicated);
+    assert_eq!(of(json!({"environment": "Shared", "requireExclusiveCpus": "Require"})), Environment::Shared);
+    // It is judged by it, so it is part of the plan.
+    let digest =
+        |placement: Value| Plan::new(experiment(&with("/spec/placement", placement))).map(|plan| plan.digest).ok();
+    assert_ne!(digest(json!({})), digest(json!({"environment": "Dedicated"})));
 }

@@ -30,13 +30,7 @@ fn a_query_is_judged_and_not_measured_by_the_bench() {
     let experiment = experiment(&asking());
     assert_eq!((experiment.queries.len(), experiment.queries[0].query.as_str()), (1, QUERY));
     let rule = experiment.metrics.iter().find(|rule| rule.name == "node_reads");
-    let expected = MetricRule {
-        name: "node_reads".to_owned(),
-        direction: Direction::Lower,
-        purpose: Purpose::Guardrail,
-        margin: 0.05,
-        scale: Scale::Log,
-    };
+    let expected = MetricRule::new("node_reads", Direction::Lower, Purpose::Guardrail, 0.05, Scale::Log);
     assert_eq!(rule, Some(&expected));
     let plan = Plan::new(experiment).expect("a plan");
     let spec = plan.trial_spec(&plan.blocks[0], 0, 0).expect("a spec");

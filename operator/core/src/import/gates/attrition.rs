@@ -1,0 +1,110 @@
+//! Blocks that lack a run: what is left of a config may not be typical if it lacks more of them than the baseline beside it. Runs that
+//! failed are not missing: they count as the worst.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use super::{Gated, finding};
+use crate::gates::Code;
+use crate::gates::attrition::too_many;
+use crate::import::comparison::Comparison;
+use crate::import::data::Name;
+use crate::stats::{ALPHA, holm, uneven};
+
+const WHAT_TO_DO: &str = "Runs that are missing may be those that went badly: run them, mark those that failed in a column failed, or leave \
+                          the config out.";
+
+/// One block of a scenario: whether the config's run is missing, and which of the baseline's are.
+type Gap = (bool, Vec<bool>);
+
+/// The blocks of a scenario, each with the baseline's runs in it.
+struct Planned {
+    scenario: Name,
+    blocks: BTreeMap<Name, usize>,
+}
+
+pub(super) fn check(comparison: &Comparison<'_>, gated: &mut Gated) {
+    let planned: Vec<Planned> =
+        comparison.scenarios.iter().map(|&scenario| Planned::of(comparison, scenario)).collect();
+    let gaps: Vec<Vec<Gap>> = comparison.configs.iter().map(|&config| gaps(comparison, &planned, config)).collect();
+    let p: Vec<f64> = gaps.iter().map(|gaps| lacks_more(gaps, comparison.m0)).collect();
+    for ((&config, gaps), p) in comparison.configs.iter().zip(&gaps).zip(holm(&p)) {
+        let few: Vec<String> = planned.iter().filter_map(|planned| planned.few(comparison, config)).collect();
+        if few.is_empty() || gated.configs.contains_key(&config) {
+            continue;
+        }
+        if p > ALPHA {
+            gated.notes.extend(few);
+            continue;
+        }
+        let message = counted(comparison, config, gaps, p);
+        gated.configs.entry(config).or_default().push(finding(Code::Attrition, message, WHAT_TO_DO));
+    }
+    gated.notes.extend(planned.iter().filter_map(|planned| planned.few(comparison, comparison.baseline)));
+}
+
+impl Planned {
+    fn of(comparison: &Comparison<'_>, scenario: Name) -> Self {
+        let mut blocks: BTreeMap<Name, usize> = BTreeMap::new();
+        for arm in comparison.arms() {
+            for block in comparison.runs(scenario, arm).filter_map(|(key, _)| key.block) {
+                *blocks.entry(block).or_default() += usize::from(arm == comparison.baseline);
+            }
+        }
+        Self { scenario, blocks }
+    }
+
+    /// Whether too many blocks lack a run of an arm, in words.
+    fn few(&self, comparison: &Comparison<'_>, arm: Name) -> Option<String> {
+        let is_baseline = arm == comparison.baseline;
+        let missing = if is_baseline {
+            self.blocks.values().filter(|&&runs| runs < comparison.m0).count()
+        } else {
+            self.blocks.len() - blocks_of(comparison, self.scenario, arm).len()
+        };
+        let (name, place) = (comparison.text(arm), comparison.text(self.scenario));
+        let runs = if is_baseline && comparison.m0 > 1 {
+            format!("one of the {} runs", comparison.m0)
+        } else {
+            "the run".to_owned()
+        };
+        let so = if is_baseline { "; such a block counts for no config" } else { "" };
+        let planned = self.blocks.len();
+        too_many(missing, planned)
+            .then(|| format!("{missing} of {planned} blocks of {place} lack {runs} of {name}{so}."))
+    }
+}
+
+fn blocks_of(comparison: &Comparison<'_>, scenario: Name, arm: Name) -> BTreeSet<Name> {
+    comparison.runs(scenario, arm).filter_map(|(key, _)| key.block).collect()
+}
+
+/// All blocks of all scenarios.
+fn gaps(comparison: &Comparison<'_>, planned: &[Planned], config: Name) -> Vec<Gap> {
+    let mut gaps = Vec::new();
+    for Planned { scenario, blocks } in planned {
+        let own = blocks_of(comparison, *scenario, config);
+        for (block, &present) in blocks {
+            gaps.push((!own.contains(block), (0..comparison.m0).map(|run| run >= present).collect()));
+        }
+    }
+    gaps
+}
+
+/// P value of the claim that more of a config's runs are missing than of the baseline's in the same blocks.
+fn lacks_more(gaps: &[Gap], m0: usize) -> f64 {
+    // A block that lacks nothing says nothing, and there are many of them.
+    let lacking = gaps.iter().filter(|(own, baseline)| *own || baseline.contains(&true));
+    uneven(lacking.cloned(), m0).up
+}
+
+fn counted(comparison: &Comparison<'_>, config: Name, gaps: &[Gap], p: f64) -> String {
+    let own = gaps.iter().filter(|(own, _)| *own).count();
+    let baseline = gaps.iter().flat_map(|(_, baseline)| baseline).filter(|missing| **missing).count();
+    format!(
+        "{own} of {} runs of {} are missing, and {baseline} of {} of {} in the same blocks: p = {p:.3} if only chance chose them",
+        gaps.len(),
+        comparison.text(config),
+        gaps.len() * comparison.m0,
+        comparison.text(comparison.baseline)
+    )
+}

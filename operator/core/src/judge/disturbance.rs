@@ -1,0 +1,274 @@
+//! Disturbance on shared machines: claims that a config owes to having been left in peace more than the baseline are taken away.
+//!
+//! On a shared machine no single disturbance costs a run. Blocks in random order give every arm its share, and what a share of bad luck
+//! is worth the interval says. What is left to check is whether one arm had less of it in the end, by so much that its claim
+//! hangs on it ("Shared machines").
+
+use std::collections::BTreeMap;
+
+use assay_protocol::{Summary, metric};
+
+use super::causal::void;
+use crate::decide::{Fate, Places};
+use crate::experiment::Environment;
+use crate::gates::{Code, Finding, Note};
+use crate::stats::{ALPHA, Adjust, Direction, Look, Scale};
+use crate::verdict::{
+    self, Conclusion, Design, Effect, Intervals, JudgeError, Judgement, MetricRule, MetricSamples, Observed, Purpose,
+    Reason, Verdict,
+};
+
+/// Share of the CPU time that a run wanted and others took: what it got is the rest. Relative to what it wanted, since a config that
+/// needs less CPU also has less of it stolen. `None` where any of it is not known.
+pub(super) fn share_taken(summary: &Summary) -> Option<f64> {
+    let seen = &summary.disturbance;
+    let percent = seen.steal_percent? + seen.foreign_cpu_percent?;
+    let taken = percent / 100.0 * f64::from(summary.placement.requested_cpus) * summary.window_seconds;
+    let own = |name: &str| summary.metrics.get(name).copied();
+    let used = own("cpu_seconds_per_step")? * own("throughput")? * summary.window_seconds;
+    let wanted = taken + used;
+    (wanted > 0.0 && taken >= 0.0).then(|| (taken / wanted).min(MOST))
+}
+
+/// A run that got nothing at all would have no logarithm.
+const MOST: f64 = 0.99;
+
+/// Voids claims that the difference in disturbance can explain, and says why, by config.
+pub(super) fn void_claims(
+    judgement: &mut Judgement,
+    places: &Places<'_>,
+    design: &Design,
+    observed: &Observed,
+    look: Look,
+) -> Result<BTreeMap<String, Vec<Finding>>, JudgeError> {
+    let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
+    if places.plan().experiment.environment == Environment::Dedicated {
+        return Ok(causes);
+    }
+    let alpha = ALPHA * look.other;
+    let peace = design_of_peace(design);
+    let seen = peace_of(places, design, observed);
+    // Most often no claim was favoured, and then nobody asks by how much.
+    let mut peaceful = verdict::judge(&peace, &seen, Intervals::None)?;
+    let is_uneven =
+        |Effect { p, .. }: &Effect| [p.better_adjusted, p.worse_adjusted].into_iter().flatten().any(|p| p <= alpha);
+    let all = peaceful.overall.iter().map(|o| &o.conclusion).chain(peaceful.cells.iter().map(|c| &c.conclusion));
+    if !all.flat_map(|conclusion| &conclusion.metrics).any(is_uneven) {
+        return Ok(causes);
+    }
+    peaceful = verdict::judge(&peace, &seen, Intervals::BothLevels)?;
+    for config in 0..design.configs.len() {
+        let own = &mut judgement.overall[config];
+        for (finding, handicap) in advantages(&own.conclusion, &peaceful.overall[config].conclusion, &own.config, alpha)
+        {
+            if undone(design, observed, config, handicap, |again| &again.overall[config].conclusion, &own.conclusion)? {
+                void(&mut own.conclusion, std::slice::from_ref(&finding), Vec::new());
+                causes.entry(own.config.clone()).or_default().push(finding);
+                break;
+            }
+        }
+        for unit in (config..judgement.cells.len()).step_by(design.configs.len()) {
+            let own = &mut judgement.cells[unit];
+            for (finding, handicap) in advantages(&own.conclusion, &peaceful.cells[unit].conclusion, &own.config, alpha)
+            {
+                if undone(design, observed, config, handicap, |again| &again.cells[unit].conclusion, &own.conclusion)? {
+                    void(&mut own.conclusion, std::slice::from_ref(&finding), Vec::new());
+                    // What this scenario said against the config is taken back with it.
+                    let overall = &mut judgement.overall[config];
+                    if matches!(&overall.conclusion.outcome.reason, Reason::WorseIn(said) if said.contains(&own.scenario))
+                    {
+                        void(&mut overall.conclusion, std::slice::from_ref(&finding), vec![own.scenario.clone()]);
+                        causes.entry(overall.config.clone()).or_default().push(finding);
+                    }
+                    break;
+                }
+            }
+        }
+    }
+    Ok(causes)
+}
+
+/// A note where nobody could see what others took, so that nobody asked whether a claim hangs on it.
+pub(super) fn unseen(places: &Places<'_>) -> Option<Note> {
+    let shared = places.plan().experiment.environment == Environment::Shared;
+    let used = (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used);
+    let runs: Vec<&Summary> = used.filter_map(|attempt| places.summary(attempt)).collect();
+    let unknown = runs.iter().filter(|summary| share_taken(summary).is_none()).count();
+    (shared && unknown > 0).then(|| Note {
+        config: None,
+        text: format!(
+            "Of {unknown} of {} runs nobody could see how much CPU time others took: whether that was uneven is not checked for them.",
+            runs.len()
+        ),
+    })
+}
+
+const PEACE: &str = "peace";
+
+/// The same comparison about what each run was left of the time that it wanted.
+fn design_of_peace(design: &Design) -> Design {
+    // The margin plays no part: nothing is shown to be equal here.
+    let rule = MetricRule::new(PEACE, Direction::Higher, Purpose::Objective, 0.01, Scale::Log);
+    Design { metrics: vec![rule], looks: None, cells_adjust: Adjust::Holm, ..design.clone() }
+}
+
+fn peace_of(places: &Places<'_>, design: &Design, observed: &Observed) -> Observed {
+    let blank = |samples: &MetricSamples| MetricSamples {
+        baseline: vec![vec![None; design.m0]; samples.baseline.len()],
+        configs: samples.configs.iter().map(|runs| vec![None; runs.len()]).collect(),
+    };
+    let mut samples: Vec<Vec<MetricSamples>> =
+        observed.samples.iter().map(|metrics| metrics.first().map(blank).into_iter().collect()).collect();
+    for (attempt, seen) in places.attempts().iter().enumerate() {
+        let (id, Some(summary)) = (seen.trial(), places.summary(attempt)) else { continue };
+        let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
+        let (Some(scenario), Fate::Used) = (scenario, places.fate(attempt)) else { continue };
+        let (Some(samples), block) = (samples[scenario].first_mut(), id.block as usize) else { continue };
+        let place = match design.configs.iter().position(|config| *config == id.config) {
+            Some(config) => samples.configs[config].get_mut(block),
+            None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(id.replicate as usize)),
+        };
+        if let Some(place) = place {
+            *place = share_taken(summary).map(|taken| 1.0 - taken);
+        }
+    }
+    Observed { samples, invalid: observed.invalid.clone(), ended: true, ..Observed::default() }
+}
+
+/// Whether a config with a claim was disturbed less than the baseline, for a gain, or more, for harm; each with how much of an effect
+/// that can be worth at most. A Tradeoff claims both.
+fn advantages(claim: &Conclusion, peace: &Conclusion, config: &str, alpha: f64) -> Vec<(Finding, f64)> {
+    let Some(Effect { p, ci90, ci95, estimate, .. }) = peace.metrics.first() else { return Vec::new() };
+    let Some(interval) = ci90.or(*ci95) else { return Vec::new() };
+    let (gain, harm) = match claim.outcome.verdict {
+        Verdict::Win => (true, false),
+        Verdict::Reject => (false, true),
+        Verdict::Tradeoff => (true, true),
+        _ => (false, false),
+    };
+    let finding = |favoured: &str, most: f64| {
+        let share = |effect: f64| 100.0 * -(-effect).exp_m1();
+        let message = format!(
+            "other programs took {favoured} of the CPU time that {config} wanted than of the baseline's: about {:.1} % of its time, at \
+             most {:.1} %",
+            share(estimate.unwrap_or_default().abs()),
+            share(most),
+        );
+        Finding::new(Code::DisturbedUnequally, message)
+    };
+    let is_uneven = |p: Option<f64>| p.is_some_and(|p| p <= alpha);
+    let mut found = Vec::new();
+    // Without an end the blocks say nothing of how much it may have been.
+    if gain && is_uneven(p.better_adjusted) {
+        let most = interval.high.unwrap_or(f64::INFINITY);
+        found.push((finding("less", most), most));
+    }
+    if harm && is_uneven(p.worse_adjusted) {
+        let most = interval.low.map_or(f64::INFINITY, |low| -low);
+        found.push((finding("more", most), -most));
+    }
+    found
+}
+
+/// Whether a claim falls when the config's times are corrected by as much.
+fn undone(
+    design: &Design,
+    observed: &Observed,
+    config: usize,
+    handicap: f64,
+    found: impl Fn(&Judgement) -> &Conclusion,
+    claim: &Conclusion,
+) -> Result<bool, JudgeError> {
+    if !handicap.is_finite() {
+        return Ok(true);
+    }
+    let mut corrected = observed.clone();
+    for metrics in &mut corrected.samples {
+        for (samples, rule) in metrics.iter_mut().zip(&design.metrics) {
+            // What is not time does not pass more slowly.
+            if !metric(&rule.name).is_some_and(|info| info.is_time) {
+                continue;
+            }
+            let factor = match rule.direction {
+                Direction::Higher => (-handicap).exp(),
+                Direction::Lower => handicap.exp(),
+            };
+            samples.configs[config].iter_mut().flatten().for_each(|value| *value *= factor);
+        }
+    }
+    let again = verdict::judge(design, &corrected, Intervals::None)?;
+    Ok(found(&again).outcome.verdict != claim.outcome.verdict)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::Attempt;
+    use crate::gates::testing::{experiment, plan, summaries};
+    use crate::report::Report;
+
+    /// CPU seconds that the baseline's step takes; with 1000 steps/s for 10 s on two CPUs that is 8 of 20.
+    const PER_STEP: f64 = 0.0008;
+
+    /// A config so many times as fast, that needs this much of the baseline's CPU; of what each of them wants others take a share.
+    fn judged(factor: f64, cpu: f64, taken: [f64; 2]) -> Report {
+        let mut experiment = experiment();
+        experiment.environment = Environment::Shared;
+        let run = |mut summary: Summary| {
+            let is_candidate = summary.trial.config == "candidate";
+            let share = taken[usize::from(is_candidate)] * (1.0 + 0.02 * f64::from(summary.trial.block % 3));
+            let (factor, cpu) = if is_candidate { (factor, cpu) } else { (1.0, 1.0) };
+            let rate = summary.metrics["throughput"] * factor * (1.0 - share);
+            let used = PER_STEP * cpu * rate * summary.window_seconds;
+            let stolen = share / (1.0 - share) * used;
+            summary.disturbance.steal_percent = Some(100.0 * stolen / (2.0 * summary.window_seconds));
+            summary.disturbance.foreign_cpu_percent = Some(0.0);
+            summary.metrics.insert("throughput".to_owned(), rate);
+            summary.metrics.insert("step_latency_mean".to_owned(), 1e6 / rate);
+            summary.metrics.insert("cpu_seconds_per_step".to_owned(), PER_STEP * cpu);
+            Attempt::Finished(summary.into())
+        };
+        let attempts: Vec<Attempt> = summaries(&experiment).into_iter().map(run).collect();
+        crate::judge::judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    fn verdict(report: &Report) -> String {
+        format!("{:?} {}", report.configs[0].ruling.verdict, report.configs[0].ruling.reason)
+    }
+
+    #[test]
+    fn who_wants_less_has_less_taken_and_is_not_punished_for_it() {
+        assert_eq!(verdict(&judged(1.1, 0.74, [0.3, 0.3])), "Win Better:throughput");
+        assert_eq!(verdict(&judged(0.9, 1.26, [0.3, 0.3])), "Reject Harm:throughput");
+    }
+
+    #[test]
+    fn a_claim_that_an_unequal_share_explains_falls() {
+        let lucky = judged(1.0, 1.0, [0.3, 0.05]);
+        assert_eq!(verdict(&lucky), "Invalid DisturbedUnequally");
+        let message = &lucky.configs[0].findings[0].message;
+        assert!(message.starts_with("other programs took less of the CPU time that candidate wanted"), "{message}");
+        assert_eq!(lucky.cells[0].ruling.verdict, Verdict::Invalid);
+        assert_eq!(verdict(&judged(1.0, 1.0, [0.05, 0.3])), "Invalid DisturbedUnequally");
+    }
+
+    #[test]
+    fn a_claim_that_is_larger_stays() {
+        assert_eq!(verdict(&judged(2.0, 1.0, [0.3, 0.05])), "Win Better:throughput");
+        assert_eq!(verdict(&judged(0.4, 1.0, [0.05, 0.3])), "Reject Harm:throughput");
+        // Nor does bad luck take anything away from who wins in spite of it.
+        assert_eq!(verdict(&judged(2.0, 1.0, [0.05, 0.3])), "Win Better:throughput");
+    }
+
+    #[test]
+    fn shares_are_of_what_was_wanted() {
+        let mut summary = summaries(&experiment())[0].clone();
+        summary.metrics.insert("throughput".to_owned(), 1000.0);
+        summary.metrics.insert("cpu_seconds_per_step".to_owned(), PER_STEP);
+        (summary.disturbance.steal_percent, summary.disturbance.foreign_cpu_percent) = (Some(15.0), Some(5.0));
+        // A fifth of 20 CPU seconds was taken, beside 8 that were used.
+        assert!(share_taken(&summary).is_some_and(|share| (share - 4.0 / 12.0).abs() < 1e-12));
+        summary.disturbance.steal_percent = None;
+        assert_eq!(share_taken(&summary), None);
+    }
+}

@@ -1,0 +1,115 @@
+//! Runs as a bench would report them: summaries that no gate objects to, with what the world did to them.
+
+use assay_core::attempt::Attempt;
+use assay_protocol::{Digest, Summary, TrialId, VERSION};
+use serde_json::json;
+
+use super::{STEPS, Setting, world::Run};
+
+/// Share of a run's time that it spends in the database, the rest being the generator's.
+const DB_PERCENT: f64 = 90.0;
+/// Share of its CPU that the baseline wants.
+const DEMAND: f64 = 0.8;
+
+/// A summary from which all are made.
+pub struct Template(Summary);
+
+impl Template {
+    pub fn new(plan: &Digest) -> Self {
+        let digest = |text: &str| Digest::of(text.as_bytes());
+        let trial =
+            TrialId { scenario: String::new(), block: 0, config: String::new(), replicate: 0, order: 0, attempt: 0 };
+        let summary = json!({
+            "version": VERSION,
+            "plan": plan,
+            "record": digest("record"),
+            "startedUnixMs": 1_700_000_000_000_u64,
+            "windowSeconds": 1.0,
+            "metrics": {},
+            "parity": {
+                "work": digest("work"), "counts": digest("counts"), "userBytes": 120_000, "answers": digest("answers"),
+                "wrongAnswers": 0, "build": digest("build"), "buildKnown": true, "machine": digest("machine"),
+                "boot": digest("boot"), "dataset": digest("dataset"), "datasetFiles": digest("files"),
+            },
+            "options": {
+                "baseline": digest("base"), "config": digest("base"), "effective": digest("base"), "declared": 0,
+                "inert": {}, "sanitised": {}, "undeclared": {},
+            },
+            "placement": {
+                "requestedCpus": 1, "affinityCpus": 1, "onlineCpus": 4, "stable": true, "wholeCores": true, "quotaCpus": 0.0,
+            },
+            "storage": {
+                "nvme": true, "rotational": false, "freePercent": 70.0, "foreignWritePercent": 0.0, "replacedSysfs": false,
+            },
+            "disturbance": {
+                "throttledPeriods": 0, "stealPercent": 0.0, "foreignCpuPercent": 0.0,
+                "foreignCpuResolutionPercent": 0.1, "cpuPressureSomePercent": 20.0, "memoryPressureFullPercent": 0.0,
+                "clockStepSeconds": 0.0,
+            },
+            "engagement": {
+                "flushes": 5, "compactions": 2, "l0FilesPeak": 4, "filledMemtables": 5, "fullestMemtableBytes": 1_048_576,
+                "flushesDuePeak": 1000, "compactionsDuePeak": 1000, "idleFamilies": [], "stalls": 0, "userBytesWritten": 120_000,
+                "walBytes": 130_000, "blockCacheHits": 10, "blockCacheMisses": 10, "bytesDecompressed": 50_000,
+            },
+            "primary": {
+                "dbPercent": DB_PERCENT, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0,
+                "runQueuePercent": 1.0,
+            },
+            "steady": {
+                "settledBefore": true, "debtInBytes": 0, "debtOutBytes": 0, "driftPercent": 0.0, "saturatedSteps": 0,
+            },
+            "trial": trial,
+        });
+        Self(serde_json::from_value(summary).unwrap())
+    }
+
+    fn of(&self, id: TrialId) -> Summary {
+        let mut summary = self.0.clone();
+        let is_baseline = id.config == "config-0";
+        if !is_baseline {
+            let own = Digest::of(id.config.as_bytes());
+            (summary.options.config, summary.options.effective) = (Some(own.clone()), Some(own));
+            summary.options.declared = 1;
+        }
+        summary.trial = id;
+        summary
+    }
+
+    /// A run that ended.
+    pub fn ended(&self, setting: &Setting, id: TrialId, run: Run, cpu: f64, zero: bool) -> Attempt {
+        let mut summary = self.of(id);
+        let window = STEPS / run.throughput;
+        summary.window_seconds = window;
+        // The same work at any speed: CPU per step is the config's own.
+        let per_step = cpu * DEMAND / 1000.0;
+        let wanted = per_step * STEPS / (1.0 - run.taken);
+        summary.disturbance.steal_percent = Some(100.0 * (wanted - per_step * STEPS) / window);
+        let cost = if zero { 0.0 } else { 1000.0 / run.throughput };
+        summary.metrics.extend([
+            ("throughput".to_owned(), run.throughput),
+            ("drained_throughput".to_owned(), run.throughput),
+            ("step_latency_mean".to_owned(), DB_PERCENT / 100.0 * 1e6 / run.throughput),
+            ("cpu_seconds_per_step".to_owned(), per_step),
+            ("write_amplification".to_owned(), 1.0 + 1000.0 / run.throughput),
+        ]);
+        if setting.metric != "throughput" {
+            summary.metrics.insert(setting.metric.to_owned(), cost);
+        }
+        Attempt::Finished(summary.into())
+    }
+
+    /// A run that does not count: the machine was disturbed.
+    pub fn disturbed(&self, setting: &Setting, id: TrialId, run: Run) -> Attempt {
+        let Attempt::Finished(mut summary) = self.ended(setting, id, run, 1.0, false) else { unreachable!() };
+        summary.disturbance.memory_pressure_full_percent = Some(9.0);
+        Attempt::Finished(summary)
+    }
+
+    /// A run that failed under its config.
+    pub fn failed(&self, id: TrialId) -> Attempt {
+        let mut summary = self.of(id);
+        summary.failure =
+            Some(serde_json::from_value(json!({"kind": "EngineError", "message": "as planted"})).unwrap());
+        Attempt::Finished(summary.into())
+    }
+}

@@ -1,0 +1,218 @@
+//! What happens to runs: their own scatter, the node, the order, other programs, and what their config does to them.
+
+use rand_chacha::{
+    ChaCha20Rng,
+    rand_core::{Rng, SeedableRng},
+};
+
+/// Nodes over which blocks rotate, and by how much they differ.
+const NODES: usize = 4;
+const NODE_SPREAD: f64 = 0.05;
+
+/// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
+const FREEDOM: usize = 5;
+
+/// What a machine does to the runs on it.
+#[derive(Clone, Debug)]
+pub struct World {
+    /// Spread of single runs.
+    pub cv: f64,
+    /// What a block loses from its first run to its last.
+    pub drift: f64,
+    /// Share of runs that something makes take longer, by 20 to 100 %.
+    pub slow: f64,
+    /// Correlation of the machine's state from run to run, and that state's spread.
+    pub state: (f64, f64),
+    /// Chance that a run is disturbed so much that it does not count, and the same for the next try after such a one.
+    pub disturbed: (f64, f64),
+    /// Chance that a run fails, whatever its config.
+    pub failing: f64,
+    /// Share of the time in which other programs take CPU in bursts; on a shared machine.
+    pub bursts: f64,
+}
+
+impl Default for World {
+    fn default() -> Self {
+        Self { cv: 0.08, drift: 0.05, slow: 0.02, state: (0.0, 0.0), disturbed: (0.0, 0.0), failing: 0.0, bursts: 0.0 }
+    }
+}
+
+/// What a config does to its runs.
+#[derive(Clone, Debug)]
+pub struct Behaviour {
+    /// By scenario, in turn: 0.05 is 5 % more throughput.
+    pub effects: Vec<f64>,
+    /// A share of its runs that have another effect, in one scenario only where one is named.
+    pub stalls: Option<(f64, f64, Option<usize>)>,
+    /// A slow tail: the standard deviation of an exponential loss, in logarithms. The effect is then that on the mean.
+    pub tail: f64,
+    /// So many runs in each scenario fail.
+    pub fails: usize,
+    /// Chance that a run does not count, by its own doing.
+    pub lost: f64,
+    /// Runs that do not count because they scatter further down than this, in standard deviations.
+    pub loses_slow: Option<f64>,
+    /// CPU time that it wants, of what the baseline wants.
+    pub cpu: f64,
+    /// Share of what others take that it escapes: luck that is no merit.
+    pub spared: f64,
+    /// Share of blocks in which the metric is zero.
+    pub zeros: f64,
+}
+
+impl Default for Behaviour {
+    fn default() -> Self {
+        Self {
+            effects: vec![0.0],
+            stalls: None,
+            tail: 0.0,
+            fails: 0,
+            lost: 0.0,
+            loses_slow: None,
+            cpu: 1.0,
+            spared: 0.0,
+            zeros: 0.0,
+        }
+    }
+}
+
+/// A gain everywhere.
+pub fn gain(effect: f64) -> Behaviour {
+    Behaviour { effects: vec![effect], ..Behaviour::default() }
+}
+
+pub struct Noise(ChaCha20Rng);
+
+impl Noise {
+    pub fn new(seed: u64) -> Self {
+        // Another stream than the planner's, which is keyed by a hash.
+        Self(ChaCha20Rng::seed_from_u64(seed))
+    }
+
+    pub fn uniform(&mut self) -> f64 {
+        ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
+    }
+
+    pub fn hits(&mut self, chance: f64) -> bool {
+        self.uniform() < chance
+    }
+
+    pub fn below(&mut self, count: usize) -> usize {
+        ((self.uniform() * count as f64) as usize).min(count - 1)
+    }
+
+    fn exponential(&mut self) -> f64 {
+        -self.uniform().ln()
+    }
+
+    /// Box and Muller, "A Note on the Generation of Random Normal Deviates".
+    fn normal(&mut self) -> f64 {
+        (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// Student's t, scaled to a standard deviation of 1.
+    fn scatter(&mut self) -> f64 {
+        let squares: f64 = (0..FREEDOM).map(|_| self.normal().powi(2)).sum();
+        let freedom = FREEDOM as f64;
+        self.normal() / (squares / freedom).sqrt() * ((freedom - 2.0) / freedom).sqrt()
+    }
+}
+
+/// Other programs that take CPU in bursts.
+#[derive(Default)]
+struct Burst {
+    /// Seconds to its end, and the share of CPU that it takes; or seconds to the next one.
+    left: f64,
+    taking: f64,
+}
+
+/// Seconds that a run takes, about.
+const RUN_SECONDS: f64 = 10.0;
+
+/// One experiment's machines.
+pub struct Machines {
+    world: World,
+    nodes: Vec<f64>,
+    state: f64,
+    burst: Burst,
+}
+
+/// One run.
+#[derive(Clone, Copy, Debug)]
+pub struct Run {
+    pub throughput: f64,
+    /// Of the CPU time that it wanted, the share that others took.
+    pub taken: f64,
+    pub stalled: bool,
+    /// How it scatters, in standard deviations.
+    pub luck: f64,
+}
+
+impl Machines {
+    pub fn new(world: &World, noise: &mut Noise) -> Self {
+        let nodes = (0..NODES).map(|_| NODE_SPREAD * noise.normal()).collect();
+        Self { world: world.clone(), nodes, state: 0.0, burst: Burst::default() }
+    }
+
+    /// A run: of a config that behaves so (the baseline has none), in a scenario, in the block of this position, at this share of it.
+    pub fn run(
+        &mut self,
+        behaviour: Option<&Behaviour>,
+        scenario: usize,
+        block: usize,
+        place: f64,
+        noise: &mut Noise,
+    ) -> Run {
+        let world = self.world.clone();
+        let (rho, spread) = world.state;
+        self.state = rho * self.state + (1.0 - rho * rho).sqrt() * spread * noise.normal();
+        let slow = if noise.hits(world.slow) { (0.8 * noise.uniform() + 0.2).ln_1p() } else { 0.0 };
+        let mut taken = self.taken(noise);
+        let (mut effect, mut stalled) = (0.0, false);
+        if let Some(own) = behaviour {
+            effect = own.effects[scenario % own.effects.len()].ln_1p();
+            if let Some((share, other, only)) = own.stalls
+                && noise.hits(share)
+                && only.is_none_or(|only| only == scenario)
+            {
+                (effect, stalled) = (other.ln_1p(), true);
+            }
+            if own.tail > 0.0 {
+                // So that the mean of the cost is what the effect says: E exp(s X) = 1 / (1 - s) of an exponential X.
+                effect += -(1.0 - own.tail).ln() - own.tail * noise.exponential();
+            }
+            taken *= 1.0 - own.spared;
+        }
+        let luck = noise.scatter();
+        // What is taken is missing.
+        let log = self.nodes[block % self.nodes.len()] - world.drift * place + self.state + effect + world.cv * luck
+            - slow
+            + (1.0 - taken).ln();
+        Run { throughput: 1000.0 * log.exp(), taken, stalled, luck }
+    }
+
+    /// What others take of the CPU meanwhile: in bursts of 0.2 to 60 s, 10 to 60 % of it.
+    fn taken(&mut self, noise: &mut Noise) -> f64 {
+        if self.world.bursts == 0.0 {
+            return 0.0;
+        }
+        let (mut left, mut sum) = (RUN_SECONDS, 0.0);
+        while left > 0.0 {
+            if self.burst.left <= 0.0 {
+                let seconds = 0.2 * 300.0_f64.powf(noise.uniform());
+                self.burst = if self.burst.taking > 0.0 {
+                    // As much time between bursts as makes them the share that they are, on average.
+                    let mean = 59.8 / 300.0_f64.ln();
+                    Burst { left: mean * (1.0 / self.world.bursts - 1.0) * noise.exponential(), taking: 0.0 }
+                } else {
+                    Burst { left: seconds, taking: 0.1 + 0.5 * noise.uniform() }
+                };
+            }
+            let step = left.min(self.burst.left);
+            sum += step * self.burst.taking;
+            left -= step;
+            self.burst.left -= step;
+        }
+        sum / RUN_SECONDS
+    }
+}
