@@ -5,6 +5,7 @@
 
 mod configs;
 pub mod disk;
+mod mend;
 mod metrics;
 mod options;
 mod percent;
@@ -109,8 +110,13 @@ pub fn validate_document(document: &Value) -> Validation {
     }
     problems.extend(schema::check(spec_schema, &spec, &path));
     schema::prune(spec_schema, &mut spec);
+    let mended = mend::mend(spec_schema, &mut spec, &path);
+    // Families, metrics and rates are those of the workload: without one nothing more can be said of them.
+    if mended.iter().any(|path| path.segments().last() == Some(&Segment::Key("workload".to_owned()))) {
+        return Validation { problems, ..Validation::default() };
+    }
     match serde_json::from_value::<TuningExperimentSpec>(spec) {
-        Ok(spec) => validate_spec(&name, spec, problems),
+        Ok(spec) => validate_spec(&name, spec, problems, &mended),
         Err(error) => {
             // The schema has named what is wrong. If it had nothing to say, the deserialiser has.
             if !problems.iter().any(Problem::is_error) {
@@ -202,9 +208,19 @@ fn generated(metadata: &serde_json::Map<String, Value>, path: &FieldPath, proble
     prefix.as_str().unwrap_or_default().trim_end_matches('-').to_owned()
 }
 
-fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Problem>) -> Validation {
-    // One mistake, one line: what the schema refuses needs no second opinion.
+fn validate_spec(
+    name: &str,
+    spec: TuningExperimentSpec,
+    mut problems: Vec<Problem>,
+    mended: &[FieldPath],
+) -> Validation {
+    // One mistake, one line: what the schema refuses needs no second opinion, and of what stands in for it none is asked.
     let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
+    let is_known = |problem: &Problem| {
+        refused.contains(&problem.path) || mended.iter().any(|path| problem.path.is_within(path))
+            // Without its unknown fields a map may seem to lack something.
+            || refused.iter().any(|path| path.parent().as_ref() == Some(&problem.path))
+    };
     let found = [
         configs::check(&spec),
         reach::check(&spec),
@@ -213,7 +229,7 @@ fn validate_spec(name: &str, spec: TuningExperimentSpec, mut problems: Vec<Probl
         queries::check(&spec),
         storage_problem(&spec).into_iter().collect(),
     ];
-    problems.extend(found.into_iter().flatten().filter(|problem| !refused.contains(&problem.path)));
+    problems.extend(found.into_iter().flatten().filter(|problem| !is_known(problem)));
     let mut experiment = None;
     if !problems.iter().any(Problem::is_error) {
         match build(name, &spec) {

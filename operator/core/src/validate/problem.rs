@@ -37,6 +37,17 @@ impl FieldPath {
         &self.0
     }
 
+    /// Of what this is a part; `None` for the document itself.
+    #[must_use]
+    pub fn parent(&self) -> Option<Self> {
+        self.0.split_last().map(|(_, above)| Self(above.to_vec()))
+    }
+
+    /// Whether this is `path` or a part of it.
+    pub fn is_within(&self, path: &Self) -> bool {
+        self.0.starts_with(&path.0)
+    }
+
     fn with(&self, segment: Segment) -> Self {
         let mut segments = self.0.clone();
         segments.push(segment);

@@ -205,7 +205,10 @@ fn integer_problem(schema: &Value, number: &serde_json::Number) -> Option<String
     let quoted =
         if schema["x-kubernetes-int-or-string"] == true { quote_hint(&number.to_string()) } else { String::new() };
     let Some(value) = number.as_i128() else {
-        return Some(format!("must be an integer, not {number}{quoted}"));
+        // 1.5e8 is read as a number with a fraction of zero.
+        let whole = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
+        let hint = whole.map_or(quoted, |whole| format!("; write {whole:.0}"));
+        return Some(format!("must be an integer, not {number}{hint}"));
     };
     if i64::try_from(value).is_err() {
         return Some(format!("{number} is too large for an integer of 64 bits{quoted}"));
@@ -351,6 +354,7 @@ mod tests {
                 vec!["x.a: must be an integer or a string, not true; put it in quotes: \"true\""],
             ),
             (&map, json!({"a": 0.1}), vec!["x.a: must be an integer, not 0.1; put it in quotes: \"0.1\""]),
+            (&map, json!({"a": 1.5e8}), vec!["x.a: must be an integer, not 150000000.0; write 150000000"]),
             (&map, json!({"a": null}), vec!["x.a: must be an integer or a string, not nothing"]),
             (
                 &map,

@@ -283,3 +283,27 @@ fn all_problems_come_at_once() {
     }
     assert_eq!(found.len(), 5, "{found:?}");
 }
+
+#[test]
+fn a_wrong_type_hides_nothing() {
+    let mut document = with("/spec/baseline", json!("tody"));
+    document["spec"]["objectives"][0] = json!({"metric": "throughwrite", "margin": 3});
+    document["spec"]["configs"][1]["colunmFamilies"] = json!([]);
+    document["spec"]["repetitions"] = json!("many");
+    document.pointer_mut(ROLE).expect("a role")["mix"] = json!({"write": 1});
+    document["spec"]["placement"] = json!(7);
+    let found = messages(&document);
+    let fields = [
+        "spec.baseline",
+        "spec.objectives[0].metric",
+        "spec.objectives[0].margin",
+        "spec.configs[1].colunmFamilies",
+        "spec.repetitions",
+        "spec.scenarios[0].workload.keyValue.roles[0].mix.write",
+        "spec.placement",
+    ];
+    for field in fields {
+        assert!(found.iter().any(|message| message.starts_with(&format!("{field}: "))), "{field} in {found:#?}");
+    }
+    assert_eq!(found.len(), fields.len(), "{found:#?}");
+}
