@@ -64,17 +64,17 @@ on_a_node = if $(as_root) $(CLUSTER) possible; then $(step) $(1); \
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
 
-setup: ## Install what is missing, build RocksDB once; run by the targets that need it
+setup: ## Install what is missing and build RocksDB once. Other targets run it if they need it
 	@$(run) scripts/setup.sh
 
-tools: ## The same without RocksDB: enough for work on the operator and the CLI
+tools: ## The same without RocksDB: enough to work on the operator and the CLI
 	@$(run) scripts/setup.sh tools
 
 # RocksDB's own headers are enough for what does not link it.
 bindings:
 	@$(run) scripts/setup.sh bindings
 
-build: bench ## Build bin/assay, also as kubectl-assay, and bin/assay-bench
+build: bench ## Build bin/assay (also as kubectl-assay) and bin/assay-bench
 	$(run) cargo build --locked --release -p assay-cli
 	@$(call put_cli)
 
@@ -82,7 +82,7 @@ bench: setup ## Build bin/assay-bench
 	$(run) cargo build --locked --profile measured -p assay-bench
 	@$(call put,measured,assay-bench)
 
-operator: tools ## Build bin/assay-operator, bin/assay-agent and bin/assay: together they compile what they share once
+operator: tools ## Build bin/assay-operator, bin/assay-agent and bin/assay
 	$(run) cargo build --locked --release -p assay-cli -p assay-controller -p assay-agent
 	@$(call put_cli)
 	@$(call put,release,assay-operator)
@@ -99,7 +99,7 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	esac
 
 # Programs and RocksDB take longest to build. They are built behind the tests that need none of them, and these wait a lot.
-test: tools fmt-check scripts-check border-check bindings ## Everything: lints, borders, all tests, at last those on the real RocksDB
+test: tools fmt-check scripts-check border-check bindings ## Run everything: lints, borders, all tests
 	@$(run) scripts/behind.sh '$(step) operator bench' $(step) tests
 
 tests: clippy
@@ -118,11 +118,11 @@ tests: clippy
 	@$(call on_a_node,cluster-test real-node-test)
 	$(run) $(cargo_test) --test experiment
 
-test-fast: lint setup ## The same without the long runs on the real RocksDB and without a cluster
+test-fast: lint setup ## Run the tests without the long runs on the real RocksDB and without a cluster
 	$(run) $(cargo_test) --no-run --quiet
 	$(run) $(cargo_test) --lib --bins $(FAST_TESTS:%=--test %)
 
-lint: tools fmt-check scripts-check border-check bindings clippy ## Format, scripts, borders, clippy
+lint: tools fmt-check scripts-check border-check bindings clippy ## Check format, scripts and borders, and run clippy
 
 fmt-check:
 	cargo fmt --all --check
@@ -131,8 +131,9 @@ scripts-check:
 	@scripts/setup.sh scripts
 	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
 	@shellcheck --severity=warning $(SCRIPTS)
+	@scripts/english.py
 
-border-check: tools ## Check that no crate reaches what it must not, and that no modules form a circle
+border-check: tools ## Check that crates depend only on what they may, and that modules form no cycle
 	@scripts/setup.sh scripts
 	@scripts/borders.sh
 
@@ -141,29 +142,29 @@ clippy: bindings
 	@oldest=$$(sed -n 's/^rust-version = "\(.*\)"$$/\1/p' Cargo.toml); \
 	case $$(cargo --version) in \
 	"cargo $$oldest."*) deny='-D warnings' ;; \
-	*) deny=; echo "clippy: warnings are errors with Rust $$oldest only, and this is $$(cargo --version)" ;; \
+	*) deny=; echo "clippy: warnings are errors only with Rust $$oldest; this is $$(cargo --version)" ;; \
 	esac; \
 	set -x; $(run) cargo clippy $(everywhere) --all-targets -- $$deny
 
-generate: tools ## Write all generated files anew: CRDs, JSON Schemas, goldens, tables
+generate: tools ## Rewrite all generated files: CRDs, JSON Schemas, goldens, tables
 	$(run) cargo run --locked --quiet -p assay-protocol --example schemas -- schemas
 	ASSAY_UPDATE_GOLDEN=1 $(run) cargo test --locked --quiet --no-fail-fast -p assay-core -p assay-cli --lib --test import --test judge --test cli
 	@# A chart holds all of its files; it can't read those beside it.
 	cp crds/*.yaml charts/assay/files/crds/
 	scripts/chart-values.sh
 
-browser-test: ## Open report pages in a browser without a window; installs chromium if there is none
+browser-test: ## Check report pages in a headless browser; installs chromium if needed
 	@$(run) scripts/setup.sh browser
 	$(run) scripts/browser-test.sh
 
-chart-test: ## Check the Helm chart, without a cluster; builds Helm if there is none
+chart-test: ## Check the Helm chart without a cluster; builds Helm if needed
 	@scripts/setup.sh chart
 	@scripts/chart-test.sh
 
-calibrate: tools ## Measure by simulation how often the judge errs, and write it to docs/statistics.md (up to an hour, goes on where it was); ROWS="null gain" for some
+calibrate: tools ## Simulate how often the judge errs and write it to docs/statistics.md (up to an hour, resumes if interrupted); ROWS="null gain" for some
 	$(run) cargo run --locked --release -p assay-core --example calibrate -- $(if $(ROWS),$(ROWS),--write)
 
-images: image-bench image-operator ## Write container images to target/images, for docker load and the like, with what is in them
+images: image-bench image-operator ## Write container images and their contents to target/images, for example for docker load
 
 image-bench: bench
 	@scripts/setup.sh images
@@ -177,24 +178,24 @@ image-operator: operator
 	@$(call image,operator,operator,bin/assay-operator bin/assay-agent bin/assay)
 	@$(call sbom,operator,assay-controller assay-agent assay-cli)
 
-load-images: images ## Bring those images into the cluster of make cluster-up
+load-images: images ## Load these images into the cluster of make cluster-up
 	$(as_root) $(CLUSTER) load $(IMAGES)/*.tar
 
 cluster-up: ## Start a real Kubernetes on this machine, as root
 	@scripts/setup.sh cluster
 	@$(as_root) $(CLUSTER) up
 
-cluster-down: ## End it; nothing is left of it but the programs in the cache
+cluster-down: ## Stop it and remove everything except the programs in the cache
 	@$(as_root) $(CLUSTER) down
 
-cluster-status: ## Say what of it is running
+cluster-status: ## Show what is running
 	@$(as_root) $(CLUSTER) status
 
-cluster-test: images ## Check that it does what tests on it rely on; starts and ends one
+cluster-test: images ## Test the cluster itself; starts and stops one
 	@scripts/setup.sh cluster
 	@$(as_root) e2e/cluster/test.sh $(IMAGES)/assay-bench.tar
 
-operator-test: images ## Test the operator on that cluster, every fault once; starts and ends one where none is up
+operator-test: images ## Test the operator on that cluster, every fault once; starts and stops one if none is running
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh
 
@@ -207,13 +208,13 @@ real-node-test: images
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh --real-node
 
-test-faults: images ## Long soaks: the operator killed over and over, an unkind API server; ASSAY_ROUNDS=N, 20 unless told
+test-faults: images ## Run long soaks: operator kills, a faulty API server; ASSAY_ROUNDS=N, by default 20
 	@scripts/setup.sh cluster
 	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/tests/operator/test.sh kills unkind_api
 
-deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if there is none
+deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if needed
 	@$(run) scripts/deny.sh
 
-clean: ## Remove what was built; results and the RocksDB in the cache stay
+clean: ## Remove build outputs; keeps results and the RocksDB in the cache
 	cargo clean
 	rm -rf bin

@@ -8,13 +8,13 @@ cd "$(dirname "$0")/.."
 check() {
     names=$(sed 's/ .*//' | sort -u)
     if ! printf '%s\n' "$names" | grep -qx "$1"; then
-        echo "borders: the tree of $1 could not be read" >&2
+        echo "borders: can't read the dependency tree of $1" >&2
         return 1
     fi
     bad=$(printf '%s\n' "$names" | grep -Ex "$4" || true)
     [ -n "$bad" ] || return 0
     for name in $bad; do
-        echo "borders: $1 must not reach $name: $3; see \`cargo tree -p $1 -e $2 -i $name\`" >&2
+        echo "borders: $1 must not depend on $name: $3; see \`cargo tree -p $1 -e $2 -i $name\`" >&2
     done
     return 1
 }
@@ -23,7 +23,7 @@ check() {
 only() {
     users=$(sed -n 's|^\([^ ]*\) v[^ ]* (/.*|\1|p' | sort -u)
     if [ "$users" = "$1" ]; then return 0; fi
-    echo "borders: only $1 may link RocksDB, but these do: $(echo "$users" | tr '\n' ' ')" >&2
+    echo "borders: only $1 may link RocksDB, but these crates do: $(echo "$users" | tr '\n' ' ')" >&2
     return 1
 }
 
@@ -32,7 +32,7 @@ alone() {
     named=$(grep -rlE '(^|[^[:alnum:]_])(rocksdb::|(use|crate) rocksdb([^[:alnum:]_]|$))' "$1" || true)
     bad=$(printf '%s\n' "$named" | grep -v "^$1/$2/" || true)
     if [ -n "$named" ] && [ -z "$bad" ]; then return 0; fi
-    echo "borders: of $1 only $2/ may call RocksDB, but these do: $(echo "$bad" | tr '\n' ' ')" >&2
+    echo "borders: in $1, only $2/ may call RocksDB, but these files do: $(echo "$bad" | tr '\n' ' ')" >&2
     return 1
 }
 
@@ -83,5 +83,5 @@ cargo tree --locked --quiet --prefix none --workspace -e normal,build,dev -i lib
 alone bench-image/bench/src engine || failed=1
 scripts/modules.py operator/*/ bench-image/bench bench-image/protocol || failed=1
 scripts/modules.py --picture CONTRIBUTING.md || failed=1
-if [ $failed = 0 ]; then echo "borders: kept"; fi
+if [ $failed = 0 ]; then echo "borders: ok"; fi
 exit $failed

@@ -1,5 +1,5 @@
 // Looks at a report page in a frame as a reader would, at several widths, and writes down what is wrong with it.
-const WIDTHS = [360, 768, 1280];
+const WIDTHS = [360, 400, 768, 1280];
 const problems = new Set();
 const frame = document.getElementById('page');
 
@@ -18,6 +18,9 @@ const name = (element) => `<${element.tagName.toLowerCase()} class="${element.ge
 function once(page) {
   for (const svg of page.querySelectorAll('svg')) {
     if (!svg.querySelector(':scope > title')?.textContent.trim()) problems.add(`a picture without a title: ${svg.outerHTML.slice(0, 80)}`);
+  }
+  for (const svg of page.querySelectorAll('figure svg')) {
+    if (!svg.querySelector('path, circle')) problems.add(`a chart without data: "${svg.querySelector('title').textContent}"`);
   }
   let level = 0;
   for (const heading of page.querySelectorAll('h1,h2,h3,h4,h5,h6')) {
@@ -61,7 +64,36 @@ function colours(page) {
   return Math.min(...seen.values());
 }
 
+// The right edge of what can be seen in an element.
+function edge(page, section) {
+  let right = 0;
+  const see = (rect) => { if (rect.width > 0) right = Math.max(right, rect.right); };
+  section.querySelectorAll('table, svg').forEach((element) => see(element.getBoundingClientRect()));
+  const text = page.createTreeWalker(section, NodeFilter.SHOW_TEXT);
+  const range = page.createRange();
+  while (text.nextNode()) {
+    if (!text.currentNode.data.trim()) continue;
+    range.selectNodeContents(text.currentNode);
+    [...range.getClientRects()].forEach(see);
+  }
+  return right;
+}
+
 function layout(page, width) {
+  for (const element of page.body.querySelectorAll('*')) {
+    const style = frame.contentWindow.getComputedStyle(element);
+    if (element.closest('svg') || style.overflowX === 'visible' || element.scrollWidth <= element.clientWidth + 1) continue;
+    const hint = style.backgroundImage.includes('gradient') && element.tabIndex === 0;
+    if (!hint) problems.add(`at ${width} px ${name(element)} is cut without a hint`);
+  }
+  for (const section of page.querySelectorAll('section')) {
+    const frameOf = section.getBoundingClientRect();
+    const used = (edge(page, section) - frameOf.left) / frameOf.width;
+    if (width >= 1280 && used < 2 / 3) {
+      problems.add(`at ${width} px "${section.querySelector('h2').textContent}" fills ${(100 * used).toFixed(0)} % of its width`);
+    }
+  }
+
   const root = page.documentElement;
   if (root.scrollWidth > width) {
     const wide = [...page.body.querySelectorAll('*')].find((element) =>

@@ -1,6 +1,7 @@
 #!/bin/sh
 # Opens report pages in a real browser without a window, light and dark, from 360 to 1280 pixels wide: nothing may be loaded, run
-# over the edge, overlap, lack a title or be too pale to read. Then it shows that each of these is noticed.
+# over the edge, overlap, be cut without a hint, leave a third of the page empty, lack a title or be too pale to read. Then it shows that
+# each of these is noticed.
 #
 # usage: browser-test.sh [--pictures] [PAGE...]     without pages: those of the example report_sample
 #   --pictures   keep a picture of every page beside it
@@ -17,7 +18,7 @@ browser=${CHROMIUM:-}
 for name in chromium chromium-browser google-chrome; do
     [ -n "$browser" ] || browser=$(command -v "$name" || true)
 done
-[ -n "$browser" ] || fail "there is no Chromium here: apt-get install chromium, or set CHROMIUM=/path/to/it"
+[ -n "$browser" ] || fail "Chromium not found: apt-get install chromium, or set CHROMIUM=/path/to/it"
 
 pictures=
 if [ "${1:-}" = --pictures ]; then
@@ -72,7 +73,7 @@ measure() {
 for page; do
     for scheme in 1 0; do
         printf '%s: ' "$(basename "$page")"
-        measure "$page" "$scheme" || fail "$page is not as it should be"
+        measure "$page" "$scheme" || fail "$page has problems; see above"
         [ -n "$pictures" ] || continue
         [ "$scheme" = 1 ] && name=light || name=dark
         # Some browsers have a smallest window, so the narrow page is in a frame as well.
@@ -87,14 +88,19 @@ done
 # refused WHAT EXPECTED MARKUP: a page with this added does not pass, and for this reason.
 refused() {
     sed "s|</main>|$3</main>|" "$page" >"$work/bad.html"
-    if measure "$work/bad.html" 1 >"$work/found"; then fail "$1 was not noticed"; fi
-    grep -q "$2" "$work/found" || fail "$1 was noticed as something else: $(cat "$work/found")"
-    printf 'noticed: %s\n' "$1"
+    if measure "$work/bad.html" 1 >"$work/found"; then fail "$1 was not detected"; fi
+    grep -q "$2" "$work/found" || fail "$1 was reported as something else: $(cat "$work/found")"
+    printf 'detected: %s\n' "$1"
 }
 page=$1
 refused "what is too wide" 'px wide' '<p style="width:900px">wide</p>'
 refused "pale text" 'contrast' '<p style="color:#ccc">pale</p>'
 refused "a picture without a title" 'without a title' '<svg></svg>'
+refused "what is cut without a hint" 'is cut without a hint' \
+    '<div style="overflow-x:auto"><table style="width:2000px"><caption>x</caption><tr><td>wide</td></tr></table></div>'
+refused "an empty third" 'fills' '<section><h2>Empty</h2><p style="width:300px">narrow</p></section>'
+refused "an empty chart" 'a chart without data' \
+    '<figure><svg role="img" width="90" height="40"><title>x</title><line x1="1" y1="1" x2="9" y2="1"/></svg></figure>'
 refused "overlapping labels" 'overlaps' \
     '<svg role="img" width="90" height="40"><title>x</title><text x="9" y="20">one</text><text x="12" y="20">two</text></svg>'
 refused "something from the network" 'CONSOLE' '<img alt="x" src="https://assay.invalid/x.png">'

@@ -12,7 +12,7 @@ once() {
     # One builder at a time: a second one waits here and then finds the file.
     exec 9>"${file%/*}/lock"
     flock --nonblock 9 || {
-        echo "waiting for $file, which is being built" >&2
+        echo "waiting for another process to build $file" >&2
         flock 9
     }
     if [ ! -e "$file" ]; then "$@"; fi
@@ -28,7 +28,7 @@ find_go() {
     go=$cache/go/bin/go
     if [ ! -x "$go" ]; then
         go=$(command -v go) || {
-            echo "there is no Go: run scripts/setup.sh chart" >&2
+            echo "Go not found: run scripts/setup.sh chart" >&2
             exit 1
         }
     fi

@@ -30,12 +30,12 @@ render() {
     name=$1
     shift
     if ! "$helm" template assay "$chart" --namespace assay-system "$@" >"$work/$name.yaml"; then
-        wrong "$name is not rendered"
+        wrong "can't render $name"
         return
     fi
-    "$python" scripts/chart-check.py objects "$work/$name.yaml" || wrong "$name is rendered wrong"
+    "$python" scripts/chart-check.py objects "$work/$name.yaml" || wrong "$name is rendered incorrectly"
     # shellcheck disable=SC2086 # words
-    $kubeconform "$work/$name.yaml" >"$work/out" || wrong "$name is not what Kubernetes knows: $(cat "$work/out")"
+    $kubeconform "$work/$name.yaml" >"$work/out" || wrong "$name is not valid for Kubernetes: $(cat "$work/out")"
 }
 # has NAME COUNT PATTERN: lines of what was rendered
 has() {
@@ -47,9 +47,9 @@ refused() {
     word=$1
     shift
     if "$helm" template assay "$chart" "$@" >"$work/out" 2>"$work/err"; then
-        wrong "accepted, though wrong: $*"
+        wrong "invalid values were accepted: $*"
     elif ! grep -q -- "$word" "$work/err"; then
-        wrong "the refusal of $* does not name $word: $(cat "$work/err")"
+        wrong "the error for $* does not mention $word: $(cat "$work/err")"
     fi
 }
 # complains WORDS COMMAND...: the command fails, and chart-check says these words
@@ -57,9 +57,9 @@ complains() {
     words=$1
     shift
     if "$@" >"$work/out" 2>&1; then
-        wrong "chart-check does not see it: $words"
+        wrong "chart-check does not detect: $words"
     elif ! grep -q -- "^chart-check: .*$words" "$work/out"; then
-        wrong "chart-check does not say '$words', but: $(cat "$work/out")"
+        wrong "chart-check should say '$words', but says: $(cat "$work/out")"
     fi
 }
 # loose FILE SED WORDS: chart-check complains about the values of a chart with another such file
@@ -88,7 +88,7 @@ golden() {
     if [ -n "${ASSAY_UPDATE_GOLDEN:-}" ]; then
         cp "$work/rules" "$file"
     else
-        diff -u "$file" "$work/rules" || wrong "rights have changed: if that is meant, ASSAY_UPDATE_GOLDEN=1 $0"
+        diff -u "$file" "$work/rules" || wrong "rights have changed: if this is intended, run ASSAY_UPDATE_GOLDEN=1 $0"
     fi
 }
 
@@ -96,7 +96,7 @@ golden() {
 "$python" scripts/chart-check.py values $chart || wrong "values.yaml and values.schema.json differ"
 version=$(sed -n 's/^version = "\(.*\)"$/\1/p' Cargo.toml)
 grep -qx "version: $version" $chart/Chart.yaml && grep -qx "appVersion: $version" $chart/Chart.yaml ||
-    wrong "Chart.yaml has another version than Cargo.toml, $version"
+    wrong "the version in Chart.yaml is not that of Cargo.toml, $version"
 cp $chart/README.md "$work/README.md"
 scripts/chart-values.sh "$work/README.md"
 cmp -s $chart/README.md "$work/README.md" || wrong "the table in $chart/README.md is stale: run \`make generate\`"
@@ -113,9 +113,9 @@ for kind in ServiceMonitor PodMonitor PrometheusRule; do
     monitoring="$monitoring --api-versions monitoring.coreos.com/v1/$kind"
 done
 render cluster
-"$helm" template 12.3 "$chart" --namespace assay-system >"$work/numbers.yaml" || wrong "a release named by numbers is not rendered"
+"$helm" template 12.3 "$chart" --namespace assay-system >"$work/numbers.yaml" || wrong "can't render a release with a numeric name"
 # shellcheck disable=SC2086 # words
-$kubeconform "$work/numbers.yaml" >"$work/out" || wrong "a release named by numbers: $(cat "$work/out")"
+$kubeconform "$work/numbers.yaml" >"$work/out" || wrong "a release with a numeric name: $(cat "$work/out")"
 if grep -n 'name: 12\.3' "$work/numbers.yaml"; then wrong "names of Services have no dots"; fi
 # shellcheck disable=SC2086 # words
 render namespaced --set 'namespaces={team-a,team-b}' --set metrics.podMonitor.enabled=true $monitoring
@@ -144,7 +144,7 @@ golden namespaced
 golden agent
 sed 's/automountServiceAccountToken/automountToken/' "$work/cluster.yaml" >"$work/typo.yaml"
 # shellcheck disable=SC2086 # words
-if $kubeconform "$work/typo.yaml" >"$work/out"; then wrong 'kubeconform accepts a field that there is not'; fi
+if $kubeconform "$work/typo.yaml" >"$work/out"; then wrong 'kubeconform accepts an unknown field'; fi
 # shellcheck disable=SC2086 # words
 $kubeconform examples/nightly.yaml >"$work/out" || wrong "examples/nightly.yaml: $(cat "$work/out")"
 
@@ -205,7 +205,7 @@ has nothing 0 '^kind: (ClusterRole|ClusterRoleBinding|CustomResourceDefinition|N
 
 # A misspelt value in every object among them.
 "$python" scripts/chart-check.py levels $chart >"$work/levels"
-grep -qx metrics.podMonitor.misspelt "$work/levels" || wrong 'chart-check does not know all objects among the values'
+grep -qx metrics.podMonitor.misspelt "$work/levels" || wrong 'chart-check misses objects in the values'
 while read -r path; do
     refused misspelt --set "$path=x"
 done <"$work/levels"
@@ -218,11 +218,11 @@ refused registry --set image.registry=registry.example/
 refused hostPaths --set 'hostPaths={/mnt: x}'
 refused trim --set 'agent.trim={/mnt:}'
 refused allowed --set 'image.allowed={registry.example:}'
-refused 'none of namespaces' --set 'namespaces={a,b}' --set test.namespace=c
+refused 'not in namespaces' --set 'namespaces={a,b}' --set test.namespace=c
 refused serviceAccount.name --set serviceAccount.create=false
 
-notes 1 'outside of assay-system have no NetworkPolicy'
-notes 1 'outside of assay-system, team-a have no NetworkPolicy' --set 'networkPolicy.benchNamespaces={team-a}'
+notes 1 'outside assay-system have no NetworkPolicy'
+notes 1 'outside assay-system, team-a have no NetworkPolicy' --set 'networkPolicy.benchNamespaces={team-a}'
 notes 0 'have no NetworkPolicy' --set 'namespaces={team-a}'
 notes 0 'have no NetworkPolicy' --set networkPolicy.enabled=false
 
@@ -232,13 +232,13 @@ if "$python" scripts/chart-check.py alerts "$work/namespaced.yaml" >"$work/good.
     cp "$work/good.yaml" "$work/rules.yaml"
     "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1 || wrong "alerts: $(cat "$work/out")"
     sed 's/for: 30m/for: 3h/' "$work/good.yaml" >"$work/rules.yaml"
-    if "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1; then wrong 'no test sees that an alert comes too late'; fi
+    if "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1; then wrong 'no test detects a late alert'; fi
 fi
 panels "$work/everything.yaml" || wrong "the dashboard: $(cat "$work/out")"
 sed 's/max by (node, holder)/max by (node, holder/' "$work/everything.yaml" >"$work/unsound.yaml"
 if panels "$work/unsound.yaml" || ! grep -q 'could not parse' "$work/out"; then
-    wrong 'promtool accepts a dashboard with a bracket too few'
+    wrong 'promtool accepts a dashboard with a missing bracket'
 fi
 
 [ -z "$failed" ] || exit 1
-echo "chart-test: $chart is sound"
+echo "chart-test: $chart is valid"

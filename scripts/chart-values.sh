@@ -38,5 +38,5 @@ sed -n '1,/^<!-- values -->$/p' "$readme" >"$work/readme"
     echo
 } >>"$work/readme"
 sed -n '/^<!-- end of values -->$/,$p' "$readme" >>"$work/readme"
-grep -q '^<!-- end of values -->$' "$work/readme" || { echo "chart-values: $readme has no marks for the table" >&2; exit 1; }
+grep -q '^<!-- end of values -->$' "$work/readme" || { echo "chart-values: $readme has no markers for the table" >&2; exit 1; }
 cmp -s "$work/readme" "$readme" || cp "$work/readme" "$readme"

@@ -25,7 +25,7 @@ mkdir "$bad/src"
 : >"$bad/src/lib.rs"
 printf '[package]\nname = "bad"\nversion = "1.0.0"\nedition = "2024"\nlicense = "GPL-3.0-only"\n' >"$bad/Cargo.toml"
 if "$program" --offline --manifest-path "$bad/Cargo.toml" --config deny.toml check licenses >"$bad/out" 2>&1 || ! grep -q 'error\[rejected\]' "$bad/out"; then
-    echo "deny: a crate with a licence that deny.toml does not allow is not refused:" >&2
+    echo "deny: cargo-deny accepts a licence that deny.toml does not allow:" >&2
     cat "$bad/out" >&2
     exit 1
 fi
@@ -35,5 +35,5 @@ fi
 if "$program" --locked fetch db >"$bad/out" 2>&1; then
     "$program" --log-level error --locked --offline check advisories
 else
-    echo "deny: NOT RUN on this machine: the check for known vulnerabilities, whose database can't be fetched: $(grep . "$bad/out" | tail -n 1)" >&2
+    echo "deny: NOT RUN on this machine: the check for known vulnerabilities; can't fetch the database: $(grep . "$bad/out" | tail -n 1)" >&2
 fi

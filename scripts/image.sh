@@ -23,7 +23,7 @@ if [ -z "$builder" ]; then
     elif docker info >/dev/null 2>&1; then
         builder=docker
     else
-        fail "there is no buildah here, and no docker whose service answers; \`scripts/setup.sh images\` installs buildah"
+        fail "neither buildah nor a running docker service found; \`scripts/setup.sh images\` installs buildah"
     fi
 fi
 
@@ -41,11 +41,11 @@ put() {
     chmod 755 "$work/root$2"
 }
 for program; do
-    [ -f "$program" ] || fail "there is no $program to put into $tag"
+    [ -f "$program" ] || fail "$program, which belongs in $tag, does not exist: build it first"
     put "$program" "/usr/bin/$(basename "$program")"
     # Its libraries and the loader, at the paths that it was linked with. A static program has none, and ldd then fails.
     libraries=$(ldd "$program" 2>/dev/null) || continue
-    case $libraries in *'not found'*) fail "$program lacks a library here: $libraries" ;; esac
+    case $libraries in *'not found'*) fail "$program needs a library that this machine lacks: $libraries" ;; esac
     for library in $(printf '%s\n' "$libraries" | sed -n 's/.*\(=> \|\t\)\(\/[^ ]*\) (0x.*/\2/p'); do
         put "$library" "$library"
     done
@@ -77,7 +77,7 @@ docker)
         --tag "$tag" --file "$work/Containerfile" "$work" >/dev/null
     docker save --output "$archive" "$tag"
     ;;
-*) fail "IMAGE_BUILDER is buildah or docker, and it is $builder" ;;
+*) fail "IMAGE_BUILDER must be buildah or docker, not $builder" ;;
 esac
 chmod 644 "$archive"
 echo "$tag in $archive"

@@ -1,6 +1,6 @@
 #!/bin/sh
 # Installs what building Assay needs and this machine lacks: Debian packages, Rust, RocksDB.
-# Says what and why before it does, and does nothing where all is there.
+# Says what it will install and why, and does nothing if everything is there.
 #
 # usage: setup.sh [tools|bindings|scripts|browser|images|cluster|chart]
 #   tools: leave out RocksDB, which only the bench links
@@ -62,87 +62,87 @@ setup:   $1: $2"
 }
 
 need_for_trials() {
-    have_certificates || need ca-certificates "to trust the servers that Rust and crates come from"
+    have_certificates || need ca-certificates "to trust the servers for Rust and crates"
     have_compiler || need build-essential "compiles RocksDB and links every program"
-    have flock || need util-linux "flock, so that RocksDB is built by one process at a time"
+    have flock || need util-linux "flock, so that only one process builds RocksDB"
     have_rust || have rustup || have curl || need curl "to download Rust"
-    { [ "$1" != all ] && [ "$1" != bindings ]; } || have_libclang || need libclang-dev "reads RocksDB's header to make its Rust bindings"
+    { [ "$1" != all ] && [ "$1" != bindings ]; } || have_libclang || need libclang-dev "reads RocksDB's header to generate Rust bindings"
     [ "$1" != browser ] || have_browser || need chromium "opens report pages in tests"
 }
 
 need_for_images() {
     # Docker's command alone builds nothing: its service has to run, for this user too.
     have buildah || docker info >/dev/null 2>&1 || need buildah "builds container images"
-    have python3 || need python3 "writes down what is in an image"
+    have python3 || need python3 "lists the contents of an image"
 }
 
 need_for_cluster() {
-    have_certificates || need ca-certificates "to trust the servers that Go modules come from"
+    have_certificates || need ca-certificates "to trust the servers for Go modules"
     # Docker would need a running service, and the cluster shall need none.
     have buildah || need buildah "builds container images"
     have containerd || need containerd "runs the containers of the node"
     have runc || need runc "starts each container, for containerd"
     any /usr/lib/cni/bridge || need containernetworking-plugins "connects pods"
-    have iptables || need iptables "how Kubernetes makes services reachable"
-    have ip || need iproute2 "links the node with this machine"
+    have iptables || need iptables "routes traffic to Kubernetes services"
+    have ip || need iproute2 "connects the node to this machine"
     { have sysctl && have pgrep; } || need procps "sysctl and pgrep"
-    have openssl || need openssl "makes the cluster's certificates"
-    { have nsenter && have unshare && have flock; } || need util-linux "makes and enters the node's namespaces"
-    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Kubernetes, or fetches the Go that does"
+    have openssl || need openssl "creates the cluster's certificates"
+    { have nsenter && have unshare && have flock; } || need util-linux "creates and enters the node's namespaces"
+    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Kubernetes, or fetches a Go that can"
 }
 
 need_for_chart() {
-    have_certificates || need ca-certificates "to trust the servers that Go modules come from"
-    have flock || need util-linux "flock, so that Helm is built by one process at a time"
-    { python3 -c 'import yaml' || /usr/bin/python3 -c 'import yaml'; } 2>/dev/null || need python3-yaml "reads what the chart renders"
-    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Helm, or fetches the Go that does"
+    have_certificates || need ca-certificates "to trust the servers for Go modules"
+    have flock || need util-linux "flock, so that only one process builds Helm"
+    { python3 -c 'import yaml' || /usr/bin/python3 -c 'import yaml'; } 2>/dev/null || need python3-yaml "reads the rendered chart"
+    have_go || have go || any /usr/lib/go/bin/go || need golang-go "builds Helm, or fetches a Go that can"
 }
 
 install_packages() {
     [ -n "$packages" ] || return 0
 
     if ! have apt-get; then
-        fail "there is no apt-get here. Install the following, named as in Debian, then run this again:$reasons"
+        fail "apt-get not found. Install these packages (Debian names), then run this again:$reasons"
     fi
     root=
     if [ "$(id -u)" != 0 ]; then
-        have sudo || fail "packages are missing, and there is no sudo. As root: apt-get update && apt-get install -y$packages"
+        have sudo || fail "packages are missing and sudo is not available. As root, run: apt-get update && apt-get install -y$packages"
         root=sudo
     fi
     say "installing with ${root:+$root }apt-get:$reasons"
-    $root apt-get update -q >&2 || say "apt-get update failed; trying with the package lists that are here"
+    $root apt-get update -q >&2 || say "apt-get update failed; trying with the existing package lists"
     # Somebody else may hold apt's lock: a new machine often upgrades itself.
     # shellcheck disable=SC2086 # packages are words
     $root env DEBIAN_FRONTEND=noninteractive apt-get install -q -y --no-install-recommends \
-        -o DPkg::Lock::Timeout=300 $packages >&2 || fail "apt-get could not install$packages; see its message above"
+        -o DPkg::Lock::Timeout=300 $packages >&2 || fail "apt-get could not install$packages; see the message above"
 }
 
-how_to_rust="install Rust $rust_version or newer as https://rustup.rs says, with clippy and rustfmt, then run this again"
+how_to_rust="install Rust $rust_version or newer with clippy and rustfmt (see https://rustup.rs), then run this again"
 
 install_rust() {
     if have_rust; then
         if ! cargo clippy --version >/dev/null 2>&1 || ! cargo fmt --version >/dev/null 2>&1; then
             if have rustup; then
                 say "adding clippy and rustfmt to Rust $found, for \`make test\`"
-                rustup component add clippy rustfmt >&2 || say "they could not be added; \`make test\` needs them"
+                rustup component add clippy rustfmt >&2 || say "could not add them; \`make test\` needs them"
             else
-                say "this cargo has no clippy or no rustfmt; \`make test\` needs both"
+                say "clippy or rustfmt is missing; \`make test\` needs both"
             fi
         fi
         return
     fi
-    if [ -n "$found" ]; then why="cargo is $found, Assay needs $rust_version or newer"; else why="there is no cargo"; fi
+    if [ -n "$found" ]; then why="cargo is $found, but Assay needs $rust_version or newer"; else why="cargo not found"; fi
     if have rustup; then
-        say "$why: rustup installs the stable Rust"
+        say "$why: installing stable Rust with rustup"
         rustup toolchain install stable --profile minimal --component clippy --component rustfmt >&2 ||
-            fail "rustup failed; see its message above, or $how_to_rust"
+            fail "rustup failed; see the message above, or $how_to_rust"
         # A default that somebody chose is theirs to change.
         rustup default >/dev/null 2>&1 || rustup default stable >&2
-        have_rust || fail "cargo is still ${found:-missing}: another toolchain or program comes before the stable one. Either \
+        have_rust || fail "cargo is still ${found:-missing}: another toolchain or program comes before stable Rust. Run \
 \`rustup default stable\`, or put RUSTUP_TOOLCHAIN=stable before the command"
     else
-        say "$why: installing Rust through rustup (https://rustup.rs) into ${RUSTUP_HOME:-$HOME/.rustup} and" \
-            "${CARGO_HOME:-$HOME/.cargo}; it adds the latter to PATH in your shell's profile"
+        say "$why: installing Rust with rustup (https://rustup.rs) into ${RUSTUP_HOME:-$HOME/.rustup} and" \
+            "${CARGO_HOME:-$HOME/.cargo}; rustup adds the latter to PATH in your shell's profile"
         script=$(mktemp)
         trap 'rm -f "$script"' EXIT
         # The second address has the same script, for networks that know only the download server.
@@ -150,9 +150,9 @@ install_rust() {
             if curl --proto '=https' --tlsv1.2 --retry 3 -sSfL "$url" -o "$script"; then break; fi
             : >"$script"
         done
-        [ -s "$script" ] || fail "rustup could not be downloaded: $how_to_rust"
+        [ -s "$script" ] || fail "can't download rustup: $how_to_rust"
         RUSTUP_INIT_SKIP_PATH_CHECK=yes sh "$script" -y --profile minimal --default-toolchain stable \
-            --component clippy --component rustfmt >&2 || fail "rustup failed; see its message above, or $how_to_rust"
+            --component clippy --component rustfmt >&2 || fail "rustup failed; see the message above, or $how_to_rust"
         have_rust || fail "cargo is still ${found:-missing} after the installation: $how_to_rust"
     fi
 }
@@ -168,7 +168,7 @@ install_go() {
     trap 'chmod -R u+w "$new"; rm -rf "$new"' EXIT
     # From a folder without a go.mod, which could ask for another version.
     (cd "$new" && GOPATH=$new GOFLAGS=-modcacherw "$go" mod download "$module") >&2 ||
-        fail "Go could not be fetched; see the message above. Or install Go 1.21 or newer yourself: https://go.dev/doc/install"
+        fail "can't fetch Go; see the message above, or install Go 1.21 or newer (https://go.dev/doc/install)"
     # Modules have no executable files and no module inside; Go's own fetching mends that in the same way.
     chmod +x "$new/pkg/mod/$module"/bin/* "$new/pkg/mod/$module"/pkg/tool/*/*
     find "$new/pkg/mod/$module" -name _go.mod | while read -r file; do mv "$file" "${file%_go.mod}go.mod"; done
@@ -179,14 +179,14 @@ install_go() {
 # Debian's Prometheus, unpacked and not installed: nobody wants a service of it.
 install_prometheus() {
     if [ -x "$cache/prometheus/usr/bin/promtool" ]; then return; fi
-    say "unpacking Debian's prometheus, which tests ask and check alerts with, into $cache/prometheus"
+    say "unpacking Debian's prometheus into $cache/prometheus, for tests of alerts and metrics"
     mkdir -p "$cache/prometheus"
     root=
     [ "$(id -u)" = 0 ] || root=sudo
     # A new machine may not know yet which packages there are.
     download="apt-get download -q prometheus"
     (cd "$cache/prometheus" && { $download || { $root apt-get update -q && $download; }; } >&2 &&
-        dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb) || fail "it could not be downloaded; see the message above. Or put both programs into $cache/prometheus/usr/bin yourself"
+        dpkg-deb --extract prometheus_*.deb . && rm prometheus_*.deb) || fail "can't download prometheus; see the message above, or put prometheus and promtool into $cache/prometheus/usr/bin"
 }
 
 # Every cargo command, in every profile, links the RocksDB that was built once. Where that will be is known before.
@@ -201,7 +201,7 @@ ROCKSDB_STATIC = \"1\""
     if [ "$(cat $file 2>/dev/null)" = "$config" ]; then return; fi
     if [ -e $file ] && grep -Eqv "$mine" $file; then
         grep -qF "\"$dir\"" $file && return
-        fail "$file has settings of your own, so it is left alone. Put these in, then run this again:
+        fail "$file has your own settings and was not changed. Add these lines, then run this again:
 $config"
     fi
     mkdir -p .cargo
@@ -217,7 +217,7 @@ images)
     ;;
 scripts)
     have shellcheck || need shellcheck "checks scripts"
-    have python3 || need python3 "finds circles between modules"
+    have python3 || need python3 "finds cycles between modules"
     install_packages
     ;;
 cluster)

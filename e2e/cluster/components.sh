@@ -78,6 +78,6 @@ stop() {
     # shellcheck disable=SC2016 # expanded in the node
     in_node sh -c 'kill -s "$1" -- "-$2"' sh "$2" "$pid"
     # The API server lets requests end before it does.
-    within 90 stopped "$1" || fail "$1 does not end"
+    within 90 stopped "$1" || fail "$1 does not stop"
 }
 stopped() { ! running "$1"; }

@@ -41,7 +41,7 @@ make_node() {
     setsid unshare --mount --net --pid --uts --ipc --fork --mount-proc sh "$here/init.sh" "$name" "$state/var" \
         </dev/null >"$log/node.log" 2>&1 9>&- &
     parent=$!
-    within 5 pgrep -P "$parent" || fail "the node's namespaces could not be made: $(cat "$log/node.log")"
+    within 5 pgrep -P "$parent" || fail "can't create the node's namespaces: $(cat "$log/node.log")"
     init=$(pgrep -P "$parent")
     echo "$init $(started_at "$init")" >"$state/init"
     within 5 test -e "/proc/$init/root/run/assay" || fail "the node did not start: $(cat "$log/node.log")"
@@ -63,13 +63,13 @@ remove_node() {
     if find_node; then
         # The kernel kills every process of the namespace first.
         kill -KILL "$init"
-        within 60 test ! -e "/proc/$init" || fail "process $init, the node's first, does not end; see its state in /proc/$init/stack"
+        within 60 test ! -e "/proc/$init" || fail "process $init, the node's first, does not end; see /proc/$init/stack"
     fi
     within 30 test ! -e "/sys/class/net/$name" || ip link delete "$name"
     for cgroup in $(cgroups); do
         [ -d "$cgroup/$name" ] || continue
-        within 10 remove_cgroup "$cgroup/$name" || fail "the cgroup $cgroup/$name can't be removed; see its cgroup.procs"
+        within 10 remove_cgroup "$cgroup/$name" || fail "can't remove the cgroup $cgroup/$name; see its cgroup.procs"
     done
-    sysctl -qp "$state/kernel-settings" || say "kernel settings could not be set back"
+    sysctl -qp "$state/kernel-settings" || say "can't restore kernel settings"
 }
 remove_cgroup() { find "$1" -depth -type d -exec rmdir {} +; }

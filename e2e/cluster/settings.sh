@@ -28,9 +28,9 @@ cd "$here"
 state=${ASSAY_CLUSTER_STATE:-$cache/cluster/state}
 for folder in "$state" "$cache" "$here"; do
     case $folder in
-    /var/* | /run/*) fail "$folder lies below /var or /run, and the node has folders of its own in place of these" ;;
+    /var/* | /run/*) fail "$folder is under /var or /run, which the node replaces with its own folders" ;;
     /*) ;;
-    *) fail "ASSAY_CLUSTER_STATE must be an absolute path, and it is $state" ;;
+    *) fail "ASSAY_CLUSTER_STATE must be an absolute path, not $state" ;;
     esac
 done
 

@@ -62,7 +62,7 @@ message() { kubectl get pod "$1" --output 'jsonpath={.status.containerStatuses[0
 condition() { kubectl get pod "$1" --output "jsonpath={.status.conditions[?(@.type==\"$2\")].$3}"; }
 remove() { kubectl delete --wait --ignore-not-found --timeout 60s "$@" >/dev/null; }
 
-not find_node || fail "a cluster is up; \`make cluster-down\` first"
+not find_node || fail "a cluster is running; run \`make cluster-down\` first"
 before=$(mktemp)
 traces >"$before"
 began=$(date +%s)
@@ -73,7 +73,7 @@ trap 'exit 130' INT TERM
 eval "$exports"
 bin=$(cat "$state/bin")
 
-check "a cluster that is up can be seen on the machine" changes
+check "a running cluster is visible on the machine" changes
 same_image() {
     image=$(mktemp -d) && ../../scripts/image.sh localhost/pause:1 config/pause.Containerfile "$image/pause.tar" "$bin/pause" &&
         cmp "$image/pause.tar" "${bin%/bin}/images/pause.tar" && rm -r "$image"
@@ -82,7 +82,7 @@ check "the same program gives the same image" same_image
 ready() { kubectl wait --for condition=Ready "node/$name" --timeout 10s; }
 check "the node is ready" ready
 check "up again changes nothing and works" ./cluster.sh up
-check "status says that all is running" ./cluster.sh status
+check "status shows that everything is running" ./cluster.sh status
 
 # All CPUs but the first, which is reserved.
 online=$(cat /sys/devices/system/cpu/online)
@@ -100,8 +100,8 @@ waits() {
 then_runs() { remove pod/first && phase second Running; }
 whole="cpu: \"$count\", memory: 64Mi"
 check "a pod that asks for $count whole CPUs gets CPU $free" cpus whole "$whole" "$free"
-check "a second one waits for the first" waits
-check "another pod keeps off the CPUs of the first" cpus other 'memory: 64Mi' 0
+check "a second pod waits for the first" waits
+check "another pod does not use the CPUs of the first" cpus other 'memory: 64Mi' 0
 check "the second runs when the first is gone" then_runs
 others() { equal "$(./cluster.sh exec taskset -cp "$(./cluster.sh exec cat /run/assay/"$1".pid)" | sed 's/.*: //')" "$reserved"; }
 for component in etcd containerd kube-apiserver kubelet kwok; do check "$component stays on CPU $reserved" others $component; done
@@ -120,7 +120,7 @@ check "the volume is wiped and offered again when its claim is gone" recycled
 
 pods network
 asks() { phase asks Succeeded && case $(kubectl logs asks) in *"$name"*) ;; *) false ;; esac; }
-check "a pod reaches the API as its service account, and kubectl logs shows what it said" asks
+check "a pod reaches the API as its service account, and kubectl logs shows its output" asks
 exec_works() { phase shell Running && equal "$(kubectl exec shell -- cat /etc/hostname)" shell; }
 check "kubectl exec works" exec_works
 serves() {
@@ -147,9 +147,9 @@ hangs() {
         kubectl annotate pod fake-hangs fake.assay.rocks/exit-code=0 fake.assay.rocks/message=later && phase fake-hangs Succeeded &&
         equal "$(message fake-hangs)" later
 }
-check "a fake pod completes with the message it was given" completes
+check "a fake pod completes with its message" completes
 check "a fake pod fails" fails
-check "a fake pod runs until it is told to end" hangs
+check "a fake pod runs until it is stopped" hangs
 fake_volume() {
     remove pod/fake-ends pvc/fake-block
     kubectl wait pv --selector assay.rocks/e2e=volume --for 'jsonpath={.status.phase}=Available' --timeout 20s
@@ -157,19 +157,19 @@ fake_volume() {
 check "a fake node's volume is offered again" fake_volume
 remove pod --all
 ./cluster.sh fake-nodes 1
-check "and one after two were given back" fakes 1
+check "and one after two were removed" fakes 1
 ./cluster.sh fake-nodes 0
 
 ./cluster.sh stop kubelet
 not_ready() { kubectl wait "node/$name" --for condition=Ready=Unknown --timeout 60s; }
-check "a node whose kubelet is stopped is found out" not_ready
-check "status says that the kubelet does not run" not ./cluster.sh status
+check "a node whose kubelet is stopped becomes not ready" not_ready
+check "status shows that the kubelet is not running" not ./cluster.sh status
 ./cluster.sh start kubelet
 check "and is ready when it is started" kubectl wait "node/$name" --for condition=Ready --timeout 60s
 ./cluster.sh stop etcd KILL
 ./cluster.sh start etcd
 objects() { within 30 kubectl get node "$name" && kubectl get storageclass local-nvme; }
-check "etcd keeps what it had when it is killed" objects
+check "etcd keeps its data when it is killed" objects
 
 if [ -n "$bench" ]; then
     ./cluster.sh load "$bench"
@@ -178,7 +178,7 @@ if [ -n "$bench" ]; then
     version() { phase bench Succeeded && case $(kubectl logs bench) in "assay-bench "*) ;; *) false ;; esac; }
     kubectl config set-context --current --namespace restricted >/dev/null
     refused() { not kubectl run root --image localhost/tools:1 && kubectl run root --image localhost/tools:1 2>&1 | grep -q PodSecurity; }
-    check "a pod that could be root is refused in that namespace" refused
+    check "a pod that may run as root is refused in that namespace" refused
     labelled() { tar -xO -f "$bench" --wildcards '*.json' | grep -q '"rocks.assay.rocksdb-version":"[0-9]'; }
     check "the bench's image names its RocksDB" labelled
     check "the bench runs restricted: not as root, with a read-only root" version
@@ -189,10 +189,10 @@ fi
 # As by a power cut, or somebody's kill.
 find_node
 kill -KILL "$init"
-check "the first process' end is the end of all" within 10 not find_node
-check "status says so" not ./cluster.sh status
+check "everything ends with the first process" within 10 not find_node
+check "status shows this" not ./cluster.sh status
 again() { ./cluster.sh up && kubectl get node "$name" && not kubectl get service serves; }
-check "up makes a new cluster then" again
+check "up then creates a new cluster" again
 
 trap - EXIT
 check "down" ./cluster.sh down

@@ -22,7 +22,7 @@ while :; do
         --output jsonpath='{.metadata.name} {.status.phase}{"\n"}' |
         while read -r volume phase; do
             # A claim's protection holds until no pod uses it, so nobody reads what is wiped.
-            if [ "$phase" = Released ]; then offer_again "$volume" || echo "$volume stays as it is" >&2; fi
+            if [ "$phase" = Released ]; then offer_again "$volume" || echo "can't offer $volume again" >&2; fi
         done || true
     sleep 1
 done

@@ -7,9 +7,9 @@ use crate::engine::EngineError;
 /// Why there is no measurement.
 #[derive(Debug, thiserror::Error)]
 pub enum TrialError {
-    #[error("the spec is refused: {0}")]
+    #[error("spec refused: {0}")]
     Spec(String),
-    #[error("the environment is not fit: {0}")]
+    #[error("environment not usable: {0}")]
     Environment(String),
     #[error("the workload failed under config {config}: {message}")]
     Config { config: String, kind: FailureKind, message: String },

@@ -32,8 +32,8 @@ pub fn fill(
     draft.window_seconds = results.window.as_secs_f64();
     draft.work = Work {
         hash: results.work.digest(),
-        counts: results.roles.iter().map(|(name, role)| (name.clone(), role.counts)).collect(),
-        user_bytes: results.user_bytes,
+        counts: planned(spec, results).map(|(name, role)| (name.clone(), role.counts)).collect(),
+        user_bytes: results.planned_user_bytes,
         answers: workload.answers_are_deterministic().then(|| results.answers.digest()),
         wrong_answers: results.wrong_answers,
         policy_operations: results.policy_operations,
@@ -60,6 +60,13 @@ pub fn fill(
     evidence.lsm_before = closed.lsm_before;
     evidence.lsm_after = closed.lsm_after;
     draft.series = sampler.into_series();
+}
+
+/// Roles whose steps were planned: what they did, all configs have in common.
+fn planned<'a>(spec: &TrialSpec, results: &'a Results) -> impl Iterator<Item = (&'a String, &'a RoleResult)> {
+    let roles = spec.workload.kind().roles();
+    let is_planned = move |name: &str| roles.iter().any(|role| role.name == name && !role.until_primary_ends);
+    results.roles.iter().filter(move |(name, _)| is_planned(name))
 }
 
 /// Adds what only the LOG of the closed database tells.

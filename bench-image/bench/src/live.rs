@@ -127,11 +127,14 @@ impl Live {
             for role in &progress.roles {
                 let label = RoleLabel { role: role.name.clone() };
                 done.get_or_create(&label).set(role.done().cast_signed());
-                planned.get_or_create(&label).set((role.warmup_steps + role.steps).cast_signed());
+                // A role that ends with the primary one has no plan.
+                if role.steps > 0 {
+                    planned.get_or_create(&label).set((role.warmup_steps + role.steps).cast_signed());
+                }
             }
             registry.register_collector(Box::new(Latencies(Arc::clone(progress))));
-            registry.register(STEPS_DONE, "Steps done, warm-up included", done);
-            registry.register(STEPS_PLANNED, "Steps of warm-up and window", planned);
+            registry.register(STEPS_DONE, "Steps done, including warm-up", done);
+            registry.register(STEPS_PLANNED, "Steps planned, including warm-up", planned);
             for (name, count) in Counters::read(engine).moved() {
                 // RocksDB's own name, as Prometheus spells names.
                 let name = name.replace(['.', '-'], "_").to_lowercase();
@@ -143,7 +146,7 @@ impl Live {
                     files.get_or_create(&LevelLabel { family: family.clone(), level }).set(count.cast_signed());
                 }
             }
-            registry.register("rocksdb_num_files_at_level", "Files of a level", files);
+            registry.register("rocksdb_num_files_at_level", "Files at a level", files);
             for (name, property, help) in [
                 (
                     "rocksdb_estimate_pending_compaction_bytes",

@@ -13,6 +13,7 @@ mod live;
 mod load;
 mod measure;
 mod metrics_server;
+mod options;
 mod time_spent;
 mod trial;
 mod watch;
@@ -48,21 +49,28 @@ enum Command {
     /// Runs a trial and writes its record.
     #[command(name = invocation::RUN)]
     Run(RunArgs),
-    /// Prepares the dataset of a trial and nothing else. `run` does so by itself where it is missing.
+    /// Prepares a trial's dataset and nothing else. `run` prepares it if it is missing.
     #[command(hide = true)]
     Prepare {
         spec: PathBuf,
         #[arg(long = invocation::DATA)]
         data: PathBuf,
     },
-    /// Tells which declared options RocksDB does not have, and which would reach nothing.
+    /// Lists the declared options that RocksDB does not have or that would have no effect.
     #[command(name = invocation::OPTIONS)]
     Options {
-        /// The question as JSON; - reads standard input.
+        /// The question as JSON; - for standard input.
         question: PathBuf,
-        /// For a pod: writes the answer here as well, as much of it as Kubernetes keeps.
+        /// For a pod: also write the answer here, cut to what Kubernetes keeps.
         #[arg(long = invocation::TERMINATION_LOG)]
         termination_log: Option<PathBuf>,
+    },
+    /// The same in this process, which options may crash; `options` calls it.
+    #[command(name = options::COMMAND, hide = true)]
+    AnswerOptions {
+        question: PathBuf,
+        /// Where databases are made.
+        scratch: PathBuf,
     },
 }
 
@@ -73,17 +81,17 @@ struct RunArgs {
     /// Directory for datasets and the trial's database.
     #[arg(long = invocation::DATA)]
     data: PathBuf,
-    /// Where the record goes.
+    /// File for the record.
     #[arg(long = invocation::OUT)]
     out: PathBuf,
-    /// For a pod: writes the record's summary here, and the record itself to standard output as one line, framed as
-    /// docs/protocol.md says.
+    /// For a pod: write the record's summary here and the record to standard output, on one line. docs/protocol.md has the
+    /// format.
     #[arg(long = invocation::TERMINATION_LOG)]
     termination_log: Option<PathBuf>,
-    /// Serves Prometheus metrics at /metrics on this address while the trial runs.
+    /// Serve Prometheus metrics at /metrics on this address during the trial.
     #[arg(long = invocation::METRICS)]
     metrics: Option<SocketAddr>,
-    /// Reads device and CPU facts from here instead of /sys. The record says so, and is invalid outside tests.
+    /// Read device and CPU facts from here instead of /sys. The record notes this and is invalid outside tests.
     #[arg(long, hide = true)]
     sysfs: Option<PathBuf>,
 }
@@ -98,15 +106,23 @@ fn main() -> ExitCode {
             Ok(()) => Exit::Completed as u8,
             Err(error) => refuse(&error),
         },
-        Command::Options { question, termination_log } => match options(&question, termination_log.as_deref()) {
-            Ok(()) => Exit::Completed as u8,
-            Err(error) => {
-                eprintln!("assay-bench: {error:#}");
-                Exit::SpecRefused as u8
-            }
-        },
+        Command::Options { question, termination_log } => answered(options(&question, termination_log.as_deref())),
+        Command::AnswerOptions { question, scratch } => {
+            end_with_parent();
+            answered(options::answer_here(&question, &scratch))
+        }
     };
     ExitCode::from(code)
+}
+
+fn answered(result: anyhow::Result<()>) -> u8 {
+    match result {
+        Ok(()) => Exit::Completed as u8,
+        Err(error) => {
+            eprintln!("assay-bench: {error:#}");
+            Exit::SpecRefused as u8
+        }
+    }
 }
 
 fn refuse(error: &TrialError) -> u8 {
@@ -150,16 +166,13 @@ fn options(question: &Path, termination_log: Option<&Path>) -> anyhow::Result<()
     } else {
         fs::read(question).with_context(|| question.display().to_string())?
     };
-    let question: OptionsQuestion = serde_json::from_slice(&json).context("the question")?;
-    let scratch = std::env::temp_dir().join(format!("assay-bench-options-{}", std::process::id()));
-    let answer = engine::options_answer(&question, &scratch);
-    let removed = dataset::remove(&scratch);
-    let answer = answer?;
+    let question: OptionsQuestion = serde_json::from_slice(&json).context("can't parse the question")?;
+    let answer = options::answer(&question)?;
     println!("{}", serde_json::to_string(&answer)?);
     if let Some(log) = termination_log {
         fs::write(log, answer.short_json()?).with_context(|| log.display().to_string())?;
     }
-    Ok(removed?)
+    Ok(())
 }
 
 /// A trial without its runner would go on measuring for nobody, on CPUs that the next trial needs.

@@ -68,7 +68,7 @@ pub fn family_facts(engine: &Engine, peaks: &BTreeMap<String, u64>) -> BTreeMap<
         .collect()
 }
 
-/// Samples over the window: a row a second, and peaks in between.
+/// Samples over the window: rows of the series, and peaks in between.
 #[derive(Debug, Default)]
 pub struct Sampler {
     series: Series,
@@ -82,7 +82,11 @@ pub struct Sampler {
     pub peaks: Peaks,
 }
 
-const ROW: Duration = Duration::from_secs(1);
+/// Between rows of the series: often enough for a curve of a short window, and few enough for a long one.
+const ROW: Duration = Duration::from_millis(250);
+const LATE_ROW: Duration = Duration::from_secs(1);
+/// How long rows are close to each other.
+const EARLY: Duration = Duration::from_secs(30);
 const PEAK: Duration = Duration::from_millis(200);
 /// Fewer samples than this, and a single long step would decide about drift.
 const ENOUGH: usize = 6;
@@ -115,7 +119,7 @@ impl Sampler {
             }
         }
         if window >= self.next {
-            self.next = window + ROW;
+            self.next = window + if window < EARLY { ROW } else { LATE_ROW };
             self.row(engine, progress, window);
         }
     }

@@ -11,8 +11,8 @@ use std::{
 };
 
 use assay_protocol::{
-    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome, Series,
-    Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
+    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome,
+    RolePlan, Series, Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
 };
 
 use crate::{
@@ -58,7 +58,7 @@ pub fn prepare(spec: &Path, data: &Path) -> Result<(), TrialError> {
 }
 
 fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
-    let unfit = |error: io::Error| TrialError::Environment(format!("the dataset can't be prepared: {error}"));
+    let unfit = |error: io::Error| TrialError::Environment(format!("can't prepare the dataset: {error}"));
     let own = std::env::current_exe().map_err(unfit)?;
     let status = Command::new(own)
         .arg("prepare")
@@ -72,7 +72,7 @@ fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
         return Ok(());
     }
     // It has said what is wrong.
-    let message = "the dataset could not be prepared; see above".to_owned();
+    let message = "can't prepare the dataset; see above".to_owned();
     Err(match status.code().and_then(Exit::from_code) {
         Some(Exit::SpecRefused) => TrialError::Spec(message),
         _ => TrialError::Environment(message),
@@ -225,8 +225,10 @@ fn measure_trial(
     let drain = draining.elapsed().as_secs_f64();
     draft.metrics.insert("drain_seconds".to_owned(), drain);
     if let Some(primary) = roles.first().and_then(|role| results.roles.get(&role.name)) {
-        // What follows the primary role finishes its work.
-        let followers = roles.iter().filter(|role| role.follows.is_some_and(|follows| follows.leader == 0));
+        // What follows the primary role finishes its work, and what keeps it company its steps that were due: nobody wins by slowing it down.
+        let is_bound =
+            |role: &&RolePlan| role.until_primary_ends || role.follows.is_some_and(|follows| follows.leader == 0);
+        let followers = roles.iter().filter(is_bound);
         let finished = followers.filter_map(|role| results.roles.get(&role.name)).map(|role| role.elapsed);
         let whole = finished.fold(primary.elapsed, Ord::max).as_secs_f64() + drain;
         draft.metrics.insert("drained_throughput".to_owned(), primary.counts.steps as f64 / whole);

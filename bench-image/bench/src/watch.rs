@@ -120,7 +120,8 @@ impl Observer for Watcher<'_> {
         const SIZE_CHECK: Duration = Duration::from_secs(1);
         let elapsed = self.started.elapsed();
         if elapsed.as_secs() >= self.spec.deadline_seconds {
-            let message = format!("the workload was not done after {} s (deadlineSeconds)", self.spec.deadline_seconds);
+            let message =
+                format!("the workload did not finish within {} s (deadlineSeconds)", self.spec.deadline_seconds);
             self.fail(progress, FailureKind::Deadline, message);
         }
         if elapsed >= self.next_size_check {
@@ -130,7 +131,7 @@ impl Observer for Watcher<'_> {
                 self.fail(
                     progress,
                     FailureKind::DiskQuota,
-                    format!("the database grew to {size} bytes, {limit} were declared"),
+                    format!("the database grew to {size} bytes; its limit is {limit}"),
                 );
             }
         }

@@ -1,6 +1,6 @@
 //! What `assay-bench options` answers, as a pod asks it.
 
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::unwrap_used, clippy::panic)]
 
 mod support;
 
@@ -63,4 +63,29 @@ fn a_log_that_can_not_be_written_is_an_error() {
     let output = ask(&dir, EngineConfig::default());
     assert_eq!(output.status.code(), Some(Exit::SpecRefused as i32));
     assert!(String::from_utf8_lossy(&output.stderr).contains("log: Is a directory"));
+}
+
+/// Values that RocksDB's parser takes and its databases don't: each is named, and its config alone is refused.
+#[test]
+fn options_that_crash_or_hang_rocksdb_are_named() {
+    let cases = [
+        ("table_cache_numshardbits", "40", "db"),
+        ("max_file_opening_threads", "100000", "db"),
+        ("num_levels", "1000000", "default"),
+    ];
+    for (option, value, scope) in cases {
+        let dir = TempDir::new().unwrap();
+        let mut config = options(&[("write_buffer_size", "1M"), ("level0_file_num_compaction_trigger", "8")]);
+        if scope == "db" {
+            config.db_options.insert(option.to_owned(), value.to_owned());
+        } else {
+            config.column_families[0].options.insert(option.to_owned(), value.to_owned());
+        }
+        let output = ask(&dir, config);
+        assert!(output.status.success(), "{option}: {}", String::from_utf8_lossy(&output.stderr));
+        let answer: OptionsAnswer = serde_json::from_slice(&output.stdout).unwrap();
+        let [problem] = &answer.problems[..] else { panic!("{option}: {answer:?}") };
+        assert_eq!((problem.scope.as_str(), problem.option.as_str()), (scope, option), "{}", problem.message);
+        assert!(problem.message.contains(value), "{}", problem.message);
+    }
 }

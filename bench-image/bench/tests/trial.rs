@@ -14,7 +14,7 @@ use std::{
 use assay_protocol::output::{METRICS_PATH, Progress, STEP_LATENCY, STEPS_DONE};
 use assay_protocol::{
     COMPONENTS, Exit, FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary,
-    TrialRecord, ValueBytes, invocation, output,
+    TrialRecord, Until, ValueBytes, invocation, output,
 };
 use support::{Bench, entries, gets, options, puts, role, spec, workload};
 
@@ -426,6 +426,47 @@ fn a_replaced_sysfs_is_stamped() {
     assert!(Summary::of(&record, ran.record_json.as_ref().unwrap()).unwrap().storage.replaced_sysfs);
     let record = bench.run_with(&trial, &[]).record();
     assert_eq!(record.evidence.storage.replaced_sysfs, None);
+}
+
+/// A role that lasts as long as the first one, at so many steps per second.
+fn company(steps_per_second: u64) -> Role {
+    Role {
+        steps: None,
+        until: Some(Until::PrimaryEnds),
+        steps_per_second: Some(steps_per_second),
+        ..role("writer", 0, puts())
+    }
+}
+
+/// Steps that are due at this pace before a role of one thread has ended.
+fn due(record: &TrialRecord, primary: &str, steps_per_second: f64) -> u64 {
+    (record.evidence.role_time[primary].wall_seconds * steps_per_second).ceil() as u64
+}
+
+#[test]
+fn company_lasts_to_the_end_of_the_first_role() {
+    let bench = Bench::new();
+    let reader = || Role { steps_per_second: Some(5_000), ..role("reader", 5_000, gets()) };
+    let alone = bench.record(&spec(workload(vec![reader()])));
+    let record = bench.record(&spec(workload(vec![reader(), company(1_000)])));
+    let written = record.latency["writer"].count;
+    assert!(written >= 999 && written.abs_diff(due(&record, "reader", 1e3)) <= 1, "{written}");
+    // How far it got is no part of the work that configs have in common, but what it wrote was written.
+    assert_eq!((record.work.hash, record.work.user_bytes), (alone.work.hash, 0));
+    assert_eq!(record.work.counts.keys().collect::<Vec<_>>(), ["reader"]);
+    assert!(record.evidence.engagement.user_bytes_written >= Some(written * 100));
+}
+
+#[test]
+fn company_that_was_slowed_down_catches_up_at_the_cost_of_the_drained_rate() {
+    let bench = Bench::new();
+    // No machine writes a million times a second in one thread.
+    let record = bench.record(&spec(workload(vec![role("reader", 20_000, gets()), company(1_000_000)])));
+    let (reader, writer) = (&record.evidence.role_time["reader"], &record.evidence.role_time["writer"]);
+    assert!(record.latency["writer"].count.abs_diff(due(&record, "reader", 1e6)) <= 1);
+    assert!(writer.wall_seconds > reader.wall_seconds);
+    let drained = 20_000.0 / (writer.wall_seconds + record.metrics["drain_seconds"]);
+    assert!((record.metrics["drained_throughput"] / drained - 1.0).abs() < 0.01, "{:?}", record.metrics);
 }
 
 #[test]

@@ -44,27 +44,27 @@ const fn part(
 
 /// Every component of `timeSpent` in a record, in the order of reports.
 pub const COMPONENTS: &[Component] = &[
-    part("process", Clock::Cpu, None, "getrusage", "The whole bench, RocksDB included."),
+    part("process", Clock::Cpu, None, "getrusage", "The whole bench, including RocksDB."),
     part(
         "workload_threads",
         Clock::Cpu,
         Some("process"),
         "CLOCK_THREAD_CPUTIME_ID",
-        "Threads of all roles, also while they are inside RocksDB.",
+        "Threads of all roles, including their time inside RocksDB.",
     ),
     part(
         "compaction_threads",
         Clock::Cpu,
         Some("process"),
         "threads rocksdb:low and rocksdb:bottom",
-        "Background threads that compact, and flush where RocksDB has no threads for that.",
+        "Background threads that compact, and that flush if RocksDB has no flush threads.",
     ),
     part(
         "compaction",
         Clock::Cpu,
         Some("compaction_threads"),
         "rocksdb.compaction.total.time.cpu_micros",
-        "Compactions by RocksDB's own account, which leaves out how they start and end.",
+        "Compactions as RocksDB counts them, without their start and end.",
     ),
     part("flush_threads", Clock::Cpu, Some("process"), "threads rocksdb:high", "Background threads that flush."),
     part(
@@ -75,13 +75,13 @@ pub const COMPONENTS: &[Component] = &[
         "The thread that watches the trial, and RocksDB's timer.",
     ),
     part("get", Clock::Wall, None, "rocksdb.db.get.micros", "Gets."),
-    part("get_memtable", Clock::SampledWall, Some("get"), "get_from_memtable_time", "Looking into memtables."),
+    part("get_memtable", Clock::SampledWall, Some("get"), "get_from_memtable_time", "Searching memtables."),
     part(
         "get_files",
         Clock::SampledWall,
         Some("get"),
         "get_from_output_files_time",
-        "Looking into files: filters, indexes and block cache, and what follows where it lacks a block.",
+        "Searching files: filters, indexes, block cache, and what follows a cache miss.",
     ),
     part("get_file_read", Clock::SampledWall, Some("get_files"), "block_read_time", "Reading files for gets."),
     part(
@@ -96,30 +96,30 @@ pub const COMPONENTS: &[Component] = &[
         Clock::SampledWall,
         None,
         "block_read_time",
-        "Reading files for scans, their next entries included; without what is read ahead.",
+        "Reading files for scans, including their next entries but not readahead.",
     ),
     part(
         "write",
         Clock::Wall,
         None,
         "rocksdb.db.write.micros",
-        "Writes, also while they wait for another thread that writes for them.",
+        "Writes, including waits for another thread that writes for them.",
     ),
-    part("write_wal", Clock::SampledWall, Some("write"), "write_wal_time", "Writing the WAL, its sync included."),
+    part("write_wal", Clock::SampledWall, Some("write"), "write_wal_time", "Writing the WAL, including its sync."),
     part("wal_sync", Clock::Wall, Some("write_wal"), "rocksdb.wal.file.sync.micros", "Syncing the WAL."),
     part(
         "write_memtable",
         Clock::SampledWall,
         Some("write"),
         "write_memtable_time",
-        "Inserting into memtables, also while other threads of the same group do.",
+        "Inserting into memtables, including while other threads of the same group insert.",
     ),
     part(
         "write_stall",
         Clock::Wall,
         Some("write"),
         "rocksdb.stall.micros",
-        "Writes delayed or stopped; of several that wait, RocksDB counts the first.",
+        "Writes delayed or stopped; if several wait, RocksDB counts only the first.",
     ),
     part(
         "compaction_file_read",
@@ -148,7 +148,7 @@ pub const COMPONENTS: &[Component] = &[
         Clock::SampledWall,
         None,
         "block_decompress_time",
-        "Decompressing blocks for gets and scans; what compactions need is part of compaction.",
+        "Decompressing blocks for gets and scans; compactions' share is part of compaction.",
     ),
 ];
 

@@ -9,22 +9,22 @@ use serde::{Deserialize, Serialize};
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EngineConfig {
-    /// Options of the whole database.
+    /// Database options.
     #[serde(default)]
     pub db_options: BTreeMap<String, String>,
-    /// Options of column families; where two entries match a family, the later one wins, of a struct key by key.
+    /// Column family options. If two entries match a family, the later one wins; structs are merged key by key.
     #[serde(default)]
     pub column_families: Vec<FamilyOptions>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_cache: Option<BlockCache>,
     #[serde(default)]
     pub write_options: WriteOptions,
-    /// Behaviour of the workload that is part of the change.
+    /// Workload behaviour that is part of the change.
     #[serde(default)]
     pub policy: BTreeMap<String, String>,
 }
 
-/// Options for the column families that a glob matches.
+/// Options for the column families that match a glob.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FamilyOptions {
@@ -33,16 +33,16 @@ pub struct FamilyOptions {
     pub options: BTreeMap<String, String>,
 }
 
-/// The block cache: not an option string in RocksDB, so a field here.
+/// The block cache. A field here because RocksDB has no option string for it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BlockCache {
     pub bytes: u64,
-    /// One cache for all column families, or one of this size for each.
+    /// True: one cache for all column families. False: one of this size for each.
     pub shared: bool,
 }
 
-/// RocksDB's `WriteOptions`, by its names.
+/// RocksDB's `WriteOptions`, under its names.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteOptions {

@@ -17,19 +17,19 @@ pub struct Evidence {
     pub storage: Storage,
     pub disturbance: Disturbance,
     pub attestation: Attestation,
-    /// The tree when the window opened: debt carried in. Whether it was settled is from before the warm-up.
+    /// The tree when the window opened: the debt carried in. `settled` is from before the warm-up.
     pub lsm_before: LsmState,
-    /// The tree when the window closed: debt left behind.
+    /// The tree when the window closed: the debt left behind.
     pub lsm_after: LsmState,
-    /// What options had to work on.
+    /// Counters that show whether options had anything to act on.
     pub engagement: Engagement,
-    /// Where the threads of each role spent the window.
+    /// How the threads of each role spent the window.
     pub role_time: BTreeMap<String, RoleTime>,
-    /// Throughput of the second half of the window against the first, in percent of the first.
+    /// Change in throughput from the first half of the window to the second, in percent of the first.
     pub drift_percent: Option<f64>,
 }
 
-/// The program that measured.
+/// The bench program.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Build {
@@ -71,7 +71,7 @@ pub struct Placement {
     pub affinity_cpus: Option<u32>,
     /// The CPUs that the cgroup allows.
     pub cpuset: Option<String>,
-    /// The cgroup's CFS quota in CPUs; 0 is no quota.
+    /// The cgroup's CFS quota in CPUs; 0 means no quota.
     pub quota_cpus: Option<f64>,
     /// All hyper-threads of the used cores belong to the trial.
     pub whole_cores: Option<bool>,
@@ -87,12 +87,12 @@ pub struct Storage {
     pub device: Option<String>,
     pub model: Option<String>,
     pub rotational: Option<bool>,
-    /// Such as pcie for local NVMe, tcp or rdma for NVMe over fabrics, virtio for a virtual disk.
+    /// For example pcie for local NVMe, tcp or rdma for NVMe over fabrics, virtio for a virtual disk.
     pub transport: Option<String>,
     pub total_bytes: Option<u64>,
     pub free_bytes_before: Option<u64>,
     pub free_bytes_after: Option<u64>,
-    /// Bytes written to the device within the window by others than this process.
+    /// Bytes that other processes wrote to the device within the window.
     pub foreign_write_bytes: Option<u64>,
     /// Set when a test replaced the sysfs root. Such a record is invalid outside tests.
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -106,15 +106,15 @@ pub struct Disturbance {
     /// CFS periods in which the cgroup was throttled.
     pub throttled_periods: Option<u64>,
     pub throttled_seconds: Option<f64>,
-    /// Time that the hypervisor took from our CPUs, in percent of the window.
+    /// Time that the hypervisor took from the trial's CPUs, in percent of the window.
     pub steal_percent: Option<f64>,
-    /// Time that other processes ran on our CPUs, in percent of the window times our CPUs. Kernel threads are among
-    /// them only where they can't be told apart.
+    /// Time that other processes ran on the trial's CPUs, in percent of the window times these CPUs. Includes kernel
+    /// threads only if they can't be told apart.
     pub foreign_cpu_percent: Option<f64>,
-    /// Time of kernel threads that may run on our CPUs: write-back, journal and block layer, mostly for the trial.
-    /// What they ran elsewhere hides as much foreign time.
+    /// Time of kernel threads that may run on the trial's CPUs: write-back, journal and block layer, mostly for the
+    /// trial. Time they ran on other CPUs hides the same amount of foreign time.
     pub kernel_cpu_percent: Option<f64>,
-    /// What the foreign time can lack: clock ticks and interrupts.
+    /// Foreign time that can go unseen: clock ticks and interrupts.
     pub foreign_cpu_resolution_percent: Option<f64>,
     /// Pressure stall information, in percent of the window.
     pub cpu_pressure_some_percent: Option<f64>,
@@ -127,17 +127,17 @@ pub struct Disturbance {
     pub clock_step_seconds: Option<f64>,
 }
 
-/// What became of the options: RocksDB's OPTIONS file, read back.
+/// The options in effect, read back from RocksDB's OPTIONS file.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Attestation {
-    /// Digest of the options that the baseline has on an empty database: equal in every trial of an experiment.
+    /// Digest of the baseline's options on an empty database: equal in every trial of an experiment.
     pub baseline_options: Option<Digest>,
-    /// Digest of the options that this config has on an empty database.
+    /// Digest of this config's options on an empty database.
     pub config_options: Option<Digest>,
-    /// Digest of the options that the measured database had.
+    /// Digest of the measured database's options.
     pub effective_options: Option<Digest>,
-    /// Every option that differs from the baseline, that was declared, or that isn't what was asked for.
+    /// Every option that was declared, differs from the baseline, or differs from the request.
     pub facts: Vec<OptionFact>,
     /// Every option of the measured database by section, as in its OPTIONS file. Full record only.
     #[serde(skip_serializing_if = "BTreeMap::is_empty")]
@@ -160,20 +160,20 @@ pub struct OptionFact {
     pub effective: Option<String>,
 }
 
-/// How an option came to its value.
+/// Where an option's value comes from.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum OptionStatus {
-    /// Declared, and the engine has it.
+    /// Declared, and RocksDB uses it.
     Applied,
-    /// Declared, and equal to what the baseline has anyway, or accepted by RocksDB without any trace.
+    /// Declared, but equal to the baseline's value, or accepted by RocksDB without effect.
     Inert,
-    /// Declared, but RocksDB has another value: it corrected the request.
+    /// Declared, but RocksDB corrected the value.
     Sanitised,
     /// Not declared: RocksDB derived it from a declared option.
     Implied,
-    /// Declared and not part of the OPTIONS file; seen by other means.
+    /// Declared, and confirmed by other means because the OPTIONS file lacks it.
     AppliedNotSerialised,
-    /// The measured database differs from what the same options give on an empty one.
+    /// The measured database has another value than the same options give on an empty one.
     Undeclared,
 }
 
@@ -189,44 +189,44 @@ pub struct LsmState {
     pub running_flushes: Option<u64>,
     pub live_sst_bytes: Option<u64>,
     pub live_data_bytes: Option<u64>,
-    /// Lowest non-empty level below L0 that compaction writes to, largest over families.
+    /// Level that L0 is compacted to, the highest of any family.
     pub base_level: Option<u64>,
-    /// Nothing was flushing, compacting or waiting for it.
+    /// No flush or compaction was running or pending.
     pub settled: Option<bool>,
 }
 
-/// Counters that show whether an option had a way to act.
+/// Counters that show whether an option had anything to act on.
 ///
-/// Those about files and memtables of a family are of the families that the experiment tunes. Peaks of one family are of
-/// the one among them that has most.
+/// Counters of a family's files and memtables cover the families that the experiment tunes. A peak of one family is the
+/// highest among them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct Engagement {
-    /// Of the tuned families.
+    /// Flushes of the tuned families.
     pub flushes: Option<u64>,
-    /// Of the tuned families.
+    /// Compactions of the tuned families.
     pub compactions: Option<u64>,
     /// Most files in L0 of one tuned family.
     pub l0_files_peak: Option<u64>,
-    /// Flushes of tuned families whose reason was a full memtable.
+    /// Flushes of tuned families because of a full memtable.
     pub filled_memtables: Option<u64>,
-    /// Most bytes in the memtable that takes the writes of one tuned family.
+    /// Most bytes in the active memtable of one tuned family.
     pub fullest_memtable_bytes: Option<u64>,
-    /// Most memtables of one tuned family that waited to be flushed.
+    /// Most memtables of one tuned family waiting to be flushed.
     pub immutable_memtables_peak: Option<u64>,
-    /// Most bytes in the memtables of all families of the database together.
+    /// Most bytes in the memtables of all families together.
     pub memtable_bytes_peak: Option<u64>,
-    /// Flushes of any family that the limit on all memtables together asked for.
+    /// Flushes of any family because of the limit on all memtables together.
     pub buffer_manager_flushes: Option<u64>,
-    /// The largest file of tables or blobs that flush or compaction wrote for any family.
+    /// The largest table or blob file that flush or compaction wrote for any family.
     pub largest_file_bytes: Option<u64>,
-    /// Files that FIFO compaction dropped for their size or age, in steps.
+    /// Times that FIFO compaction dropped files because of size or age.
     pub fifo_drops: Option<u64>,
-    /// Most flushes that ran or were due at once.
+    /// Most flushes running or due at the same time.
     pub flushes_due_peak: Option<u64>,
-    /// Most compactions that ran or were due at once.
+    /// Most compactions running or due at the same time.
     pub compactions_due_peak: Option<u64>,
-    /// Writes that another thread did along with its own, as they came in while it wrote.
+    /// Writes that another thread did together with its own.
     pub grouped_writes: Option<u64>,
     pub wal_bytes: Option<u64>,
     pub stalls: Option<u64>,
@@ -234,33 +234,33 @@ pub struct Engagement {
     pub block_cache_misses: Option<u64>,
     pub block_cache_hits: Option<u64>,
     pub bytes_decompressed: Option<u64>,
-    /// Levels to which flush and compaction wrote compressed data of tuned families. The last of seven also stands for deeper
-    /// ones.
+    /// Levels to which flush and compaction wrote compressed data of tuned families. The seventh also stands for deeper
+    /// levels.
     pub levels_compressed: Option<Vec<u8>>,
-    /// Levels from whose files something of tuned families was read, counted in the same way.
+    /// Levels with files from which tuned families were read, counted in the same way.
     pub levels_read: Option<Vec<u8>>,
     /// The lowest and the highest base level of a tuned family: the level to which its L0 is compacted. It decides which
-    /// entry of `compression_per_level` a level has.
+    /// entry of `compression_per_level` applies to a level.
     pub base_levels: Option<[u8; 2]>,
     /// The deepest level of a tuned family that holds a file.
     pub last_level: Option<u8>,
-    /// Tuned families into which nothing was written. A summary names the first ones and says how many more there are.
+    /// Tuned families without writes. A summary names the first ones and counts the rest.
     pub idle_families: Option<Vec<String>>,
 }
 
-/// Where the threads of one role spent their time. Seconds are summed over the role's threads.
+/// How the threads of one role spent their time. Seconds are summed over the role's threads.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct RoleTime {
     pub threads: u32,
     pub wall_seconds: f64,
-    /// Inside RocksDB calls, waits included, also for another thread that is inside them.
+    /// Inside RocksDB calls, including waits for other threads there.
     pub db_seconds: f64,
     /// Making operations and values.
     pub generator_seconds: f64,
-    /// Waiting for the intended start of a paced step, or for another role to make what a step takes up.
+    /// Waiting for the intended start of a paced step, or for another role to produce a step's input.
     pub idle_seconds: f64,
-    /// Work of the steps that is not the database's, such as executing blocks.
+    /// Work of the steps outside the database, such as executing blocks.
     pub compute_seconds: f64,
     /// Runnable, but waiting for a CPU.
     pub run_queue_seconds: Option<f64>,

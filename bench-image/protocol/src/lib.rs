@@ -39,7 +39,7 @@ pub use spec::{DatasetSpec, PageCache, TrialId, TrialSpec, VERSION, VersionError
 pub use summary::{DisturbanceSummary, FIXED_METRICS, MAX_SUMMARY_BYTES, PodEvidence, Summary, SummaryTooLarge};
 pub use workload::{
     Blockstore, Contracts, Ethrex, Follows, KeyOrder, KeyValue, Kind, LEAVES_PER_BRANCH, Mix, Preload, RealSize,
-    RethHistory, Role, RolePlan, SAVES, ValueBytes, Volume, Workload, WorkloadProblem,
+    RethHistory, Role, RolePlan, SAVES, Until, ValueBytes, Volume, Workload, WorkloadProblem,
 };
 
 /// The JSON Schemas of the documents that leave a process, by file name.

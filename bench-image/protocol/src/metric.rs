@@ -72,8 +72,8 @@ pub const METRICS: &[MetricInfo] = &[
     rate("throughput", "Steps of the primary role per second of its window."),
     rate(
         "drained_throughput",
-        "Steps of the primary role per second of the window, until all that follows it is done, plus the wait for compaction \
-         after it.",
+        "Steps of the primary role per second, counting the window, the other roles' remaining work and the wait for \
+         compaction after it.",
     ),
     rate("operation_throughput", "Operations of all roles per second of the window."),
     MetricInfo {
@@ -93,7 +93,7 @@ pub const METRICS: &[MetricInfo] = &[
     latency("step_latency_p99", 0.10, Some(0.99), "99th percentile of step latency."),
     latency("step_latency_p999", 0.10, Some(0.999), "99.9th percentile of step latency."),
     MetricInfo { default_margin: None, ..latency("step_latency_max", 0.0, Some(1.0), "Longest step.") },
-    save_latency("save_latency_mean", 0.05, None, "Mean latency of a save, by the thread that does nothing else."),
+    save_latency("save_latency_mean", 0.05, None, "Mean latency of a save, on its own thread."),
     save_latency("save_latency_p50", 0.05, Some(0.5), "Median latency of a save."),
     save_latency("save_latency_p90", 0.10, Some(0.9), "90th percentile of save latency."),
     save_latency("save_latency_p95", 0.10, Some(0.95), "95th percentile of save latency."),
@@ -101,27 +101,27 @@ pub const METRICS: &[MetricInfo] = &[
     save_latency("save_latency_p999", 0.10, Some(0.999), "99.9th percentile of save latency."),
     MetricInfo { default_margin: None, ..save_latency("save_latency_max", 0.0, Some(1.0), "Longest save.") },
     judged("write_amplification", "ratio", 0.10, "Bytes written by flush and compaction per byte the workload wrote."),
-    judged("read_amplification", "ratio", 0.10, "Bytes read from files for reads per byte returned."),
+    judged("read_amplification", "ratio", 0.10, "Bytes read from files by reads per byte returned."),
     judged("space_amplification", "ratio", 0.10, "Bytes of live files per byte of live data, estimated by RocksDB."),
     MetricInfo {
         scale: Scale::Linear,
-        ..judged("stall_fraction", "fraction", 0.01, "Share of the window that writers were delayed or stopped.")
+        ..judged("stall_fraction", "fraction", 0.01, "Share of the window in which writers were delayed or stopped.")
     },
-    informing("stall_seconds", "s", "Time that the queue of writers was delayed or stopped."),
+    informing("stall_seconds", "s", "Time during which the write queue was delayed or stopped."),
     informing("stall_count", "count", "Times that RocksDB began to delay or stop writes, summed over column families."),
     informing("flush_count", "count", "Memtable flushes."),
     informing("flush_bytes", "bytes", "Bytes written by flushes."),
-    informing("compaction_count", "count", "Compactions that finished."),
+    informing("compaction_count", "count", "Finished compactions."),
     informing("compaction_read_bytes", "bytes", "Bytes read by compaction."),
     informing("compaction_write_bytes", "bytes", "Bytes written by compaction."),
     informing("compaction_seconds", "s", "Wall time of compactions, summed over jobs."),
     informing("compaction_cpu_seconds", "s", "CPU time of compactions."),
     informing("wal_bytes", "bytes", "Bytes written to the WAL."),
-    informing("device_read_bytes", "bytes", "Bytes that this process made the storage device read."),
+    informing("device_read_bytes", "bytes", "Bytes read from the storage device for this process."),
     informing(
         "device_write_bytes",
         "bytes",
-        "Bytes that this process wrote to files, whether or not they have reached the device.",
+        "Bytes this process wrote to files, whether or not they reached the device.",
     ),
     informing("cpu_user_seconds", "s", "User CPU time of the whole process."),
     informing("cpu_system_seconds", "s", "System CPU time of the whole process."),
@@ -133,15 +133,11 @@ pub const METRICS: &[MetricInfo] = &[
     informing("drain_seconds", "s", "Wait for flush and compaction after the window."),
     MetricInfo {
         is_everywhere: false,
-        ..informing("dangling_rows", "count", "Rows of metadata whose shreds have vanished, after the drain.")
+        ..informing("dangling_rows", "count", "Metadata rows without shreds, after the drain.")
     },
     MetricInfo {
         is_everywhere: false,
-        ..informing(
-            "overdue_percent",
-            "%",
-            "Of the slots that had to be removed, those of which shreds are left after the drain.",
-        )
+        ..informing("overdue_percent", "%", "Share of the slots to remove that still have shreds after the drain.")
     },
 ];
 

@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{EngineConfig, MAX_SUMMARY_BYTES, PageCache};
 
-/// What `assay-bench options` is asked: which of these options does its RocksDB know, and which reach nothing?
+/// The question for `assay-bench options`: which of these options does its RocksDB know, and which have no effect?
 /// Only a program that links RocksDB can tell.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -13,18 +13,18 @@ pub struct OptionsQuestion {
     /// The column families of the workload.
     pub families: Vec<String>,
     pub baseline: EngineConfig,
-    /// By name. Each holds the baseline's options as well.
+    /// By name. Each also holds the baseline's options.
     pub configs: BTreeMap<String, EngineConfig>,
     pub page_cache: PageCache,
 }
 
-/// What `assay-bench options` answers.
+/// The answer of `assay-bench options`.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OptionsAnswer {
-    /// Options that RocksDB refuses.
+    /// Options that RocksDB rejects.
     pub problems: Vec<OptionProblem>,
-    /// Options that RocksDB takes and that reach nothing.
+    /// Options that RocksDB accepts but that have no effect.
     pub inert: Vec<OptionNote>,
     /// Declared options that RocksDB corrects to another value.
     pub sanitised: Vec<OptionNote>,
@@ -82,12 +82,12 @@ impl OptionProblem {
     }
 }
 
-/// An option that RocksDB refuses.
+/// An option that RocksDB rejects.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OptionProblem {
     pub config: String,
-    /// `db`, or the name of a column family; empty where no single option is at fault.
+    /// `db`, or the name of a column family; empty if no single option is at fault.
     pub scope: String,
     pub option: String,
     pub message: String,
@@ -96,7 +96,7 @@ pub struct OptionProblem {
     pub suggestion: Option<String>,
 }
 
-/// An option that reaches nothing.
+/// An option that has no effect.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct OptionNote {

@@ -12,7 +12,7 @@ use crate::{Digest, Evidence, TrialSpec, VersionError};
 pub struct TrialRecord {
     /// Version of the trial protocol.
     pub version: u32,
-    /// The spec that this record answers.
+    /// The spec of this trial.
     pub spec: TrialSpec,
     /// Digest of the spec as it was read.
     pub spec_digest: Digest,
@@ -23,7 +23,7 @@ pub struct TrialRecord {
     /// When the measured window opened and how long it lasted.
     pub window_started_unix_ms: u64,
     pub window_seconds: f64,
-    /// By metric name; what could not be measured is absent.
+    /// By metric name; metrics that could not be measured are absent.
     pub metrics: BTreeMap<String, f64>,
     pub work: Work,
     pub dataset: DatasetFacts,
@@ -32,13 +32,13 @@ pub struct TrialRecord {
     pub latency: BTreeMap<String, Latency>,
     /// By column family.
     pub families: BTreeMap<String, FamilyFacts>,
-    /// RocksDB's tickers that moved within the window.
+    /// RocksDB tickers that changed within the window.
     pub tickers: BTreeMap<String, u64>,
-    /// Seconds of the window by component; components overlap. What could not be measured is absent, and so is all of
-    /// it in records from before it was measured.
+    /// Seconds of the window by component; components overlap. Components that could not be measured are absent; older
+    /// records have none.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub time_spent: BTreeMap<String, f64>,
-    /// One sample a second within the window.
+    /// One sample per second of the window.
     pub series: Series,
 }
 
@@ -61,7 +61,7 @@ pub enum Outcome {
     },
 }
 
-/// What the config did to the trial.
+/// Why a trial failed under its config.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum FailureKind {
     OutOfMemory,
@@ -75,18 +75,18 @@ pub enum FailureKind {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Work {
-    /// Commutative digest over every operation of window and warm-up.
+    /// Order-independent digest of every operation in warm-up and window.
     pub hash: Digest,
     /// By role.
     pub counts: BTreeMap<String, RoleCounts>,
     /// Bytes of keys and values that the workload wrote.
     pub user_bytes: u64,
-    /// Commutative digest over what reads returned; absent where threads race for the same keys, so that
-    /// answers depend on timing.
+    /// Order-independent digest of what reads returned; absent if threads race for the same keys, because answers then
+    /// depend on timing.
     pub answers: Option<Digest>,
-    /// Values that were not what the workload had written.
+    /// Reads that returned another value than the workload had written.
     pub wrong_answers: u64,
-    /// Operations of a policy, apart from the workload's own.
+    /// Operations of a policy, separate from the workload's own.
     pub policy_operations: u64,
 }
 
@@ -123,7 +123,7 @@ pub struct DatasetFacts {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Latency {
     pub count: u64,
-    /// Steps beyond the histogram's range; their latency is counted as its largest value.
+    /// Steps beyond the histogram's range; they count with its largest value.
     pub saturated: u64,
     /// Latency counts from the intended start of a paced step.
     pub from_intended_start: bool,
@@ -136,7 +136,7 @@ pub struct Latency {
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct FamilyFacts {
     pub files_by_level: Vec<u64>,
-    /// Raw size over compressed size by level, as RocksDB reports it; below 0 where a level is empty.
+    /// Raw size over compressed size by level, as RocksDB reports it; below 0 if a level is empty.
     pub compression_ratio_by_level: Vec<f64>,
     pub live_sst_bytes: u64,
     pub estimated_keys: u64,

@@ -9,7 +9,7 @@ pub const VERSION: u32 = 1;
 /// Why a document is refused before anything in it is read.
 #[derive(Debug, thiserror::Error)]
 pub enum VersionError {
-    #[error("version {found} is not known here (this build reads version {VERSION}): use the assay that wrote it")]
+    #[error("version {found} is unknown (this build reads version {VERSION}): use the assay that wrote it")]
     Unknown { found: u64 },
     #[error("not a document of the trial protocol: {0}")]
     Malformed(#[from] serde_json::Error),
@@ -37,30 +37,30 @@ pub struct TrialSpec {
     /// Name of the experiment.
     #[schemars(length(max = 253))]
     pub experiment: String,
-    /// Digest of the plan that this trial belongs to. A record with another digest belongs elsewhere.
+    /// Digest of the plan that this trial belongs to. A record with another digest belongs to another plan.
     pub plan: Digest,
     pub trial: TrialId,
     /// Seed of the operations: equal in all trials of a block.
     pub seed: u64,
-    /// What this trial runs.
+    /// The config that this trial runs.
     pub config: EngineConfig,
-    /// What this trial is compared with: the attestation tells declared differences from others by it.
+    /// The config to compare with. The attestation uses it to tell declared differences from others.
     pub baseline: EngineConfig,
     pub workload: Workload,
-    /// Column families whose options the experiment changes between configs. What options had to work on is recorded of
-    /// these; of all where none is named.
+    /// Column families whose options differ between configs. Engagement is recorded for these, or for all if none is
+    /// named.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32))]
     pub tuned_families: Vec<String>,
     pub dataset: DatasetSpec,
     pub page_cache: PageCache,
-    /// Number of CPUs that the trial was promised.
+    /// Number of CPUs promised to the trial.
     pub cpus: u32,
-    /// The trial fails under its config when the workload takes longer than this.
+    /// The trial fails under its config if the workload takes longer than this.
     pub deadline_seconds: u64,
-    /// The trial fails under its config when its own directory grows beyond this.
+    /// The trial fails under its config if its directory grows beyond this.
     pub max_disk_bytes: u64,
-    /// Metrics that the experiment judges; they are always part of the summary.
+    /// Metrics that the experiment judges. They are always in the summary.
     #[schemars(length(max = 8))]
     pub metrics: Vec<String>,
 }
@@ -72,7 +72,7 @@ impl TrialSpec {
     }
 }
 
-/// Which trial of the plan this is.
+/// Identifies the trial in the plan.
 #[derive(Clone, Debug, PartialEq, Eq, Hash, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TrialId {
@@ -82,11 +82,11 @@ pub struct TrialId {
     pub block: u32,
     #[schemars(length(max = 63))]
     pub config: String,
-    /// Which of the baseline's runs in the block this is; 0 for other configs.
+    /// Number of the baseline's run within the block, from 0; 0 for other configs.
     pub replicate: u32,
     /// Position in the block's order, from 0.
     pub order: u32,
-    /// 0 for the first try, counted up by reruns.
+    /// 0 for the first try; each rerun adds 1.
     pub attempt: u32,
 }
 
@@ -102,16 +102,16 @@ impl TrialId {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatasetSpec {
-    /// Seed of keys and values: equal for all formats of a scenario, so their logical content is equal.
+    /// Seed of keys and values: equal for all formats of a scenario, so that they hold equal data.
     pub seed: u64,
     /// The options that the dataset is written with.
     pub format: EngineConfig,
-    /// Set when the dataset was written in the format of another config: the trial includes a migration.
+    /// Set if the dataset was written in the format of another config: the trial includes a migration.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub from: Option<String>,
 }
 
-/// What the operating system's page cache holds before the warm-up.
+/// Contents of the operating system's page cache before the warm-up.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PageCache {
     /// Nothing of the trial's files.
@@ -119,6 +119,6 @@ pub enum PageCache {
     Evict,
     /// All of the trial's files, as far as memory allows.
     Warm,
-    /// Not used: RocksDB reads and writes directly.
+    /// Not used: RocksDB does direct I/O.
     Direct,
 }

@@ -42,14 +42,14 @@ const MAX_COUNT: u64 = 999_999_999_999_999;
 #[derive(Debug, thiserror::Error)]
 pub enum SummaryTooLarge {
     #[error(
-        "the summary of a trial could need {bytes} bytes, the limit is {MAX_SUMMARY_BYTES}: judge fewer metrics or shorten names"
+        "a trial's summary could need {bytes} bytes, above the limit of {MAX_SUMMARY_BYTES}: judge fewer metrics or shorten names"
     )]
     TooLarge { bytes: usize },
-    #[error("a summary can't be written as JSON: {0}")]
+    #[error("can't write a summary as JSON: {0}")]
     Unwritable(#[from] serde_json::Error),
 }
 
-/// The part of a record that gates and statistics consume.
+/// The part of a record that gates and statistics use.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Summary {
@@ -69,28 +69,28 @@ pub struct Summary {
     pub storage: StorageSummary,
     pub disturbance: DisturbanceSummary,
     pub engagement: Engagement,
-    /// Of the primary role.
+    /// Time of the primary role.
     pub primary: PrimaryTime,
     pub steady: Steady,
-    /// What the cluster says about the trial's pod. The bench can't know it, so it is added by whoever ran the pod.
+    /// What the cluster reports about the trial's pod. The operator adds it, because the bench can't know it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub pod: Option<PodEvidence>,
 }
 
-/// What a cluster says about the pod of a trial.
+/// What a cluster reports about a trial's pod.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct PodEvidence {
     /// Name of the node.
     pub node: Option<String>,
-    /// Quality of service class of the pod, as Kubernetes names it.
+    /// Kubernetes' quality of service class of the pod.
     pub qos_class: Option<String>,
-    /// Containers that were in the pod beside the bench.
+    /// Other containers in the bench's pod.
     pub foreign_containers: Vec<String>,
-    /// The page cache of the node was dropped before. Only an agent of the node can tell.
+    /// The node's page cache was dropped before the trial. Only a node agent knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub page_cache_dropped: Option<bool>,
-    /// Times that a CPU of the trial clocked down for heat, of the one that did most often. Only an agent of the node can tell.
+    /// Most times that one CPU of the trial throttled because of heat. Only a node agent knows.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub throttle_events: Option<u64>,
 }
@@ -113,7 +113,7 @@ pub struct Parity {
     pub answers: Option<Digest>,
     pub wrong_answers: u64,
     pub build: Digest,
-    /// The bench's executable could be read and is part of `build`.
+    /// True if the bench's executable could be read and is part of `build`.
     pub build_known: bool,
     /// CPU model and flags, kernel.
     pub machine: Digest,
@@ -129,14 +129,14 @@ pub struct Options {
     pub baseline: Option<Digest>,
     pub config: Option<Digest>,
     pub effective: Option<Digest>,
-    /// Declared options, each counted once however many families it names.
+    /// Number of declared options, each counted once for all families.
     pub declared: u32,
     pub inert: NamedOptions,
     pub sanitised: NamedOptions,
     pub undeclared: NamedOptions,
 }
 
-/// A count with the first few names.
+/// A count and the first few names.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", default, deny_unknown_fields)]
 pub struct NamedOptions {
@@ -164,7 +164,7 @@ pub struct StorageSummary {
     pub rotational: Option<bool>,
     pub free_percent: Option<f64>,
     pub foreign_write_percent: Option<f64>,
-    /// The sysfs root was replaced by a test.
+    /// A test replaced the sysfs root.
     pub replaced_sysfs: bool,
 }
 
@@ -182,7 +182,7 @@ pub struct DisturbanceSummary {
     pub clock_step_seconds: Option<f64>,
 }
 
-/// Where the primary role spent the window, in percent of its wall time.
+/// How the primary role spent the window, in percent of its wall time.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[expect(clippy::struct_field_names, reason = "the unit belongs to the name of a number in a document")]
@@ -190,7 +190,7 @@ pub struct PrimaryTime {
     pub db_percent: f64,
     pub generator_percent: f64,
     pub idle_percent: f64,
-    /// What a step does beside the database.
+    /// Work of the steps outside the database.
     pub compute_percent: f64,
     pub run_queue_percent: Option<f64>,
 }
@@ -204,7 +204,7 @@ pub struct Steady {
     pub debt_out_bytes: Option<u64>,
     pub drift_percent: Option<f64>,
     pub saturated_steps: u64,
-    /// What is left of what had to be removed; absent where nothing had to be.
+    /// Share of the slots to remove that are still there; absent if none had to be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue_percent: Option<f64>,
 }

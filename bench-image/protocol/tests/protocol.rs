@@ -50,7 +50,8 @@ fn largest() -> TrialSpec {
             roles: vec![Role {
                 name: "r".repeat(16),
                 threads: 1,
-                steps: 1,
+                steps: Some(1),
+                until: None,
                 warmup_steps: 0,
                 steps_per_second: None,
                 mix: Mix { put: 1, ..Mix::default() },

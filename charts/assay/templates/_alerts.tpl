@@ -21,10 +21,10 @@ groups:
     for: 5m
     labels: {severity: warning, namespace: {{ $namespace }}}
     annotations:
-      summary: No replica of the operator leads.
+      summary: No operator replica is leading.
       description: >-
-        Running trials go on, but nothing is collected, judged or begun until one does. Where replicas are up, their log says what
-        they wait for: a right, the definitions, the lease of another release.
+        Running trials continue, but nothing is collected, judged or started until a replica leads. If replicas are up, their log
+        says what they wait for: permissions, CRDs, or another release's lease.
   - alert: AssayExperimentWaiting
     expr: |-
       min by {{ $key }} (max by (namespace, experiment, condition)
@@ -34,9 +34,9 @@ groups:
     for: {{ .waiting }}
     labels: {severity: warning}
     annotations:
-      summary: {{ `Experiment {{ $labels.namespace }}/{{ $labels.experiment }} does not go on.` | quote }}
+      summary: {{ `Experiment {{ $labels.namespace }}/{{ $labels.experiment }} is making no progress.` | quote }}
       description: >-
-        {{ `Its conditions Accepted and Progressing say what it waits for: kubectl describe tune -n {{ $labels.namespace }} {{ $labels.experiment }}` }}
+        {{ `Its conditions Accepted and Progressing say why: kubectl describe tune -n {{ $labels.namespace }} {{ $labels.experiment }}` }}
   - alert: AssayExperimentStuck
     expr: |-
       {{ $attempts }} == max by {{ $key }} (assay_attempts offset {{ .stuck }})
@@ -47,13 +47,13 @@ groups:
     annotations:
       summary: {{ printf "No attempt of %s has ended for %s." `{{ $labels.namespace }}/{{ $labels.experiment }}` .stuck | quote }}
       description: >-
-        {{ `Look at its pods: kubectl get pods -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }}` }}
+        {{ `Check its pods: kubectl get pods -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }}` }}
   - alert: AssayConfigRejected
     expr: max by (namespace, experiment, config, reason) (assay_verdict{verdict="Reject"}) == 1
     labels: {severity: info}
     annotations:
-      summary: {{ `Config {{ $labels.config }} of experiment {{ $labels.namespace }}/{{ $labels.experiment }} is rejected.` | quote }}
-      description: {{ `It is proven to do harm: {{ $labels.reason }}. The alert ends when the experiment is deleted.` | quote }}
+      summary: {{ `Config {{ $labels.config }} of experiment {{ $labels.namespace }}/{{ $labels.experiment }} was rejected.` | quote }}
+      description: {{ `It is proven harmful: {{ $labels.reason }}. The alert clears when the experiment is deleted.` | quote }}
   - alert: AssayManyInvalidAttempts
     expr: |-
       {{ $invalid }} / {{ $attempts }} > {{ .invalidShare }}
@@ -64,6 +64,6 @@ groups:
     annotations:
       summary: {{ `{{ $value | humanizePercentage }} of the attempts of {{ $labels.namespace }}/{{ $labels.experiment }} are invalid.` | quote }}
       description: >-
-        {{ `Something disturbs its trials. The gates say what: kubectl get tuningtrials -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }} -o yaml` }}
+        {{ `Something disturbs its trials. The gates show what: kubectl get tuningtrials -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }} -o yaml` }}
 {{- end }}
 {{- end }}

@@ -13,7 +13,7 @@
 
 {{- define "assay.serviceAccount" -}}
 {{- if and (not .Values.serviceAccount.create) (not .Values.serviceAccount.name) }}
-{{- fail "serviceAccount.name: name the account that is there, as serviceAccount.create is false" }}
+{{- fail "serviceAccount.name is required because serviceAccount.create is false" }}
 {{- end }}
 {{- .Values.serviceAccount.name | default (include "assay.name" .) }}
 {{- end }}
@@ -56,7 +56,7 @@ helm.sh/chart: {{ printf "%s-%s" .Chart.Name .Chart.Version | replace "+" "_" }}
 
 {{- define "assay.testNamespace" -}}
 {{- if and .Values.test.namespace .Values.namespaces (not (has .Values.test.namespace .Values.namespaces)) }}
-{{- fail (printf "test.namespace: %s is none of namespaces, so nobody would run the test" .Values.test.namespace) }}
+{{- fail (printf "test.namespace: %s is not in namespaces, so the test would never run" .Values.test.namespace) }}
 {{- end }}
 {{- .Values.test.namespace | default (first .Values.namespaces) | default .Release.Namespace }}
 {{- end }}

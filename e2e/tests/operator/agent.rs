@@ -210,7 +210,7 @@ async fn an_agent_that_does_not_answer_holds_nothing_up() {
     scene.decides(&[]).await;
     knows_nothing(&scene).await;
     let said = scene.operator.said();
-    scene.lab.check(said.contains("its agent does not answer"), "the log says why evidence is missing").await;
+    scene.lab.check(said.contains("agent did not answer"), "the log says why evidence is missing").await;
     scene.lab.close().await;
 }
 
@@ -250,7 +250,7 @@ async fn an_agent_answers_for_its_own_node_only() {
     agent_roles(&lab, &release).await;
     let is_refused = async |bound: Option<&str>, node: &str| match answers(&lab, &release, bound, node).await {
         Ok(_) => false,
-        Err(error) => error.to_string().contains("an agent answers for its own node only"),
+        Err(error) => error.to_string().contains("an agent may answer only for its own node"),
     };
     let holds = async || is_refused(Some(&own), "another").await.then_some(());
     lab.until("the policy of the chart holds", SOON, holds).await;

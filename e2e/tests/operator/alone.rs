@@ -93,15 +93,16 @@ async fn a_folder_of_the_node_holds_databases() {
     };
     lab.apply(on("elsewhere", "/etc")).await;
     let refused = lab.condition("elsewhere", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
-    let says =
-        format!("spec.placement.storage.hostPath.path: /etc is not allowed; this operator allows what is below {path}");
+    let says = format!(
+        "spec.placement.storage.hostPath.path: /etc is not allowed; this operator allows only paths under {path}"
+    );
     lab.check(refused.message.contains(&says), &refused.message).await;
     // It could read what others keep there.
     let mut strange = on("strange", &path);
     strange["spec"]["configs"][1]["image"] = json!("registry.example/somebody/bench:1");
     lab.apply(strange).await;
     let refused = lab.condition("strange", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
-    let says = "beside a hostPath this operator allows its own only";
+    let says = "with a hostPath, this operator allows only its own image";
     lab.check(refused.message.contains(says), &refused.message).await;
     lab.apply(on("folder", &path)).await;
     lab.attempted("folder", 2).await;

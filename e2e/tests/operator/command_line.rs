@@ -130,9 +130,11 @@ async fn nodes_are_judged_and_their_noise_is_measured() {
     let noise = assay(&scene.lab, &["aa", "--cluster", &file, "--out", &out]).await;
     let said = text(&noise);
     scene.lab.check(noise.status.code() == Some(0), &said).await;
-    for part in
-        ["False claims: 0 of 1 verdict overall", "Noise of single runs", "Effects on throughput that nodes resolves"]
-    {
+    for part in [
+        "False claims: 0 of 1 verdict overall",
+        "Noise of single runs",
+        "Overall effects on throughput that nodes can detect here",
+    ] {
         scene.lab.check(said.contains(part), &format!("{part} is not in\n{said}")).await;
     }
     let own = scene.lab.trials("nodes-aa").await;

@@ -1,4 +1,5 @@
-//! The chart with its own values, as docs/install.md says, in a cluster that has nothing of it: from there to a finished `helm test`.
+//! The chart with its own values, as docs/install.md says, in a cluster that has nothing of it but definitions that were applied by hand: from
+//! there to a finished `helm test`.
 
 use std::pin::pin;
 use std::time::{Duration, Instant};
@@ -13,6 +14,7 @@ use crate::chart::{chart, helm, try_helm, uninstall};
 use crate::lab::{Lab, SOON};
 use crate::real::{is_disturbed, not_shown};
 
+const DEFINITION_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crds");
 const DEFINITION: &str = "customresourcedefinition/tuningexperiments.assay.rocks";
 const DEFINITIONS: [&str; 2] = [DEFINITION, "customresourcedefinition/tuningtrials.assay.rocks"];
 
@@ -57,7 +59,12 @@ async fn the_commands_of_the_docs_end_in_a_win() {
     let mut lab = Lab::alone("install", 0).await;
     lab.kubectl(&[&["delete"], &DEFINITIONS[..]].concat()).await;
     let (chart, began) = (chart(), Instant::now());
-    helm(&lab, &["install", "assay", &chart, "--create-namespace", "--wait"]).await;
+    // Definitions that were applied by hand belong to no release: it refuses them until it is told to take them.
+    lab.kubectl(&["apply", "--server-side", "--filename", DEFINITION_FILES]).await;
+    let install = ["install", "assay", &chart, "--create-namespace", "--wait"];
+    let (installed, said) = try_helm(&lab, &install).await;
+    lab.check(!installed && said.contains("invalid ownership metadata"), &said).await;
+    helm(&lab, &[&install[..], &["--take-ownership"]].concat()).await;
     match tested(&lab).await {
         Some((succeeded, said)) => {
             println!("{} s from an empty cluster to a finished helm test", began.elapsed().as_secs());

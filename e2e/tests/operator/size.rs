@@ -3,7 +3,7 @@
 use assay_api::{Condition, Time, TuningExperiment, names};
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
-use assay_core::report::Ruling;
+use assay_core::report::{NotJudged, Ruling};
 use assay_core::status;
 use assay_core::validate::validate;
 use kube::api::{Patch, PatchParams};
@@ -71,6 +71,18 @@ async fn the_largest_status_fits_into_an_object() {
     let mut report = judge(&plan, &[]).expect("nothing can be judged");
     report.configs.iter_mut().map(|config| &mut config.ruling).for_each(fill);
     report.cells.iter_mut().map(|cell| &mut cell.ruling).for_each(fill);
+    let moved = report.cells.iter().map(|cell| NotJudged {
+        scenario: cell.scenario.clone(),
+        config: cell.config.clone(),
+        metric: "compaction_write_bytes".to_owned(),
+        blocks: 20,
+        better: false,
+        factor: Some(5000.0),
+        baseline_median: 1.0,
+        config_median: 5000.0,
+        from_records: false,
+    });
+    report.not_judged = moved.collect();
     let mut status = status::of(&report).expect("a report is JSON");
     let time: Time = serde_json::from_value(json!("2026-01-02T03:04:05Z")).expect("a time");
     status.conditions = [names::ACCEPTED, names::PROGRESSING, names::SUSPENDED, names::FINISHED]

@@ -88,7 +88,9 @@ async fn a_namespace_that_can_not_be_watched_stops_no_other() {
     assert!(operator.terminate(), "it ends when it is asked to, whatever it waits for");
     operator.start_again();
     first.decided("one", "Win", 5).await;
-    first.check(operator.said().contains("can't be watched: its experiments are left alone"), &operator.said()).await;
+    first
+        .check(operator.said().contains("can't watch the namespace: its experiments are ignored"), &operator.said())
+        .await;
     first.check(operator.get("/metrics").await.contains("\nassay_leader 1\n"), "it leads").await;
     let untouched = second.status("other").await;
     second.check(untouched.conditions.is_empty(), &format!("nobody looks at it: {untouched:?}")).await;

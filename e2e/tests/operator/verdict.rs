@@ -38,7 +38,7 @@ async fn is_logged(lab: &Lab, experiment: &str, log: &[Value]) {
     let own = |line: &&Value| line["span"]["namespace"] == lab.namespace && line["span"]["experiment"] == experiment;
     let of = |message: &str| log.iter().filter(own).filter(|line| line["message"] == message).collect::<Vec<_>>();
     let trials: BTreeSet<String> = lab.trials(experiment).await.iter().map(ResourceExt::name_any).collect();
-    for message in ["begins", "ended"] {
+    for message in ["started", "ended"] {
         let told: BTreeSet<String> =
             of(message).iter().filter_map(|line| Some(line["trial"].as_str()?.to_owned())).collect();
         lab.check(told == trials, &format!("{message:?} is logged of {told:?}, not of {trials:?}")).await;

@@ -4,26 +4,26 @@ use std::path::PathBuf;
 
 use clap::Parser;
 
-/// Prepares its node for trials and watches their CPUs. It is asked through the node's Lease and answers in one of its own.
+/// Prepares its node for trials and watches their CPUs. Reads requests from the node's Lease and answers in its own.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "assay-agent", version)]
 pub struct Args {
-    /// Name of the node that it runs on
+    /// Name of the node that the agent runs on
     #[arg(long, env = "NODE_NAME")]
     pub node: String,
-    /// Namespace that it answers in
+    /// Namespace of the agent's own Lease
     #[arg(long, env = "POD_NAMESPACE", default_value = "assay-agent")]
     pub own_namespace: String,
-    /// Namespace of the Leases that say who holds which node: the operator's
+    /// Namespace of the Leases that record who holds each node; must match the operator's
     #[arg(long, value_name = "NAMESPACE")]
     pub node_lease_namespace: String,
-    /// Folder of a file system that is trimmed before each block
+    /// Folder whose file system is trimmed before each block; repeatable
     #[arg(long = "trim", value_name = "PATH")]
     pub trims: Vec<PathBuf>,
-    /// Program that trims a file system
+    /// Program that trims file systems
     #[arg(long, value_name = "PROGRAM", default_value = "/usr/sbin/fstrim")]
     pub fstrim: PathBuf,
-    /// Whose mounts it is run among, such as /proc/1/ns/mnt for the node's; the agent's own where none is given
+    /// Mount namespace to run it in, such as /proc/1/ns/mnt for the node's; default: the agent's own
     #[arg(long, value_name = "NAMESPACE")]
     pub mounts: Option<PathBuf>,
     /// Socket of the kubelet's podresources API

@@ -31,7 +31,7 @@ pub fn requests(client: &Client, args: &Args) -> impl Stream<Item = AgentRequest
         match change {
             Ok(lease) => annotation(&lease?, ASK_ANNOTATION),
             Err(error) => {
-                warn!(%error, "the node's Lease can't be watched");
+                warn!(%error, "can't watch the node's Lease");
                 None
             }
         }
@@ -56,7 +56,7 @@ impl Answers {
 
     /// The last answer, of this agent or one before it.
     pub async fn last(&self) -> anyhow::Result<Option<AgentAnswer>> {
-        let lease = call(self.api.get_opt(&self.name)).await.context("the agent's Lease can't be read")?;
+        let lease = call(self.api.get_opt(&self.name)).await.context("can't read the agent's Lease")?;
         Ok(lease.and_then(|lease| annotation(&lease, ANSWER_ANNOTATION)))
     }
 
@@ -79,7 +79,7 @@ impl Answers {
         };
         let params = PatchParams::apply(AGENT_MANAGER).force();
         let written = call(self.api.patch(&self.name, &params, &Patch::Apply(&lease))).await;
-        written.context("the agent's Lease can't be written")?;
+        written.context("can't write the agent's Lease")?;
         Ok(())
     }
 }
@@ -92,5 +92,5 @@ async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> anyhow::Resu
 /// What an annotation says; `None` where there is none, or where it is of another version.
 fn annotation<T: DeserializeOwned>(lease: &Lease, name: &str) -> Option<T> {
     let text = lease.annotations().get(name)?;
-    serde_json::from_str(text).inspect_err(|error| warn!(annotation = name, %error, "can't be understood")).ok()
+    serde_json::from_str(text).inspect_err(|error| warn!(annotation = name, %error, "can't parse the annotation")).ok()
 }

@@ -47,10 +47,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
-    let client = Client::try_default().await.context("no kubeconfig was found, and this is no pod")?;
+    let client = Client::try_default().await.context("no kubeconfig found, and not running in a pod")?;
     let answers = Answers::new(&client, &args);
     let mut requests = std::pin::pin!(channel::requests(&client, &args));
-    let mut terminate = signal(SignalKind::terminate()).context("signals can't be received")?;
+    let mut terminate = signal(SignalKind::terminate()).context("can't handle signals")?;
     let (mut renew, mut look) = (tokio::time::interval(RENEW), tokio::time::interval(LOOK));
     for ticks in [&mut renew, &mut look] {
         ticks.set_missed_tick_behavior(MissedTickBehavior::Delay);
@@ -60,7 +60,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     loop {
         tokio::select! {
             request = requests.next() => {
-                let request = request.context("the node's Lease is not watched any more")?;
+                let request = request.context("the watch on the node's Lease ended")?;
                 if !agent.answer(request).await {
                     continue;
                 }
@@ -74,7 +74,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
             _ = tokio::signal::ctrl_c() => return Ok(()),
         }
         if let Err(error) = answers.write(agent.last.as_ref(), assay_api::agent::LEASE_SECONDS.into()).await {
-            warn!(error = format!("{error:#}"), "tried again soon");
+            warn!(error = format!("{error:#}"), "will retry");
             renew.reset_after(Duration::from_secs(1));
         }
     }
@@ -96,7 +96,7 @@ impl Agent {
         let is_begun = self.last.as_ref().is_some_and(|last| last.attempt == attempt);
         match phase {
             AgentPhase::Begin { block, until_unix_ms } if !is_begun => {
-                info!(namespace = attempt.namespace, pod = attempt.pod, "is about to begin");
+                info!(namespace = attempt.namespace, pod = attempt.pod, "preparing the node for a trial");
                 let last = self.last.as_ref();
                 self.last = Some(node::begin(&self.args, &self.disks, attempt, &block, until_unix_ms, last).await);
                 true
@@ -124,7 +124,7 @@ impl Agent {
         match kubelet::cpus(&self.args.pod_resources, namespace, pod).await {
             Ok(Some(cpus)) => self.given = Some((begun.attempt.clone(), cpus)),
             Ok(None) => {}
-            Err(why) => warn!(why, "the kubelet does not say which CPUs a pod has"),
+            Err(why) => warn!(why, "can't get a pod's CPUs from the kubelet"),
         }
     }
 }

@@ -86,10 +86,10 @@ async fn in_time(
     work: impl FnOnce() -> Result<(), String> + Send + 'static,
 ) -> Result<(), String> {
     if left.is_zero() {
-        return Err("no time was left: asked too late, or by another clock".to_owned());
+        return Err("no time left: the request came too late, or the clocks differ".to_owned());
     }
     let Ok(held) = Arc::clone(disks).try_lock_owned() else {
-        return Err("what was begun before an earlier trial has not ended yet: does a disk hang?".to_owned());
+        return Err("work from before an earlier trial has not ended: check for a hung disk".to_owned());
     };
     let work = move || {
         let _held = held;
@@ -97,7 +97,7 @@ async fn in_time(
     };
     match tokio::time::timeout(left + GRACE, tokio::task::spawn_blocking(work)).await {
         Ok(worked) => worked.unwrap_or_else(|error| Err(error.to_string())),
-        Err(_) => Err("not done when the trial began".to_owned()),
+        Err(_) => Err("not finished when the trial started".to_owned()),
     }
 }
 

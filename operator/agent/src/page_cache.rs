@@ -10,7 +10,7 @@ const PAGES: &str = "1";
 pub fn drop(proc: &Path, deadline: Instant) -> Result<(), String> {
     nix::unistd::sync();
     if Instant::now() >= deadline {
-        return Err("writing back dirty pages took until the trial began".to_owned());
+        return Err("writing back dirty pages took until the trial started".to_owned());
     }
     let file = proc.join("sys/vm/drop_caches");
     std::fs::write(&file, PAGES).map_err(|error| format!("{}: {error}", file.display()))

@@ -25,7 +25,7 @@ pub fn trim(fstrim: &Path, mounts: Option<&Path>, folders: &[PathBuf], deadline:
         if problems.is_empty() { Ok(()) } else { Err(problems.join("; ")) }
     };
     // In a thread of its own: what it has entered it can't leave.
-    std::thread::scope(|scope| scope.spawn(trim_all).join()).unwrap_or_else(|_| Err("trimming broke off".to_owned()))
+    std::thread::scope(|scope| scope.spawn(trim_all).join()).unwrap_or_else(|_| Err("trimming crashed".to_owned()))
 }
 
 /// Sees the mounts of the node from here on, which a thread can only if it shares its root with no other.
@@ -46,7 +46,7 @@ fn run(fstrim: &Path, folder: &Path, deadline: Instant) -> Result<(), String> {
         }
         if Instant::now() >= deadline {
             child.kill().and_then(|()| child.wait()).map_err(named)?;
-            return Err("broken off, as the trial begins".to_owned());
+            return Err("stopped because the trial starts".to_owned());
         }
         std::thread::sleep(POLL);
     };
@@ -88,7 +88,7 @@ mod tests {
     fn nothing_is_trimmed_within_a_trial() {
         let hour = [PathBuf::from("3600")];
         let broken_off = trim(Path::new("/bin/sleep"), None, &hour, Instant::now());
-        assert_eq!(broken_off, Err("3600: broken off, as the trial begins".to_owned()));
+        assert_eq!(broken_off, Err("3600: stopped because the trial starts".to_owned()));
     }
 
     #[test]

@@ -23,5 +23,9 @@ pub const CPU_LIST: usize = 1024;
 pub const EXPERIMENT_FINDINGS: usize = 16;
 /// Findings about a config or an attempt.
 pub const FINDINGS: usize = 8;
+/// Metrics that no one judged, of a config.
+pub const NOT_JUDGED: usize = 5;
+/// What one of them did, in a few words.
+pub const NOT_JUDGED_TEXT: usize = 128;
 /// Containers of a pod that are not ours.
 pub const FOREIGN_CONTAINERS: usize = 16;

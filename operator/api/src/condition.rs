@@ -1,7 +1,7 @@
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Condition;
 use schemars::{Schema, SchemaGenerator, json_schema};
 
-/// The condition of a type, if somebody has written it.
+/// The condition of a type, if someone has written it.
 pub fn find<'a>(conditions: &'a [Condition], type_: &str) -> Option<&'a Condition> {
     conditions.iter().find(|condition| condition.type_ == type_)
 }
@@ -15,23 +15,23 @@ pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
         "x-kubernetes-list-map-keys": ["type"],
         "items": {
             "type": "object",
-            "description": "A condition says one thing about the state of the object.",
+            "description": "One aspect of the object's state.",
             "required": ["lastTransitionTime", "message", "reason", "status", "type"],
             "properties": {
                 "type": {
                     "type": "string",
-                    "description": "What the condition is about, in CamelCase.",
+                    "description": "Type of the condition, in CamelCase.",
                     "maxLength": 316,
                     "pattern": r"^([a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*/)?(([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9])$",
                 },
                 "status": {
                     "type": "string",
-                    "description": "Whether the condition is met.",
+                    "description": "Whether the condition holds.",
                     "enum": ["True", "False", "Unknown"],
                 },
                 "observedGeneration": {
                     "type": "integer",
-                    "description": "Generation of the object that the condition is about.",
+                    "description": "Generation of the object that the condition describes.",
                     "format": "int64",
                     "minimum": 0,
                 },
@@ -42,14 +42,14 @@ pub(crate) fn conditions_schema(_: &mut SchemaGenerator) -> Schema {
                 },
                 "reason": {
                     "type": "string",
-                    "description": "Why the status is what it is, in one word in CamelCase.",
+                    "description": "Reason for the status, as one word in CamelCase.",
                     "minLength": 1,
                     "maxLength": 1024,
                     "pattern": "^[A-Za-z]([A-Za-z0-9_,:]*[A-Za-z0-9_])?$",
                 },
                 "message": {
                     "type": "string",
-                    "description": "The same for people.",
+                    "description": "An explanation for people.",
                     "maxLength": 32768,
                 },
             },

@@ -8,8 +8,8 @@ use serde::{Deserialize, Serialize};
 
 use crate::{Placement, TuningExperimentStatus, bounds};
 
-/// An experiment finds out whether changes of RocksDB's configuration really help. Every config runs on every
-/// scenario in randomised blocks together with the baseline, and each config gets a verdict.
+/// An experiment tests whether changes to RocksDB's configuration really help. Every config runs every scenario
+/// in randomised blocks together with the baseline, and each config gets a verdict.
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
     group = "assay.rocks",
@@ -19,7 +19,7 @@ use crate::{Placement, TuningExperimentStatus, bounds};
     shortname = "tune",
     namespaced,
     derive = "PartialEq",
-    doc = "An experiment finds out whether changes of RocksDB's configuration really help.",
+    doc = "An experiment tests whether changes to RocksDB's configuration really help.",
     status = "TuningExperimentStatus",
     printcolumn(name = "Verdict", type_ = "string", json_path = ".status.verdict"),
     printcolumn(name = "Trials", type_ = "string", json_path = ".status.trials"),
@@ -27,7 +27,7 @@ use crate::{Placement, TuningExperimentStatus, bounds};
     printcolumn(name = "Finished", type_ = "string", json_path = ".status.conditions[?(@.type=='Finished')].reason", priority = 1),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
     validation = Rule::new("self.metadata.name.size() <= 63")
-        .message("metadata.name must have at most 63 characters, because it becomes a label of pods")
+        .message("metadata.name must have at most 63 characters, because it becomes a pod label")
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -38,7 +38,7 @@ use crate::{Placement, TuningExperimentStatus, bounds};
     },
     {
         "rule": "!has(self.guardrails) || self.guardrails.all(g, !self.objectives.exists(o, o.metric == g.metric))",
-        "message": "a metric is either an objective or a guardrail",
+        "message": "a metric can't be both an objective and a guardrail",
         "fieldPath": ".guardrails",
     },
     {
@@ -48,69 +48,70 @@ use crate::{Placement, TuningExperimentStatus, bounds};
     },
     {
         "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : [])",
-        "message": "spec is immutable but for suspend and ttlSecondsAfterFinished: another margin, objective or config is another experiment",
+        "message": "spec is immutable except for suspend and ttlSecondsAfterFinished: for another margin, objective or config, create a new experiment",
     },
 ]))]
 pub struct TuningExperimentSpec {
-    /// Seed of the order of trials and of the workloads. The same file with the same seed gives the same plan.
+    /// Seed for the order of trials and for the workloads. The same file with the same seed gives the same plan.
     #[serde(default)]
     // 2^53 - 1: exact in every reader of JSON.
     #[schemars(range(min = 0, max = 9_007_199_254_740_991_i64))]
     pub seed: u64,
-    /// Name of the config that the others are compared with.
+    /// Name of the config to compare against.
     #[schemars(length(min = 1, max = 63))]
     pub baseline: String,
-    /// The baseline and the changes to it. Every other config starts from the baseline's options, so it names
-    /// only what it changes.
+    /// The baseline and the configs to compare with it. Every other config starts from the baseline's options, so it
+    /// lists only what it changes.
     #[schemars(length(min = 2, max = bounds::CONFIGS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub configs: Vec<Config>,
-    /// The workloads that every config runs on.
+    /// The workloads that every config runs.
     #[schemars(length(min = 1, max = bounds::SCENARIOS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scenarios: Vec<Scenario>,
-    /// Number of blocks of every scenario, at most. In each block every config runs once, next to the baseline. From 12 on
-    /// there are looks in between, such as 12, 20 and 30: a config that is decided there is not run any more.
+    /// Maximum number of blocks per scenario. In each block, every config runs once, next to the baseline. From 12
+    /// on, results are also judged early, at looks such as 12, 20 and 30 blocks. A config that is decided at a look
+    /// stops running.
     #[schemars(range(min = 1, max = 1000))]
     pub repetitions: u32,
-    /// What ends the trials of a config at a look. Overall is its verdict over all scenarios, Cells that and its verdict in
-    /// every scenario. Never runs all repetitions and judges once.
+    /// When a look ends the trials of a config. Overall: once its verdict over all scenarios is decided. Cells: once
+    /// its verdict in every scenario is decided, too. Never: all repetitions run and are judged once.
     #[serde(default)]
     pub stop_on: StopOn,
-    /// Stop ends the trials of a config, too, when a gain of the margin is ruled out. Continue goes on until it is known
-    /// whether it does harm or makes no difference.
+    /// Stop also ends the trials of a config when a gain of the margin is ruled out. Continue runs them until it is
+    /// known whether the config does harm or makes no difference.
     #[serde(default)]
     pub futility: Futility,
-    /// What bounds the verdicts per scenario. Holm is the chance of any false claim. `BenjaminiHochberg` is the expected share
-    /// of false ones among the claims: it finds more, for exploring only.
+    /// How errors in the verdicts per scenario are limited. Holm limits the chance of any false claim. `BenjaminiHochberg`
+    /// limits the expected share of false claims: it finds more, but is for exploration only.
     #[serde(default)]
     pub cells_adjust: CellsAdjust,
-    /// The metrics that have to improve. One is enough for a Win, where none gets worse.
+    /// The metrics that have to improve. One is enough for a Win if none gets worse.
     #[schemars(length(min = 1, max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub objectives: Vec<JudgedMetric>,
     /// The metrics that must be proven not to get worse by more than their margin.
     #[serde(default)]
     #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
-    /// Keep adds the guardrail `drained_throughput`, so that putting compaction off is no win. It is left out
-    /// where a scenario is paced, since a paced scenario has no throughput of its own.
+    /// Keep adds the guardrail `drained_throughput`, so that postponing compaction is not a Win. It is left out if any
+    /// scenario is paced, because its pace fixes the throughput.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
-    /// Metrics that a Prometheus server knows and the bench does not, by queries over the measured window of each trial.
-    /// Objectives and guardrails can name them. Only on a cluster whose operator was told of a Prometheus server.
+    /// Metrics that the bench does not have, queried from a Prometheus server over the measured window of each trial.
+    /// Objectives and guardrails can name them. Only on a cluster whose operator is set up with a Prometheus server.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub metrics: Vec<QueriedMetric>,
-    /// What a trial needs of the machine that it runs on.
+    /// What a trial needs from its machine.
     #[serde(default)]
     pub placement: Placement,
-    /// True pauses the experiment on a cluster: the running trials end, and no other begins until it is false again.
+    /// True pauses the experiment on a cluster: running trials finish, and no new ones start until it is false again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// How long after the end of the experiment the pods stay that left no record, for somebody to look at. Where it is not
-    /// set, they are removed as soon as their end is written down. Verdicts and records are never removed.
+    /// How long pods without a record are kept for inspection after the experiment ends. If not set, they are removed
+    /// as soon as their outcome is saved. Verdicts and records are never removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 31_536_000))]
     pub ttl_seconds_after_finished: Option<u32>,
-    /// A block that takes longer than this is not repaired by reruns of its trials, but redone.
+    /// A block that takes longer than this is run again as a whole; single trials are no longer rerun.
     #[serde(default = "default_block_duration")]
     #[schemars(range(min = 60, max = 604_800))]
     pub max_block_duration_seconds: u32,
@@ -128,30 +129,30 @@ fn default_block_duration() -> u32 {
     4 * 3600
 }
 
-/// A metric that a Prometheus server is asked for.
+/// A metric queried from a Prometheus server.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct QueriedMetric {
-    /// Name in objectives, guardrails and reports. No metric of the bench has it.
+    /// Name in objectives, guardrails and reports. It can't be the name of a bench metric.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z][a-z0-9_]*$"))]
     pub name: String,
-    /// A query in `PromQL` that gives one number. $window stands for the length of the measured window at whose end it is
-    /// evaluated, and every range is written [$window]; $node, $pod and $namespace stand for where the trial ran. A trial in
-    /// whose window a series has fewer than two samples lacks the metric.
+    /// A `PromQL` query that returns one number. It is evaluated at the end of the measured window. $window is the
+    /// length of the window, and every range must be [$window]. $node, $pod and $namespace are where the trial ran.
+    /// If a series has fewer than two samples in the window, the trial has no value for the metric.
     #[schemars(length(min = 1, max = 2048), regex(pattern = r"\[\$window\]"))]
     pub query: String,
-    /// Which way is better.
+    /// Whether lower or higher values are better.
     pub better: Better,
 }
 
-/// Which way is better.
+/// Whether lower or higher values are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Better {
     Lower,
     Higher,
 }
 
-/// What must be decided before a config needs no more trials.
+/// What must be decided before the trials of a config end.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum StopOn {
     #[default]
@@ -160,7 +161,7 @@ pub enum StopOn {
     Never,
 }
 
-/// What happens to a config without the gain that is looked for.
+/// What happens to a config that can't gain the margin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Futility {
     #[default]
@@ -168,7 +169,7 @@ pub enum Futility {
     Continue,
 }
 
-/// How the claims about single scenarios share their error.
+/// How errors in the claims about single scenarios are limited.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CellsAdjust {
     #[default]
@@ -184,34 +185,34 @@ pub enum DefaultGuardrails {
     Remove,
 }
 
-/// A configuration of RocksDB.
+/// A RocksDB configuration.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Config {
     /// Name in plans, records and verdicts.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Options of the whole database, by RocksDB's own names and in its own value syntax.
+    /// Options of the whole database, with RocksDB's names and value syntax.
     #[serde(default)]
     #[schemars(extend("maxProperties" = 128))]
     pub db_options: BTreeMap<String, OptionValue>,
-    /// Options of column families, by RocksDB's own names and in its own value syntax. Where two entries match
-    /// a family, the later one wins; of a struct such as `block_based_table_factory` it changes only the keys that it names.
+    /// Options of column families, with RocksDB's names and value syntax. If two entries match a family, the later one
+    /// wins; in a struct such as `block_based_table_factory`, it changes only the keys it names.
     #[serde(default)]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "atomic"))]
     pub column_families: Vec<FamilyOptionsSpec>,
-    /// The cache of uncompressed blocks. RocksDB's default, 32 MiB for each column family, where it is not set.
+    /// The cache of uncompressed blocks. If not set, RocksDB's default: 32 MiB for each column family.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block_cache: Option<BlockCacheSpec>,
-    /// How writes are made, by RocksDB's names.
+    /// RocksDB's write options, with its names.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub write_options: Option<WriteOptionsSpec>,
-    /// Behaviour of the workload that is part of the change, by the keys that the workload declares.
+    /// Workload behaviour that is part of the config, under the keys that the workload declares.
     #[serde(default)]
     #[schemars(schema_with = "policy_schema")]
     pub policy: BTreeMap<String, String>,
-    /// Image of the bench that this config runs: a declared difference in code. All other configs run the
-    /// bench of the installation. Locally, `assay run --bench NAME=PATH` says which program plays it.
+    /// Bench image for this config: a declared difference in code. All other configs run the bench of the
+    /// installation. For a local run, pass the bench binary with `assay run --bench NAME=PATH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
@@ -255,14 +256,14 @@ impl JsonSchema for OptionValue {
     }
 }
 
-/// Options for the column families that a name or glob matches.
+/// Options for the column families that match a name or glob.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct FamilyOptionsSpec {
-    /// Names of column families, or globs such as `*_trie_nodes`. A glob that matches nothing is an error.
+    /// Column family names, or globs such as `*_trie_nodes`. A glob that matches nothing is an error.
     #[schemars(length(min = 1, max = 32), inner(length(min = 1, max = 63)), extend("x-kubernetes-list-type" = "set"))]
     pub r#match: Vec<String>,
-    /// Options by RocksDB's own names and in its own value syntax.
+    /// Options, with RocksDB's names and value syntax.
     #[schemars(extend("minProperties" = 1, "maxProperties" = 128))]
     pub options: BTreeMap<String, OptionValue>,
 }
@@ -271,15 +272,15 @@ pub struct FamilyOptionsSpec {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct BlockCacheSpec {
-    /// Capacity as a quantity, such as 512Mi, or a number of bytes.
+    /// Capacity: a quantity such as 512Mi, or a number of bytes.
     #[schemars(schema_with = "crate::placement::quantity_schema")]
     pub size: Quantity,
-    /// Shared is one cache of this size for all column families, Private is one for each.
+    /// Shared: one cache of this size for all column families. Private: one of this size for each.
     #[serde(default)]
     pub sharing: CacheSharing,
 }
 
-/// Who uses a block cache.
+/// Whether column families share a block cache.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum CacheSharing {
     #[default]
@@ -287,7 +288,7 @@ pub enum CacheSharing {
     Private,
 }
 
-/// How writes are made.
+/// RocksDB's write options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct WriteOptionsSpec {
@@ -299,26 +300,26 @@ pub struct WriteOptionsSpec {
     pub disable_wal: bool,
 }
 
-/// A workload with fixed size, seed and pacing.
+/// A workload with a fixed size, seed and pace.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Scenario {
     /// Name in plans, records and verdicts.
     #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
     pub name: String,
-    /// Share in the overall verdict, relative to the other scenarios.
+    /// Weight in the overall verdict, relative to the other scenarios.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1000))]
     pub weight: u32,
-    /// What RocksDB is made to do. Exactly one workload is set.
+    /// What to run on RocksDB. Set exactly one workload.
     pub workload: Workload,
-    /// What the page cache of the operating system holds before the warm-up.
+    /// State of the operating system's page cache before the warm-up.
     #[serde(default)]
     pub page_cache: PageCache,
-    /// Where the data come from that a trial starts with.
+    /// Where a trial's initial data comes from.
     #[serde(default)]
     pub dataset: DatasetSource,
-    /// A trial has failed under its config if settling, its work or draining takes longer.
+    /// A trial fails under its config if settling, its work or draining takes longer than this.
     #[serde(default = "default_deadline")]
     #[schemars(range(min = 1, max = 604_800))]
     pub deadline_seconds: u32,
@@ -328,34 +329,35 @@ fn default_deadline() -> u32 {
     3600
 }
 
-/// Where the data come from that a trial starts with.
+/// Where a trial's initial data comes from.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DatasetSource {
-    /// Name of the config whose format all trials find, which makes this a migration experiment: existing data
-    /// of one format, opened under another. Without it every config finds data in its own format.
+    /// Name of a config. If set, all trials start with data in its format. This makes a migration experiment: existing
+    /// data in one format is opened under another. If not set, every config starts with data in its own format.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 63))]
     pub from: Option<String>,
 }
 
-/// A metric with the margin that matters.
+/// A metric and the margin that matters.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct JudgedMetric {
     /// Name of the metric, such as `throughput` or `step_latency_p99`.
     #[schemars(length(min = 1, max = 63))]
     pub metric: String,
-    /// The smallest difference that matters, such as 2%: on `stall_fraction` in points of the window, else in
-    /// percent of the baseline. Each metric has a default.
+    /// The smallest difference that matters, such as 2%. It is in percent of the baseline; for `stall_fraction`, in
+    /// percentage points of the window. Each metric has a default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub margin: Option<String>,
-    /// Objectives only: the gain that a Win proves, such as 3%. Without it a Win proves that there is one, of any size.
+    /// Objectives only: the gain that a Win must prove, such as 3%. If not set, a gain of any size is enough.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub at_least: Option<String>,
-    /// The most that a Win may lose in a single scenario. The margin for objectives, twice the margin for guardrails.
+    /// The most that a Win may lose in a single scenario. If not set, the margin for objectives and twice the margin
+    /// for guardrails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub scenario_margin: Option<String>,

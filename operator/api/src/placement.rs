@@ -4,38 +4,39 @@ use k8s_openapi::apimachinery::pkg::api::resource::Quantity;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::{Deserialize, Serialize};
 
-/// What a trial needs of the machine that it runs on.
+/// What a trial needs from its machine.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Placement {
-    /// Number of CPUs that every trial is pinned to.
+    /// Number of CPUs to pin every trial to.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 1024))]
     pub cpus: u32,
     /// Trials are valid only on a local NVMe device.
     #[serde(default)]
     pub require_nvme: bool,
-    /// Require makes a trial invalid that can't prove that its CPUs were its own. Prefer accepts it and marks
-    /// the verdict `NotIsolated`.
+    /// Require: a trial is invalid if it can't prove that it had its CPUs to itself. Prefer: it is accepted, and the
+    /// verdict is marked `NotIsolated`.
     #[serde(default)]
     pub require_exclusive_cpus: Requirement,
-    /// Whether the machines are for trials alone. On a Dedicated one a run that others disturbed does not count; on a Shared one
-    /// others are part of it, and what they take widens the intervals. Dedicated where exclusive CPUs are required, else Shared.
+    /// Whether the machines run only trials. Dedicated: a run that other processes disturbed does not count. Shared:
+    /// other processes are expected, and what they take widens the intervals. If not set, Dedicated if exclusive CPUs
+    /// are required, otherwise Shared.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub environment: Option<Environment>,
-    /// Memory of every trial's pod on a cluster, the page cache of its files included. 2Gi where it is not set.
+    /// Memory of every trial's pod on a cluster, including the page cache of its files. If not set, 2Gi.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "quantity_schema")]
     pub memory: Option<Quantity>,
-    /// Labels that a node of a cluster must have to run trials.
+    /// Labels that a cluster node must have to run trials.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "labels_schema")]
     pub node_selector: BTreeMap<String, String>,
-    /// Taints of nodes that trials tolerate.
+    /// Node taints that trials tolerate.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Vec<NodeToleration>,
-    /// Where the databases of trials are on a cluster: an emptyDir of each pod where it is not set.
+    /// Where trials keep their databases on a cluster. If not set, in an emptyDir of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
 }
@@ -82,30 +83,30 @@ pub enum Requirement {
     Require,
 }
 
-/// Whether machines are for trials alone.
+/// Whether the machines run only trials.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Environment {
     Dedicated,
     Shared,
 }
 
-/// A taint that trials tolerate, as in the spec of a pod.
+/// A taint that trials tolerate, as in a pod spec.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeToleration {
     /// Key of the taint.
     #[schemars(length(min = 1, max = 316))]
     pub key: String,
-    /// Exists tolerates every value of the key, Equal only the one that is given.
+    /// Exists tolerates every value of the key, Equal only the given one.
     #[serde(default)]
     pub operator: TolerationOperator,
-    /// Value of the taint, with the operator Equal.
+    /// Value of the taint, for the operator Equal.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub value: Option<String>,
 }
 
-/// How a toleration is compared with a taint.
+/// How a toleration matches a taint.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum TolerationOperator {
     #[default]
@@ -113,7 +114,7 @@ pub enum TolerationOperator {
     Exists,
 }
 
-/// Where databases are. Exactly one kind is set.
+/// Where trials keep their databases. Set exactly one kind.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [{
@@ -121,13 +122,14 @@ pub enum TolerationOperator {
     "message": "set exactly one of persistentVolumeClaim, emptyDir and hostPath",
 }]))]
 pub struct Storage {
-    /// A volume for each block, made when the block begins and removed when it ends. Datasets are prepared once a block.
+    /// A volume for each block, created when the block begins and removed when it ends. Datasets are prepared once
+    /// per block.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub persistent_volume_claim: Option<ClaimStorage>,
-    /// A folder of the kubelet's disk for each trial. Datasets are prepared for every trial.
+    /// A folder on the kubelet's disk for each trial. Datasets are prepared for every trial.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub empty_dir: Option<EmptyDirStorage>,
-    /// A folder of the node, only below the paths that the operator was started with.
+    /// A folder on the node. It must be under one of the paths that the operator was started with.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub host_path: Option<HostPathStorage>,
 }
@@ -136,16 +138,16 @@ pub struct Storage {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct ClaimStorage {
-    /// Name of the storage class; the cluster's default where it is not set.
+    /// Name of the storage class. If not set, the cluster's default.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 253))]
     pub storage_class_name: Option<String>,
-    /// Size of the volume, which holds a dataset of every format and the database of one trial.
+    /// Size of the volume. It must hold a dataset in every format and the database of one trial.
     #[schemars(schema_with = "quantity_schema")]
     pub size: Quantity,
 }
 
-/// A folder of the kubelet's disk for each trial.
+/// A folder on the kubelet's disk for each trial.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EmptyDirStorage {
@@ -155,11 +157,11 @@ pub struct EmptyDirStorage {
     pub size_limit: Option<Quantity>,
 }
 
-/// A folder of the node.
+/// A folder on the node.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct HostPathStorage {
-    /// Absolute path of an existing folder that user 65532 may write to. Every experiment has a folder of its own in it.
+    /// Absolute path of an existing folder that user 65532 can write to. Every experiment gets its own folder in it.
     #[schemars(length(min = 2, max = 512), regex(pattern = r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$"))]
     pub path: String,
 }

@@ -4,48 +4,48 @@ use serde::{Deserialize, Serialize};
 
 use crate::bounds;
 
-/// What became of an experiment so far. Only the operator writes it.
+/// State of an experiment. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TuningExperimentStatus {
-    /// Generation of the spec that this status is about.
+    /// Generation of the spec that this status describes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted, Progressing, Suspended and Finished. Finished is True for every outcome that nothing will change any more.
+    /// Accepted, Progressing, Suspended and Finished. Finished is True once the outcome is final.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,
     /// What was fixed before the first trial. Absent until the options of all configs have been checked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub plan: Option<PlanStatus>,
-    /// The verdicts in a few words, such as Win, or 1 Win, 2 Neutral where there are several configs.
+    /// The verdicts in brief, such as Win, or 1 Win, 2 Neutral for several configs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 256))]
     pub verdict: Option<String>,
-    /// Trials that count, of those that are wanted, such as 12/16.
+    /// Valid trials out of those needed, such as 12/16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub trials: Option<String>,
-    /// How much of the plan is there.
+    /// How much of the plan is done.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub progress: Option<ProgressStatus>,
     /// The verdict of each config over all scenarios, in the order of the spec.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::CONFIGS - 1), extend("x-kubernetes-list-type" = "atomic"))]
     pub verdicts: Vec<ConfigVerdict>,
-    /// The verdict of each config in each scenario, in short.
+    /// The verdict of each config in each scenario, in brief.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = (bounds::CONFIGS - 1) * bounds::SCENARIOS), extend("x-kubernetes-list-type" = "atomic"))]
     pub cells: Vec<CellVerdict>,
-    /// Why nothing can be judged at all.
+    /// Why nothing can be judged.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::EXPERIMENT_FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
-    /// Conditions that every verdict here carries, such as `NotIsolated`.
+    /// Conditions that apply to every verdict of the experiment, such as `NotIsolated`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub labels: Vec<LabelStatus>,
-    /// Digest of the report that `assay judge` makes of the same trials, as JSON.
+    /// Digest of the JSON report that `assay judge` makes from the same trials.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub report_digest: Option<String>,
@@ -55,45 +55,45 @@ pub struct TuningExperimentStatus {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PlanStatus {
-    /// Digest of the plan, which every record names.
+    /// Digest of the plan. Every record names it.
     #[schemars(length(max = 64))]
     pub digest: String,
-    /// Seed of the order of trials and of the workloads.
+    /// Seed for the order of trials and for the workloads.
     pub seed: u64,
-    /// Number of blocks over all scenarios.
+    /// Number of blocks in all scenarios.
     pub blocks: u32,
-    /// Number of trials, reruns not counted.
+    /// Number of trials, not counting reruns.
     pub trials: u32,
-    /// What made the plan, with its version. Another version may not be able to go on with it.
+    /// Program that made the plan, with its version. Another version may not be able to continue it.
     #[schemars(length(max = 64))]
     pub produced_by: String,
-    /// Image of the bench that configs without an image of their own run: to the end, whatever operator goes on with it.
+    /// Bench image for configs that don't set their own. It never changes, even if another operator version takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]
     pub bench_image: Option<String>,
 }
 
-/// How much of the plan is there.
+/// How much of the plan is done.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ProgressStatus {
-    /// Blocks of which nothing is left to run.
+    /// Blocks with nothing left to run.
     pub blocks_done: u32,
-    /// Planned trials, reruns not counted.
+    /// Planned trials, not counting reruns.
     pub trials_planned: u32,
-    /// Trials with a run that counts.
+    /// Trials with a valid run.
     pub trials_valid: u32,
-    /// Planned trials that are not needed, because a look has decided their config.
+    /// Planned trials that are no longer needed because a look has decided their config.
     pub trials_freed: u32,
-    /// Runs so far, reruns included.
+    /// Runs so far, including reruns.
     pub attempts: u32,
     /// Runs that a gate found invalid.
     pub attempts_invalid: u32,
-    /// Runs that failed under their config: a fact about the config.
+    /// Runs that failed under their config. They count as results of the config.
     pub attempts_failed: u32,
-    /// Runs that were lost to the infrastructure: nobody's fault.
+    /// Runs lost to the infrastructure. They are not held against the config.
     pub attempts_lost: u32,
-    /// When the experiment will be done, going by the runs so far.
+    /// When the experiment is expected to finish, estimated from the runs so far.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimated_completion_time: Option<Time>,
 }
@@ -111,19 +111,19 @@ pub struct ConfigVerdict {
     /// Why, in a word.
     #[schemars(length(max = bounds::REASON))]
     pub reason: String,
-    /// The same in plain words.
+    /// The verdict in plain English.
     #[schemars(length(max = bounds::MESSAGE))]
     pub sentence: String,
     /// What to do next.
     #[schemars(length(max = bounds::ADVICE))]
     pub recommendation: String,
-    /// Runs that ended.
+    /// Runs that have finished.
     #[serde(default)]
     pub runs: u32,
-    /// Of these runs, those that failed under the config.
+    /// Finished runs that failed under the config.
     #[serde(default)]
     pub failed: u32,
-    /// Conditions of this verdict alone, such as `SizeOpen`.
+    /// Conditions that apply to this verdict only, such as `SizeOpen`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 8), inner(length(max = 32)), extend("x-kubernetes-list-type" = "atomic"))]
     pub labels: Vec<String>,
@@ -131,36 +131,45 @@ pub struct ConfigVerdict {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 2 * bounds::METRICS + 1), extend("x-kubernetes-list-type" = "atomic"))]
     pub estimates: Vec<EstimateStatus>,
-    /// What makes the config invalid as a whole.
+    /// What makes the config as a whole invalid.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
+    /// Metrics that the experiment does not judge and that moved a lot, worst first. Advice only: no verdict depends on
+    /// it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(
+        length(max = bounds::NOT_JUDGED),
+        inner(length(max = bounds::NOT_JUDGED_TEXT)),
+        extend("x-kubernetes-list-type" = "atomic")
+    )]
+    pub not_judged: Vec<String>,
 }
 
-/// The effect of a config on one metric. Positive is better, whichever way the metric counts.
+/// The effect of a config on one metric. Positive is always better, also for metrics where lower is better.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct EstimateStatus {
     /// Name of the metric.
     #[schemars(length(max = 63))]
     pub metric: String,
-    /// The estimate as a decimal number: in percent of the baseline, or in points of a metric that is a share.
+    /// The estimate as a decimal number, in percent of the baseline, or in percentage points if the metric is a share.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
     pub percent: Option<String>,
-    /// The effect on what all runs add up to, likewise, where they add up to something.
+    /// The effect on the total of all runs, in the same unit. Absent if the metric has no total.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
     pub mean_percent: Option<String>,
-    /// Lower end of the 95 % confidence interval, likewise.
+    /// Lower end of the 95 % confidence interval, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
     pub low_percent: Option<String>,
-    /// Upper end of the 95 % confidence interval, likewise.
+    /// Upper end of the 95 % confidence interval, in the same unit.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::NUMBER))]
     pub high_percent: Option<String>,
-    /// What is proven of the metric. Absent while the experiment is incomplete.
+    /// What is proven about the metric. Absent while the experiment is incomplete.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub status: Option<String>,
@@ -198,11 +207,11 @@ fn is_zero(count: &u32) -> bool {
     *count == 0
 }
 
-/// Something that a gate has found, with what to do about it.
+/// Something a gate found, and what to do about it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct FindingStatus {
-    /// Name of the finding, as docs/gates.md lists it.
+    /// Name of the finding, as listed in docs/gates.md.
     #[schemars(length(max = 64))]
     pub code: String,
     /// What was seen.
@@ -213,7 +222,7 @@ pub struct FindingStatus {
     pub what_to_do: String,
 }
 
-/// A condition that every verdict carries.
+/// A condition that applies to every verdict.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct LabelStatus {

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::{FindingStatus, bounds};
 
-/// One trial of an experiment: one run of one config in one block, with all its attempts. The operator makes it.
+/// One trial of an experiment: one run of one config in one block, with all its attempts. The operator creates it.
 #[expect(clippy::duplicated_attributes, reason = "columns of one type are no duplicates")]
 #[derive(CustomResource, Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[kube(
@@ -17,7 +17,7 @@ use crate::{FindingStatus, bounds};
     plural = "tuningtrials",
     namespaced,
     derive = "PartialEq",
-    doc = "One trial of an experiment: one run of one config in one block, with all its attempts. The operator makes it.",
+    doc = "One trial of an experiment: one run of one config in one block, with all its attempts. The operator creates it.",
     status = "TuningTrialStatus",
     printcolumn(name = "Experiment", type_ = "string", json_path = ".spec.experiment"),
     printcolumn(name = "Scenario", type_ = "string", json_path = ".spec.scenario"),
@@ -47,18 +47,19 @@ pub struct TuningTrialSpec {
     pub replicate: u32,
     /// Position in the block's order, from 0.
     pub order: u32,
-    /// Seed of the operations, equal for all trials of the block.
+    /// Seed for the operations, the same for all trials of the block.
     pub seed: u64,
-    /// Name of the node that the block runs on. It changes only when the block is begun again elsewhere.
+    /// Name of the node that the block runs on. It changes only if the block is restarted on another node.
     #[schemars(length(max = 253))]
     pub node: String,
 }
 
-/// What became of a trial. Only the operator writes it.
+/// State of a trial. Only the operator writes it.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TuningTrialStatus {
-    /// Finished is True when the trial's last attempt has ended; its reason says how: Valid, Held, Invalid, Failed or Lost.
+    /// Finished is True once the trial's last attempt has ended. Its reason is the outcome: Valid, Held, Invalid,
+    /// Failed or Lost.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,
@@ -66,7 +67,7 @@ pub struct TuningTrialStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["attempt"]))]
     pub attempts: Vec<AttemptStatus>,
-    /// Times that a node refused the next attempt before anything ran.
+    /// How often a node refused the next attempt before anything ran.
     #[serde(default)]
     pub refusals: u32,
 }
@@ -77,7 +78,7 @@ pub struct TuningTrialStatus {
 pub struct AttemptStatus {
     /// Number of the attempt, from 0.
     pub attempt: u32,
-    /// Name of its pod, which is gone.
+    /// Name of its pod, which no longer exists.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub pod: Option<String>,
@@ -85,21 +86,21 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub node: Option<String>,
-    /// When the pod was made.
+    /// When the pod was created.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub start_time: Option<Time>,
-    /// When its end was written down.
+    /// When its outcome was saved.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub completion_time: Option<Time>,
-    /// What became of it, as it was known when it ended: Valid, Held, Invalid, Failed or Lost; where its block was begun again, that it
-    /// was interrupted or superseded. The experiment's report says what is known of it since.
+    /// Outcome as known when the attempt ended: Valid, Held, Invalid, Failed or Lost; if its block was restarted,
+    /// `BlockInterrupted` or Superseded. The experiment's report shows what is known now.
     #[schemars(length(max = 32))]
     pub outcome: String,
     /// Why it does not count, in a word.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub reason: Option<String>,
-    /// The same in words.
+    /// Human-readable explanation.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::MESSAGE))]
     pub message: Option<String>,
@@ -107,7 +108,7 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::FINDINGS), extend("x-kubernetes-list-type" = "atomic"))]
     pub findings: Vec<FindingStatus>,
-    /// The summary of its record, as the trial wrote it, in JSON. An attempt that was lost has none.
+    /// The summary of its record in JSON, as the trial wrote it. A lost attempt has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = assay_protocol::MAX_SUMMARY_BYTES))]
     pub summary: Option<String>,
@@ -115,55 +116,56 @@ pub struct AttemptStatus {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub record: Option<String>,
-    /// What the cluster says about the pod.
+    /// What the cluster reports about the pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub evidence: Option<PodEvidenceStatus>,
-    /// Digest of the boot of its node, where that is known. Only of an attempt that was lost.
+    /// Digest of its node's boot ID, if known. Only for a lost attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 64))]
     pub boot: Option<String>,
 }
 
-/// What the cluster says about the pod of an attempt.
+/// What the cluster reports about the pod of an attempt.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PodEvidenceStatus {
-    /// Quality of service class of the pod. Only Guaranteed gives CPUs of its own.
+    /// Quality of service class of the pod. Only Guaranteed pods can get exclusive CPUs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub qos_class: Option<String>,
-    /// CPU manager policy of the node's kubelet. Only static gives pods CPUs of their own. Known where the operator may ask kubelets.
+    /// CPU manager policy of the node's kubelet. Only static gives pods exclusive CPUs. Known if the operator may query
+    /// kubelets.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub cpu_manager_policy: Option<String>,
-    /// Containers of the pod that Assay did not put there.
+    /// Containers in the pod that Assay did not add.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = bounds::FOREIGN_CONTAINERS), inner(length(max = 63)), extend("x-kubernetes-list-type" = "atomic"))]
     pub foreign_containers: Vec<String>,
-    /// Name of the volume that held the database, where it was a persistent one.
+    /// Name of the persistent volume that held the database, if there was one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 253))]
     pub volume: Option<String>,
-    /// Whether the node's page cache was dropped before the attempt. Known where nodes have an agent.
+    /// Whether the node's page cache was dropped before the attempt. Known if the node has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub page_cache: Option<PageCacheState>,
-    /// CPUs that the kubelet gave to the pod alone, such as 2-5,9. Known where nodes have an agent.
+    /// CPUs that the kubelet gave exclusively to the pod, such as 2-5,9. Known if the node has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = bounds::CPU_LIST))]
     pub cpu_ids: Option<String>,
-    /// Times that a CPU of the attempt clocked down for heat, of the one that did most often. Known where nodes have an agent.
+    /// How often the most throttled CPU of the attempt slowed down because of heat. Known if the node has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub throttle_events: Option<u64>,
-    /// Interrupts of devices that the attempt's CPUs served. Known where nodes have an agent.
+    /// Device interrupts that the attempt's CPUs served. Known if the node has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_interrupts: Option<u64>,
-    /// Values of the experiment's own metrics over the measured window, as decimal numbers.
+    /// Values of the experiment's Prometheus metrics over the measured window, as decimal numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "metrics_schema")]
     pub metrics: BTreeMap<String, String>,
 }
 
-/// What became of the page cache of a node before an attempt.
+/// What happened to a node's page cache before an attempt.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum PageCacheState {
     Dropped,

@@ -26,6 +26,12 @@ fn experiment() -> Value {
 
 const KEY_VALUE: &str = "/spec/scenarios/0/workload/keyValue";
 
+const ENDS: &str = "set exactly one of steps and until";
+
+fn writer() -> Value {
+    json!({"name": "writer", "steps": 1000, "mix": {"put": 1}})
+}
+
 const STORAGE: &str = "set exactly one of persistentVolumeClaim, emptyDir and hostPath";
 
 /// What the rules say of an object, and of an update from another.
@@ -38,7 +44,11 @@ fn messages(object: &Value, old: Option<&Value>) -> Vec<String> {
 fn with(pointer: &str, value: Value) -> Value {
     let mut object = experiment();
     let (parent, key) = pointer.rsplit_once('/').expect("a pointer has a parent");
-    object.pointer_mut(parent).expect("the parent exists")[key] = value;
+    let parent = object.pointer_mut(parent).expect("the parent exists");
+    match key.parse::<usize>() {
+        Ok(index) => parent[index] = value,
+        Err(_) => parent[key] = value,
+    }
     object
 }
 
@@ -53,7 +63,7 @@ fn each_rule_refuses_and_accepts() {
     let role = format!("{KEY_VALUE}/roles/0");
     let refused = [
         ("/spec/baseline", json!("medium"), "baseline must name one of the configs"),
-        ("/spec/guardrails", json!([{"metric": "throughput"}]), "a metric is either an objective or a guardrail"),
+        ("/spec/guardrails", json!([{"metric": "throughput"}]), "a metric can't be both an objective and a guardrail"),
         ("/spec/scenarios/0/dataset", json!({"from": "medium"}), "dataset.from must name one of the configs"),
         (
             "/spec/scenarios/0/workload",
@@ -69,12 +79,28 @@ fn each_rule_refuses_and_accepts() {
         (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 3, "max": 2}}), "min is at most max"),
         (&format!("{role}/mix"), json!({}), "at least one operation needs a weight above 0"),
         (&format!("{role}/zipfianExponent"), json!("0.99"), "zipfianExponent needs keyOrder: Zipfian"),
+        (
+            &role,
+            json!({"name": "writer", "steps": 9, "until": "PrimaryEnds", "stepsPerSecond": 9, "mix": {"put": 1}}),
+            ENDS,
+        ),
+        (&format!("{KEY_VALUE}/roles"), json!([writer(), {"name": "b", "mix": {"put": 1}}]), ENDS),
+        (
+            &format!("{KEY_VALUE}/roles"),
+            json!([writer(), {"name": "b", "until": "PrimaryEnds", "mix": {"put": 1}}]),
+            "until needs stepsPerSecond",
+        ),
+        (
+            &format!("{KEY_VALUE}/roles"),
+            json!([{"name": "b", "until": "PrimaryEnds", "stepsPerSecond": 9, "mix": {"put": 1}}]),
+            "the first role is the one that is measured: set its steps",
+        ),
         ("/spec/placement", json!({"storage": {}}), STORAGE),
         ("/spec/placement", json!({"storage": {"emptyDir": {}, "hostPath": {"path": "/mnt/nvme"}}}), STORAGE),
         (
             "/metadata/name",
             json!("n".repeat(64)),
-            "metadata.name must have at most 63 characters, because it becomes a label of pods",
+            "metadata.name must have at most 63 characters, because it becomes a pod label",
         ),
     ];
     for (pointer, value, message) in refused {
@@ -86,6 +112,10 @@ fn each_rule_refuses_and_accepts() {
         ("/spec/scenarios/0/dataset", json!({"from": "small"})),
         (&format!("{KEY_VALUE}/valueBytes"), json!({"uniform": {"min": 2, "max": 2}})),
         (&format!("{role}/mix"), json!({"getMissing": 1})),
+        (
+            &format!("{KEY_VALUE}/roles"),
+            json!([writer(), {"name": "b", "until": "PrimaryEnds", "stepsPerSecond": 9, "mix": {"put": 1}}]),
+        ),
         ("/spec/placement", json!({"storage": {"emptyDir": {}}})),
         ("/spec/placement", json!({"storage": {"hostPath": {"path": "/mnt/nvme"}}})),
         ("/spec/placement", json!({"storage": {"persistentVolumeClaim": {"size": "200Gi"}}})),
@@ -99,7 +129,7 @@ fn each_rule_refuses_and_accepts() {
     assert_eq!(messages(&zipfian, None), Vec::<String>::new());
 }
 
-const IMMUTABLE: &str = "spec is immutable but for suspend and ttlSecondsAfterFinished: another margin, objective or config is another experiment";
+const IMMUTABLE: &str = "spec is immutable except for suspend and ttlSecondsAfterFinished: for another margin, objective or config, create a new experiment";
 
 #[test]
 fn spec_is_immutable() {
@@ -169,5 +199,5 @@ fn no_rule_is_untried() {
     let mut found = 0;
     rules(&schema::<TuningExperiment>().expect("the schema is generated"), &mut found);
     rules(&schema::<TuningTrial>().expect("the schema is generated"), &mut found);
-    assert_eq!(found, 11);
+    assert_eq!(found, 14);
 }

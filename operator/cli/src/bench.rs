@@ -31,7 +31,7 @@ impl FromStr for BenchArg {
             _ => (None, text),
         };
         if path.is_empty() {
-            return Err("needs the path of a bench".to_owned());
+            return Err("the path of the bench is empty".to_owned());
         }
         Ok(Self { config, path: PathBuf::from(path) })
     }
@@ -102,25 +102,22 @@ impl Benches {
 
 fn exists(bench: &Path, named_by: &str) -> anyhow::Result<()> {
     if !bench.is_file() {
-        bail!("there is no bench at {}: build one with `make build`, or correct {named_by}", bench.display());
+        bail!("no bench at {}: build one with `make build`, or fix {named_by}", bench.display());
     }
     Ok(())
 }
 
 fn beside_this_program() -> anyhow::Result<PathBuf> {
-    let program = std::env::current_exe().context("can't tell where this program is")?;
+    let program = std::env::current_exe().context("can't find the path of the assay program")?;
     let bench = program.with_file_name("assay-bench");
     if !bench.is_file() {
-        bail!(
-            "there is no assay-bench at {}: build it with `make build`, or name one with --bench PATH or ASSAY_BENCH",
-            bench.display()
-        );
+        bail!("no assay-bench at {}: build it with `make build`, or set --bench PATH or ASSAY_BENCH", bench.display());
     }
     Ok(bench)
 }
 
 fn ask(bench: &Path, question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer> {
-    let failed = || format!("asking {} about the options failed", bench.display());
+    let failed = || format!("{} failed", bench.display());
     let mut child = Command::new(bench)
         .args(invocation::options())
         .stdin(Stdio::piped())
@@ -139,7 +136,7 @@ fn ask(bench: &Path, question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer
         bail!("{}: {}: {}", failed(), output.status, said.trim());
     }
     serde_json::from_slice(&output.stdout).with_context(|| {
-        format!("{}: its answer is not of this version of assay; build both with `make build`", failed())
+        format!("{}: its answer does not match this version of assay; build both with `make build`", failed())
     })
 }
 
@@ -161,9 +158,6 @@ mod tests {
     fn missing_benches_say_what_to_do() {
         let arg = BenchArg { config: None, path: "/nowhere/assay-bench".into() };
         let message = Benches::find(&[arg]).err().map(|error| error.to_string()).unwrap_or_default();
-        assert_eq!(
-            message,
-            "there is no bench at /nowhere/assay-bench: build one with `make build`, or correct --bench"
-        );
+        assert_eq!(message, "no bench at /nowhere/assay-bench: build one with `make build`, or fix --bench");
     }
 }

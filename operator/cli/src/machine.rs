@@ -20,6 +20,18 @@ pub fn boot() -> Option<Digest> {
     Some(Digest::of(id.trim().as_bytes()))
 }
 
+/// CPUs that this process may use.
+pub fn cpus() -> u32 {
+    std::thread::available_parallelism().map_or(1, |cpus| cpus.get() as u32)
+}
+
+/// All memory there is.
+pub fn memory_bytes() -> Option<u64> {
+    let info = fs::read_to_string("/proc/meminfo").ok()?;
+    let kib = info.lines().find_map(|line| line.strip_prefix("MemTotal:"))?.trim().strip_suffix("kB")?;
+    kib.trim().parse::<u64>().ok()?.checked_mul(1024)
+}
+
 /// Bytes that an ordinary user may still fill in the file system of an existing path.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path)?;
@@ -28,7 +40,7 @@ pub fn free_bytes(path: &Path) -> io::Result<u64> {
 
 /// The same, with words for where that can't be read.
 pub fn space(dir: &Path) -> anyhow::Result<u64> {
-    free_bytes(dir).with_context(|| format!("the free space of {} can't be read", dir.display()))
+    free_bytes(dir).with_context(|| format!("can't determine the free space in {}", dir.display()))
 }
 
 /// Bytes that removing a directory would free: a file with several names is there once. Nothing where there is none.

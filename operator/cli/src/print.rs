@@ -10,7 +10,7 @@ use anyhow::Context as _;
 
 /// Prints to standard output.
 pub fn out(text: impl Display) -> anyhow::Result<()> {
-    to(&mut io::stdout().lock(), text).context("standard output can't be written")
+    to(&mut io::stdout().lock(), text).context("can't write to standard output")
 }
 
 /// Prints to standard error. Where that fails there is nobody left who could be told.

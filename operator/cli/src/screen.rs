@@ -89,7 +89,7 @@ impl Screen {
         }
         let Some(bar) = &self.bar else {
             let took = seconds.map_or(String::new(), |seconds| format!(" ({seconds:.1} s)"));
-            print::note(format_args!("trial {done} of {}: {}: {state}{took}", self.total, name(trial)));
+            print::note(format_args!("{done} of {} done: {}: {state}{took}", self.total, name(trial)));
             return;
         };
         if loud {
@@ -141,7 +141,7 @@ pub fn one_so_far(config: &str, value: &str, metric: &str, blocks: usize) -> Str
 pub fn all_so_far(estimates: impl Iterator<Item = String>) -> String {
     let estimates: Vec<String> = estimates.collect();
     if estimates.is_empty() {
-        "so far: nothing to compare".to_owned()
+        "so far: no estimates yet".to_owned()
     } else {
         format!("so far: {}", estimates.join(", "))
     }
@@ -150,7 +150,7 @@ pub fn all_so_far(estimates: impl Iterator<Item = String>) -> String {
 /// That a look has just decided a config.
 pub fn decided(config: &str, blocks: usize, verdict: &str, reason: &str) -> String {
     let blocks = plural(blocks, "block");
-    format!("assay: {config} is decided after {blocks}: {verdict} ({reason}); it is not run any more")
+    format!("assay: {config} decided after {blocks}: {verdict} ({reason}); no more runs")
 }
 
 pub fn name(trial: &TrialId) -> String {

@@ -8,46 +8,46 @@ use clap::{Parser, ValueEnum};
 #[derive(Clone, Debug, Parser)]
 #[command(name = "assay-operator", version)]
 pub struct Args {
-    /// Image of the bench that configs without an image of their own run
+    /// Bench image for configs that don't set their own
     #[arg(long, env = "ASSAY_BENCH_IMAGE")]
     pub bench_image: String,
-    /// What images that configs name must begin with, such as registry.example/lab; any image may be named where none is given
+    /// Prefix that config images must have, such as registry.example/lab; repeatable; default: any image
     #[arg(long = "allow-image", value_name = "PREFIX")]
     pub allowed_images: Vec<String>,
-    /// When nodes pull images of benches
+    /// When nodes pull bench images
     #[arg(long, value_enum, default_value_t = PullPolicy::IfNotPresent)]
     pub image_pull_policy: PullPolicy,
-    /// Namespace whose experiments are run; all namespaces where none is given
+    /// Namespace to run experiments in; repeatable; default: all namespaces
     #[arg(long = "namespace", value_name = "NAMESPACE")]
     pub namespaces: Vec<String>,
     /// Namespace that the operator runs in
     #[arg(long, env = "POD_NAMESPACE", default_value = "assay-system")]
     pub own_namespace: String,
-    /// Name of this replica among those that could lead
+    /// Name of this replica in the leader election
     #[arg(long, env = "POD_NAME", default_value_t = default_identity())]
     pub identity: String,
-    /// Namespace of the Leases that say who holds which node; by default the operator's own
+    /// Namespace of the Leases that record who holds each node; default: the operator's own
     #[arg(long, value_name = "NAMESPACE")]
     pub node_lease_namespace: Option<String>,
-    /// Namespace that agents of nodes answer in; where none is given, nothing is asked of them
+    /// Namespace of the Leases in which node agents answer; default: don't use agents
     #[arg(long, value_name = "NAMESPACE")]
     pub agent_namespace: Option<String>,
-    /// Path on nodes below which experiments may keep databases by hostPath
+    /// Path on nodes under which experiments may keep databases with hostPath; repeatable
     #[arg(long = "host-path", value_name = "PATH")]
     pub host_paths: Vec<String>,
-    /// Ask kubelets for their CPU manager policy, at /configz: needs the right to get nodes/configz
+    /// Ask kubelets for their CPU manager policy at /configz; needs permission to get nodes/configz
     #[arg(long)]
     pub ask_kubelets: bool,
-    /// Prometheus server that `spec.metrics` are asked of, such as <http://prometheus.monitoring:9090>
+    /// Prometheus server to query for `spec.metrics`, such as <http://prometheus.monitoring:9090>
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
-    /// Address of /metrics, /healthz and /readyz
+    /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
-    /// A pod that has not started after this is lost
+    /// Seconds after which a pod that has not started is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub pending_seconds: u32,
-    /// A node that is not ready for this long has lost its trial
+    /// Seconds after which a node that is not ready has lost its trial
     #[arg(long, value_name = "SECONDS", default_value_t = assay_core::node::PATIENCE_SECONDS)]
     pub node_lost_seconds: u32,
 }
@@ -70,7 +70,7 @@ impl Args {
         self.host_paths.iter().any(|allowed| begins_with(path, allowed, &['/']))
     }
 
-    /// Whether an experiment that was planned with this bench may go on with it: another version of our own, or what a config may name.
+    /// Whether an experiment that was planned with this bench may continue with it: another version of our own, or what a config may name.
     pub fn allows_bench(&self, image: &str) -> bool {
         repository(image) == repository(&self.bench_image) || self.allows_image(image)
     }

@@ -68,8 +68,8 @@ impl Cluster {
     }
 
     pub async fn wait_until_ready(&self) -> anyhow::Result<()> {
-        self.nodes.wait_until_ready().await.context("nodes can't be watched")?;
-        self.node_leases.wait_until_ready().await.context("leases can't be watched")
+        self.nodes.wait_until_ready().await.context("can't watch nodes")?;
+        self.node_leases.wait_until_ready().await.context("can't watch leases")
     }
 
     pub fn api<K>(&self, namespace: &str) -> Api<K>
@@ -110,7 +110,7 @@ impl Cluster {
             secondary: related,
         };
         if let Err(error) = call(self.recorder.publish(&event, about)).await {
-            warn!(%error, "an event could not be written");
+            warn!(%error, "can't write an event");
         }
     }
 

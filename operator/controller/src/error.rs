@@ -11,7 +11,7 @@ pub enum Error {
     Api(#[from] kube::Error),
     #[error("the API server did not answer within {} s", PATIENCE.as_secs())]
     Silent,
-    #[error("an object can't be written as JSON: {0}")]
+    #[error("can't write an object as JSON: {0}")]
     Json(#[from] serde_json::Error),
     #[error("{0}")]
     Unexpected(String),

@@ -25,7 +25,7 @@ impl Http {
 
     /// The body of a page, whatever its status; the error says what went wrong.
     pub async fn get(&self, uri: &str) -> Result<(u16, String), String> {
-        let uri: Uri = uri.parse().map_err(|error| format!("{uri} is no address: {error}"))?;
+        let uri: Uri = uri.parse().map_err(|error| format!("{uri} is not an address: {error}"))?;
         let answer = async {
             let response = self.0.get(uri.clone()).await.map_err(|error| deepest(&error))?;
             let status = response.status().as_u16();

@@ -53,11 +53,11 @@ impl Kubelets {
         for (node, asked) in futures::future::join_all(asked).await {
             let policy = match asked {
                 Ok(policy) => {
-                    info!(node, policy, "its kubelet's cpuManagerPolicy is known");
+                    info!(node, policy, "got the kubelet's cpuManagerPolicy");
                     Some(policy)
                 }
                 Err(why) => {
-                    warn!(node, why, "its kubelet's cpuManagerPolicy stays unknown");
+                    warn!(node, why, "can't get the kubelet's cpuManagerPolicy");
                     None
                 }
             };
@@ -72,15 +72,15 @@ async fn policy(config: &Config, node: &Node) -> Result<String, String> {
     let address = addresses.into_iter().find(|address| address.type_ == "InternalIP").map(|address| &address.address);
     let port = status.and_then(|status| status.daemon_endpoints.as_ref()?.kubelet_endpoint.as_ref());
     let (Some(address), Some(port)) = (address, port.map(|endpoint| endpoint.port)) else {
-        return Err("the node does not say where its kubelet is".to_owned());
+        return Err("the node has no address for its kubelet".to_owned());
     };
     let host = if address.contains(':') { format!("[{address}]") } else { address.clone() };
-    let url = format!("https://{host}:{port}").parse().map_err(|error| format!("{host} is no address: {error}"))?;
+    let url = format!("https://{host}:{port}").parse().map_err(|error| format!("{host} is not an address: {error}"))?;
     let mut config = config.clone();
     (config.cluster_url, config.tls_server_name) = (url, None);
     let client = Client::try_from(config).map_err(|error| error.to_string())?;
     let request = Request::get("/configz").body(Vec::new()).map_err(|error| error.to_string())?;
     let configz: serde_json::Value = client.request(request).await.map_err(|error| deepest(&error))?;
     let policy = configz.pointer("/kubeletconfig/cpuManagerPolicy").and_then(serde_json::Value::as_str);
-    policy.map(ToOwned::to_owned).ok_or_else(|| "/configz does not name it".to_owned())
+    policy.map(ToOwned::to_owned).ok_or_else(|| "/configz has no cpuManagerPolicy".to_owned())
 }

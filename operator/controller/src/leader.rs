@@ -40,7 +40,7 @@ pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leas
             change = changes.next() => match change {
                 Some(Ok(lease)) => known = lease,
                 Some(Err(error)) => {
-                    warn!(%error, "the leader's lease can't be watched");
+                    warn!(%error, "can't watch the leader's lease");
                     continue;
                 }
                 None => {}
@@ -59,7 +59,7 @@ pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leas
             }
             Ok(Asked::Taken(_)) => {}
             Err(error) => {
-                warn!(%error, "the leader's lease can't be asked for");
+                warn!(%error, "can't request the leader's lease");
                 pause = RETRY;
             }
         }
@@ -80,11 +80,11 @@ pub async fn lead(leases: &Leases, mut held: Lease, args: &Args, clock: &SharedC
                 warn!(leader = other, "another replica leads now");
                 return;
             }
-            Ok(Err(error)) => warn!(%error, "the leader's lease can't be renewed"),
-            Err(_) => warn!("the leader's lease can't be renewed: no answer"),
+            Ok(Err(error)) => warn!(%error, "can't renew the leader's lease"),
+            Err(_) => warn!("can't renew the leader's lease: no answer"),
         }
         if clock.since(renewed) > GIVE_UP {
-            warn!("the leader's lease could not be renewed for {} s", GIVE_UP.as_secs());
+            warn!("the leader's lease was not renewed for {} s", GIVE_UP.as_secs());
             return;
         }
     }
@@ -100,7 +100,7 @@ async fn renew(leases: &Leases, held: &Lease, args: &Args) -> Result<Asked, Erro
     match known.as_ref().and_then(holder).filter(|holder| *holder != args.identity) {
         Some(other) => Ok(Asked::Taken(other.to_owned())),
         None => match ask(known.as_ref()).await? {
-            Asked::Taken(_) => Err(Error::Unexpected("it changes while it is renewed".to_owned())),
+            Asked::Taken(_) => Err(Error::Unexpected("the lease changed while it was renewed".to_owned())),
             renewed @ Asked::Held(_) => Ok(renewed),
         },
     }
@@ -112,7 +112,7 @@ pub async fn resign(leases: &Leases, args: &Args) {
         && holder(&lease) == Some(&args.identity)
         && let Err(error) = leases.release(&lease).await
     {
-        warn!(%error, "the leader's lease can't be given back");
+        warn!(%error, "can't release the leader's lease");
     }
 }
 
@@ -170,7 +170,7 @@ mod tests {
     async fn only_a_lease_of_another_ends_the_office() {
         assert!(matches!(renewed("me", 0).await, Ok(Asked::Held(_))));
         assert!(matches!(renewed("me", 1).await, Ok(Asked::Held(_))), "the first answer was lost");
-        assert!(renewed("me", 2).await.is_err_and(|error| error.to_string().contains("changes")), "to be tried again");
+        assert!(renewed("me", 2).await.is_err_and(|error| error.to_string().contains("changed")), "to be tried again");
         assert!(matches!(renewed("other", 1).await, Ok(Asked::Taken(other)) if other == "other"));
         assert!(matches!(renewed("", 1).await, Ok(Asked::Held(_))), "nobody has taken it");
     }

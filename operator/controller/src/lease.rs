@@ -127,7 +127,7 @@ impl Leases {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
                 Ok(lease) => Ok(self.held(lease)),
-                Err(error) if error.is_conflict() => Ok(Asked::Taken("somebody who was faster".to_owned())),
+                Err(error) if error.is_conflict() => Ok(Asked::Taken("another client that was faster".to_owned())),
                 Err(error) => Err(error),
             };
         };
@@ -153,7 +153,7 @@ impl Leases {
             Ok(lease) => Ok(self.held(lease)),
             Err(error) if error.is_conflict() || error.is_not_found() => {
                 self.forget(&lease.name_any());
-                Ok(Asked::Taken("somebody who was faster".to_owned()))
+                Ok(Asked::Taken("another client that was faster".to_owned()))
             }
             Err(error) => Err(error),
         }

@@ -52,10 +52,10 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
-    let mut config = Config::infer().await.context("no kubeconfig was found, and this is no pod")?;
+    let mut config = Config::infer().await.context("no kubeconfig found, and not running in a pod")?;
     // Who asked has to know that an answer was an error: the next reconcile tries again, with what is true by then.
     config.default_retry = false;
-    let client = Client::try_from(config.clone()).context("the kubeconfig can't be used")?;
+    let client = Client::try_from(config.clone()).context("can't use the kubeconfig")?;
     let clock: SharedClock = Arc::new(clock::System);
     let kubelets = Kubelets::new(args.ask_kubelets.then_some(config), Arc::clone(&clock));
     let metrics = Arc::new(Metrics::new());
@@ -64,14 +64,14 @@ async fn run(args: Args) -> anyhow::Result<()> {
 
     let (leases, held) = tokio::select! {
         elected = leader::elected(&client, &args, &clock) => elected,
-        served = server => return served?.context("metrics can't be served"),
+        served = server => return served?.context("can't serve metrics"),
         () = stop.asked() => return Ok(()),
     };
     let (wiring, changes) = Wiring::new(client, &args.namespaces, Arc::clone(&clock), metrics, stop);
     tokio::select! {
         worked = work(wiring, changes, args.clone(), kubelets) => worked?,
         // Whatever is under way belongs to the next leader from here on.
-        () = leader::lead(&leases, held, &args, &clock) => anyhow::bail!("this replica does not lead any more"),
+        () = leader::lead(&leases, held, &args, &clock) => anyhow::bail!("this replica no longer leads"),
     }
     // Everything that was begun has ended, so the next leader need not wait.
     leader::resign(&leases, &args).await;
@@ -93,6 +93,6 @@ async fn work(wiring: Wiring, changes: Changes, args: Args, kubelets: Kubelets) 
     drop(wiring);
     tokio::select! {
         _ = futures::future::join_all(controllers) => Ok(()),
-        () = changes.pass_on() => anyhow::bail!("no watch is left"),
+        () = changes.pass_on() => anyhow::bail!("all watches have ended"),
     }
 }

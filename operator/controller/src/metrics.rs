@@ -30,18 +30,9 @@ impl Metrics {
         let reconciled = Family::<Reconciled, Histogram>::new_with_constructor(|| {
             Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
         });
-        registry.register_with_unit(
-            "reconcile_duration",
-            "Time that reconciles took",
-            Unit::Seconds,
-            reconciled.clone(),
-        );
+        registry.register_with_unit("reconcile_duration", "Duration of reconciles", Unit::Seconds, reconciled.clone());
         let leader = Gauge::default();
-        registry.register(
-            "leader",
-            "1 where this replica leads and watches, 0 where it waits for that",
-            leader.clone(),
-        );
+        registry.register("leader", "1 if this replica leads, 0 if it waits to lead", leader.clone());
         Self { registry: Mutex::new(registry), reconciled, leader }
     }
 

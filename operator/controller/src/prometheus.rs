@@ -25,7 +25,7 @@ pub async fn value(http: &Http, server: &str, metric: &QueriedMetric, window: &W
         }
     }
     let value = scalar(http, server, &metric.query, window).await?;
-    value.filter(|value| value.is_finite()).ok_or_else(|| "the query gives no number".to_owned())
+    value.filter(|value| value.is_finite()).ok_or_else(|| "the query returns no number".to_owned())
 }
 
 /// The selectors that ranges are taken of.
@@ -92,16 +92,16 @@ async fn scalar(http: &Http, server: &str, query: &str, window: &Window<'_>) -> 
     let (status, body) = http.get(&uri).await?;
     let answer: Answer = serde_json::from_str(&body).map_err(|_| format!("Prometheus answered {status}"))?;
     if let Some(error) = answer.error {
-        return Err(format!("Prometheus refuses {query:?}: {error}"));
+        return Err(format!("Prometheus rejects {query:?}: {error}"));
     }
-    let number = |text: &str| text.parse().map_err(|_| format!("Prometheus gives {text:?}, which is no number"));
+    let number = |text: &str| text.parse().map_err(|_| format!("Prometheus returned {text:?}, which is not a number"));
     match answer.data {
         Some(Data::Vector(samples)) if samples.len() > 1 => {
-            Err(format!("the query gives {} series: aggregate them, such as by sum()", samples.len()))
+            Err(format!("the query returns {} series: aggregate them, for example with sum()", samples.len()))
         }
         Some(Data::Vector(samples)) => samples.first().map(|sample| number(&sample.value.1)).transpose(),
         Some(Data::Scalar((_, value))) => number(&value).map(Some),
-        Some(Data::Matrix(_) | Data::String(_)) => Err("the query gives no single number".to_owned()),
+        Some(Data::Matrix(_) | Data::String(_)) => Err("the query does not return a single number".to_owned()),
         None => Err(format!("Prometheus answered {status} without data")),
     }
 }

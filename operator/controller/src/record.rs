@@ -93,13 +93,13 @@ fn fitting(json: &[u8]) -> Result<(Vec<u8>, Vec<&'static str>), Error> {
             return Ok((bytes, dropped));
         }
     }
-    Err(Error::Unexpected(format!("a record has {} bytes without all that can be left out", bytes.len())))
+    Err(Error::Unexpected(format!("a record has {} bytes even without its optional parts", bytes.len())))
 }
 
 fn compressed(json: &[u8]) -> Result<Vec<u8>, Error> {
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
     let written = encoder.write_all(json).and_then(|()| encoder.finish());
-    written.map_err(|error| Error::Unexpected(format!("a record can't be compressed: {error}")))
+    written.map_err(|error| Error::Unexpected(format!("can't compress a record: {error}")))
 }
 
 #[cfg(test)]

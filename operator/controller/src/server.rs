@@ -24,7 +24,7 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Resul
             Ok((stream, _)) => stream,
             Err(error) => {
                 // Too many open files, or somebody who has gone already.
-                debug!(%error, "a connection could not be accepted");
+                debug!(%error, "can't accept a connection");
                 tokio::time::sleep(Duration::from_millis(100)).await;
                 continue;
             }
@@ -54,7 +54,7 @@ fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes
         },
         // A replica that waits to lead is ready as well: there is nothing that it would do better later.
         "/healthz" | "/readyz" => (200, "text/plain", "ok\n".to_owned()),
-        _ => (404, "text/plain", "there are /metrics, /healthz and /readyz\n".to_owned()),
+        _ => (404, "text/plain", "not found; use /metrics, /healthz or /readyz\n".to_owned()),
     };
     let response = Response::builder().status(status).header("content-type", kind);
     response.body(Full::new(Bytes::from(body))).unwrap_or_default()

@@ -12,7 +12,7 @@ impl Stop {
     /// That SIGTERM and Ctrl-C ask for.
     pub fn on_signals() -> anyhow::Result<Self> {
         let stop = Self(watch::Sender::new(false));
-        let mut terminate = signal(SignalKind::terminate()).context("signals can't be received")?;
+        let mut terminate = signal(SignalKind::terminate()).context("can't handle signals")?;
         tokio::spawn({
             let stop = stop.clone();
             async move {
@@ -20,7 +20,7 @@ impl Stop {
                     _ = terminate.recv() => {}
                     _ = tokio::signal::ctrl_c() => {}
                 }
-                info!("asked to end");
+                info!("shutting down");
                 stop.ask();
             }
         });

@@ -8,7 +8,10 @@ use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 use assay_core::attempt::Attempt;
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
-use assay_core::report::{Attachment, Report, TimeCell, TimeRow, TimeTable, html, markdown, terminal};
+use assay_core::report::{
+    Attachment, BuildFacts, MachineFacts, RecordFacts, Report, Setup, TimeCell, TimeRow, TimeTable, html, markdown,
+    terminal,
+};
 use assay_core::stats::Interval;
 use assay_core::validate::validate_document;
 use assay_protocol::{Clock, Digest, Summary, TrialId, VERSION};
@@ -31,6 +34,9 @@ const EFFECTS: [Effect; 6] = [
     Effect { name: "leaks-memory", throughput: [1.1, 1.1, 1.1], p99: 1.0 },
 ];
 
+/// Steps of a run.
+const STEPS: u64 = 400_000;
+
 /// Noise that is the same in every run of this program.
 struct Noise(u64);
 
@@ -51,16 +57,99 @@ fn main() -> Result<(), Box<dyn Error>> {
     let (plan, attempts) = experiment(1..EFFECTS.len() - 1, 1, 12)?;
     let mut report = judge(&plan, &attempts)?;
     report.time_spent = times(&report);
-    fs::write(folder.join("small.html"), html(&report, &attachments(&report)))?;
+    seen(&mut report);
+    fs::write(folder.join("small.html"), html(&report, &attachments(&report), Some(FILE)))?;
     fs::write(folder.join("small.md"), markdown(&report))?;
     fs::write(folder.join("small.txt"), terminal(&report))?;
     let part = judge(&plan, &attempts[..attempts.len() / 3])?;
-    fs::write(folder.join("partial.html"), html(&part, &[]))?;
+    fs::write(folder.join("partial.html"), html(&part, &[], None))?;
+    // One config, and nothing that counts.
+    let (plan, attempts) = experiment(0..1, 1, 8)?;
+    let report = judge(&plan, &attempts)?;
+    fs::write(folder.join("single.html"), html(&report, &attachments(&report), None))?;
+    let broken = attempts.into_iter().map(|attempt| match attempt {
+        Attempt::Finished(mut summary) => {
+            summary.disturbance.throttled_periods = Some(7);
+            Attempt::Finished(summary)
+        }
+        lost @ Attempt::Lost(_) => lost,
+    });
+    let broken = judge(&plan, &broken.collect::<Vec<_>>())?;
+    fs::write(folder.join("invalid.html"), html(&broken, &[], Some(FILE)))?;
     let (plan, attempts) = experiment(0..EFFECTS.len(), 3, 12)?;
     let mut report = judge(&plan, &attempts)?;
     report.time_spent = times(&report);
-    fs::write(folder.join("large.html"), html(&report, &attachments(&report)))?;
+    seen(&mut report);
+    fs::write(folder.join("large.html"), html(&report, &attachments(&report), Some(FILE)))?;
     Ok(())
+}
+
+/// The beginning of an experiment's file, with a line that is wider than a phone.
+const FILE: &str = "apiVersion: assay.rocks/v1alpha1\nkind: TuningExperiment\nmetadata: {name: compression-and-buffers}\nspec:\n  \
+                    baseline: default\n  configs:\n  - {name: per-level-compression, dbOptions: \
+                    {compression_per_level: 'kNoCompression:kNoCompression:kLZ4Compression:kZSTD', max_background_jobs: 3}}\n";
+
+/// What only full records know.
+fn seen(report: &mut Report) {
+    let configs = std::iter::once("default").chain(report.configs.iter().map(|config| config.config.as_str()));
+    let configs: Vec<&str> = configs.collect();
+    let mut all = Vec::new();
+    for scenario in &report.design.scenarios {
+        for config in &configs {
+            let effect = EFFECTS.iter().find(|effect| effect.name == *config);
+            let (fast, slow) = effect.map_or((1.0, 1.0), |effect| (effect.throughput[0], effect.p99));
+            let medians = [
+                ("step_latency_p50", 2.4 / fast),
+                ("step_latency_p90", 5.0 / fast),
+                ("step_latency_p99", 14.5 * slow),
+                ("step_latency_p999", 110.0 * slow),
+                ("step_latency_max", 91_000.0 * slow),
+                ("stall_fraction", 0.04 * slow),
+                ("db_bytes", 5.2e8),
+            ];
+            all.push(RecordFacts {
+                scenario: scenario.clone(),
+                config: (*config).to_owned(),
+                runs: report.design.blocks,
+                medians: medians.into_iter().map(|(name, value)| (name.to_owned(), value)).collect(),
+                stalls: Some((12.0 * slow).round()),
+                stall_seconds: Some(18.4 * slow),
+            });
+        }
+    }
+    let started = report.trials.iter().map(|trial| trial.started_unix_ms).min().unwrap_or_default();
+    let machine = MachineFacts {
+        name: Some("worker-7".to_owned()),
+        attempts: report.trials.len() as u32,
+        cpu_model: Some("AMD EPYC 7763 64-Core Processor".to_owned()),
+        online_cpus: Some(64),
+        trial_cpus: 4,
+        memory_bytes: Some(256 << 30),
+        kernel: Some("6.8.0-45-generic".to_owned()),
+        disk_model: Some("Micron_7450_MTFDKBG3T8TFR".to_owned()),
+        disk: Some("nvme0n1".to_owned()),
+        disk_transport: Some("pcie".to_owned()),
+        rotational: Some(false),
+        filesystem: Some("ext4".to_owned()),
+        mount_options: Some("rw,noatime".to_owned()),
+        filesystem_bytes: Some(3 << 40),
+        ..MachineFacts::default()
+    };
+    let build = BuildFacts {
+        configs: configs.iter().map(ToString::to_string).collect(),
+        rocksdb_version: "11.8.1".to_owned(),
+        rocksdb_build: "clang 18.1.3, -O2 -march=x86-64-v3, snappy lz4 zstd".to_owned(),
+        allocator: "system".to_owned(),
+        bench_version: "0.1.0".to_owned(),
+        profile: "release".to_owned(),
+    };
+    report.records = all;
+    report.setup = Some(Setup {
+        machines: vec![machine],
+        builds: vec![build],
+        started_unix_ms: started,
+        finished_unix_ms: started + 5_400_000,
+    });
 }
 
 /// An experiment with these configs and the first scenarios, run to its end.
@@ -73,7 +162,7 @@ fn experiment(
     let names = std::iter::once("default").chain(effects.iter().map(|effect| effect.name)).enumerate();
     let configs: Vec<Value> =
         names.map(|(i, name)| json!({"name": name, "dbOptions": {"max_background_jobs": i + 2}})).collect();
-    let role = json!({"name": "writer", "steps": 400_000, "mix": {"put": 1}});
+    let role = json!({"name": "writer", "steps": STEPS, "mix": {"put": 1}});
     let workload = json!({"keyValue": {"keys": 1000, "valueBytes": {"fixed": 100}, "roles": [role]}});
     let scenarios: Vec<Value> =
         SCENARIOS[..scenarios].iter().map(|name| json!({"name": name, "workload": workload})).collect();
@@ -101,6 +190,7 @@ fn experiment(
         let scenario = SCENARIOS.iter().position(|name| *name == trial.scenario).unwrap_or(0);
         let (faster, slower) = effect.map_or((1.0, 1.0), |effect| (effect.throughput[scenario], effect.p99));
         let throughput = 110_000.0 * (1.0 + 0.3 * scenario as f64) * own * drift * faster * noise.factor(0.02);
+        summary.window_seconds = STEPS as f64 / throughput;
         summary.metrics.insert("throughput".to_owned(), throughput);
         summary.metrics.insert("step_latency_p99".to_owned(), 14.5 * slower / own * noise.factor(0.03));
         if trial.config == "leaks-memory" && trial.block % 2 == 0 {

@@ -112,7 +112,7 @@ pub fn attempt(spec: &TuningTrialSpec, status: &AttemptStatus) -> Result<Attempt
         return Ok(Attempt::Finished(summary.into()));
     }
     let word = status.reason.as_deref().unwrap_or_default();
-    let reason = LostReason::from_word(word).ok_or_else(|| format!("reason {word:?} is not known"))?;
+    let reason = LostReason::from_word(word).ok_or_else(|| format!("unknown reason {word:?}"))?;
     Ok(Attempt::Lost(Lost {
         plan: digest(&spec.plan)?,
         trial: trial_id(spec, status.attempt),
@@ -134,7 +134,7 @@ fn observe(summary: &mut Summary, status: &AttemptStatus) -> Result<(), String> 
     summary.started_unix_ms = started(status).unwrap_or(summary.started_unix_ms);
     let Some(evidence) = &status.evidence else { return Ok(()) };
     for (name, value) in &evidence.metrics {
-        let value: f64 = value.parse().map_err(|_| format!("{name} is no number: {value:?}"))?;
+        let value: f64 = value.parse().map_err(|_| format!("{name} is not a number: {value:?}"))?;
         summary.metrics.insert(name.clone(), value);
     }
     summary.pod = Some(PodEvidence {

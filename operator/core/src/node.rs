@@ -36,9 +36,7 @@ impl<'a> Needs<'a> {
 /// Why a node is of no use whose kubelet has this policy, where it is known.
 pub fn policy_problem(policy: Option<&str>) -> Option<String> {
     let policy = policy.filter(|&policy| policy != STATIC)?;
-    Some(format!(
-        "has a kubelet with cpuManagerPolicy {policy}: pods have no CPUs of their own there; it has to be {STATIC}"
-    ))
+    Some(format!("has a kubelet with cpuManagerPolicy {policy}, not {STATIC}: pods get no exclusive CPUs there"))
 }
 
 /// Whether trials may run on a node that has been silent for so long, with the reason where they may not.
@@ -91,14 +89,14 @@ fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
     let taints = spec.and_then(|spec| spec.taints.as_ref());
     let taint = taints.into_iter().flatten().find(|taint| !tolerated(taint, &needs.placement.tolerations));
     if let Some(taint) = taint {
-        return Some(format!("has the taint {}, which placement.tolerations does not name", taint.key));
+        return Some(format!("has the taint {}, which is not in placement.tolerations", taint.key));
     }
     if let Some(cpus) = cpus(node).filter(|&cpus| cpus < u64::from(needs.placement.cpus)) {
-        return Some(format!("has {cpus} whole CPUs for pods, {} are needed", needs.placement.cpus));
+        return Some(format!("has {cpus} whole CPUs for pods, {} needed", needs.placement.cpus));
     }
     memory(node)
         .filter(|&memory| memory < needs.memory_bytes)
-        .map(|memory| format!("has {} MiB for pods, {} are needed", memory >> 20, needs.memory_bytes >> 20))
+        .map(|memory| format!("has {} MiB for pods, {} needed", memory >> 20, needs.memory_bytes >> 20))
 }
 
 /// Whole CPUs that a node has for pods.
@@ -174,8 +172,8 @@ mod tests {
         for (change, why) in [
             ((|node| node["metadata"]["labels"] = json!({})) as fn(&mut Value), "lacks the label disk=nvme"),
             (|node| node["spec"]["unschedulable"] = json!(true), "is cordoned"),
-            (|node| node["status"]["allocatable"]["cpu"] = json!("3900m"), "has 3 whole CPUs for pods, 4 are needed"),
-            (|node| node["status"]["allocatable"]["memory"] = json!("7Gi"), "has 7168 MiB for pods, 8192 are needed"),
+            (|node| node["status"]["allocatable"]["cpu"] = json!("3900m"), "has 3 whole CPUs for pods, 4 needed"),
+            (|node| node["status"]["allocatable"]["memory"] = json!("7Gi"), "has 7168 MiB for pods, 8192 needed"),
         ] {
             assert_eq!(state(change), (NodeState::Gone, why.to_owned()));
         }

@@ -3,13 +3,13 @@ use assay_protocol::Bytes;
 /// Why a text is not a number of bytes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum QuantityError {
-    #[error("is not a quantity: write a number with a suffix such as Ki, Mi, Gi, k, M or G")]
+    #[error("is not a quantity; use a number with a suffix such as Ki, Mi, Gi, k, M or G")]
     Malformed,
-    #[error("is negative: a size is at least 0")]
+    #[error("must not be negative")]
     Negative,
-    #[error("is not a whole number of bytes")]
+    #[error("must be a whole number of bytes")]
     Fraction,
-    #[error("is larger than any machine: the limit is 2^63 - 1 bytes")]
+    #[error("is too large; the limit is 2^63 - 1 bytes")]
     TooLarge,
 }
 

@@ -9,7 +9,7 @@ use assay_api::{
 use assay_protocol::Digest;
 
 use crate::gates::Finding;
-use crate::report::{Estimate, Report};
+use crate::report::{ConfigReport, Estimate, NotJudged, Report};
 use crate::stats::Scale;
 
 /// Verdict, progress and everything else of a status that follows from a report. Conditions and plan are left empty.
@@ -30,7 +30,7 @@ pub fn of(report: &Report) -> Result<TuningExperimentStatus, serde_json::Error> 
             attempts_lost: progress.lost as u32,
             estimated_completion_time: None,
         }),
-        verdicts: report.configs.iter().map(config).collect(),
+        verdicts: report.configs.iter().map(|own| config(report, own)).collect(),
         cells: report.cells.iter().map(cell).collect(),
         findings: report.invalid.iter().take(bounds::EXPERIMENT_FINDINGS).map(finding).collect(),
         labels: report
@@ -48,8 +48,7 @@ pub fn of(report: &Report) -> Result<TuningExperimentStatus, serde_json::Error> 
 
 /// The digest of the report's JSON, without what only full records can tell.
 pub fn report_digest(report: &Report) -> Result<String, serde_json::Error> {
-    let judged = Report { time_spent: Vec::new(), ..report.clone() };
-    Ok(Digest::of(judged.json()?.as_bytes()).to_string())
+    Ok(Digest::of(report.without_records().json()?.as_bytes()).to_string())
 }
 
 /// `Win`, or how many of each where there are several configs.
@@ -64,7 +63,7 @@ fn in_a_few_words(report: &Report) -> String {
     }
 }
 
-fn config(of: &crate::report::ConfigReport) -> ConfigVerdict {
+fn config(report: &Report, of: &ConfigReport) -> ConfigVerdict {
     let ruling = &of.ruling;
     ConfigVerdict {
         config: of.config.clone(),
@@ -77,7 +76,18 @@ fn config(of: &crate::report::ConfigReport) -> ConfigVerdict {
         labels: ruling.labels.iter().map(|label| format!("{label:?}")).collect(),
         estimates: ruling.estimates.iter().map(estimate).collect(),
         findings: of.findings.iter().take(bounds::FINDINGS).map(finding).collect(),
+        not_judged: not_judged(report, &of.config),
     }
+}
+
+/// What nobody judged, the worst over all scenarios: what a cluster has of it, which is no full records.
+fn not_judged(report: &Report, config: &str) -> Vec<String> {
+    let own = report.not_judged.iter().filter(|found| found.config == config && !found.from_records);
+    let one = report.design.scenarios.len() == 1;
+    let text =
+        |found: &NotJudged| if one { found.brief() } else { format!("in {}: {}", found.scenario, found.brief()) };
+    let worst = NotJudged::worst(own).into_iter().take(bounds::NOT_JUDGED);
+    worst.map(|found| shorten(&text(found), bounds::NOT_JUDGED_TEXT)).collect()
 }
 
 fn cell(of: &crate::report::CellReport) -> CellVerdict {
@@ -144,7 +154,7 @@ mod tests {
     use super::*;
     use crate::attempt::{Attempt, Moment};
     use crate::decide::{Action, decide};
-    use crate::gates::testing::{experiment, plan, summary};
+    use crate::gates::testing::{experiment, plan, scenario, summaries, summary};
     use crate::judge::judge;
 
     fn report(count: usize) -> Report {
@@ -178,6 +188,33 @@ mod tests {
         let status = of(&report(5)).unwrap_or_else(|error| unreachable!("{error}"));
         assert_eq!((status.verdict.as_deref(), status.trials.as_deref()), (Some("Inconclusive"), Some("5/16")));
         assert_eq!(status.report_digest, None);
+    }
+
+    #[test]
+    fn a_status_has_the_worst_of_what_nobody_judged() {
+        let mut experiment = experiment();
+        experiment.scenarios.push(scenario("read"));
+        let mut all = summaries(&experiment);
+        for summary in &mut all {
+            let factor = if summary.trial.config == "base" { 1.0 } else { 4.0 };
+            let more = if summary.trial.scenario == "read" { factor } else { 1.0 };
+            for (name, value) in [
+                ("step_latency_p50", factor),
+                ("step_latency_p99", factor * more),
+                ("write_amplification", factor),
+                ("rss_peak_bytes", factor),
+                ("db_bytes", factor),
+            ] {
+                summary.metrics.insert(name.to_owned(), 1000.0 * value);
+            }
+        }
+        let all: Vec<Attempt> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+        let report = judge(&plan(&experiment), &all).unwrap_or_else(|error| unreachable!("{error}"));
+        let status = of(&report).unwrap_or_else(|error| unreachable!("{error}"));
+        let said = &status.verdicts[0].not_judged;
+        assert_eq!(said.len(), bounds::NOT_JUDGED);
+        assert_eq!(said[0], "in read: step_latency_p99 is 16 times worse");
+        assert!(said[1..].iter().all(|text| text.ends_with("is 4.0 times worse")), "{said:?}");
     }
 
     #[test]

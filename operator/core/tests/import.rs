@@ -90,7 +90,7 @@ fn blocks_get_real_verdicts() {
     assert_eq!(verdict_of(&policy(), &blocks(4, 1.2)), "Inconclusive TooFewBlocks");
     let report = judged(&policy(), &blocks(12, 1.2)).expect("rows can be judged");
     assert_eq!((report.comparisons[0].design, report.comparisons[0].blocks), (Layout::Blocked, 12));
-    assert!(report.comparisons[0].guarantees[0].contains("taken on trust"));
+    assert!(report.comparisons[0].guarantees[0].contains("takes on trust"));
     assert_eq!(report.exit_code(), 0);
     assert_eq!(judged(&policy(), &blocks(12, 0.8)).expect("rows").exit_code(), 10);
     assert_eq!(judged(&policy(), &blocks(4, 1.2)).expect("rows").exit_code(), 11);
@@ -152,7 +152,7 @@ fn other_builds_are_no_comparison() {
     let half = json!([{"name": "b", "attributes": {"build": "x"}}]);
     let report = judged(&with(policy(), "configs", half), &rows).expect("rows can be judged");
     assert_eq!(verdict(&report), "Win Better:ops");
-    assert_eq!(report.comparisons[0].notes, ["build of a is not known: whether it is equal is not checked."]);
+    assert_eq!(report.comparisons[0].notes, ["build of a is unknown and was not compared."]);
 
     let column = |a: &str, b: &str| -> String {
         let built =
@@ -270,7 +270,7 @@ fn missing_runs_are_no_better_than_slow_ones() {
     assert_eq!(verdict(&many), "Invalid Attrition");
     assert_eq!(
         many.comparisons[0].configs[0].findings[0].message,
-        "5 of 12 runs of b are missing, and 0 of 12 of a in the same blocks: p = 0.031 if only chance chose them"
+        "5 of 12 runs of b are missing, against 0 of 12 of a in the same blocks: p = 0.031 by chance alone"
     );
     // Both arms lack as much. Blocks that hold one config each compare nothing.
     let apart = blocks(12, 1.2).replace(",b,", ",b,other");
@@ -289,7 +289,7 @@ fn a_failed_run_is_the_worst_and_not_missing() {
     let (config, cell) = (&report.comparisons[0].configs[0], &report.comparisons[0].cells[0]);
     assert_eq!((config.runs, config.failed, cell.runs, cell.failed), (12, 1, 12, 1));
     assert_eq!((cell.baseline_runs, cell.baseline_failed, cell.numbers[0].config_failed), (12, 0, 1));
-    assert!(config.ruling.sentence.contains("1 of the 12 runs of b failed"), "{}", config.ruling.sentence);
+    assert!(config.ruling.sentence.contains("1 of 12 runs of b failed"), "{}", config.ruling.sentence);
     assert!(markdown(&report).contains("Failures, 1 of 12 runs failed"), "{}", markdown(&report));
     assert!(report.comparisons[0].notes.is_empty(), "{:?}", report.comparisons[0].notes);
     // Five missing runs are Invalid; as many failed ones are proof, and one less is neither.
@@ -309,7 +309,7 @@ fn failures_of_both_arms_alike_take_nothing_away() {
     let report = judged(&policy(), &both("1")).expect("rows can be judged");
     assert_eq!(verdict(&report), "Win Better:ops");
     let sentence = &report.comparisons[0].configs[0].ruling.sentence;
-    assert!(sentence.contains("1 of the 12 runs of b failed, of a 1 of 12"), "{sentence}");
+    assert!(sentence.contains("1 of 12 runs of b failed, against 1 of 12 of a"), "{sentence}");
     // Damaged data is another matter.
     for word in ["corruption", "wrong-answers"] {
         assert_eq!(verdict_of(&policy(), &both(word)), "Inconclusive Failures");
@@ -348,22 +348,22 @@ fn words_that_say_nothing_of_failure_are_refused() {
     let refused = |rows: &str| judged(&policy(), rows).expect_err("refused");
     assert_eq!(
         refused(&failing(|config, block| (config == "b" && block == 5).then_some("maybe"))),
-        "rows.csv:10: column failed: \"maybe\" has no meaning: write true, yes or 1 if the run failed, corruption or wrong-answers \
-         if it damaged data, and false, no, 0 or nothing if it did not fail"
+        "rows.csv:10: column failed: \"maybe\" is not valid: use true, yes or 1 if the run failed; corruption or \
+         wrong-answers if it damaged data; false, no, 0 or nothing if it did not fail"
     );
     let base = ",fill,a,1,,100,,,\n,fill,b,1,,100,,,\n";
     assert_eq!(
         refused(&format!("{base},fill,b,1,,,,,true")),
-        "rows.csv:3: column failed: differs from rows.csv:2 within one run: mark either all rows of a run as failed, or none"
+        "rows.csv:3: column failed: differs from rows.csv:2 within one run: mark all rows of a run as failed, or none"
     );
     assert_eq!(
         refused(&format!("{base},fill,b,2,,,,,true\n,fill,b,2,,,,,true")),
-        "rows.csv:4: ops of this run of b in fill stands at rows.csv:3 already: remove one of them; a column replicate tells \
-         several runs of one config apart"
+        "rows.csv:4: ops of this run of b in fill duplicates rows.csv:3: remove one of them, or add a replicate column \
+         to tell runs of one config apart"
     );
     assert_eq!(
         refused(&format!("{base},fill,b,2,,,,,no")),
-        "rows.csv:3: column value: is empty: if the run failed, mark it in a column failed; otherwise leave the row out"
+        "rows.csv:3: column value: empty: if the run failed, mark it in the failed column; otherwise remove the row"
     );
 }
 
@@ -380,7 +380,7 @@ fn failures_without_blocks_are_told() {
     assert!(after.p > before.p, "{} {}", after.p, before.p);
     assert_eq!((after.shift, after.means_percent), (before.shift, before.means_percent));
     let notes = &report.comparisons[0].notes;
-    assert!(notes[0].starts_with("1 of 4 runs of b in fill failed. In p they rank below all others"), "{notes:?}");
+    assert!(notes[0].starts_with("1 of 4 runs of b in fill failed. For p they rank below all others"), "{notes:?}");
     assert!(markdown(&report).contains("TooFewBlocks, 1 of 4 runs failed"), "{}", markdown(&report));
     // Without names they are counted.
     let unnamed = sound + ",fill,b,,,,,,true\n,fill,b,,,,,,corruption\n";
@@ -397,7 +397,7 @@ fn zero_is_a_value() {
     let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
     assert_eq!((estimate.blocks, estimate.has_zeros, estimate.estimate), (12, true, None));
     assert!(markdown(&report).contains("none (zeros)"), "{}", markdown(&report));
-    assert!(terminal(&report).contains("runs of zero"), "{}", terminal(&report));
+    assert!(terminal(&report).contains("zero values"), "{}", terminal(&report));
     // Of a rate it is the worst, and no reason to leave the run out.
     let stopped = paired("fill", 12, |block| if block <= 6 { 0.0 } else { 1.2 });
     let report = judged(&policy(), &stopped).expect("rows can be judged");
@@ -487,7 +487,7 @@ fn sizes_that_mean_nothing_are_refused() {
     let guardrail = |rule: Value| with(policy(), "guardrails", json!([rule]));
     assert_eq!(
         refused(&guardrail(json!({"metric": "p99", "direction": "lower", "margin": "5%", "atLeast": "1%"}))),
-        ["guardrails[0].atLeast: a guardrail has nothing to gain: name it as an objective, or remove this"]
+        ["guardrails[0].atLeast: a guardrail has nothing to gain: make it an objective, or remove atLeast"]
     );
     let linear = json!({"metric": "share", "direction": "lower", "scale": "linear", "margin": "0"});
     assert_eq!(
@@ -507,7 +507,7 @@ fn sessions_are_never_mixed() {
         report.comparisons.iter().filter_map(|c| c.cells[0].numbers[0].means_percent).map(f64::round).collect();
     assert_eq!(shifts, [10.0, 2.0]);
     let error = judged(&policy(), rows).expect_err("y has no baseline a");
-    assert_eq!(error, "no run of the baseline a in session y; configs are b, a2");
+    assert_eq!(error, "the baseline a has no runs in session y; configs with runs: b, a2");
 }
 
 #[test]
@@ -528,15 +528,15 @@ fn claims_are_put_beside_the_verdicts() {
         |claim: Value| judged(&with(policy(), "claims", json!([claim])), &blocks(6, 1.2)).expect_err("refused");
     assert_eq!(
         refused(json!({"text": "t", "config": "bb", "claimed": "Win"})),
-        "claims[0] of the policy: no run of bb; did you mean b?"
+        "claims[0] of the policy: bb has no runs; did you mean b?"
     );
     assert_eq!(
         refused(json!({"text": "t", "config": "b", "claimed": "Win", "session": "s"})),
-        "claims[0] of the policy: no run is of session s"
+        "claims[0] of the policy: session s has no runs"
     );
     assert_eq!(
         refused(json!({"text": "t", "config": "b", "claimed": "Win", "unpublished": true})),
-        "claims[0] of the policy: there are runs of b: remove unpublished"
+        "claims[0] of the policy: b has runs: remove unpublished"
     );
 }
 

@@ -170,5 +170,5 @@ fn sound_examples_are_sound() {
     hyperfine::read(EXPORT, file, None, &mut collector);
     let problems = to_the_end(collector, &policy).expect_err("its guardrail is missing");
     assert_eq!(problems.len(), 1);
-    assert_eq!(problems[0].to_string(), "no row has the metric share, which the policy declares");
+    assert_eq!(problems[0].to_string(), "no row has the declared metric share");
 }

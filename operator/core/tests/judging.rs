@@ -377,11 +377,11 @@ fn numbers_that_mean_nothing_are_an_error_with_an_address() {
     };
     assert_eq!(
         refused(|e| e.samples[1][0].configs[0][7] = Some(f64::NAN)),
-        "metric \"throughput\" of config \"one\" in scenario \"write\", block 7: NaN is not a finite number"
+        "metric \"throughput\" of config \"one\" in scenario \"write\", block 8: NaN is not a finite number"
     );
     assert_eq!(
         refused(|e| e.samples[0][1].baseline[2][0] = Some(-1.0)),
-        "metric \"p99\" of config \"baseline\" in scenario \"read\", block 2: -1 is negative, but the metric is on a log scale"
+        "metric \"p99\" of config \"baseline\" in scenario \"read\", block 3: -1 is negative, but the metric is on a log scale"
     );
     for value in [f64::INFINITY, f64::NEG_INFINITY] {
         let mut observed = observed();
@@ -391,19 +391,20 @@ fn numbers_that_mean_nothing_are_an_error_with_an_address() {
     }
     assert_eq!(
         refused(|e| drop(e.samples.pop())),
-        "samples do not fit the design: 1 scenarios have samples, 2 are declared"
+        "samples do not fit the design: samples for 1 scenarios, expected 2"
     );
     assert_eq!(
         refused(|e| drop(e.samples[0].pop())),
-        "samples do not fit the design: scenario \"read\" has 1 metrics, 2 are declared"
+        "samples do not fit the design: scenario \"read\" has 1 metrics, expected 2"
     );
     assert_eq!(
         refused(|e| drop(e.samples[0][0].configs.pop())),
-        "samples do not fit the design: metric \"throughput\" of scenario \"read\" has 1 configs, 2 are declared"
+        "samples do not fit the design: metric \"throughput\" of scenario \"read\" has 1 configs, expected 2"
     );
     assert_eq!(
         refused(|e| e.samples[0][0].baseline[0].push(Some(1.0))),
-        "samples do not fit the design: metric \"throughput\" of scenario \"read\" has a block of more than 2 baseline runs"
+        "samples do not fit the design: metric \"throughput\" of scenario \"read\" has a block with more than 2 \
+         baseline runs"
     );
     assert_eq!(
         refused(|e| e.samples[0][0].configs[1].push(None)),
@@ -411,11 +412,11 @@ fn numbers_that_mean_nothing_are_an_error_with_an_address() {
     );
     assert_eq!(
         refused(|e| drop(e.samples[0][1].baseline.pop())),
-        "samples do not fit the design: metric \"p99\" of scenario \"read\" has 11 blocks, the first metric 12"
+        "samples do not fit the design: metric \"p99\" of scenario \"read\" has 11 blocks, but the first metric has 12"
     );
     assert_eq!(
         refused(|e| e.invalid.push(Invalid { scope: Scope::Config(2), code: "X".into() })),
-        "samples do not fit the design: X is about Config(2), which is not declared"
+        "samples do not fit the design: X refers to Config(2), which is not declared"
     );
 }
 
@@ -493,7 +494,7 @@ fn guarantees_count_the_claims_they_are_about() {
     let sentences = guarantees(&design());
     assert!(sentences[0].contains("overall Win is at most 5 % (2 claims)"), "{sentences:?}");
     assert!(sentences[1].contains("4 claims of a gain, 12 of harm"), "{sentences:?}");
-    assert!(sentences.iter().any(|s| s.contains("the scenarios read, write,")), "{sentences:?}");
+    assert!(sentences.iter().any(|s| s.contains("the scenarios read, write.")), "{sentences:?}");
     let exploratory = Design { cells_adjust: Adjust::Bh, ..design() };
     assert!(guarantees(&exploratory)[1].contains("exploratory"));
 }

@@ -23,7 +23,7 @@ fn filter(set: Option<&str>) -> Result<EnvFilter, String> {
     let directives = set.filter(|set| !set.is_empty()).unwrap_or(DEFAULT);
     EnvFilter::builder()
         .parse(directives)
-        .map_err(|error| format!("RUST_LOG: {directives:?} says no levels: {error}. The default is {DEFAULT:?}"))
+        .map_err(|error| format!("RUST_LOG: {directives:?} is not a valid filter: {error}. The default is {DEFAULT:?}"))
 }
 
 fn subscriber<W>(filter: EnvFilter, writer: W) -> impl Subscriber + Send + Sync

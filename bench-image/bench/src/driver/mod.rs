@@ -29,6 +29,9 @@ use crate::{
 pub struct Progress {
     pub roles: Vec<RoleProgress>,
     running: AtomicU32,
+    /// Threads of the primary role that have not ended, and when the last one did: nanoseconds after the opening of the window.
+    primary_running: AtomicU32,
+    primary_ended: AtomicU64,
     stop: AtomicBool,
     /// Which role follows which, by position.
     follows: Vec<(usize, Follows)>,
@@ -52,6 +55,9 @@ pub struct RoleProgress {
 /// From half a microsecond to half a minute; what is shorter or longer counts with the first or last.
 const LATENCY_BUCKETS: usize = 27;
 const FIRST_BUCKET: u32 = 9;
+
+/// Of a role that has not ended.
+const NEVER: u64 = u64::MAX;
 
 impl RoleProgress {
     /// Measured steps that took less than each upper bound in seconds, apart from the others, and their sum.
@@ -94,6 +100,8 @@ impl Progress {
                 })
                 .collect(),
             running: AtomicU32::new(roles.iter().map(|role| role.threads).sum()),
+            primary_running: AtomicU32::new(roles.first().map_or(0, |role| role.threads)),
+            primary_ended: AtomicU64::new(NEVER),
             stop: AtomicBool::new(false),
             follows: roles.iter().enumerate().filter_map(|(i, role)| Some((i, role.follows?))).collect(),
             moved: Bell::default(),
@@ -102,6 +110,26 @@ impl Progress {
 
     pub fn finished(&self) -> bool {
         self.running.load(Ordering::Acquire) == 0
+    }
+
+    /// A thread has ended, so long after the opening of the window.
+    fn end(&self, role: usize, elapsed: Duration) {
+        if role == 0 && self.primary_running.fetch_sub(1, Ordering::AcqRel) == 1 {
+            self.primary_ended.store(elapsed.as_nanos() as u64, Ordering::Release);
+            self.moved.ring();
+        }
+        self.running.fetch_sub(1, Ordering::Release);
+    }
+
+    /// When the primary role was done, from the opening of the window.
+    fn primary_ended(&self) -> Option<Duration> {
+        let nanos = self.primary_ended.load(Ordering::Acquire);
+        (nanos != NEVER).then(|| Duration::from_nanos(nanos))
+    }
+
+    /// Sleeps, but not beyond the end of the primary role.
+    fn sleep_beside_primary(&self, time: Duration) {
+        self.moved.wait_at_most(time, || self.stopped() || self.primary_ended().is_some());
     }
 
     /// Asks all threads to end after their current step.
@@ -172,7 +200,10 @@ pub struct Results {
     pub work: ParityHash,
     pub answers: ParityHash,
     pub wrong_answers: u64,
+    /// Written in the window by all roles.
     pub user_bytes: u64,
+    /// The same by those whose steps were planned: what configs have in common.
+    pub planned_user_bytes: u64,
     pub policy_operations: u64,
     pub window: Duration,
 }
@@ -206,10 +237,17 @@ impl Bell {
 
     /// Waits for the next look, or until something is `done`.
     fn wait(&self, done: impl Fn() -> bool) {
+        self.wait_at_most(TICK, done);
+    }
+
+    fn wait_at_most(&self, time: Duration, done: impl Fn() -> bool) {
         let lock = self.lock.lock().unwrap_or_else(PoisonError::into_inner);
-        drop(self.rung.wait_timeout_while(lock, TICK, |()| !done()));
+        drop(self.rung.wait_timeout_while(lock, time, |()| !done()));
     }
 }
+
+/// More steps than any role makes before the primary one ends, and few enough to be added to.
+const WITHOUT_END: u64 = u64::MAX / 4;
 
 /// Runs all roles to their end.
 pub fn run(
@@ -249,10 +287,11 @@ pub fn run(
                         meeting.wait();
                         let clock = ThreadClock::start();
                         let start = *opened.lock().unwrap_or_else(PoisonError::into_inner);
+                        let planned = if role.until_primary_ends { WITHOUT_END } else { role.steps };
                         let measured = warmed
-                            .and_then(|()| worker.steps(source.as_mut(), role.warmup_steps, role.steps, start, true));
+                            .and_then(|()| worker.steps(source.as_mut(), role.warmup_steps, planned, start, true));
                         worker.end(start, clock);
-                        progress.running.fetch_sub(1, Ordering::Release);
+                        progress.end(number, worker.done.elapsed);
                         bell.ring();
                         meeting.wait();
                         meeting.wait();
@@ -285,6 +324,7 @@ pub fn run(
             answers: ParityHash::default(),
             wrong_answers: 0,
             user_bytes: 0,
+            planned_user_bytes: 0,
             policy_operations: 0,
             window,
         };
@@ -300,8 +340,12 @@ pub fn run(
 
 impl Results {
     fn merge(&mut self, role: &RolePlan, done: Done) {
-        self.work.merge(done.work);
-        self.answers.merge(done.answers);
+        // How far a role got that ends with the primary one depends on the config.
+        if !role.until_primary_ends {
+            self.work.merge(done.work);
+            self.answers.merge(done.answers);
+            self.planned_user_bytes += done.counts.bytes_written;
+        }
         self.wrong_answers += done.wrong_answers;
         self.user_bytes += done.counts.bytes_written;
         self.policy_operations += done.policy_operations;

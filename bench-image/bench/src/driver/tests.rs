@@ -5,6 +5,7 @@ fn role(name: &str, threads: u32, follows: Option<Follows>) -> RolePlan {
         name: name.to_owned(),
         threads,
         steps: 20,
+        until_primary_ends: false,
         warmup_steps: 0,
         interval_ns: None,
         operations_per_step: 1,

@@ -128,7 +128,8 @@ impl<'a> Worker<'a> {
         self.progress.advance(self.number, self.index, 0, first + next.min(count));
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = Instant::now();
-        while next < count && !self.progress.stopped() {
+        let mut has_ended = false;
+        while next < count && !has_ended && !self.progress.stopped() {
             let most = (count - next).div_ceil(threads).min(ahead.len() as u64);
             let (mut chunk, mut bytes) = (0, 0);
             for slot in &mut ahead[..most as usize] {
@@ -143,6 +144,7 @@ impl<'a> Worker<'a> {
             let mut generator = generated - now;
             now = generated;
             let [mut busy, mut idle, mut compute] = [Duration::ZERO; 3];
+            let mut executed = 0;
             for (slot, offset) in ahead.iter().zip(0..chunk) {
                 if self.progress.stopped() {
                     return Ok(());
@@ -151,12 +153,12 @@ impl<'a> Worker<'a> {
                 let mut intended = now;
                 if let Some(interval) = interval {
                     intended = start + Duration::from_nanos((number as f64 * interval) as u64);
-                    if let Some(wait) = intended.checked_duration_since(now) {
-                        thread::sleep(wait);
-                        let woken = Instant::now();
-                        idle += woken - now;
-                        now = woken;
-                    }
+                    let Some(woken) = self.sleep_until(intended, start, now) else {
+                        has_ended = true;
+                        break;
+                    };
+                    idle += woken - now;
+                    now = woken;
                 }
                 // What is not there yet can't be taken up: no latency. A leader that waits for its followers feels them.
                 if !self.progress.is_fed(self.number, first + number) {
@@ -176,16 +178,17 @@ impl<'a> Worker<'a> {
                 compute += computed;
                 self.took[offset as usize] = (finished - intended).as_nanos() as u64;
                 now = finished;
+                executed += 1;
             }
-            self.done.counts.steps += chunk;
-            next += chunk * threads;
+            self.done.counts.steps += executed;
+            next += executed * threads;
             let shared = &self.progress.roles[self.number];
-            self.progress.advance(self.number, self.index, chunk, first + next.min(count));
+            self.progress.advance(self.number, self.index, executed, first + next.min(count));
             if measured {
                 // Together, because a histogram is large: between two steps the database would have thrown it out of
                 // the CPU's cache.
                 let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
-                for &nanos in &self.took[..chunk as usize] {
+                for &nanos in &self.took[..executed as usize] {
                     self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
                     self.done.latency.saturating_record(nanos.max(1));
                     let power = nanos.max(1).ilog2().saturating_sub(FIRST_BUCKET) as usize;
@@ -197,7 +200,7 @@ impl<'a> Worker<'a> {
                     sum.fetch_add(count, Ordering::Relaxed);
                 }
             }
-            for slot in ahead.iter().take(chunk as usize) {
+            for slot in ahead.iter().take(executed as usize) {
                 self.done.work.merge(slot.parity);
             }
             if measured {
@@ -213,6 +216,28 @@ impl<'a> Worker<'a> {
         }
         self.ahead = ahead;
         Ok(())
+    }
+
+    /// Sleeps until a paced step is due, and returns when it woke up. `None` if the step is not due any more: the primary role, with which this
+    /// one ends, was done before.
+    fn sleep_until(&self, due: Instant, start: Instant, mut now: Instant) -> Option<Instant> {
+        loop {
+            let is_bound = self.role.until_primary_ends;
+            if is_bound && self.progress.primary_ended().is_some_and(|end| due >= start + end) {
+                return None;
+            }
+            let Some(wait) = due.checked_duration_since(now).filter(|wait| !wait.is_zero()) else { return Some(now) };
+            if is_bound {
+                self.progress.sleep_beside_primary(wait);
+                // Woken by the end, it may have to catch up with nothing.
+                if self.progress.stopped() {
+                    return None;
+                }
+            } else {
+                thread::sleep(wait);
+            }
+            now = Instant::now();
+        }
     }
 
     /// One step: reads happen at once, writes together at its end, or where the step says so. Returns the time that it took beside the

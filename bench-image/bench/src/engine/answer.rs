@@ -16,6 +16,42 @@ use super::{
     options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, same_value},
 };
 
+/// Values that RocksDB knows by name, as far as this build has them.
+const CODECS: &[&str] = &["kNoCompression", "kSnappyCompression", "kLZ4Compression", "kLZ4HCCompression", "kZSTD"];
+const CHOICES: [(&str, &[&str]); 7] = [
+    ("compression", CODECS),
+    ("bottommost_compression", CODECS),
+    ("blob_compression_type", CODECS),
+    (
+        "compaction_style",
+        &["kCompactionStyleLevel", "kCompactionStyleUniversal", "kCompactionStyleFIFO", "kCompactionStyleNone"],
+    ),
+    (
+        "compaction_pri",
+        &[
+            "kMinOverlappingRatio",
+            "kByCompensatedSize",
+            "kOldestLargestSeqFirst",
+            "kOldestSmallestSeqFirst",
+            "kRoundRobin",
+        ],
+    ),
+    (
+        "wal_recovery_mode",
+        &["kPointInTimeRecovery", "kTolerateCorruptedTailRecords", "kAbsoluteConsistency", "kSkipAnyCorruptedRecords"],
+    ),
+    ("info_log_level", &["DEBUG_LEVEL", "INFO_LEVEL", "WARN_LEVEL", "ERROR_LEVEL", "FATAL_LEVEL", "HEADER_LEVEL"]),
+];
+
+/// Options that people know from elsewhere, with what does the same here.
+const ELSEWHERE: [(&str, &str); 5] = [
+    ("bloom_bits", "write block_based_table_factory: \"{filter_policy=bloomfilter:10:false}\""),
+    ("cache_size", "set the config's blockCache"),
+    ("block_cache_size", "set the config's blockCache"),
+    ("compression_type", "write compression: kZSTD, or another codec"),
+    ("disable_wal", "set the config's writeOptions: {disableWAL: true}"),
+];
+
 /// Answers which declared options do not exist and which reach nothing, before anything runs.
 pub fn options_answer(question: &OptionsQuestion, scratch: &Path) -> Result<OptionsAnswer, EngineError> {
     let families: Vec<Family> = question.families.iter().map(|name| Family::new(name)).collect();
@@ -77,11 +113,10 @@ fn note_sanitised(name: &str, attestor: &Attestor, answer: &mut OptionsAnswer) {
         let (asked, has) = (fact.declared.as_deref().unwrap_or(""), fact.effective.as_deref().unwrap_or(""));
         // RocksDB's parser reads a negative size as a huge one, and of 1.5G the 1; nobody means that.
         let misread = if asked.starts_with('-') && !has.starts_with('-') {
-            Some(format!("{asked} is negative, and RocksDB would take {has} instead"))
+            Some(format!("{asked} is negative, and RocksDB would use {has}"))
         } else if is_integer(has) && asked.starts_with(|c: char| c.is_ascii_digit()) && !is_size(asked) {
             Some(format!(
-                "RocksDB reads {asked} to where it is no whole number any more, and would take {has}: write digits, and K, M, G \
-                 or T at most behind them"
+                "RocksDB reads only part of {asked} and would use {has}: write a whole number, with K, M, G or T if needed"
             ))
         } else {
             None
@@ -122,16 +157,14 @@ fn inert_reason(fact: &OptionFact, options: &OptionMap) -> String {
     let in_family = options.scopes.iter().any(|(scope, map)| scope != DB_SCOPE && map.contains_key(&fact.option));
     match (&fact.effective, &fact.declared) {
         (None, _) if fact.scope == DB_SCOPE && in_family => {
-            "is an option of column families and reaches none from here: declare it under columnFamilies".to_owned()
+            "is a column family option: declare it under columnFamilies".to_owned()
         }
-        (None, _) if fact.scope != DB_SCOPE && in_db => {
-            "is an option of the whole database and is ignored here: declare it under dbOptions".to_owned()
-        }
-        (None, _) => "RocksDB accepts it and does nothing with it".to_owned(),
+        (None, _) if fact.scope != DB_SCOPE && in_db => "is a database option: declare it under dbOptions".to_owned(),
+        (None, _) => "RocksDB accepts it and ignores it".to_owned(),
         (Some(effective), Some(declared)) if same_value(declared, effective) => {
-            format!("is {effective} already, as in the baseline")
+            format!("already {effective} in the baseline")
         }
-        (Some(effective), _) => format!("RocksDB accepts it and keeps {effective}"),
+        (Some(effective), _) => format!("RocksDB accepts it but keeps {effective}"),
     }
 }
 
@@ -154,20 +187,30 @@ fn problems_of(
             let in_table = format!("{TABLE_PREFIX}.{option}");
             let is_whole = |name: &String| name.strip_prefix(option.as_str()).is_some_and(|rest| rest.starts_with('.'));
             let exists = known.contains(option) || known.iter().any(is_whole);
+            let choices = CHOICES.iter().find(|(name, _)| name == option).map(|(_, choices)| *choices);
+            let elsewhere = ELSEWHERE.iter().find(|(name, _)| name == option).map(|(_, instead)| *instead);
             problems.push(OptionProblem {
                 config: config_name.to_owned(),
                 scope: scope.to_owned(),
                 option: option.clone(),
-                message: if exists {
-                    format!("RocksDB does not accept the value {value:?}: {message}")
+                message: if let Some(choices) = choices {
+                    format!("RocksDB does not know the value {value:?}; it knows {}", choices.join(", "))
+                } else if exists {
+                    format!("RocksDB rejects the value {value:?}: {message}")
                 } else if known.contains(&in_table) {
-                    format!("RocksDB has it as part of another option: write {TABLE_PREFIX}: \"{{{option}={value}}}\"")
+                    format!("this is part of another option: write {TABLE_PREFIX}: \"{{{option}={value}}}\"")
                 } else if message.contains("not recognized") || message.contains("Could not find") {
-                    "RocksDB has no such option".to_owned()
+                    elsewhere.map_or("RocksDB has no such option".to_owned(), |instead| {
+                        format!("RocksDB has no such option: {instead}")
+                    })
                 } else {
                     message
                 },
-                suggestion: (!exists && !known.contains(&in_table)).then(|| nearest(option, known)).flatten(),
+                suggestion: match choices {
+                    Some(choices) => meant(value, choices),
+                    None if exists || elsewhere.is_some() || known.contains(&in_table) => None,
+                    None => nearest(option, known),
+                },
             });
         }
     };
@@ -182,6 +225,13 @@ fn problems_of(
         }
     }
     problems
+}
+
+/// The choice that has this value as a part, whatever its case: `zstd` means `kZSTD`.
+fn meant(value: &str, choices: &[&str]) -> Option<String> {
+    let value = value.trim().to_lowercase();
+    let fits = |choice: &&&str| !value.is_empty() && choice.to_lowercase().contains(&value);
+    choices.iter().find(fits).map(|choice| (*choice).to_owned())
 }
 
 /// The known name that takes the fewest edits, where few are enough.
@@ -206,4 +256,21 @@ fn edit_distance(a: &str, b: &str) -> usize {
         }
     }
     row[b.len()]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn rocksdb_knows_the_values_that_are_listed() {
+        for (option, choices) in CHOICES {
+            for choice in choices {
+                let single = BTreeMap::from([(option.to_owned(), (*choice).to_owned())]);
+                assert!(check_options(&single).is_ok(), "{option}: {choice}");
+            }
+        }
+        assert_eq!(meant("zstd", CODECS).as_deref(), Some("kZSTD"));
+        assert_eq!(meant("lz5", CODECS), None);
+    }
 }

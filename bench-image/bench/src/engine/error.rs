@@ -3,7 +3,7 @@ use std::path::Path;
 /// Why RocksDB, or the disk below it, doesn't do what it should.
 #[derive(Debug, thiserror::Error)]
 pub enum EngineError {
-    #[error("RocksDB refuses {scope}: {message}")]
+    #[error("RocksDB rejects {scope}: {message}")]
     Options { scope: String, message: String },
     #[error("RocksDB can't open {path}: {message}")]
     Open { path: String, message: String },

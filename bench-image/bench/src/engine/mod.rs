@@ -24,6 +24,7 @@ pub use error::EngineError;
 pub use family::{Family, Merge, Operands};
 pub use floor::Floor;
 pub use open::Engine;
+pub use options_file::DB_SCOPE;
 pub use session::{Batch, Families, Session};
 
 #[cfg(test)]

@@ -13,19 +13,17 @@ pub fn ignored(options: &Options, option: &str) -> Option<&'static str> {
     let has_filter = about && on("memtable_prefix_bloom_size_ratio");
     match option {
         "memtable_prefix_bloom_size_ratio" if !has_filter => Some(
-            "RocksDB makes no filter for memtables without a prefix_extractor or memtable_whole_key_filtering: set one of them",
+            "RocksDB builds no memtable filter without prefix_extractor or memtable_whole_key_filtering; set one of them",
         ),
         "memtable_whole_key_filtering" if !has_filter => {
-            Some("RocksDB makes no filter for memtables without memtable_prefix_bloom_size_ratio: set it, too")
+            Some("RocksDB builds no memtable filter without memtable_prefix_bloom_size_ratio; set it too")
         }
-        "compression" if on("compression_per_level") => {
-            Some("compression_per_level is set, and then it alone decides: leave one of them out")
-        }
+        "compression" if on("compression_per_level") => Some("compression_per_level overrides it; remove one of them"),
         "compaction_options_fifo" if !style("kCompactionStyleFIFO") => {
-            Some("it is read with compaction_style: kCompactionStyleFIFO only: set that, too")
+            Some("it needs compaction_style: kCompactionStyleFIFO; set that too")
         }
         "compaction_options_universal" if !style("kCompactionStyleUniversal") => {
-            Some("it is read with compaction_style: kCompactionStyleUniversal only: set that, too")
+            Some("it needs compaction_style: kCompactionStyleUniversal; set that too")
         }
         _ => None,
     }

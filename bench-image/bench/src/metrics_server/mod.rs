@@ -123,7 +123,7 @@ fn answer(stream: &mut TcpStream, render: &Render, patience: Patience) -> io::Re
         Request::OtherMethod => ("405 Method Not Allowed", "text/plain", "only GET\n".to_owned()),
         Request::Get(path) if path == METRICS_PATH => match render() {
             Ok(body) => ("200 OK", CONTENT_TYPE, body),
-            Err(_) => ("500 Internal Server Error", "text/plain", "metrics could not be encoded\n".to_owned()),
+            Err(_) => ("500 Internal Server Error", "text/plain", "can't encode metrics\n".to_owned()),
         },
         Request::Get(_) => ("404 Not Found", "text/plain", "see /metrics\n".to_owned()),
     };

@@ -32,7 +32,7 @@ impl KeyValueWorkload {
             return Err("keyValue needs keys, families and roles".to_owned());
         }
         if !(8..=MAX_KEY).contains(&(spec.key_bytes as usize)) {
-            return Err(format!("keyValue.keyBytes is {}, it must be from 8 to {MAX_KEY}", spec.key_bytes));
+            return Err(format!("keyValue.keyBytes must be from 8 to {MAX_KEY}, not {}", spec.key_bytes));
         }
         let choosers = spec
             .roles
@@ -84,7 +84,7 @@ fn chooser(role: &Role, keys: u64, seed: u64) -> Result<KeyChooser, String> {
         KeyOrder::Sequential => Ok(KeyChooser::Sequential { keys }),
         KeyOrder::Zipfian => {
             let text = role.zipfian_exponent.as_deref().unwrap_or("0.99");
-            let exponent: f64 = text.parse().map_err(|_| format!("zipfianExponent {text} is no number"))?;
+            let exponent: f64 = text.parse().map_err(|_| format!("zipfianExponent {text} is not a number"))?;
             KeyChooser::zipfian(keys, exponent, seed)
         }
     }

@@ -20,7 +20,8 @@ pub fn role(name: &str, steps: u64, mix: Mix) -> Role {
     Role {
         name: name.to_owned(),
         threads: 1,
-        steps,
+        steps: Some(steps),
+        until: None,
         warmup_steps: steps / 10,
         steps_per_second: None,
         mix,

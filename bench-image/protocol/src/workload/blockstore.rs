@@ -15,26 +15,26 @@ pub struct Blockstore {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub warmup_slots: u64,
-    /// Data shreds of a slot. As many coding shreds belong to them.
+    /// Data shreds per slot, with the same number of coding shreds.
     #[serde(default = "default_data_shreds_per_slot")]
     #[schemars(range(min = 32, max = 32_768))]
     pub data_shreds_per_slot: u64,
-    /// Shreds that are inserted together: one step.
+    /// Shreds inserted together: one step.
     #[serde(default = "default_shreds_per_batch")]
     #[schemars(range(min = 1, max = 16_384))]
     pub shreds_per_batch: u64,
-    /// Threads that insert, each a slot of its own.
+    /// Threads that insert, each into its own slot.
     #[serde(default = "default_writers")]
     #[schemars(range(min = 1, max = 64))]
     pub writers: u32,
-    /// Shreds that arrive late, by repair, in percent: with the next slot of the thread that inserts theirs, or the one after it.
+    /// Percentage of shreds that arrive late, by repair: with the inserting thread's next slot or the one after it.
     #[serde(default = "default_repaired_percent")]
     #[schemars(range(min = 0, max = 50))]
     pub repaired_percent: u32,
-    /// Slots that are kept, at least eight for each writer; the dataset holds as many.
+    /// Slots to keep, at least eight per writer. The dataset starts with this many.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub retained_slots: u64,
-    /// Slots after which old ones are removed. Inserts wait while more than one removal is due.
+    /// Remove old slots after this many new ones. Inserts wait while more than one removal is due.
     #[serde(default = "default_slots_per_purge")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub slots_per_purge: u64,
@@ -123,7 +123,7 @@ impl Blockstore {
         if !config.is_fifo(family) {
             if retention == "fifo" {
                 let message = format!(
-                    "leaves {family} to FIFO compaction, which it does not have: set its compaction_style to kCompactionStyleFIFO"
+                    "needs FIFO compaction, which {family} does not use: set its compaction_style to kCompactionStyleFIFO"
                 );
                 problems.push(WorkloadProblem::error(policy(), message));
             }
@@ -131,7 +131,7 @@ impl Blockstore {
         }
         if retention == "compactionFilter" {
             let message = format!(
-                "removes nothing from {family}, as FIFO compaction looks at no entries: use fifo or rangeDelete"
+                "removes nothing from {family}, because FIFO compaction ignores filters: use fifo or rangeDelete"
             );
             problems.push(WorkloadProblem::error(policy(), message));
         }
@@ -144,8 +144,8 @@ impl Blockstore {
         let least = slot.max(memtable);
         if fifo < least {
             let message = format!(
-                "max_table_files_size of {family} is {}, too small for one slot ({}) or one memtable ({}), so that FIFO compaction \
-                 drops what was just written: use at least {least}",
+                "max_table_files_size of {family} is {}, too small for one slot ({}) or one memtable ({}), so FIFO compaction \
+                 drops data that was just written: use at least {least}",
                 Bytes(fifo),
                 Bytes(slot),
                 Bytes(memtable)
@@ -153,7 +153,7 @@ impl Blockstore {
             problems.push(WorkloadProblem::error("columnFamilies", message));
         } else if fifo < slot.saturating_mul(self.retained_slots) {
             let message = format!(
-                "max_table_files_size of {family} holds {} slots of {} that are retained: metadata will point at shreds that are gone",
+                "max_table_files_size of {family} holds only {} of {} retained slots: metadata will point to missing shreds",
                 fifo / slot,
                 self.retained_slots
             );
@@ -175,6 +175,7 @@ impl Kind for Blockstore {
                 name: "insert".to_owned(),
                 threads: self.writers,
                 steps: self.slots * batches,
+                until_primary_ends: false,
                 warmup_steps: self.warmup_slots * batches,
                 interval_ns: None,
                 operations_per_step: self.shreds_per_batch + 16,
@@ -184,6 +185,7 @@ impl Kind for Blockstore {
                 name: "replay".to_owned(),
                 threads: 1,
                 steps: self.slots,
+                until_primary_ends: false,
                 warmup_steps: self.warmup_slots,
                 interval_ns: None,
                 operations_per_step: 2,
@@ -194,6 +196,7 @@ impl Kind for Blockstore {
                 name: "cleanup".to_owned(),
                 threads: 1,
                 steps: self.purges() - self.warmup_slots / purge,
+                until_primary_ends: false,
                 warmup_steps: self.warmup_slots / purge,
                 interval_ns: None,
                 operations_per_step: Self::FAMILIES.len() as u64,
@@ -254,24 +257,25 @@ impl Kind for Blockstore {
         let mut problems = Vec::new();
         for (field, slots) in [("slots", self.slots), ("warmupSlots", self.warmup_slots)] {
             if slots % writers != 0 {
-                let message = format!("{slots} slots can't be shared evenly by {writers} writers; use a multiple");
+                let message =
+                    format!("{slots} slots can't be shared evenly by {writers} writers; use a multiple of {writers}");
                 problems.push(WorkloadProblem::error(field, message));
             }
         }
         let least = RETAINED_PER_WRITER * writers;
         if self.retained_slots < least {
             let message =
-                format!("{writers} writers need at least {least}, or slots vanish that are still written or read");
+                format!("{writers} writers need at least {least}, or slots that are still in use are removed");
             problems.push(WorkloadProblem::error("retainedSlots", message));
         }
         let shreds = self.shreds_per_slot();
         if self.shreds_per_batch > shreds {
-            let message = format!("a batch is of one slot, which has {shreds} shreds");
+            let message = format!("must be at most {shreds}: a batch is part of one slot");
             problems.push(WorkloadProblem::error("shredsPerBatch", message));
         }
         if problems.is_empty() && self.roles().iter().any(|role| role.steps == 0) {
             let message = format!(
-                "is more than the {} slots of the window, so that none are removed while it is measured: use a smaller number",
+                "is more than the {} slots of the window, so no removal is measured: use a smaller number",
                 self.slots
             );
             problems.push(WorkloadProblem::warning("slotsPerPurge", message));

@@ -4,33 +4,34 @@ use serde::{Deserialize, Serialize};
 use super::{Kind, RealSize, RolePlan, Volume, WorkloadProblem, real_size::MAINNET_ENTRIES};
 use crate::EngineConfig;
 
-/// Blocks of an Ethereum execution client: reads of state, one batch of chain data, and the state that left the in-memory layers.
+/// Blocks of an Ethereum execution client. Each block reads state and writes one batch of chain data, plus the state
+/// that leaves the in-memory layers.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Ethrex {
     /// Blocks in the measured window.
     #[schemars(range(min = 1, max = 1_000_000_000))]
     pub blocks: u64,
-    /// Blocks before the measured window. State reaches RocksDB only when `commitDepth` blocks lie over it, so with fewer of them
-    /// the window's first blocks write none.
+    /// Blocks before the measured window. State reaches RocksDB only `commitDepth` blocks later, so with fewer warm-up
+    /// blocks the first blocks of the window write no state.
     #[serde(default = "default_warmup_blocks")]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub warmup_blocks: u64,
-    /// Gas that a block uses, in millions: what a block reads and writes grows with it.
+    /// Gas per block, in millions. A block's reads and writes grow with it.
     #[serde(default = "default_mgas_per_block")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub mgas_per_block: u64,
     /// Accounts in the state before the first block.
     #[schemars(range(min = 1000, max = 10_000_000_000_i64))]
     pub accounts: u64,
-    /// Storage slots in the state before the first block, over all contracts.
+    /// Storage slots of all contracts in the state before the first block.
     #[schemars(range(min = 1000, max = 100_000_000_000_i64))]
     pub storage_slots: u64,
     /// Blocks whose state stays in memory.
     #[serde(default = "default_commit_depth")]
     #[schemars(range(min = 1, max = 4096))]
     pub commit_depth: u64,
-    /// Open loop: a block starts so many milliseconds after the one before, and its latency counts from there.
+    /// Open loop: milliseconds from one block's intended start to the next. Latency counts from the intended start.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 3_600_000))]
     pub block_interval_millis: Option<u64>,
@@ -113,12 +114,12 @@ impl Ethrex {
         }
         let message = match self.blocks_that_write_state() {
             0 => format!(
-                "{warmup_blocks} and {blocks} measured blocks never reach commitDepth {commit_depth}, so no column family of the state is written, \
-                 and nothing is learned about options of theirs: use {commit_depth} at least"
+                "{warmup_blocks} warm-up and {blocks} measured blocks never exceed commitDepth {commit_depth}, so no state is \
+                 written and the options of its column families go untested: use at least {commit_depth}"
             ),
             writing => format!(
-                "is below commitDepth {commit_depth}, so {writing} of the {blocks} measured blocks write state and the others none: \
-                 use {commit_depth} at least"
+                "is below commitDepth {commit_depth}, so only {writing} of the {blocks} measured blocks write state: \
+                 use at least {commit_depth}"
             ),
         };
         Some(WorkloadProblem::warning("warmupBlocks", message))
@@ -173,6 +174,7 @@ impl Kind for Ethrex {
             name: "blocks".to_owned(),
             threads: 1,
             steps: self.blocks,
+            until_primary_ends: false,
             warmup_steps: self.warmup_blocks,
             interval_ns: self.block_interval_millis.map(|millis| millis as f64 * 1e6),
             operations_per_step: operations + (1.6 * written.entries) as u64,
@@ -235,7 +237,7 @@ impl Kind for Ethrex {
             // Within a block nothing changes twice.
             if changes.saturating_mul(2) > has {
                 let message = format!(
-                    "a block of {} Mgas changes {changes} of {has}: use {} at least, or less gas",
+                    "a block of {} Mgas changes {changes} of {has}: use at least {}, or less gas",
                     self.mgas_per_block,
                     changes.saturating_mul(2)
                 );
@@ -248,7 +250,7 @@ impl Kind for Ethrex {
             let seconds = blocks.saturating_mul(millis).div_ceil(1000);
             if seconds >= deadline_seconds {
                 let message = format!(
-                    "{} blocks with {} to warm up take {seconds} s at one every {millis} ms, beyond deadlineSeconds {deadline_seconds}",
+                    "{} blocks and {} warm-up blocks take {seconds} s at one every {millis} ms, beyond deadlineSeconds {deadline_seconds}",
                     self.blocks, self.warmup_blocks
                 );
                 problems.push(WorkloadProblem::error("blockIntervalMillis", message));

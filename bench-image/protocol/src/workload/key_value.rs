@@ -19,8 +19,8 @@ pub struct KeyValue {
     pub key_bytes: u32,
     /// Length of the values: one fixed size, or a distribution over the keys.
     pub value_bytes: ValueBytes,
-    /// Size that a general-purpose codec reaches on a block of these values, in percent of the raw size:
-    /// 100 is incompressible, 50 compresses to half.
+    /// Size of a block of these values after a general-purpose codec, in percent of the raw size: 100 is incompressible,
+    /// 50 compresses to half.
     #[serde(default = "default_compressed_percent")]
     #[schemars(range(min = 1, max = 100))]
     pub compressed_percent: u32,
@@ -35,11 +35,17 @@ pub struct KeyValue {
     /// What the dataset holds before a trial starts.
     #[serde(default)]
     pub preload: Preload,
-    /// Groups of threads that run at the same time. The first is the primary role: throughput and step
-    /// latency are its own.
+    /// Groups of threads that run at the same time. The first is the primary role: its throughput and step latency are
+    /// the trial's.
     #[schemars(
         length(min = 1, max = 8),
-        extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"])
+        extend(
+            "x-kubernetes-list-type" = "map",
+            "x-kubernetes-list-map-keys" = ["name"],
+            "x-kubernetes-validations" = [
+                {"rule": "has(self[0].steps)", "message": "the first role is the one that is measured: set its steps"},
+            ]
+        )
     )]
     pub roles: Vec<Role>,
 }
@@ -82,7 +88,8 @@ impl Kind for KeyValue {
         let entry = |share: f64| f64::from(self.key_bytes) + self.value_bytes.mean() * share;
         let compressed = f64::from(self.compressed_percent) / 100.0;
         let loaded = if self.preload == Preload::Empty { 0.0 } else { self.keys as f64 };
-        let written: f64 = self.roles.iter().map(Role::writes).sum();
+        let primary = self.roles.first().map_or(0.0, Role::most_seconds);
+        let written: f64 = self.roles.iter().map(|role| role.writes(primary)).sum();
         Volume {
             loaded_entries: loaded,
             loaded_bytes: loaded * entry(1.0),
@@ -101,7 +108,10 @@ impl Kind for KeyValue {
         }
         let families = self.families.len();
         if self.keys < families as u64 {
-            let message = format!("{} keys leave some of the {families} column families empty", self.keys);
+            let message = format!(
+                "{} keys leave some of the {families} column families empty; use at least {families}",
+                self.keys
+            );
             problems.push(WorkloadProblem::error("keys", message));
         }
         for (index, role) in self.roles.iter().enumerate() {
@@ -109,6 +119,18 @@ impl Kind for KeyValue {
             problems.extend(
                 found.map(|(field, message)| WorkloadProblem::error(format!("roles/{index}/{field}"), message)),
             );
+        }
+        let Some((primary, others)) = self.roles.split_first() else { return problems };
+        if primary.until.is_some() {
+            let message = "the first role is the one that is measured: give it steps".to_owned();
+            problems.push(WorkloadProblem::error("roles/0/until", message));
+        }
+        for (index, role) in others.iter().enumerate().filter(|(_, role)| role.ends_before(primary)) {
+            let message = format!(
+                "{} will probably finish before {}, which then runs alone; replace steps with until: PrimaryEnds and a stepsPerSecond",
+                role.name, primary.name
+            );
+            problems.push(WorkloadProblem::warning(format!("roles/{}/steps", index + 1), message));
         }
         problems
     }
@@ -170,20 +192,29 @@ impl ValueBytes {
 /// How the dataset is filled before a trial.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Preload {
-    /// Every key once, in shuffled order, so that the tree has the shape of a lived-in database.
+    /// Every key once, in random order, so that the tree looks like that of a database in use.
     #[default]
     Shuffled,
     /// Every key once, in key order.
     Sequential,
-    /// Nothing: the trial starts on an empty database.
+    /// No keys: the trial starts on an empty database.
     Empty,
 }
 
-/// A group of threads with one mix of operations and a fixed number of steps.
+/// When a role without a number of steps ends.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Until {
+    /// When the first role is done. Steps that were due by then are still made.
+    PrimaryEnds,
+}
+
+/// A group of threads with one mix of operations.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
     {"rule": "!has(self.zipfianExponent) || self.keyOrder == 'Zipfian'", "message": "zipfianExponent needs keyOrder: Zipfian"},
+    {"rule": "has(self.steps) != has(self.until)", "message": "set exactly one of steps and until"},
+    {"rule": "!has(self.until) || has(self.stepsPerSecond)", "message": "until needs stepsPerSecond"},
 ]))]
 pub struct Role {
     /// Name in records and metrics, such as writer or reader.
@@ -193,9 +224,13 @@ pub struct Role {
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 256))]
     pub threads: u32,
-    /// Measured steps, over all threads. A step is one operation, or one batch of writes.
+    /// Measured steps, over all threads. A step is one operation or one batch.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 1, max = 1_000_000_000_000_i64))]
-    pub steps: u64,
+    pub steps: Option<u64>,
+    /// Instead of steps: the role continues until the first role is done. Needs stepsPerSecond, so that every config gets the same load.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub until: Option<Until>,
     /// Steps before the measured window, over all threads.
     #[serde(default)]
     #[schemars(range(min = 0, max = 1_000_000_000_000_i64))]
@@ -207,7 +242,7 @@ pub struct Role {
     pub steps_per_second: Option<u64>,
     /// Share of each kind of operation.
     pub mix: Mix,
-    /// Writes that go into one `WriteBatch`. A step of reads has this many reads.
+    /// Writes per `WriteBatch`, or reads per step.
     #[serde(default = "one")]
     #[schemars(range(min = 1, max = 100_000))]
     pub batch: u32,
@@ -218,7 +253,7 @@ pub struct Role {
     /// Which keys the steps touch.
     #[serde(default)]
     pub key_order: KeyOrder,
-    /// Exponent of the Zipf distribution as a decimal, with the key order Zipfian; 0.99 where it is not set.
+    /// Exponent of the Zipf distribution as a decimal, for keyOrder: Zipfian; 0.99 if not set.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 8), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
     pub zipfian_exponent: Option<String>,
@@ -229,7 +264,8 @@ impl Role {
         RolePlan {
             name: self.name.clone(),
             threads: self.threads,
-            steps: self.steps,
+            steps: self.steps.unwrap_or_default(),
+            until_primary_ends: self.until.is_some(),
             warmup_steps: self.warmup_steps,
             interval_ns: self.steps_per_second.map(|rate| 1e9 / rate as f64),
             operations_per_step: u64::from(self.batch) * self.entries(),
@@ -243,10 +279,43 @@ impl Role {
         1 + scans * u64::from(self.scan_length) / 10 / all
     }
 
-    /// Entries that a trial writes, tombstones included.
-    fn writes(&self) -> f64 {
+    /// Seconds that its measured steps take on a slow disk, or at its pace.
+    fn most_seconds(&self) -> f64 {
+        const SLOW_OPERATION: f64 = 1e-4;
+        let slowest = self.operations() * SLOW_OPERATION / f64::from(self.threads.max(1));
+        slowest.max(self.paced_seconds().unwrap_or_default())
+    }
+
+    /// Seconds that its measured steps take at its pace, if it has one.
+    fn paced_seconds(&self) -> Option<f64> {
+        self.steps_per_second.map(|rate| self.steps.unwrap_or_default() as f64 / rate as f64)
+    }
+
+    /// Operations of its measured steps.
+    fn operations(&self) -> f64 {
+        self.steps.unwrap_or_default() as f64 * f64::from(self.batch) * self.entries() as f64
+    }
+
+    /// Whether it is likely to be done well before the primary role: both at their pace, or both as fast as they can, where an operation
+    /// takes each of them about the same.
+    fn ends_before(&self, primary: &Self) -> bool {
+        const WELL: f64 = 0.8;
+        let (own, longest) = match (self.paced_seconds(), primary.paced_seconds()) {
+            (Some(own), Some(longest)) => (own, longest),
+            (None, None) => {
+                let each = |role: &Self| role.operations() / f64::from(role.threads.max(1));
+                (each(self), each(primary))
+            }
+            _ => return false,
+        };
+        self.steps.is_some() && own < WELL * longest
+    }
+
+    /// Entries that a trial writes, tombstones included, if the primary role takes so many seconds.
+    fn writes(&self, primary_seconds: f64) -> f64 {
         let (writes, all) = (f64::from(self.mix.put) + f64::from(self.mix.delete), f64::from(self.mix.total()));
-        let steps = self.steps as f64 + self.warmup_steps as f64;
+        let open_end = self.until.and(self.steps_per_second).map_or(0.0, |rate| rate as f64 * primary_seconds);
+        let steps = self.steps.unwrap_or_default() as f64 + open_end + self.warmup_steps as f64;
         if all > 0.0 { steps * f64::from(self.batch) * writes / all } else { 0.0 }
     }
 
@@ -265,8 +334,23 @@ impl Role {
             );
             problems.push(("batch", message));
         }
-        if self.steps < u64::from(self.threads) {
-            problems.push(("steps", format!("{} steps leave some of the {} threads idle", self.steps, self.threads)));
+        match (self.steps, self.until) {
+            (None, None) => {
+                problems.push((
+                    "steps",
+                    "is required; a role next to the first may have until: PrimaryEnds instead".to_owned(),
+                ));
+            }
+            (Some(_), Some(_)) => problems.push(("until", "set either steps or until".to_owned())),
+            (Some(steps), None) if steps < u64::from(self.threads) => {
+                problems.push(("steps", format!("{steps} steps leave some of the {} threads idle", self.threads)));
+            }
+            (None, Some(_)) if self.steps_per_second.is_none() => {
+                let message =
+                    "needs stepsPerSecond: at its own speed a config that slows this role down would win by it";
+                problems.push(("until", message.to_owned()));
+            }
+            _ => {}
         }
         if let Some(text) = &self.zipfian_exponent {
             if self.key_order != KeyOrder::Zipfian {
@@ -278,11 +362,12 @@ impl Role {
             }
         }
         if let Some(rate) = self.steps_per_second.filter(|&rate| rate > 0) {
-            let seconds = self.steps.saturating_add(self.warmup_steps).div_ceil(rate);
+            let steps = self.steps.unwrap_or_default();
+            let seconds = steps.saturating_add(self.warmup_steps).div_ceil(rate);
             if seconds >= deadline_seconds {
                 let message = format!(
-                    "{} steps with {} to warm up take {seconds} s at {rate} steps per second, beyond deadlineSeconds {deadline_seconds}",
-                    self.steps, self.warmup_steps
+                    "{steps} steps and {} warm-up steps take {seconds} s at {rate} steps per second, beyond deadlineSeconds {deadline_seconds}",
+                    self.warmup_steps
                 );
                 problems.push(("stepsPerSecond", message));
             }
@@ -316,19 +401,19 @@ fn default_scan_length() -> u32 {
     },
 ]))]
 pub struct Mix {
-    /// Writes a key of the key space, whether it exists or not.
+    /// Write a key of the key space, whether or not it exists.
     #[schemars(range(min = 0, max = 1000))]
     pub put: u32,
-    /// Reads a key of the key space.
+    /// Read a key of the key space.
     #[schemars(range(min = 0, max = 1000))]
     pub get: u32,
-    /// Reads a key that was never written.
+    /// Read a key that was never written.
     #[schemars(range(min = 0, max = 1000))]
     pub get_missing: u32,
-    /// Deletes a key of the key space.
+    /// Delete a key of the key space.
     #[schemars(range(min = 0, max = 1000))]
     pub delete: u32,
-    /// Seeks to a key and reads the entries that follow.
+    /// Seek to a key and read the entries that follow.
     #[schemars(range(min = 0, max = 1000))]
     pub scan: u32,
 }
@@ -353,9 +438,9 @@ pub enum KeyOrder {
     /// Every key equally likely.
     #[default]
     Uniform,
-    /// Keys in order, starting again at the end.
+    /// Keys in order, from the start again at the end.
     Sequential,
-    /// Few keys are hot. Hot keys are spread over the key space.
+    /// A few keys are hot. Hot keys are spread over the key space.
     Zipfian,
 }
 

@@ -74,8 +74,11 @@ pub struct RolePlan {
     pub name: String,
     /// Threads that share the steps: step i is executed by thread i modulo this.
     pub threads: u32,
-    /// Measured steps, over all threads.
+    /// Measured steps, over all threads; none are planned for a role that ends with the primary one.
     pub steps: u64,
+    /// Paced steps that continue until the primary role is done, so that it is never without company. How many these are depends on the
+    /// config, so they are no part of the work that configs have in common.
+    pub until_primary_ends: bool,
     /// Steps before the measured window, over all threads.
     pub warmup_steps: u64,
     /// Open loop: nanoseconds from one intended start to the next, over all threads.

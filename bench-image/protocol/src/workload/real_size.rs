@@ -25,7 +25,7 @@ impl std::fmt::Display for RealSize {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         let Self { here, real, what, system } = self;
         let ratio = (*real as f64 / (*here).max(1) as f64).round();
-        write!(f, "1 to {ratio} of {system}, {} of about {} {what}", rounded(*here), rounded(*real))
+        write!(f, "1/{ratio} of {system} ({} of about {} {what})", rounded(*here), rounded(*real))
     }
 }
 

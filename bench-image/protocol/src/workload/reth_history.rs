@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use super::{Follows, Kind, RealSize, RolePlan, SAVES, Volume, WorkloadProblem, real_size::MAINNET_ENTRIES};
 use crate::EngineConfig;
 
-/// Blocks of an Ethereum execution client whose history indices are saved by another thread than the one that executes.
+/// Blocks of an Ethereum execution client. One thread executes blocks, another saves the history indices.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct RethHistory {
@@ -15,26 +15,26 @@ pub struct RethHistory {
     #[serde(default)]
     #[schemars(range(min = 0, max = 1_000_000_000))]
     pub warmup_blocks: u64,
-    /// Gas that a block uses, in millions: its transactions and the accounts and slots that they change grow with it.
+    /// Gas per block, in millions. A block's transactions and changed accounts and slots grow with it.
     #[serde(default = "default_mgas_per_block")]
     #[schemars(range(min = 1, max = 1_000_000))]
     pub mgas_per_block: u64,
     /// Accounts that have a history before the first block.
     #[schemars(range(min = 1000, max = 10_000_000_000_i64))]
     pub accounts: u64,
-    /// Storage slots that have one. There are twice as many transactions before the first block.
+    /// Storage slots that have a history before the first block, with twice as many past transactions.
     #[schemars(range(min = 1000, max = 100_000_000_000_i64))]
     pub storage_slots: u64,
-    /// Blocks that one save takes up.
+    /// Blocks per save.
     #[serde(default = "default_blocks_per_save")]
     #[schemars(range(min = 1, max = 10_000))]
     pub blocks_per_save: u64,
-    /// Saves that may be due before execution waits for them.
+    /// Saves that may be due before execution waits.
     #[serde(default = "default_save_backlog")]
     #[schemars(range(min = 1, max = 1000))]
     pub save_backlog: u64,
-    /// Computing that stands for the execution of a million gas, in thousands of hashes of 64 bytes: a fixed amount of work, which takes
-    /// about three microseconds per thousand.
+    /// Computation that stands for executing a million gas, in thousands of 64-byte hashes: a fixed amount of
+    /// work that takes about three microseconds per thousand.
     #[serde(default = "default_kilohashes_per_mgas")]
     #[schemars(range(min = 0, max = 1_000_000))]
     pub kilohashes_per_mgas: u64,
@@ -93,6 +93,7 @@ impl Kind for RethHistory {
                 name: "execution".to_owned(),
                 threads: 1,
                 steps: self.blocks,
+                until_primary_ends: false,
                 warmup_steps: self.warmup_blocks,
                 interval_ns: None,
                 // Three thousand hashes take about as long as an operation.
@@ -103,6 +104,7 @@ impl Kind for RethHistory {
                 name: SAVES.to_owned(),
                 threads: 1,
                 steps: self.blocks / per_save,
+                until_primary_ends: false,
                 warmup_steps: self.warmup_blocks / per_save,
                 interval_ns: None,
                 operations_per_step: per_save * (transactions + 2 * accounts + 2 * slots),
@@ -112,11 +114,7 @@ impl Kind for RethHistory {
     }
 
     fn steps_field(&self, role: &str) -> String {
-        if role == SAVES {
-            format!("blocks, of which a save takes {}", self.blocks_per_save)
-        } else {
-            "blocks".to_owned()
-        }
+        if role == SAVES { format!("blocks ({} per save)", self.blocks_per_save) } else { "blocks".to_owned() }
     }
 
     fn families(&self) -> Vec<&str> {
@@ -171,8 +169,7 @@ impl Kind for RethHistory {
             if blocks % per_save > 0 {
                 let (less, more) = (blocks / per_save * per_save, blocks.div_ceil(per_save) * per_save);
                 let near = if less > 0 { format!("{less} or {more}") } else { more.to_string() };
-                let message =
-                    format!("{blocks} blocks are no whole number of saves of {per_save} (blocksPerSave); use {near}");
+                let message = format!("{blocks} is not a multiple of blocksPerSave ({per_save}); use {near}");
                 problems.push(WorkloadProblem::error(field, message));
             }
         }
@@ -181,14 +178,16 @@ impl Kind for RethHistory {
             [("accounts", self.accounts, accounts), ("storageSlots", self.storage_slots, slots)]
         {
             if there < changed {
-                let message =
-                    format!("a block of {} Mgas changes {changed} of them, there must be as many", self.mgas_per_block);
+                let message = format!(
+                    "a block of {} Mgas changes {changed}: use at least {changed}, or less gas",
+                    self.mgas_per_block
+                );
                 problems.push(WorkloadProblem::error(field, message));
             }
         }
         if self.mgas_per_block.saturating_mul(per_save) > Self::MAX_MGAS_PER_SAVE {
             let message = format!(
-                "a save of {per_save} blocks of {} Mgas is too large to be made in memory; {} Mgas are possible",
+                "a save of {per_save} blocks of {} Mgas is too large for memory; the limit is {} Mgas per save",
                 self.mgas_per_block,
                 Self::MAX_MGAS_PER_SAVE
             );

@@ -132,7 +132,10 @@ async fn of_two_operators_one_acts_and_the_other_takes_over() {
 async fn the_spec_of_a_running_experiment_can_not_be_edited() {
     let (mut scene, hold) = hanging("edited").await;
     let refused = edit(&scene.lab, &scene.name, json!({"repetitions": 6})).await.expect_err("the spec is immutable");
-    assert!(refused.to_string().contains("spec is immutable but for suspend and ttlSecondsAfterFinished"), "{refused}");
+    assert!(
+        refused.to_string().contains("spec is immutable except for suspend and ttlSecondsAfterFinished"),
+        "{refused}"
+    );
     edit(&scene.lab, &scene.name, json!({"ttlSecondsAfterFinished": 5})).await.expect("that can be changed");
     scene.operator.kill();
     scene.operator.start_again();

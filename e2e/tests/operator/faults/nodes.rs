@@ -114,7 +114,7 @@ async fn a_volume_of_an_earlier_experiment_is_waited_for() {
     let scene = Scene::of(lab, "earlier", &[], |bench| bench);
     scene.begin(|spec| spec["placement"]["storage"] = local_nvme()).await;
     let refused = scene.lab.condition(&scene.name, names::PROGRESSING, "False", Some("PodRefused"), SOON).await;
-    scene.lab.check(refused.message.contains("of an earlier experiment is not gone yet"), &refused.message).await;
+    scene.lab.check(refused.message.contains("of an earlier experiment to be deleted"), &refused.message).await;
     assert_eq!(scene.witness.ran(), 0);
     for name in &names {
         let claims = scene.lab.api::<PersistentVolumeClaim>();

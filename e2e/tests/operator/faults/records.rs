@@ -33,7 +33,7 @@ async fn a_truncated_summary_is_run_again() {
     let scene = scene.await;
     scene.decides(&["Lost UnreadableRecord"]).await;
     let event = scene.lab.event(&scene.name, "TrialLost").await;
-    scene.lab.check(event.contains("attempt 0: Lost UnreadableRecord: its summary can't be read"), &event).await;
+    scene.lab.check(event.contains("attempt 0: Lost UnreadableRecord: can't read its summary"), &event).await;
     scene.lab.close().await;
 }
 

@@ -44,7 +44,7 @@ async fn ask(socket: &Path, method: &str) -> Result<Vec<u8>, String> {
     if head.status != StatusCode::OK || said("grpc-status") != "0" {
         return Err(format!("{} {} {}", head.status, said("grpc-status"), said("grpc-message")));
     }
-    message(&body.to_bytes()).ok_or_else(|| "an answer that is no single message".to_owned())
+    message(&body.to_bytes()).ok_or_else(|| "the answer is not a single message".to_owned())
 }
 
 fn message(body: &[u8]) -> Option<Vec<u8>> {

@@ -14,7 +14,7 @@ const LIST: &str = "/v1.PodResourcesLister/List";
 /// The CPUs that a pod's containers have for themselves, which may be none; `None` before the kubelet has begun it.
 pub async fn cpus(socket: &Path, namespace: &str, pod: &str) -> Result<Option<CpuList>, String> {
     let answer = grpc::call(socket, LIST).await.map_err(|error| format!("{}: {error}", socket.display()))?;
-    let mut pods = pods_in(&answer).ok_or_else(|| format!("{}: not understood", socket.display()))?;
+    let mut pods = pods_in(&answer).ok_or_else(|| format!("{}: can't parse the answer", socket.display()))?;
     Ok(pods.remove(&(namespace.to_owned(), pod.to_owned())))
 }
 

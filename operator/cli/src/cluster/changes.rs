@@ -35,8 +35,8 @@ pub async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<TuningEx
     let experiment: TuningExperiment = serde_json::from_value(object)?;
     let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
     let created = cluster.experiments().create(&params, &experiment).await;
-    let created = created.explain("the experiment can't be created")?;
-    print::note(format_args!("assay: experiment {} is created in namespace {}", created.name_any(), cluster.namespace));
+    let created = created.explain("can't create the experiment")?;
+    print::note(format_args!("assay: experiment {} created in namespace {}", created.name_any(), cluster.namespace));
     Ok(created)
 }
 
@@ -52,8 +52,8 @@ pub async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Res
         ..PatchParams::default()
     };
     let applied = cluster.experiments().patch(name, &params, &Patch::Apply(object)).await;
-    let applied = applied.explain(&format!("experiment {name} can't be applied"))?;
-    let what = if found.is_some() { "is there already" } else { "is created" };
+    let applied = applied.explain(&format!("can't apply experiment {name}"))?;
+    let what = if found.is_some() { "already exists" } else { "created" };
     print::note(format_args!("assay: experiment {name} {what} in namespace {}", cluster.namespace));
     Ok(applied)
 }
@@ -67,8 +67,8 @@ fn refuse_another(cluster: &Cluster, name: &str, found: &TuningExperiment, spec:
     let wanted: TuningExperimentSpec = serde_json::from_value(spec.clone())?;
     if wanted.fixed() != found.spec.fixed() {
         bail!(
-            "there is another experiment {name} in namespace {namespace}, and an experiment that changes is a new one: give \
-             yours another name, or delete that one with `assay cancel {name} -n {namespace}`"
+            "another experiment {name} exists in namespace {namespace}, and a changed experiment is a new experiment: \
+             rename yours, or delete that one with `assay cancel {name} -n {namespace}`"
         );
     }
     Ok(())
@@ -78,7 +78,7 @@ fn refuse_another(cluster: &Cluster, name: &str, found: &TuningExperiment, spec:
 pub async fn suspend(cluster: &Cluster, name: &str, suspend: bool) -> anyhow::Result<()> {
     let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
-    cluster.experiments().patch(name, &params, &patch).await.explain(&format!("experiment {name} can't be changed"))?;
+    cluster.experiments().patch(name, &params, &patch).await.explain(&format!("can't change experiment {name}"))?;
     Ok(())
 }
 
@@ -90,7 +90,7 @@ pub async fn delete(cluster: &Cluster, experiment: &TuningExperiment) -> anyhow:
     match cluster.experiments().delete(&name, &params).await {
         Ok(_) => Ok(()),
         Err(error) if not_found(&error) => Ok(()),
-        Err(error) => Err(error).explain(&format!("experiment {name} can't be deleted")),
+        Err(error) => Err(error).explain(&format!("can't delete experiment {name}")),
     }
 }
 

@@ -23,13 +23,13 @@ const PAGE: u32 = 200;
 #[derive(Clone, Debug, Default, PartialEq, Eq, clap::Args)]
 #[command(next_help_heading = "Cluster")]
 pub struct ClusterArgs {
-    /// The kubeconfig; by default what the variable KUBECONFIG names, else ~/.kube/config
+    /// The kubeconfig file; default: KUBECONFIG, else ~/.kube/config
     #[arg(long, value_name = "FILE")]
     pub kubeconfig: Option<PathBuf>,
-    /// The context of the kubeconfig; by default its current one
+    /// The context in the kubeconfig; default: the current one
     #[arg(long, value_name = "NAME")]
     pub context: Option<String>,
-    /// The namespace; by default that of the context
+    /// The namespace; default: that of the context
     #[arg(long, short, value_name = "NAME")]
     pub namespace: Option<String>,
 }
@@ -37,10 +37,7 @@ pub struct ClusterArgs {
 impl ClusterArgs {
     /// Where no cluster was asked for.
     pub fn must_be_empty(&self) -> anyhow::Result<()> {
-        anyhow::ensure!(
-            *self == Self::default(),
-            "--kubeconfig, --context and --namespace are for a run with --cluster"
-        );
+        anyhow::ensure!(*self == Self::default(), "--kubeconfig, --context and --namespace require --cluster");
         Ok(())
     }
 }
@@ -58,7 +55,7 @@ pub fn on<T, F: Future<Output = anyhow::Result<T>>>(
     command: impl FnOnce(Cluster) -> F,
 ) -> anyhow::Result<T> {
     let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build();
-    runtime.context("the runtime can't be started")?.block_on(async { command(Cluster::connect(args).await?).await })
+    runtime.context("can't start the runtime")?.block_on(async { command(Cluster::connect(args).await?).await })
 }
 
 impl Cluster {
@@ -67,7 +64,7 @@ impl Cluster {
         config.connect_timeout = Some(PATIENCE);
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
-        let client = Client::try_from(config).explain(&format!("no connection to {server} can be made"))?;
+        let client = Client::try_from(config).explain(&format!("can't connect to {server}"))?;
         Ok(Self { client, namespace })
     }
 
@@ -106,17 +103,14 @@ impl Cluster {
         match self.experiments().get(name).await {
             Ok(experiment) => Ok(Some(experiment)),
             Err(error) if not_found(&error) => Ok(None),
-            Err(error) => Err(error).explain(&format!("experiment {name} can't be read")),
+            Err(error) => Err(error).explain(&format!("can't read experiment {name}")),
         }
     }
 
     /// The experiment of this name.
     pub async fn experiment(&self, name: &str) -> anyhow::Result<TuningExperiment> {
         self.find(name).await?.with_context(|| {
-            format!(
-                "there is no experiment {name} in namespace {}: `assay status -A` lists those of all namespaces",
-                self.namespace
-            )
+            format!("no experiment {name} in namespace {}: `assay status -A` lists all namespaces", self.namespace)
         })
     }
 
@@ -126,7 +120,7 @@ impl Cluster {
         let mut page = ListParams::default().labels(&of_experiment(&name)).limit(PAGE);
         let mut trials = Vec::new();
         loop {
-            let found = self.trials().list(&page).await.explain(&format!("the trials of {name} can't be read"))?;
+            let found = self.trials().list(&page).await.explain(&format!("can't read the trials of {name}"))?;
             trials.extend(found.items.into_iter().filter(|trial| is_of(trial, experiment)));
             match found.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
@@ -162,7 +156,7 @@ async fn config(args: &ClusterArgs) -> anyhow::Result<Config> {
 /// These errors say their causes themselves.
 fn unchosen(error: impl std::fmt::Display) -> anyhow::Error {
     anyhow::anyhow!(
-        "no cluster can be chosen ({error}): set KUBECONFIG, or name a kubeconfig with --kubeconfig and one of its contexts \
-         with --context"
+        "can't choose a cluster ({error}): set KUBECONFIG, or pass a kubeconfig with --kubeconfig and one of its \
+         contexts with --context"
     )
 }

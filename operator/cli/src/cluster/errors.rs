@@ -36,16 +36,16 @@ pub fn words(error: &Error) -> String {
     let Error::Api(status) = error else { return unreachable_words(error) };
     let said = status.message.trim().trim_end_matches('.');
     match status.code {
-        401 => "the cluster does not accept your credentials: log in again, or choose another --context".to_owned(),
-        403 => format!("it is not allowed ({said}): ask for this right, or choose another --context or --namespace"),
+        401 => "the cluster rejected your credentials: log in again, or use another --context".to_owned(),
+        403 => format!("not allowed ({said}): ask for access, or use another --context or --namespace"),
         404 if not_found(error) => said.to_owned(),
-        404 => "the cluster does not know experiments of Assay: install their definitions with \
-                `kubectl apply --server-side -f crds`, then the operator"
+        404 => "the cluster has no Assay custom resource definitions: install the Helm chart charts/assay (see \
+                docs/install.md)"
             .to_owned(),
-        409 => format!("somebody else has changed it ({said}): look at it with `assay status`, then try again"),
-        400 | 422 => format!("the cluster refuses it: {said}"),
+        409 => format!("someone else changed it ({said}): check it with `assay status`, then try again"),
+        400 | 422 => format!("the cluster rejected it: {said}"),
         429 => format!("the cluster is busy ({said}): try again later"),
-        code => format!("the cluster answers with {code} ({said}): try again, or look at its API server"),
+        code => format!("the cluster returned {code} ({said}): try again, or check its API server"),
     }
 }
 
@@ -65,16 +65,16 @@ fn unreachable_words(error: &Error) -> String {
     if let Some(cause) = no_login(error) {
         return no_login_words(cause);
     }
-    let reached = "the cluster can't be reached";
+    let reached = "can't reach the cluster";
     match error {
         Error::Service(cause) => format!(
-            "{reached} ({}): is it running? --context and --kubeconfig choose another",
+            "{reached} ({}): is it running? Use --context or --kubeconfig to choose another",
             cause.source().map_or_else(|| cause.to_string(), root)
         ),
         Error::HyperError(cause) => format!("{reached} ({}): try again", root(cause)),
         Error::SerdeError(cause) => format!(
-            "its answer can't be understood ({cause}): are the definitions of this version of assay installed? `kubectl apply \
-             --server-side -f crds`"
+            "can't parse the cluster's answer ({cause}): are its custom resource definitions of this version of assay? \
+             Upgrade the Helm chart charts/assay (see docs/install.md)"
         ),
         other => root(other),
     }
@@ -85,11 +85,11 @@ fn no_login_words(cause: &AuthError) -> String {
         // Its command line may hold secrets.
         AuthError::AuthExecRun { out, .. } => {
             let stderr = String::from_utf8_lossy(&out.stderr);
-            format!("the program of your kubeconfig ended with {}: {}", out.status, stderr.trim())
+            format!("the login command in your kubeconfig failed with {}: {}", out.status, stderr.trim())
         }
         other => root(other),
     };
-    format!("you can't log in to the cluster ({said}): log in again, or correct the kubeconfig")
+    format!("can't log in to the cluster ({said}): log in again, or fix the kubeconfig")
 }
 
 /// The innermost cause: the outer ones only say that there is one.

@@ -15,7 +15,7 @@ use super::client::Cluster;
 use super::plan::plan_of;
 use super::records::record;
 use super::words::refused;
-use crate::folder::{Fetched, Outcome, earlier, folder_of, keep_report, kept_attempts};
+use crate::folder::{Fetched, Outcome, Pages, earlier, folder_of, kept_attempts};
 use crate::print;
 use crate::text::plural;
 
@@ -35,7 +35,7 @@ pub async fn outcome(
             bail!("experiment {name} was refused before any trial: {}", refused.message);
         }
         print::note(format_args!(
-            "assay: experiment {name} was refused, and what there is of it does not decide: {}",
+            "assay: experiment {name} was refused ({}); its results so far decide nothing",
             refused.message
         ));
     }
@@ -46,17 +46,15 @@ pub async fn outcome(
     let missing = fetch(cluster, &folder, &trials, plan.digest.as_str()).await?;
     if missing > 0 {
         let records = plural(missing, "record");
-        print::note(format_args!(
-            "assay: {records} can't be found any more: the verdict does not need them, plots are without them"
-        ));
+        print::note(format_args!("assay: {records} missing: the verdict does not need them, plots leave them out"));
     }
     // What was written is judged, not what was fetched: `assay judge` on the folder says the same.
     let attempts = kept_attempts(&folder.dir, &plan)?;
     let judged = judge(&plan, &attempts)?;
-    let report = judged.clone().beside(earlier(&folder.dir));
-    keep_report(&report, &folder.dir, &folder.dir)?;
+    let pages = Pages::of(&judged.clone().beside(earlier(&folder.dir)), &folder.dir);
+    pages.keep(&folder.dir)?;
     compare(experiment, &judged)?;
-    let outcome = Outcome { plan, attempts, report, dir: folder.dir.clone() };
+    let outcome = Outcome { plan, attempts, report: pages.report, dir: folder.dir.clone() };
     print::out(outcome.text())?;
     Ok(outcome)
 }
@@ -96,8 +94,8 @@ fn compare(experiment: &TuningExperiment, report: &Report) -> anyhow::Result<()>
     let own = report_digest(report)?;
     if report.progress.complete && own != *theirs {
         print::note(format_args!(
-            "assay: this report ({}, digest {own}) is not what the operator has judged ({}, digest {theirs}): believe the one \
-             of the newer version",
+            "assay: this report ({}, digest {own}) differs from the operator's ({}, digest {theirs}): trust the newer \
+             version",
             report.produced_by, plan.produced_by
         ));
     }

@@ -36,13 +36,14 @@ struct Seen {
 /// A table of all nodes, held against a placement.
 pub async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<String> {
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let mut nodes = nodes.list(&ListParams::default()).await.explain("the nodes can't be read")?.items;
+    let mut nodes = nodes.list(&ListParams::default()).await.explain("can't read the nodes")?.items;
     nodes.sort_by_key(kube::ResourceExt::name_any);
     let holders = holders(cluster).await;
     let seen = seen(cluster).await?;
     let needs = Needs::new(placement, PATIENCE);
     let now = Timestamp::now();
-    let heads = ["node", "use", "CPUs", "memory", "kernel", "held by", "CPU policy", "CPU", "governor", "disk", "seen"];
+    let heads =
+        ["node", "usable", "CPUs", "memory", "kernel", "held by", "CPU policy", "CPU", "governor", "disk", "seen"];
     let mut rows = vec![heads.map(ToOwned::to_owned).to_vec()];
     let mut reasons = String::new();
     for node in &nodes {
@@ -73,8 +74,8 @@ pub async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Resul
     if seen.is_empty() {
         let _ = writeln!(
             text,
-            "\nNo trial has run in namespace {} yet, so nothing is known of CPUs and disks. `assay aa --cluster FILE` runs an \
-             A/A, which tells how noisy the nodes are, too.",
+            "\nNo trial has run in namespace {} yet, so CPUs and disks are unknown. `assay aa --cluster FILE` runs an \
+             A/A and also shows how noisy the nodes are.",
             cluster.namespace
         );
     }
@@ -103,7 +104,7 @@ fn row(node: &Node, use_: &str, holder: Option<&str>, seen: Option<&Seen>) -> Ve
         known(node::cpus(node).map(|cpus| cpus.to_string())),
         known(node::memory(node).map(quantity::display)),
         known(kernel),
-        holder.unwrap_or("nobody").to_owned(),
+        holder.unwrap_or("none").to_owned(),
         known(seen.and_then(|seen| seen.policy.clone())),
         known(evidence.and_then(|evidence| evidence.host.cpu_model.clone())),
         known(evidence.and_then(|evidence| evidence.host.governor.clone())),
@@ -125,7 +126,7 @@ async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
             held.collect()
         }
         Err(error) => {
-            print::note(format_args!("assay: who has which node is not known: {}", words(&error)));
+            print::note(format_args!("assay: can't tell who holds which node: {}", words(&error)));
             BTreeMap::new()
         }
     }
@@ -133,7 +134,7 @@ async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
 
 /// What the latest attempt on each node that left a record in this namespace has seen.
 async fn seen(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
-    let trials = cluster.trials().list(&ListParams::default()).await.explain("the trials can't be read")?.items;
+    let trials = cluster.trials().list(&ListParams::default()).await.explain("can't read the trials")?.items;
     let mut latest: BTreeMap<String, AttemptStatus> = BTreeMap::new();
     for attempt in trials.into_iter().filter_map(|trial: TuningTrial| trial.status).flat_map(|status| status.attempts) {
         let Some(node) = attempt.node.clone().filter(|_| attempt.record.is_some()) else { continue };

@@ -10,7 +10,7 @@ pub fn plan_of(experiment: &TuningExperiment) -> anyhow::Result<Plan> {
     let name = experiment.metadata.name.as_deref().unwrap_or_default();
     let Some(kept) = experiment.status.as_ref().and_then(|status| status.plan.as_ref()) else {
         bail!(
-            "experiment {name} has no plan yet, so there are no trials: `assay status {name}` says what it waits for"
+            "experiment {name} has no plan yet, so it has no trials: `assay status {name}` shows what it is waiting for"
         );
     };
     let (own, theirs) = (assay_core::PRODUCED_BY, &kept.produced_by);
@@ -18,15 +18,15 @@ pub fn plan_of(experiment: &TuningExperiment) -> anyhow::Result<Plan> {
     let problem = validation.problems.iter().find(|problem| problem.is_error()).map(Problem::to_string);
     let Some(sound) = validation.experiment else {
         bail!(
-            "{own} refuses experiment {name}, which was planned by {theirs} ({}): use the assay of that version",
+            "{own} refuses experiment {name}, planned by {theirs} ({}): use that version of assay",
             problem.unwrap_or_default()
         );
     };
     let plan = Plan::new(sound)?;
     if plan.digest.as_str() != kept.digest {
         bail!(
-            "{own} makes another plan of experiment {name} ({}) than {theirs} did, which runs it ({}): use the assay of that \
-             version",
+            "{own} plans experiment {name} differently ({}) from {theirs}, which runs it ({}): use that version of \
+             assay",
             plan.digest,
             kept.digest
         );

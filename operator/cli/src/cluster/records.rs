@@ -21,7 +21,7 @@ pub async fn record(cluster: &Cluster, attempt: &AttemptStatus) -> anyhow::Resul
     match cluster.records().get(name).await {
         Ok(record) => Ok(Some(StoredRecord { json: unpacked(&record)?, dropped: dropped(&record) })),
         Err(error) if not_found(&error) => Ok(None),
-        Err(error) => Err(error).explain(&format!("record {name} can't be read")),
+        Err(error) => Err(error).explain(&format!("can't read record {name}")),
     }
 }
 
@@ -36,11 +36,10 @@ fn dropped(record: &ConfigMap) -> Vec<String> {
 pub fn unpacked(record: &ConfigMap) -> anyhow::Result<Vec<u8>> {
     let name = record.metadata.name.as_deref().unwrap_or_default();
     let packed = record.binary_data.as_ref().and_then(|data| data.get(names::RECORD_KEY));
-    let packed = packed.with_context(|| format!("ConfigMap {name} has no {}: it is no record", names::RECORD_KEY))?;
+    let packed = packed.with_context(|| format!("ConfigMap {name} has no {}: not a record", names::RECORD_KEY))?;
     let mut bytes = Vec::new();
     let unpacked = GzDecoder::new(packed.0.as_slice()).take(MOST_BYTES).read_to_end(&mut bytes);
-    unpacked.with_context(|| {
-        format!("the record in ConfigMap {name} can't be unpacked (digest {})", Digest::of(&packed.0))
-    })?;
+    unpacked
+        .with_context(|| format!("can't unpack the record in ConfigMap {name} (digest {})", Digest::of(&packed.0)))?;
     Ok(bytes)
 }

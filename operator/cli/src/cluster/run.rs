@@ -22,7 +22,7 @@ pub fn sound(file: &Path) -> anyhow::Result<(Experiment, Document)> {
     print::err(&checked);
     let (file, errors) = (checked.file().to_owned(), plural(checked.errors(), "error"));
     let sound = checked.experiment.take().zip(checked.document.take());
-    sound.with_context(|| format!("{file} is not run: correct the {errors} above"))
+    sound.with_context(|| format!("{file} was not run: fix the {errors} above"))
 }
 
 /// What was asked for on the command line.
@@ -46,13 +46,13 @@ async fn start(cluster: Cluster, asked: &Asked<'_>) -> anyhow::Result<Option<Out
     let object = object(asked.document);
     let cluster = match (object["metadata"]["namespace"].as_str(), &asked.which.namespace) {
         (Some(own), Some(other)) if own != other => {
-            bail!("{} says namespace {own}, --namespace says {other}: correct one of them", asked.file.display())
+            bail!("{} says namespace {own}, but --namespace says {other}: fix one of them", asked.file.display())
         }
         (Some(own), _) => cluster.in_namespace(own),
         (None, _) => cluster,
     };
     let (experiment, again) = match object["metadata"]["name"].as_str() {
-        Some(name) => (apply(&cluster, name, &object).await?, "The same command follows it again, "),
+        Some(name) => (apply(&cluster, name, &object).await?, "The same command follows it again; "),
         None => (create(&cluster, object).await?, ""),
     };
     let name = experiment.name_any();
@@ -64,7 +64,7 @@ async fn start(cluster: Cluster, asked: &Asked<'_>) -> anyhow::Result<Option<Out
                 ended = interrupted() => {
                     ended?;
                     print::note(format_args!(
-                        "assay: interrupted; experiment {name} has ended, and `assay report {name}` fetches the rest of it"
+                        "assay: interrupted; experiment {name} has finished; `assay report {name}` fetches the rest"
                     ));
                     Ok(None)
                 }
@@ -72,8 +72,8 @@ async fn start(cluster: Cluster, asked: &Asked<'_>) -> anyhow::Result<Option<Out
         }
         Followed::Interrupted => {
             print::note(format_args!(
-                "assay: interrupted; experiment {name} goes on in the cluster. {again}`assay report {name}` fetches what \
-                 there is, `assay suspend {name}` pauses it, `assay cancel {name}` deletes it; its namespace is {}",
+                "assay: interrupted; experiment {name} continues on the cluster in namespace {}. {again}`assay report \
+                 {name}` fetches its trials so far, `assay suspend {name}` pauses it, `assay cancel {name}` deletes it",
                 cluster.namespace
             ));
             Ok(None)

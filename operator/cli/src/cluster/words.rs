@@ -33,14 +33,14 @@ pub fn waits_for(experiment: &TuningExperiment) -> Option<String> {
         return None;
     }
     if experiment.metadata.deletion_timestamp.is_some() {
-        return Some("its deletion".to_owned());
+        return Some("it is being deleted".to_owned());
     }
     if experiment.spec.suspend == Some(true) {
         let name = experiment.metadata.name.as_deref().unwrap_or("NAME");
-        return Some(format!("`assay resume {name}`"));
+        return Some(format!("run `assay resume {name}`"));
     }
     if !observed(experiment) {
-        return Some("the operator, which has not looked at it yet".to_owned());
+        return Some("the operator has not seen it yet".to_owned());
     }
     let progressing = find(conditions(experiment), names::PROGRESSING)?;
     (progressing.status == "False").then(|| format!("{}: {}", progressing.reason, progressing.message))

@@ -14,10 +14,10 @@ use crate::text::plural;
 /// Arguments of `assay cancel`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct CancelArgs {
-    /// The experiment
+    /// The name of the experiment
     #[arg(value_parser = experiment_name)]
     name: String,
-    /// Do not ask
+    /// Don't ask for confirmation
     #[arg(long, short)]
     yes: bool,
     #[command(flatten)]
@@ -37,11 +37,11 @@ async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> 
         print::out(format_args!("To pause it instead: `assay suspend {name}`.\n"))?;
     }
     if !args.yes && !confirmed()? {
-        print::out("Nothing was deleted.\n")?;
+        print::out("Nothing deleted.\n")?;
         return Ok(ExitCode::FAILURE);
     }
     changes::delete(&cluster, &experiment).await?;
-    print::out(format_args!("experiment {name} is deleted\n"))?;
+    print::out(format_args!("experiment {name} deleted\n"))?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -49,8 +49,8 @@ fn what_goes(name: &str, namespace: &str, trials: &[TuningTrial]) -> String {
     let attempts = trials.iter().filter_map(|trial| trial.status.as_ref()).flat_map(|status| &status.attempts);
     let records = attempts.filter(|attempt| attempt.record.is_some()).count();
     format!(
-        "This deletes experiment {name} in namespace {namespace} with {} and {}, for good. `assay report {name}` keeps them \
-         in a folder.",
+        "This permanently deletes experiment {name} in namespace {namespace} with {} and {}.\n\
+         To save them in a folder first: `assay report {name}`.",
         plural(trials.len(), "trial"),
         plural(records, "record"),
     )
@@ -58,7 +58,7 @@ fn what_goes(name: &str, namespace: &str, trials: &[TuningTrial]) -> String {
 
 fn confirmed() -> anyhow::Result<bool> {
     if !std::io::stdin().is_terminal() {
-        bail!("nothing was deleted: say --yes where there is nobody to ask");
+        bail!("nothing deleted; use --yes when not interactive");
     }
     print::out("Delete it? [y/N] ")?;
     let mut answer = String::new();

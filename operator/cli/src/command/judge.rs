@@ -7,7 +7,7 @@ use anyhow::bail;
 use assay_core::import::{self, Format};
 use assay_core::report::terminal;
 
-use crate::folder::keep_report;
+use crate::folder::Pages;
 use crate::judge::{self, Asked, records};
 use crate::print;
 use crate::text::plural;
@@ -15,19 +15,19 @@ use crate::text::plural;
 /// Arguments of `assay judge`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff), 1 an error."
+    after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
+                        Reject or Tradeoff); 1: error."
 )]
 pub struct JudgeArgs {
-    /// The results: a file, a folder of them, or - for standard input
+    /// The results: a file, a folder, or - for standard input
     pub path: PathBuf,
-    /// What the columns mean and what is judged; by default policy.yaml beside the results
+    /// What the columns mean and what to judge; default: policy.yaml next to the results
     #[arg(long, value_name = "FILE")]
     pub policy: Option<PathBuf>,
-    /// The config that all others are compared with, in every session; by default the policy's
+    /// The config to compare all others with, in every session; default: the policy's
     #[arg(long, value_name = "CONFIG")]
     pub baseline: Option<String>,
-    /// How the results are written; by default their content says
+    /// The format of the results; default: detected from the content
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
     /// The folder for report.json and report.md
@@ -39,12 +39,12 @@ pub struct JudgeArgs {
 pub enum FormatArg {
     /// A table with a header
     Csv,
-    /// One JSON object a line
+    /// One JSON object per line
     Jsonl,
-    /// What RocksDB's `db_bench` prints
+    /// Output of RocksDB's `db_bench`
     #[value(name = "db_bench")]
     DbBench,
-    /// What hyperfine writes with --export-json
+    /// Output of hyperfine --export-json
     Hyperfine,
 }
 
@@ -97,14 +97,14 @@ fn of_records(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         ("--format", args.format.is_some()),
     ] {
         if given {
-            bail!("{flag} is not for records of Assay: their plan says what is judged, and it can't change afterwards");
+            bail!("{flag} does not apply to Assay's own records: their plan fixes what is judged");
         }
     }
-    let report = records::judge(&args.path)?;
-    print::out(terminal(&report))?;
+    let pages = Pages::of(&records::judge(&args.path)?, &args.path);
+    print::out(terminal(&pages.report))?;
     if let Some(dir) = &args.out {
-        keep_report(&report, &args.path, dir)?;
+        pages.keep(dir)?;
         print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
     }
-    Ok(ExitCode::from(report.exit_code()))
+    Ok(ExitCode::from(pages.report.exit_code()))
 }

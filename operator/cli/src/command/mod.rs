@@ -38,30 +38,30 @@ pub struct Cli {
 pub enum Command {
     /// Check an experiment file and report every problem at once
     Validate(CheckArgs),
-    /// Show which trials an experiment runs, in which order, and what it can decide
+    /// Show the trials of an experiment in order, and what it can decide
     Plan(PlanArgs),
-    /// Run an experiment on this machine, or on a cluster
+    /// Run an experiment on this machine or on a cluster
     Run(RunCommandArgs),
-    /// Run an experiment's baseline against itself: tells how noisy this machine is and what it can resolve
+    /// Run an experiment's baseline against itself: shows how noisy the machine is and which effects it can detect
     Aa(AaArgs),
-    /// Judge results that any benchmark has written
+    /// Judge the results of any benchmark
     Judge(JudgeArgs),
-    /// Show the experiments of a cluster, or one of them in detail
+    /// Show the experiments on a cluster, or one in detail
     Status(StatusArgs),
-    /// Show which nodes of a cluster can run trials, why others can't, and what trials have seen of them
+    /// Show which nodes of a cluster can run trials, why others can't, and what trials found on them
     Nodes(NodesArgs),
-    /// Fetch the trials, records and report of an experiment on a cluster
+    /// Fetch the trials, records and report of an experiment from a cluster
     Report(ReportArgs),
-    /// Pause an experiment on a cluster: its running trials end, and no other begins
+    /// Pause an experiment on a cluster: running trials finish; no new ones start
     Suspend(NameArgs),
-    /// Go on with an experiment that was suspended
+    /// Resume a suspended experiment
     Resume(NameArgs),
-    /// Delete an experiment of a cluster with all its trials and records
+    /// Delete an experiment from a cluster, with all its trials and records
     Cancel(CancelArgs),
     /// Print the custom resource definitions
     Crd,
-    /// Print a script that completes commands and options in a shell
+    /// Print a shell completion script
     ///
-    /// For bash: `source <(assay completions bash)`; other shells have a folder for such scripts.
+    /// For bash: `source <(assay completions bash)`; other shells load such scripts from a folder.
     Completions { shell: clap_complete::Shell },
 }

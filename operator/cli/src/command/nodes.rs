@@ -13,7 +13,7 @@ use crate::print;
 /// Arguments of `assay nodes`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct NodesArgs {
-    /// An experiment: nodes are judged by its placement, else by whether they have a whole CPU and 2 GiB for a pod
+    /// An experiment whose placement the nodes must meet; default: a whole CPU and 2 GiB for a pod
     file: Option<PathBuf>,
     #[command(flatten)]
     cluster: ClusterArgs,
@@ -26,7 +26,7 @@ pub fn command(args: &NodesArgs) -> anyhow::Result<ExitCode> {
             let checked = check_for_cluster(file);
             print::err(&checked);
             let spec = checked.spec.filter(|_| checked.experiment.is_some());
-            spec.with_context(|| format!("{} is no sound experiment: see above", file.display()))?.placement
+            spec.with_context(|| format!("{} is not a valid experiment: see above", file.display()))?.placement
         }
     };
     let text = on(&args.cluster, |cluster| async move { nodes::overview(&cluster, &placement).await })?;

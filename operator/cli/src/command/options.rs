@@ -18,12 +18,12 @@ pub const INTERRUPTED: u8 = 130;
 pub struct CheckArgs {
     /// The experiment: a YAML file, or - for standard input
     pub file: PathBuf,
-    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    /// The bench for all configs, or, as CONFIG=PATH, for one config that declares an image
     ///
-    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    /// Default: the bench that `ASSAY_BENCH` names, else the assay-bench next to assay.
     #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
-    /// The directory that trials will write to: an experiment that is larger than its free space is refused
+    /// The directory that trials will write to; fails if the experiment needs more than its free space
     #[arg(long, value_name = "DIR")]
     pub dir: Option<PathBuf>,
 }
@@ -39,12 +39,12 @@ impl CheckArgs {
 pub struct RunArgs {
     /// The experiment: a YAML file with one `TuningExperiment`, or - for standard input
     pub file: PathBuf,
-    /// The folder for records and reports; by default results/NAME of the experiment
+    /// The folder for records and reports; default: results/EXPERIMENT
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The bench that runs all configs, or, as CONFIG=PATH, one that declares an image
+    /// The bench for all configs, or, as CONFIG=PATH, for one config that declares an image
     ///
-    /// By default the bench that the variable `ASSAY_BENCH` names, else the assay-bench beside assay.
+    /// Default: the bench that `ASSAY_BENCH` names, else the assay-bench next to assay.
     #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
 }
@@ -52,7 +52,7 @@ pub struct RunArgs {
 /// What a verdict means to a script.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct CodeArgs {
-    /// End with 0, too, where all that is wrong is an Inconclusive: for jobs that shall fail at harm only
+    /// Exit 0 if the only problem is an Inconclusive verdict; for CI that should fail only on regressions
     #[arg(long)]
     pub allow_inconclusive: bool,
 }
@@ -66,7 +66,7 @@ impl CodeArgs {
 /// Arguments of commands that only need a name.
 #[derive(Clone, Debug, Args)]
 pub struct NameArgs {
-    /// The experiment
+    /// The name of the experiment
     #[arg(value_parser = experiment_name)]
     pub name: String,
     #[command(flatten)]

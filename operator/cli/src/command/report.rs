@@ -9,14 +9,14 @@ use crate::cluster::{self, ClusterArgs, on};
 /// Arguments of `assay report`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff), 1 an error."
+    after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
+                        Reject or Tradeoff); 1: error."
 )]
 pub struct ReportArgs {
-    /// The experiment
+    /// The name of the experiment
     #[arg(value_parser = experiment_name)]
     name: String,
-    /// The folder for records and reports; by default results/NAME of the experiment
+    /// The folder for records and reports; default: results/EXPERIMENT
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]

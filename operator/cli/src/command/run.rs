@@ -9,14 +9,14 @@ use crate::local::{self, Sound};
 /// Arguments of `assay run`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 no config is rejected, 10 any Reject or Tradeoff, 11 any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff), 1 an error, 130 interrupted. After an error or Ctrl-C the same command goes on \
-                        where it stopped. An experiment on a cluster goes on by itself."
+    after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
+                        Reject or Tradeoff); 1: error; 130: interrupted. After an error or Ctrl-C, run the same \
+                        command again to continue. An experiment on a cluster keeps running."
 )]
 pub struct RunCommandArgs {
     #[command(flatten)]
     run: RunArgs,
-    /// Run it on a Kubernetes cluster with the operator of Assay, follow it, and fetch the report at its end
+    /// Run on a Kubernetes cluster with the Assay operator, follow the experiment, and fetch its report at the end
     #[arg(long, conflicts_with = "bench")]
     cluster: bool,
     #[command(flatten)]

@@ -9,10 +9,10 @@ use crate::print;
 /// Arguments of `assay status`.
 #[derive(Clone, Debug, clap::Args)]
 pub struct StatusArgs {
-    /// The experiment to show in detail
+    /// The name of the experiment to show in detail
     #[arg(value_parser = experiment_name)]
     name: Option<String>,
-    /// Show the experiments of all namespaces
+    /// Show the experiments in all namespaces
     #[arg(long, short = 'A', conflicts_with_all = ["name", "namespace"])]
     all_namespaces: bool,
     #[command(flatten)]

@@ -13,18 +13,16 @@ pub fn command(args: &NameArgs, suspend: bool) -> anyhow::Result<ExitCode> {
 async fn set(cluster: Cluster, name: String, suspend: bool) -> anyhow::Result<ExitCode> {
     let experiment = cluster.experiment(&name).await?;
     if let Some(end) = finished(&experiment) {
-        anyhow::bail!(
-            "experiment {name} is finished ({}): nothing of it runs any more; `assay report {name}`",
-            end.reason
-        );
+        anyhow::bail!("experiment {name} has finished ({}): nothing is running; see `assay report {name}`", end.reason);
     }
     changes::suspend(&cluster, &name, suspend).await?;
     print::out(if suspend {
         format!(
-            "experiment {name} is suspended: running trials end and count, no other begins; `assay resume {name}` goes on\n"
+            "experiment {name} suspended: running trials finish and count, no new ones start; `assay resume {name}` \
+             continues\n"
         )
     } else {
-        format!("experiment {name} goes on\n")
+        format!("experiment {name} resumed\n")
     })?;
     Ok(ExitCode::SUCCESS)
 }

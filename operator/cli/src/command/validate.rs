@@ -19,7 +19,7 @@ pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         count => format!(", {}", plural(count, "warning")),
     };
     print::out(format_args!(
-        "{}: valid{warnings}: {}, {}, {} of each, {}\n",
+        "{}: valid{warnings}: {}, {}, {} per scenario, {}\n",
         checked.file(),
         plural(experiment.configs.len(), "config"),
         plural(experiment.scenarios.len(), "scenario"),

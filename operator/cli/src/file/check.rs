@@ -115,19 +115,19 @@ impl Checked {
         let Some(spec) = &validation.spec else { return };
         let benches = match Benches::find(bench) {
             Ok(benches) => benches,
-            Err(error) => return self.fail(format!("the options were not checked: {error}")),
+            Err(error) => return self.fail(format!("options not checked: {error}")),
         };
         for config in benches.by_config.keys() {
             if !spec.configs.iter().any(|known| known.name == *config && known.image.is_some()) {
                 self.fail(format!(
-                    "--bench {config}=PATH: no config {config:?} declares an image; declare it, or remove the flag"
+                    "--bench {config}=PATH: no config {config:?} declares an image; declare one, or remove the flag"
                 ));
             }
         }
         for question in validation.questions() {
             match benches.ask(&question) {
                 Ok(answer) => self.add(places, validate::answer_problems(spec, &answer)),
-                Err(error) => self.fail(format!("the options were not checked: {error:#}")),
+                Err(error) => self.fail(format!("options not checked: {error:#}")),
             }
         }
         self.benches = Some(benches);
@@ -150,7 +150,7 @@ impl Checked {
                 }
             }
             Err(error) => {
-                let text = format!("note: the options are not checked here, but by the operator ({error:#})");
+                let text = format!("note: options not checked here; the operator will check them ({error:#})");
                 self.lines.push(Line { at: None, severity: Severity::Note, text });
             }
         }

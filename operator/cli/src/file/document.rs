@@ -28,18 +28,18 @@ pub struct Document {
 pub fn read(path: &Path) -> Result<Document, Vec<FileProblem>> {
     let bytes = if path.as_os_str() == "-" {
         if std::io::stdin().is_terminal() {
-            return Err(FileProblem::new("is a terminal: pipe a file into assay, or name one"));
+            return Err(FileProblem::new("is a terminal: pipe a file into assay, or give its path"));
         }
         slurp(std::io::stdin().lock())
     } else {
         if path.is_dir() {
-            return Err(FileProblem::new("is a directory: name a file"));
+            return Err(FileProblem::new("is a directory: give a file"));
         }
         std::fs::File::open(path).and_then(slurp)
     };
     let bytes = bytes.map_err(|error| FileProblem::new(format!("can't be read: {error}")))?;
     if bytes.len() as u64 > MOST_BYTES {
-        return Err(FileProblem::new("is larger than 1 MiB: that is no experiment"));
+        return Err(FileProblem::new("is larger than 1 MiB: too large for an experiment"));
     }
     parse(bytes)
 }
@@ -56,12 +56,12 @@ fn parse(source: Vec<u8>) -> Result<Document, Vec<FileProblem>> {
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut places = places::documents(text)?.into_iter();
     let Some(first) = places.next() else {
-        return Err(FileProblem::new("is empty: there is no experiment in it"));
+        return Err(FileProblem::new("is empty: no experiment found"));
     };
     if let Some(second) = places.next() {
         let at = Some(second.find(&FieldPath::root(), false));
         let count = 2 + places.count();
-        let message = format!("has {count} documents: write each experiment into a file of its own");
+        let message = format!("has {count} documents: put each experiment in its own file");
         return Err(vec![FileProblem { at, message }]);
     }
     let value = value(text, &first)?;
@@ -92,12 +92,12 @@ fn value(text: &str, places: &Node) -> Result<Value, Vec<FileProblem>> {
         let value = to_json(value, &FieldPath::root(), places, &mut problems);
         return if problems.is_empty() { Ok(value) } else { Err(problems) };
     }
-    Err(FileProblem::new("is empty: there is no experiment in it"))
+    Err(FileProblem::new("is empty: no experiment found"))
 }
 
 fn yaml_problem(error: &serde_yaml::Error) -> Vec<FileProblem> {
     let at = error.location().map(|at| Position { line: at.line(), column: at.column() });
-    vec![FileProblem { at, message: format!("is not YAML: {error}") }]
+    vec![FileProblem { at, message: format!("invalid YAML: {error}") }]
 }
 
 /// JSON has fewer kinds of values. What has no place in it is no part of an experiment either.
@@ -116,7 +116,7 @@ fn to_json(value: serde_yaml::Value, path: &FieldPath, places: &Node, problems: 
                 (_, Some(number)) => Some(number.into()),
                 _ => number.as_f64().and_then(serde_json::Number::from_f64),
             };
-            json.map_or_else(|| refuse(format!("{path}: {number} is not a number that can be used")), Value::Number)
+            json.map_or_else(|| refuse(format!("{path}: {number} is not a finite number")), Value::Number)
         }
         serde_yaml::Value::Sequence(items) => {
             let items = items.into_iter().enumerate();
@@ -134,14 +134,14 @@ fn to_json(value: serde_yaml::Value, path: &FieldPath, places: &Node, problems: 
                         let key = serde_yaml::to_string(&other).unwrap_or_default();
                         let key = key.trim();
                         let at = Some(places.find(&path.key(key), true));
-                        let message = format!("the name of a field must be a text: put it in quotes, \"{key}\"");
+                        let message = format!("field names must be strings: write \"{key}\"");
                         problems.push(FileProblem { at, message });
                     }
                 }
             }
             Value::Object(object)
         }
-        serde_yaml::Value::Tagged(tagged) => refuse(format!("the tag {} has no meaning here: remove it", tagged.tag)),
+        serde_yaml::Value::Tagged(tagged) => refuse(format!("unsupported tag {}: remove it", tagged.tag)),
     }
 }
 
@@ -178,15 +178,15 @@ mod tests {
     #[test]
     fn what_can_not_be_read_says_why() {
         let table: [(&[u8], &str); 9] = [
-            (b"", "is empty: there is no experiment in it"),
-            (b"\xef\xbb\xbf# x\n", "is empty: there is no experiment in it"),
-            (b"a: 1\n---\nb: 1\n---\nc: 1\n", "3:1: has 3 documents: write each experiment into a file of its own"),
+            (b"", "is empty: no experiment found"),
+            (b"\xef\xbb\xbf# x\n", "is empty: no experiment found"),
+            (b"a: 1\n---\nb: 1\n---\nc: 1\n", "3:1: has 3 documents: put each experiment in its own file"),
             (b"a: 1\nb: \xc3\xa4\xff\n", "2:5: is not UTF-8: save it as UTF-8"),
             (b"\xff\xfea\0", "is encoded in UTF-16: save it as UTF-8"),
-            (b"a: .nan\n", "1:4: a: .nan is not a number that can be used"),
-            (b"a: {1: x}\n", "1:5: the name of a field must be a text: put it in quotes, \"1\""),
-            (b"a: {<<: 3}\n", "is not YAML: expected a mapping or list of mappings for merging, but found scalar"),
-            (b"a: 1\na: 2\n", "2:1: a is there twice: line 1 has it already"),
+            (b"a: .nan\n", "1:4: a: .nan is not a finite number"),
+            (b"a: {1: x}\n", "1:5: field names must be strings: write \"1\""),
+            (b"a: {<<: 3}\n", "invalid YAML: expected a mapping or list of mappings for merging, but found scalar"),
+            (b"a: 1\na: 2\n", "2:1: duplicate key a; first set on line 1"),
         ];
         for (bytes, expected) in table {
             assert_eq!(read(bytes), Err(expected.to_owned()), "{}", String::from_utf8_lossy(bytes));

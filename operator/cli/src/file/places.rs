@@ -38,8 +38,8 @@ fn syntax(text: &str, info: &str, at: Position) -> FileProblem {
         let content = line.trim_start_matches(' ');
         content.starts_with('\t') && !content.trim().is_empty()
     });
-    let hint = if tab { "; a line begins with a tab, and YAML is indented with spaces only" } else { "" };
-    FileProblem { at: Some(at), message: format!("is not YAML: {info}{hint}") }
+    let hint = if tab { "; a line starts with a tab: indent YAML with spaces" } else { "" };
+    FileProblem { at: Some(at), message: format!("invalid YAML: {info}{hint}") }
 }
 
 #[derive(Default)]
@@ -75,10 +75,9 @@ impl Reader {
             },
             Event::Alias(anchor) => match self.anchors.get(anchor).cloned() {
                 Some(node) => self.place(node, at),
-                None => Err(vec![FileProblem {
-                    at: Some(at),
-                    message: "an alias stands inside of its own anchor".to_owned(),
-                }]),
+                None => {
+                    Err(vec![FileProblem { at: Some(at), message: "an alias is inside its own anchor".to_owned() }])
+                }
             },
             _ => Ok(()),
         }
@@ -86,7 +85,7 @@ impl Reader {
 
     fn tag(&mut self, tag: Option<&saphyr_parser::Tag>, at: Position) {
         if let Some(tag) = tag {
-            let message = format!("the tag {tag} has no meaning here: remove it");
+            let message = format!("unsupported tag {tag}: remove it");
             self.problems.push(FileProblem { at: Some(at), message });
         }
     }
@@ -96,7 +95,7 @@ impl Reader {
         let digits = text.strip_prefix(['-', '+']).unwrap_or(text);
         let all_digits = !digits.is_empty() && digits.chars().all(|c| c.is_ascii_digit());
         if all_digits && text.parse::<i64>().is_err() && text.parse::<u64>().is_err() {
-            let message = format!("{text} is too large for an integer of 64 bits; put it in quotes if it is a text");
+            let message = format!("{text} is too large for a 64-bit integer; put it in quotes if it is a string");
             self.problems.push(FileProblem { at: Some(at), message });
         }
     }
@@ -133,13 +132,12 @@ impl Reader {
             (Kind::Map(entries), Some(key)) => entries.push((key, node)),
             (Kind::Map(entries), None) => {
                 let Kind::Scalar(text) = &node.kind else {
-                    self.problems
-                        .push(FileProblem { at: Some(at), message: "the name of a field must be a text".to_owned() });
+                    self.problems.push(FileProblem { at: Some(at), message: "field names must be strings".to_owned() });
                     open.key = Some(Key { text: String::new(), at });
                     return Ok(());
                 };
                 if let Some((first, _)) = entries.iter().find(|(key, _)| key.text == *text) {
-                    let message = format!("{text} is there twice: line {} has it already", first.at.line);
+                    let message = format!("duplicate key {text}; first set on line {}", first.at.line);
                     self.problems.push(FileProblem { at: Some(at), message });
                 }
                 open.key = Some(Key { text: text.clone(), at });
@@ -208,12 +206,12 @@ mod tests {
         };
         assert_eq!(
             refused("a: 1\nb: 1\na: 2\nb: 3\n"),
-            "3:1: a is there twice: line 1 has it already|4:1: b is there twice: line 2 has it already"
+            "3:1: duplicate key a; first set on line 1|4:1: duplicate key b; first set on line 2"
         );
-        assert!(refused("a:\n\t- b\n").contains("a line begins with a tab"), "{}", refused("a:\n\t- b\n"));
-        assert!(refused("a: [1\n").starts_with("2:1: is not YAML: "), "{}", refused("a: [1\n"));
-        assert_eq!(refused("a: !secret x\n"), "1:4: the tag !secret has no meaning here: remove it");
-        assert_eq!(refused("{[a]: 1}\n"), "1:2: the name of a field must be a text");
+        assert!(refused("a:\n\t- b\n").contains("a line starts with a tab"), "{}", refused("a:\n\t- b\n"));
+        assert!(refused("a: [1\n").starts_with("2:1: invalid YAML: "), "{}", refused("a: [1\n"));
+        assert_eq!(refused("a: !secret x\n"), "1:4: unsupported tag !secret: remove it");
+        assert_eq!(refused("{[a]: 1}\n"), "1:2: field names must be strings");
         assert!(refused(&"[".repeat(100_000)).contains("deeper") || refused(&"[".repeat(100_000)).contains("limit"));
         assert!(refused(&"- ".repeat(1000)).contains("deeper"));
         // Aliases of aliases: no deeper on the page, as deep in memory, and exponential if copied.

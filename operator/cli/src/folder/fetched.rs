@@ -38,14 +38,14 @@ pub fn prepare(dir: &Path, origin: &Origin) -> anyhow::Result<()> {
 fn make(dir: &Path) -> anyhow::Result<Lock> {
     let trials = dir.join("trials");
     fs::create_dir_all(&trials)
-        .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
+        .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;
     Lock::take(dir)
 }
 
 /// Refuses a folder that holds something else than this experiment.
 fn refuse_another(dir: &Path, origin: &Origin) -> anyhow::Result<()> {
     if dir.join("bench.json").exists() {
-        bail!("{} holds trials that were run on this machine: use another --out", dir.display());
+        bail!("{} holds trials run on this machine: use another --out", dir.display());
     }
     match Origin::of(dir)? {
         Some(kept) if kept != *origin => bail!(

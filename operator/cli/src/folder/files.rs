@@ -27,7 +27,7 @@ pub fn make_dir(path: &Path) -> anyhow::Result<()> {
 pub fn remove(dir: &Path) -> anyhow::Result<()> {
     match fs::remove_dir_all(dir) {
         Err(error) if error.kind() != io::ErrorKind::NotFound => {
-            Err(error).with_context(|| format!("{} can't be removed", dir.display()))
+            Err(error).with_context(|| format!("can't remove {}", dir.display()))
         }
         _ => Ok(()),
     }
@@ -53,7 +53,7 @@ fn unwritten(path: &Path, error: io::Error) -> anyhow::Error {
     if full {
         Full(format!("{}: {error}", path.display())).into()
     } else {
-        anyhow::Error::new(error).context(format!("{} can't be written", path.display()))
+        anyhow::Error::new(error).context(format!("can't write {}", path.display()))
     }
 }
 
@@ -62,6 +62,6 @@ pub fn read_if_there(path: &Path) -> anyhow::Result<Option<Vec<u8>>> {
     match fs::read(path) {
         Ok(bytes) => Ok(Some(bytes)),
         Err(error) if error.kind() == io::ErrorKind::NotFound => Ok(None),
-        Err(error) => Err(error).with_context(|| format!("{} can't be read", path.display())),
+        Err(error) => Err(error).with_context(|| format!("can't read {}", path.display())),
     }
 }

@@ -27,7 +27,7 @@ impl Origin {
         let path = dir.join("cluster.json");
         let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
         let origin = serde_json::from_slice(&bytes);
-        origin.map(Some).with_context(|| format!("{} is broken: use another --out", path.display()))
+        origin.map(Some).with_context(|| format!("{} is corrupted: use another --out", path.display()))
     }
 
     pub fn keep(&self, dir: &Path) -> anyhow::Result<()> {
@@ -52,10 +52,10 @@ impl KeptAttempt {
         let corrupt = |why: &str| format!("{} is corrupted ({why})", path.display());
         let found = attempt(&self.trial, &self.attempt).map_err(|why| corrupt(&why))?;
         if *found.trial() != trial_id(&self.trial, self.attempt.attempt) {
-            return Err(corrupt("its summary is that of another trial"));
+            return Err(corrupt("its summary belongs to another trial"));
         }
         if found.plan().as_str() != self.trial.plan {
-            return Err(corrupt("its summary is that of another plan"));
+            return Err(corrupt("its summary belongs to another plan"));
         }
         let (Attempt::Finished(summary), Some(bytes)) = (&found, record) else { return Ok(found) };
         let kept = if self.dropped.is_empty() {
@@ -67,7 +67,7 @@ impl KeptAttempt {
             Ok(found)
         } else {
             let record = path.with_file_name("record.json");
-            Err(format!("{} is not what its summary was made of", record.display()))
+            Err(format!("{} does not match its summary", record.display()))
         }
     }
 }

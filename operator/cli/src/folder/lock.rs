@@ -28,16 +28,16 @@ impl Lock {
             .read(true)
             .write(true)
             .open(&path)
-            .with_context(|| format!("{} can't be written: choose another folder with --out", path.display()))?;
+            .with_context(|| format!("can't write {}: choose another folder with --out", path.display()))?;
         let said = fs::read_to_string(&path).unwrap_or_default();
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let holder = said.lines().next().map_or("another process", str::trim);
-                bail!("{} is in use by {holder}: wait until it is done, or use another --out", dir.display());
+                bail!("{} is in use by {holder}: wait until it finishes, or use another --out", dir.display());
             }
             Err(TryLockError::Error(error)) => {
-                return Err(error).with_context(|| format!("{} can't be locked", path.display()));
+                return Err(error).with_context(|| format!("can't lock {}", path.display()));
             }
         }
         end_orphan(dir, &said)?;
@@ -85,7 +85,7 @@ fn end_orphan(dir: &Path, said: &str) -> anyhow::Result<()> {
             let _ = killpg(Pid::from_raw(pid), Signal::SIGKILL);
             std::thread::sleep(Duration::from_millis(200));
             if is_ours() {
-                bail!("process {pid} of an earlier run in {} does not end: end it, then try again", dir.display());
+                bail!("process {pid} of an earlier run in {} does not exit: kill it, then try again", dir.display());
             }
         }
         std::thread::sleep(Duration::from_millis(50));

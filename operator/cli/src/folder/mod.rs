@@ -37,7 +37,7 @@ pub use kept::Origin;
 pub use outcome::Outcome;
 pub use plan::kept_plan;
 pub use read::kept_attempts;
-pub use reports::{earlier, keep_noise, keep_report};
+pub use reports::{Pages, earlier, keep_noise};
 pub use room::room;
 pub use store::Store;
 

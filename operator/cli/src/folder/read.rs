@@ -42,7 +42,7 @@ pub fn kept_attempts(dir: &Path, plan: &Plan) -> anyhow::Result<Vec<Attempt>> {
 pub fn trial_dirs(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     let trials = dir.join("trials");
     let entries = fs::read_dir(&trials).and_then(Iterator::collect::<io::Result<Vec<_>>>);
-    let entries = entries.with_context(|| format!("{} can't be read", trials.display()))?;
+    let entries = entries.with_context(|| format!("can't read {}", trials.display()))?;
     let mut dirs: Vec<PathBuf> = entries.into_iter().map(|entry| entry.path()).collect();
     dirs.retain(|path| {
         // Of the trial's own name: a folder of experiments may be called anything.
@@ -62,13 +62,13 @@ pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
     let check = |path: &Path, found: &Digest, trial: &TrialId| {
         if *found != plan.digest {
             return Err(Unfit::Foreign(format!(
-                "{} belongs to another experiment (plan {found}, this is {}): move it away, or use another --out",
+                "{} belongs to another experiment (plan {found}; this one is {}): move it away, or use another --out",
                 path.display(),
                 plan.digest
             )));
         }
         let named = dir.file_name().is_some_and(|name| *name == *trial.file_stem());
-        if named { Ok(()) } else { Err(Unfit::Corrupt(format!("{} is the record of another trial", path.display()))) }
+        if named { Ok(()) } else { Err(Unfit::Corrupt(format!("{} belongs to another trial", path.display()))) }
     };
     if let Some(bytes) = read("attempt.json")? {
         let path = dir.join("attempt.json");
@@ -89,10 +89,10 @@ pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
         let planned = plan.block(&trial.scenario, trial.block);
         let planned = planned.and_then(|block| plan.trial_spec(block, trial.order as usize, trial.attempt).ok());
         if planned.as_ref() != Some(&record.spec) {
-            return Err(Unfit::Corrupt(format!("{} answers a spec that is not planned", path.display())));
+            return Err(Unfit::Corrupt(format!("{} has a spec that is not in the plan", path.display())));
         }
         let summary = Summary::of(&record, &bytes)
-            .map_err(|error| Unfit::Corrupt(format!("{} has no summary ({error})", path.display())))?;
+            .map_err(|error| Unfit::Corrupt(format!("{} can't be summarized ({error})", path.display())))?;
         return Ok(Some((Attempt::Finished(summary.into()), Some(seconds(&record)))));
     }
     let Some(bytes) = read("lost.json")? else { return Ok(None) };

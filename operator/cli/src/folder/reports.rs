@@ -5,19 +5,54 @@ use std::path::Path;
 
 use anyhow::Context as _;
 use assay_core::aa::Noise;
-use assay_core::report::{Attachment, Attachments, Earlier, Report, TimeTable, TimeTables, TrialFate, html, markdown};
+use assay_core::report::{
+    Attachment, Attachments, Earlier, Measured, Report, Setups, TimeTables, TrialFate, html, markdown,
+};
 use assay_protocol::TrialRecord;
 
 use super::files::write;
 
-/// Writes a report in all its forms, with plots from the records of the folder `from`.
-pub fn keep_report(report: &Report, from: &Path, to: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(to).with_context(|| format!("{} can't be made: choose another --out", to.display()))?;
-    let (attachments, time_spent) = from_records(report, from);
-    let report = &Report { time_spent, ..report.clone() };
-    write(&to.join("report.json"), report.json()?.as_bytes())?;
-    write(&to.join("report.md"), markdown(report).as_bytes())?;
-    write(&to.join("report.html"), html(report, &attachments).as_bytes())
+/// A report with what its folder shows beside it.
+pub struct Pages {
+    pub report: Report,
+    attachments: Vec<Attachment>,
+    /// The text of the experiment's file.
+    experiment: Option<String>,
+}
+
+impl Pages {
+    /// A record that can't be read any more is a gap in a picture, not in a verdict.
+    pub fn of(report: &Report, dir: &Path) -> Self {
+        let (mut attachments, mut times) = (Attachments::default(), TimeTables::default());
+        let (mut measured, mut setups) = (Measured::default(), Setups::default());
+        for trial in report.trials.iter().filter(|trial| trial.record.is_some()) {
+            let path = dir.join("trials").join(trial.trial.file_stem()).join("record.json");
+            let record = fs::read(path).ok().and_then(|bytes| TrialRecord::from_json(&bytes).ok());
+            let Some(record) = record else { continue };
+            setups.add(&record, trial.node.as_deref());
+            if trial.state == TrialFate::Valid {
+                attachments.add(&record);
+                times.add(&record);
+                measured.add(&record.spec.trial, &record.metrics);
+            }
+        }
+        let mut full = report.clone();
+        full.time_spent = times.finish(report);
+        full.not_judged.extend(measured.in_records(report));
+        full.records = measured.facts(report);
+        full.setup = setups.finish();
+        let experiment = fs::read(dir.join("experiment.yaml")).ok();
+        let experiment = experiment.map(|bytes| String::from_utf8_lossy(&bytes).into_owned());
+        Self { report: full, attachments: attachments.finish(), experiment }
+    }
+
+    /// Writes the report in all its forms.
+    pub fn keep(&self, dir: &Path) -> anyhow::Result<()> {
+        fs::create_dir_all(dir).with_context(|| format!("can't create {}: choose another --out", dir.display()))?;
+        write(&dir.join("report.json"), self.report.json()?.as_bytes())?;
+        write(&dir.join("report.md"), markdown(&self.report).as_bytes())?;
+        write(&dir.join("report.html"), html(&self.report, &self.attachments, self.experiment.as_deref()).as_bytes())
+    }
 }
 
 /// What older rules said of the runs in a folder, as its report has it.
@@ -28,18 +63,4 @@ pub fn earlier(dir: &Path) -> Option<Earlier> {
 /// Keeps what an A/A has found, beside its report.
 pub fn keep_noise(dir: &Path, noise: &[Noise]) -> anyhow::Result<()> {
     write(&dir.join("noise.json"), &serde_json::to_vec_pretty(noise)?)
-}
-
-/// What plots and tables need of the trials that count. A record that can't be read any more is a gap in a picture, not in a
-/// verdict.
-fn from_records(report: &Report, dir: &Path) -> (Vec<Attachment>, Vec<TimeTable>) {
-    let (mut attachments, mut times) = (Attachments::default(), TimeTables::default());
-    for trial in report.trials.iter().filter(|trial| trial.state == TrialFate::Valid) {
-        let path = dir.join("trials").join(trial.trial.file_stem()).join("record.json");
-        if let Some(record) = fs::read(path).ok().and_then(|bytes| TrialRecord::from_json(&bytes).ok()) {
-            attachments.add(&record);
-            times.add(&record);
-        }
-    }
-    (attachments.finish(), times.finish(report))
 }

@@ -10,7 +10,7 @@ use crate::machine;
 /// Bytes that an experiment may use in its folder: those that are free, and those of the databases that an earlier call has left.
 pub fn room(dir: &Path) -> anyhow::Result<u64> {
     let work = work_of(dir);
-    let used = machine::used_bytes(&work).with_context(|| format!("the size of {} can't be read", work.display()))?;
+    let used = machine::used_bytes(&work).with_context(|| format!("can't determine the size of {}", work.display()))?;
     Ok(machine::space(existing(dir))?.saturating_add(used))
 }
 

@@ -49,12 +49,12 @@ impl Store {
     pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
         let trials = dir.join("trials");
         fs::create_dir_all(&trials)
-            .with_context(|| format!("{} can't be made: choose another folder with --out", trials.display()))?;
+            .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;
         // A later call may come from another directory, and has to recognise our paths.
-        let dir = &fs::canonicalize(dir).with_context(|| format!("{} can't be found", dir.display()))?;
+        let dir = &fs::canonicalize(dir).with_context(|| format!("can't find {}", dir.display()))?;
         let lock = Lock::take(dir)?;
         if Origin::of(dir)?.is_some() {
-            bail!("{} holds trials of a cluster: use another --out", dir.display());
+            bail!("{} holds trials from a cluster: use another --out", dir.display());
         }
         let store = Self { dir: dir.clone(), lock };
         keep_plan(&store.dir, plan)?;
@@ -87,7 +87,7 @@ impl Store {
     /// Another build of the bench in the middle would make all trials before it incomparable.
     fn keep_benches(&self, benches: &Benches) -> anyhow::Result<()> {
         let digest = |path: &Path| -> anyhow::Result<Digest> {
-            let bytes = fs::read(path).with_context(|| format!("{} can't be read", path.display()))?;
+            let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
             Ok(Digest::of(&bytes))
         };
         let by_config = benches.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
@@ -98,11 +98,11 @@ impl Store {
             return write(&path, &serde_json::to_vec_pretty(&now)?);
         };
         let kept: BenchDigests = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is broken: restore it, or use another --out", path.display()))?;
+            .with_context(|| format!("{} is corrupted: restore it, or use another --out", path.display()))?;
         if kept != now {
             bail!(
-                "the trials in {} were run by another build of assay-bench, and runs of two builds can't be compared: use the \
-                 one that ran them, or start anew with another --out",
+                "another build of assay-bench ran the trials in {}, and runs of two builds can't be compared: use that \
+                 build, or start over with another --out",
                 self.dir.display()
             );
         }
@@ -124,9 +124,7 @@ impl Store {
                 Err(Unfit::Foreign(message)) => bail!(message),
                 Err(Unfit::Corrupt(message)) => {
                     let aside = set_aside(&dir)?;
-                    loaded
-                        .messages
-                        .push(format!("{message}: set aside as {}, the trial is run again", aside.display()));
+                    loaded.messages.push(format!("{message}: moved to {}; the trial runs again", aside.display()));
                 }
             }
         }
@@ -142,7 +140,7 @@ impl Store {
             Some(Ok(kept)) if kept == **summary => {}
             Some(_) => {
                 let record = dir.join("record.json");
-                return Err(Unfit::Corrupt(format!("{} is not what its summary was made of", record.display())));
+                return Err(Unfit::Corrupt(format!("{} does not match its summary", record.display())));
             }
             // We were killed between the two.
             None => self.keep_summary(summary).map_err(|error| Unfit::Foreign(format!("{error:#}")))?,
@@ -154,7 +152,7 @@ impl Store {
     pub fn begin(&self, spec: &TrialSpec) -> anyhow::Result<PathBuf> {
         let dir = self.trial_dir(&spec.trial);
         if dir.exists() {
-            fs::remove_dir_all(&dir).with_context(|| format!("{} can't be removed", dir.display()))?;
+            fs::remove_dir_all(&dir).with_context(|| format!("can't remove {}", dir.display()))?;
         }
         make_dir(&dir)?;
         write(&dir.join("spec.json"), &serde_json::to_vec_pretty(spec)?)?;
@@ -169,11 +167,11 @@ impl Store {
             Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(None),
             Err(error) => return Err(format!("{}: {error}", path.display())),
         };
-        let record = TrialRecord::from_json(&bytes).map_err(|error| format!("its record can't be read: {error}"))?;
+        let record = TrialRecord::from_json(&bytes).map_err(|error| format!("can't read its record: {error}"))?;
         if record.spec != *spec {
-            return Err("its record answers another spec".to_owned());
+            return Err("its record is for another spec".to_owned());
         }
-        let summary = Summary::of(&record, &bytes).map_err(|error| format!("its record has no summary: {error}"))?;
+        let summary = Summary::of(&record, &bytes).map_err(|error| format!("can't summarize its record: {error}"))?;
         Ok(Some((summary, seconds(&record))))
     }
 
@@ -188,7 +186,7 @@ impl Store {
         let record = dir.join("record.json");
         if record.exists() {
             fs::rename(&record, dir.join("record.json.corrupt"))
-                .with_context(|| format!("{} can't be renamed", record.display()))?;
+                .with_context(|| format!("can't rename {}", record.display()))?;
         }
         write(&dir.join("lost.json"), &serde_json::to_vec_pretty(lost)?)
     }
@@ -213,6 +211,6 @@ fn set_aside(dir: &Path) -> anyhow::Result<PathBuf> {
         count += 1;
         aside = dir.with_file_name(format!("{name}.corrupt-{count}"));
     }
-    fs::rename(dir, &aside).with_context(|| format!("{} can't be renamed", dir.display()))?;
+    fs::rename(dir, &aside).with_context(|| format!("can't rename {}", dir.display()))?;
     Ok(aside)
 }

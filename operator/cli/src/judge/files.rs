@@ -45,8 +45,8 @@ impl Sources {
             return Ok(Self { files: policy.data.iter().map(|name| source(path.join(name))).collect() });
         }
         let mut files = Vec::new();
-        for entry in fs::read_dir(path).with_context(|| format!("{} can't be read", path.display()))? {
-            let file = entry.with_context(|| format!("{} can't be read", path.display()))?.path();
+        for entry in fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))? {
+            let file = entry.with_context(|| format!("can't read {}", path.display()))?.path();
             if file.is_file() && Some(file.as_path()) != used && looks_like_results(&file) {
                 files.push(file);
             }
@@ -54,7 +54,7 @@ impl Sources {
         files.sort();
         if files.is_empty() {
             bail!(
-                "{} holds no results: there is no file that ends in {}; name them under data in the policy",
+                "{} has no results: no file ends in {}; list the files under data in the policy",
                 path.display(),
                 ENDINGS.join(", ")
             );

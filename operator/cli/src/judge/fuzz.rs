@@ -15,7 +15,7 @@ const JSONL: &str = "{\"scenario\":\"s\",\"config\":\"a\",\"metric\":\"m\",\"val
 /// Reads bytes as one format, or as what they look like, and says what came of it.
 fn outcome(bytes: &[u8], format: Option<Format>) -> Result<(), Vec<String>> {
     let policy = json!({"baseline": "a", "objectives": [{"metric": "m", "direction": "lower", "margin": "5%"}]});
-    let policy = Policy::read(&policy).expect("the policy is sound");
+    let policy = Policy::read(&policy).expect("the policy is valid");
     let mut to = Collector::new(&policy);
     let input: read::Input = Box::new(BufReader::new(Cursor::new(bytes.to_vec())));
     let (format, input) = read::detect(input, format).expect("memory can be read");

@@ -25,7 +25,7 @@ impl<'de> Deserialize<'de> for Fields {
                 let mut fields: Vec<(String, Value)> = Vec::new();
                 while let Some((name, value)) = map.next_entry::<String, Value>()? {
                     if fields.iter().any(|(known, _)| *known == name) {
-                        return Err(de::Error::custom(format!("{name:?} is there twice")));
+                        return Err(de::Error::custom(format!("duplicate field {name:?}")));
                     }
                     fields.push((name, value));
                 }
@@ -50,12 +50,12 @@ pub fn lines(input: Input, file: u32, to: &mut Collector<'_>) {
                 // The line that the parser counts is the only one that it has.
                 let words = error.to_string();
                 let words = words.split(" at line ").next().unwrap_or_default();
-                to.problem(place, None, format!("is not an object of JSON: {words} (character {})", error.column()));
+                to.problem(place, None, format!("is not a JSON object: {words} (character {})", error.column()));
             }
         }
     });
     if rows == 0 {
-        to.problem(Place { file, line: 0 }, None, "is empty: every line must be an object of JSON");
+        to.problem(Place { file, line: 0 }, None, "is empty: every line must be a JSON object");
     }
 }
 
@@ -67,7 +67,7 @@ fn row(place: Place, fields: &[(String, Value)], to: &mut Collector<'_>) {
             Value::String(text) => text.clone(),
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             Value::Array(_) | Value::Object(_) => {
-                return to.problem(place, Some(name), "is a list or an object: write a text or a number");
+                return to.problem(place, Some(name), "is a list or an object: write a string or a number");
             }
         };
         texts.push((name, text));

@@ -66,7 +66,7 @@ fn judged(
 ) -> anyhow::Result<Result<ImportReport, Vec<DataProblem>>> {
     let open = |path: &Path| {
         let opened = read::open(path).and_then(|input| read::detect(input, format));
-        opened.with_context(|| format!("{} can't be read", path.display()))
+        opened.with_context(|| format!("can't read {}", path.display()))
     };
     // All formats first: what they have in common decides how each is read. Standard input can be opened only once.
     let mut opened = Vec::new();
@@ -77,7 +77,7 @@ fn judged(
     }
     if policy.objectives.is_empty() {
         bail!(
-            "nothing says what is judged: write a policy.yaml beside the results, or name one with --policy, such as\n  \
+            "no objective declared: write a policy.yaml next to the results, or pass one with --policy, for example\n  \
              baseline: CONFIG\n  objectives: [{{metric: NAME, direction: higher, margin: 5%}}]"
         );
     }
@@ -129,10 +129,10 @@ fn defaults(policy: &mut Policy, format: Format) {
 
 /// Writes a report down.
 pub fn keep(report: &ImportReport, dir: &Path) -> anyhow::Result<()> {
-    fs::create_dir_all(dir).with_context(|| format!("{} can't be made: choose another --out", dir.display()))?;
+    fs::create_dir_all(dir).with_context(|| format!("can't create {}: choose another --out", dir.display()))?;
     for (name, text) in [("report.json", report.json()?), ("report.md", import::markdown(report))] {
         let path = dir.join(name);
-        fs::write(&path, text).with_context(|| format!("{} can't be written", path.display()))?;
+        fs::write(&path, text).with_context(|| format!("can't write {}", path.display()))?;
     }
     Ok(())
 }

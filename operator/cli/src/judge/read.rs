@@ -19,7 +19,7 @@ pub type Input = Box<dyn BufRead>;
 pub fn open(path: &Path) -> io::Result<Input> {
     if path.as_os_str() == "-" {
         if io::stdin().is_terminal() {
-            return Err(io::Error::other("it is a terminal: pipe results into assay, or name a file"));
+            return Err(io::Error::other("it is a terminal; pipe results into assay, or give a file"));
         }
         return Ok(Box::new(BufReader::with_capacity(PEEK, io::stdin())));
     }
@@ -63,7 +63,7 @@ pub fn lines(mut input: Input, file: u32, to: &mut Collector<'_>, mut each: impl
         match input.by_ref().take(MOST_LINE + 1).read_until(b'\n', &mut line) {
             Ok(0) => return,
             Ok(length) if length as u64 > MOST_LINE => {
-                return to.problem(place, None, "is longer than 1 MiB: these are no results");
+                return to.problem(place, None, "is longer than 1 MiB: this is not a results file");
             }
             Ok(_) => match std::str::from_utf8(&line) {
                 Ok(text) => each(place.line, text.trim_end_matches(['\n', '\r']), to),

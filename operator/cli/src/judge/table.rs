@@ -18,7 +18,7 @@ struct Bounded<R> {
 impl<R: Read> Read for Bounded<R> {
     fn read(&mut self, buffer: &mut [u8]) -> io::Result<usize> {
         if self.since.get() > MOST_LINE {
-            return Err(io::Error::other("a row is longer than 1 MiB; is there a quote that is never closed?"));
+            return Err(io::Error::other("a row is longer than 1 MiB; is a quote not closed?"));
         }
         let length = self.input.read(buffer)?;
         self.since.set(self.since.get() + length as u64);
@@ -57,7 +57,7 @@ pub fn csv(input: Input, file: u32, to: &mut Collector<'_>) {
             to.row(place, header.iter().map(str::trim).zip(&row));
         } else {
             let message = format!(
-                "has {} fields, the header has {}: put values with commas into quotes, and leave out nothing",
+                "has {} fields, but the header has {}: quote values that contain commas, and leave no field out",
                 row.len(),
                 header.len()
             );
@@ -72,7 +72,7 @@ pub fn csv(input: Input, file: u32, to: &mut Collector<'_>) {
 fn columns(place: Place, row: &StringRecord, to: &mut Collector<'_>) -> bool {
     let only = row.get(0).filter(|_| row.len() == 1);
     if let Some(separator) = only.and_then(|only| only.chars().find(|c| matches!(c, ';' | '\t' | '|'))) {
-        to.problem(place, None, format!("columns are separated by {separator:?}: separate them by commas"));
+        to.problem(place, None, format!("columns are separated by {separator:?}: use commas"));
         return false;
     }
     let names: Vec<&str> = row.iter().map(str::trim).collect();

@@ -23,12 +23,12 @@ impl Cpus {
     /// The trial gets whole cores from the highest-numbered one down, because CPU 0 is where the kernel does most of its own
     /// work. The runner sleeps nearly all the time, so sharing CPUs with the trial on a small machine costs little.
     pub fn divide(count: u32) -> anyhow::Result<Self> {
-        let own = affinity().context("the CPUs of this process can't be read")?;
+        let own = affinity().context("can't read the CPUs of this process")?;
         let (have, want) = (own.len(), count as usize);
         if have < want {
             bail!(
-                "placement.cpus asks for {want} CPUs, but this process may use {have}: run on a larger machine, or lower \
-                 placement.cpus (which is another experiment)"
+                "placement.cpus asks for {want} CPUs, but this process may use only {have}: run on a larger machine, \
+                 or lower placement.cpus (a new experiment)"
             );
         }
         let trial = choose(&cores(&own), want);

@@ -7,7 +7,7 @@ use assay_api::TuningExperimentSpec;
 pub fn refuse(spec: &TuningExperimentSpec) -> anyhow::Result<()> {
     if !spec.metrics.is_empty() {
         bail!(
-            "spec.metrics asks a Prometheus server, which a run without a cluster does not have: remove them, or use \
+            "spec.metrics needs a Prometheus server, which only a run on a cluster has: remove it, or use \
              assay run --cluster"
         );
     }
@@ -29,5 +29,5 @@ pub fn note(spec: &TuningExperimentSpec) -> Option<String> {
     .filter_map(|(is_set, name)| is_set.then_some(name))
     .collect();
     let applies = if ignored.len() == 1 { "applies" } else { "apply" };
-    (!ignored.is_empty()).then(|| format!("note: {} {applies} on a cluster only", ignored.join(", ")))
+    (!ignored.is_empty()).then(|| format!("note: {} {applies} only on a cluster", ignored.join(", ")))
 }

@@ -43,9 +43,9 @@ pub fn execute(
 
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
-        signal_hook::flag::register(signal, Arc::clone(&stop)).context("signals can't be received")?;
+        signal_hook::flag::register(signal, Arc::clone(&stop)).context("can't handle signals")?;
     }
-    cpus.stand_aside().context("this process can't be moved to other CPUs")?;
+    cpus.stand_aside().context("can't move this process to other CPUs")?;
     let kills = OomKills::of_this_machine();
     finish(Session::new(&plan, store, benches, cpus, kills, stop)?, &out)
 }
@@ -69,12 +69,13 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
             {
                 print::note(format_args!("assay: {error:#}"));
             }
-            let again = format!("finished trials are kept in {}; the same command goes on from there", out.display());
+            let again =
+                format!("finished trials are kept in {}; run the same command again to continue", out.display());
             if interrupted {
                 print::note(format_args!("assay: interrupted; {again}"));
                 return Ok(None);
             }
-            Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space: {again}") } else { stopped })
+            Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space; {again}") } else { stopped })
         }
     }
 }
@@ -86,7 +87,7 @@ fn images(experiment: &Experiment, benches: &Benches) -> anyhow::Result<()> {
             && !benches.by_config.contains_key(&config.name)
         {
             bail!(
-                "config {} runs image {image}, which this machine can't: name the bench that plays it with --bench {}=PATH",
+                "config {} uses image {image}, which can't run here: pass the bench binary to use with --bench {}=PATH",
                 config.name,
                 config.name
             );

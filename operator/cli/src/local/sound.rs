@@ -26,7 +26,7 @@ pub fn sound(file: &Path, out: Option<&Path>, bench: &[BenchArg]) -> anyhow::Res
     let (Some(experiment), Some(document), Some(benches)) =
         (checked.experiment.take(), checked.document.take(), checked.benches.take())
     else {
-        bail!("{} is not run: correct the {} above", checked.file(), plural(checked.errors(), "error"));
+        bail!("{} was not run: fix the {} above", checked.file(), plural(checked.errors(), "error"));
     };
     if let Some(spec) = &checked.spec {
         elsewhere::refuse(spec)?;

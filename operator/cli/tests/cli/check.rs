@@ -40,8 +40,8 @@ fn every_case_has_its_words() {
 
 /// How much is free differs from machine to machine.
 fn without_free_space(text: &str) -> String {
-    let lines = text.lines().map(|line| match (line.rfind(" and "), line.find(" are free")) {
-        (Some(from), Some(to)) if from < to => format!("{} and FREE{}\n", &line[..from], &line[to..]),
+    let lines = text.lines().map(|line| match (line.rfind(" only "), line.find(" is free")) {
+        (Some(from), Some(to)) if from < to => format!("{} only FREE{}\n", &line[..from], &line[to..]),
         _ => format!("{line}\n"),
     });
     lines.collect()
@@ -54,13 +54,13 @@ fn files_that_are_none() {
         assert_eq!(output.status.code(), Some(1));
         stdout(&output)
     };
-    assert_eq!(refused("tests"), "tests: is a directory: name a file\ntests: 1 error\n");
+    assert_eq!(refused("tests"), "tests: is a directory: give a file\ntests: 1 error\n");
     assert!(refused("nowhere.yaml").starts_with("nowhere.yaml: can't be read: No such file"));
     let folder = tempfile::tempdir().expect("a folder");
     let huge = folder.path().join("huge.yaml");
     std::fs::write(&huge, "a: ".to_owned() + &"x".repeat(2 << 20)).expect("a file");
     let path = huge.display().to_string();
-    assert_eq!(refused(&path), format!("{path}: is larger than 1 MiB: that is no experiment\n{path}: 1 error\n"));
+    assert_eq!(refused(&path), format!("{path}: is larger than 1 MiB: too large for an experiment\n{path}: 1 error\n"));
 }
 
 #[test]
@@ -70,7 +70,7 @@ fn standard_input_is_a_file() {
     let sound = std::fs::read(package().join("tests/cases/sound.yaml")).expect("a case");
     child.stdin.take().expect("its input").write_all(&sound).expect("it reads");
     let output = child.wait_with_output().expect("it ends");
-    assert_eq!(stdout(&output), "standard input: valid: 2 configs, 1 scenario, 8 blocks of each, 16 trials\n");
+    assert_eq!(stdout(&output), "standard input: valid: 2 configs, 1 scenario, 8 blocks per scenario, 16 trials\n");
 }
 
 #[test]
@@ -83,8 +83,8 @@ fn options_are_never_left_unchecked() {
     assert_eq!(output.status.code(), Some(1));
     assert_eq!(
         stdout(&output),
-        "tests/cases/sound.yaml: the options were not checked: there is no bench at tests/bench/none: build one with `make \
-         build`, or correct --bench\ntests/cases/sound.yaml: 1 error\n"
+        "tests/cases/sound.yaml: options not checked: no bench at tests/bench/none: build one with `make build`, or \
+         fix --bench\ntests/cases/sound.yaml: 1 error\n"
     );
     let extra = assay(&["validate", "tests/cases/sound.yaml", "--bench", "small=tests/bench/fake.sh"]);
     assert!(stdout(&extra).contains("--bench small=PATH: no config \"small\" declares an image"), "{}", stdout(&extra));

@@ -12,9 +12,9 @@ fn status(code: u16, reason: &str, message: &str) -> String {
 fn clusters_that_are_not_there() {
     let server = Server::start();
     let refused = server.assay(&["status", "--kubeconfig", "nowhere.yaml"]);
-    refused.refused("no cluster can be chosen (failed to read kubeconfig from '\"nowhere.yaml\"'");
-    refused.refused("set KUBECONFIG, or name a kubeconfig with --kubeconfig and one of its contexts with --context");
-    server.assay(&["status", "--context", "mars"]).refused("no cluster can be chosen");
+    refused.refused("can't choose a cluster (failed to read kubeconfig from '\"nowhere.yaml\"'");
+    refused.refused("set KUBECONFIG, or pass a kubeconfig with --kubeconfig and one of its contexts with --context");
+    server.assay(&["status", "--context", "mars"]).refused("can't choose a cluster");
     // Nobody listens on a port that was just given back.
     let port = std::net::TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().port();
     let kubeconfig = std::fs::read_to_string(server.kubeconfig()).unwrap();
@@ -22,31 +22,27 @@ fn clusters_that_are_not_there() {
     kubeconfig["clusters"][0]["cluster"]["server"] = json!(format!("http://127.0.0.1:{port}"));
     std::fs::write(server.dir().join("away"), kubeconfig.to_string()).unwrap();
     let away = server.assay(&["status", "--kubeconfig", "away"]);
-    away.refused("the experiments can't be read: the cluster can't be reached (Connection refused");
-    away.refused("is it running? --context and --kubeconfig choose another");
+    away.refused("can't read the experiments: can't reach the cluster (Connection refused");
+    away.refused("is it running? Use --context or --kubeconfig to choose another");
 }
 
 #[test]
 fn answers_that_say_no() {
     let table = [
-        (401, status(401, "Unauthorized", "Unauthorized"), "does not accept your credentials: log in again"),
-        (
-            403,
-            status(403, "Forbidden", "user x cannot list"),
-            "it is not allowed (user x cannot list): ask for this right",
-        ),
+        (401, status(401, "Unauthorized", "Unauthorized"), "rejected your credentials: log in again"),
+        (403, status(403, "Forbidden", "user x cannot list"), "not allowed (user x cannot list): ask for access"),
         (
             404,
             "404 page not found\n".to_owned(),
-            "does not know experiments of Assay: install their definitions with `kubectl apply",
+            "has no Assay custom resource definitions: install the Helm chart charts/assay",
         ),
         (
             404,
             status(404, "NotFound", "the server could not find the requested resource"),
-            "does not know experiments of Assay",
+            "has no Assay custom resource definitions",
         ),
-        (500, status(500, "InternalError", "etcd is away"), "the cluster answers with 500 (etcd is away): try again"),
-        (200, "{\"items\": 3}".to_owned(), "its answer can't be understood"),
+        (500, status(500, "InternalError", "etcd is away"), "the cluster returned 500 (etcd is away): try again"),
+        (200, "{\"items\": 3}".to_owned(), "can't parse the cluster's answer"),
     ];
     for (code, body, message) in table {
         let server = Server::start();

@@ -62,15 +62,12 @@ fn an_experiment_is_applied_followed_and_reported() {
     ran.succeeded();
     let stderr = ran.stderr();
     let mut lines = stderr.lines();
-    assert_eq!(lines.next(), Some("assay: experiment buffers is created in namespace perf"));
+    assert_eq!(lines.next(), Some("assay: experiment buffers created in namespace perf"));
     let told: Vec<&str> = lines.collect();
     assert_eq!(told.len(), 13, "each attempt once: {stderr}");
-    assert!(told.iter().all(|line| line.starts_with("trial ") && line.ends_with(" (60.0 s)")), "{stderr}");
-    assert!(
-        stderr.contains("of 12: fill block 3 base: lost: it was killed by signal 9 and left no record"),
-        "{stderr}"
-    );
-    assert!(stderr.contains("of 12: fill block 3 base try 2: valid"), "{stderr}");
+    assert!(told.iter().all(|line| line.contains(" of 12 done: ") && line.ends_with(" (60.0 s)")), "{stderr}");
+    assert!(stderr.contains("of 12 done: fill block 3 base: lost: killed by signal 9; no record"), "{stderr}");
+    assert!(stderr.contains("of 12 done: fill block 3 base try 2: valid"), "{stderr}");
     let out = server.dir().join("results/buffers");
     assert_eq!(fs::read_to_string(out.join("experiment.yaml")).unwrap(), EXPERIMENT);
     let judged = server.assay(&["judge", "results/buffers"]);
@@ -79,7 +76,7 @@ fn an_experiment_is_applied_followed_and_reported() {
     // The same command again has nothing to wait for.
     let again = Ran(command.output().unwrap());
     again.succeeded();
-    assert!(again.stderr().contains("experiment buffers is there already"), "{}", again.stderr());
+    assert!(again.stderr().contains("experiment buffers already exists"), "{}", again.stderr());
     assert_eq!(again.stdout(), ran.stdout());
 }
 
@@ -95,7 +92,10 @@ fn ctrl_c_leaves_the_experiment_alone() {
         let ran = Ran(child.wait_with_output().unwrap());
         assert_eq!(ran.code(), 130, "{}", ran.stderr());
         let stderr = ran.stderr();
-        assert!(stderr.contains("assay: interrupted; experiment buffers goes on in the cluster."), "{stderr}");
+        assert!(
+            stderr.contains("assay: interrupted; experiment buffers continues on the cluster in namespace perf."),
+            "{stderr}"
+        );
         assert!(server.get(&experiment_path("buffers")).is_some());
     }
 }
@@ -108,7 +108,7 @@ fn a_short_silence_is_no_end() {
     server.fail("GET /apis/assay.rocks/v1alpha1/namespaces/perf/tuningexperiments?", 1, 500, &busy.to_string());
     let ran = Ran(command.output().unwrap());
     ran.succeeded();
-    assert!(ran.stderr().contains("nothing is heard of the cluster, trying again"), "{}", ran.stderr());
+    assert!(ran.stderr().contains("cluster unreachable, retrying"), "{}", ran.stderr());
 }
 
 #[test]
@@ -139,7 +139,7 @@ fn a_deleted_experiment_ends_the_following() {
 fn an_experiment_that_went_unseen_ends_the_following() {
     let gone =
         json!({"type": "ERROR", "object": {"kind": "Status", "status": "Failure", "code": 410, "reason": "Expired"}});
-    for (heir, words) in [(None, "was deleted, with all its trials"), (Some("two"), "there is another of this name")] {
+    for (heir, words) in [(None, "was deleted, with all its trials"), (Some("two"), "another one now has its name")] {
         let (server, objects, mut command) = set_up("");
         server.put(unfinished(&objects));
         server.fail("tuningexperiments?&watch=true", 1, 200, &format!("{gone}\n"));
@@ -168,8 +168,8 @@ fn trials_of_a_deleted_experiment_are_no_news() {
     objects.put(&server);
     let ran = Ran(child.wait_with_output().unwrap());
     ran.succeeded();
-    assert!(!ran.stderr().contains("there already"), "{}", ran.stderr());
-    assert_eq!(ran.stderr().lines().filter(|line| line.starts_with("trial ")).count(), 12, "{}", ran.stderr());
+    assert!(!ran.stderr().contains("attempts so far"), "{}", ran.stderr());
+    assert_eq!(ran.stderr().lines().filter(|line| line.contains(" of 12 done: ")).count(), 12, "{}", ran.stderr());
 }
 
 #[test]
@@ -184,8 +184,7 @@ fn an_operator_of_another_version_is_told_at_the_start() {
         wait_for(|| server.requests("tuningexperiments?&watch=true") > watches);
         kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
         let stderr = Ran(child.wait_with_output().unwrap()).stderr();
-        let warning =
-            "its report can't be made here when it ends: assay 0.1.0 makes another plan of experiment buffers";
+        let warning = "can't make the final report here: assay 0.1.0 plans experiment buffers differently";
         assert_eq!(stderr.contains(warning), told, "{stderr}");
     }
 }
@@ -215,8 +214,8 @@ fn a_login_that_runs_out_ends_the_following() {
     let mut kubeconfig: Value = serde_json::from_slice(&fs::read(server.kubeconfig()).unwrap()).unwrap();
     kubeconfig["users"][0]["user"] = json!({ "exec": exec });
     fs::write(server.kubeconfig(), kubeconfig.to_string()).unwrap();
-    let words = "you can't log in to the cluster (the program of your kubeconfig ended with exit status: 1: the session is over): log in again";
-    Ran(command.output().unwrap()).refused(&format!("no connection to {} can be made: {words}", server.url()));
+    let words = "can't log in to the cluster (the login command in your kubeconfig failed with exit status: 1: the session is over): log in again";
+    Ran(command.output().unwrap()).refused(&format!("can't connect to {}: {words}", server.url()));
 
     fs::write(&logged_in, "").unwrap();
     let gone =
@@ -226,5 +225,5 @@ fn a_login_that_runs_out_ends_the_following() {
     wait_for(|| server.requests("tuningexperiments?&watch=true") > 0);
     fs::remove_file(logged_in).unwrap();
     let ran = Ran(child.wait_with_output().unwrap());
-    ran.refused(&format!("experiment buffers goes on in the cluster, but can't be followed: {words}"));
+    ran.refused(&format!("experiment buffers continues on the cluster, but can't be followed: {words}"));
 }

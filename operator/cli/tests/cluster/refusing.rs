@@ -15,8 +15,8 @@ fn another_spec_is_another_experiment() {
     other["spec"]["repetitions"] = json!(8);
     server.put(other.clone());
     let ran = Ran(command.output().unwrap());
-    ran.refused("there is another experiment buffers in namespace perf");
-    ran.refused("give yours another name, or delete that one with `assay cancel buffers -n perf`");
+    ran.refused("another experiment buffers exists in namespace perf");
+    ran.refused("rename yours, or delete that one with `assay cancel buffers -n perf`");
     other["metadata"]["deletionTimestamp"] = json!("2026-01-02T03:04:05Z");
     server.put(other);
     Ran(command.output().unwrap()).refused("is being deleted: try again when it is gone");
@@ -29,7 +29,7 @@ fn a_folder_that_is_taken_is_refused_before_anything_is_waited_for() {
     let folder = server.dir().join("results/buffers");
     fs::create_dir_all(&folder).unwrap();
     fs::write(folder.join("bench.json"), "{}").unwrap();
-    Ran(command.output().unwrap()).refused("holds trials that were run on this machine: use another --out");
+    Ran(command.output().unwrap()).refused("holds trials run on this machine: use another --out");
     assert_eq!(server.requests("watch=true"), 0);
 }
 
@@ -50,18 +50,16 @@ fn files_are_checked_before_anything_is_applied() {
     // A bench beside the program would find something to say about the options as well.
     let mut mistaken = server.command(&["run", "--cluster", "experiment.yaml"]);
     let ran = Ran(mistaken.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
-    ran.refused("experiment.yaml is not run: correct the 1 error above");
+    ran.refused("experiment.yaml was not run: fix the 1 error above");
     fs::write(&file, EXPERIMENT.replace("{name: buffers}", "{name: buffers, namespace: other}")).unwrap();
     let ran = server.assay(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
-    ran.refused("experiment.yaml says namespace other, --namespace says perf: correct one of them");
+    ran.refused("experiment.yaml says namespace other, but --namespace says perf: fix one of them");
     let mut without = server.command(&["run", "--cluster", "experiment.yaml", "-n", "perf"]);
     let ran = Ran(without.env("ASSAY_BENCH", "/nowhere/assay-bench").output().unwrap());
-    ran.refused(
-        "note: the options are not checked here, but by the operator (there is no bench at /nowhere/assay-bench",
-    );
+    ran.refused("note: options not checked here; the operator will check them (no bench at /nowhere/assay-bench");
     let both = server.assay(&["run", "--cluster", "experiment.yaml", "--bench", "x"]);
     assert_eq!(both.code(), 2);
     assert!(both.stderr().contains("'--cluster' cannot be used with '--bench <[CONFIG=]PATH>'"), "{}", both.stderr());
-    server.assay(&["run", "experiment.yaml", "-n", "perf"]).refused("are for a run with --cluster");
+    server.assay(&["run", "experiment.yaml", "-n", "perf"]).refused("require --cluster");
     assert_eq!(server.requests(""), 0);
 }

@@ -30,8 +30,17 @@ fn run(faults: &str) -> (Lab, Objects) {
 
 fn judge(server: &Server, dir: &Path, out: &str) -> (Ran, Vec<String>) {
     let judged = server.assay(&["judge", dir.to_str().unwrap(), "--out", out]);
-    let read = |name: &str| fs::read_to_string(server.dir().join(out).join(name)).unwrap();
-    (judged, ["report.json", "report.md", "report.html"].map(read).into())
+    (judged, reports(&server.dir().join(out)))
+}
+
+/// The reports in a folder. The experiment's file in the page is that of the folder: one that a cluster gave is written in another way.
+fn reports(dir: &Path) -> Vec<String> {
+    let read = |name: &str| fs::read_to_string(dir.join(name)).unwrap();
+    let page = read("report.html");
+    let (before, file) = page.split_once("<summary>The experiment file</summary>").unwrap();
+    let (file, after) = file.split_once("</details>").unwrap();
+    assert!(file.contains("TuningExperiment") && file.contains("candidate"), "{file}");
+    vec![read("report.json"), read("report.md"), format!("{before}{after}")]
 }
 
 fn table(ran: &Ran) -> String {
@@ -51,8 +60,7 @@ fn the_folder_of_a_cluster_says_what_that_of_this_machine_says() {
     let (there, same) = judge(&server, &fetched, "there");
     assert_eq!((ran.code(), there.code()), (here.code(), here.code()), "{}", there.stderr());
     assert_eq!(same, reports);
-    let own = ["report.json", "report.md", "report.html"].map(|name| fs::read_to_string(fetched.join(name)).unwrap());
-    assert_eq!(own.to_vec(), reports);
+    assert_eq!(self::reports(&fetched), reports);
     assert_eq!((table(&ran), table(&there)), (table(&here), table(&here)));
     assert!(
         ran.stdout().ends_with("Report: results/buffers/report.html; for a pull request: report.md\n"),
@@ -75,7 +83,7 @@ fn the_folder_of_a_cluster_says_what_that_of_this_machine_says() {
     fs::write(&record, "{}").unwrap();
     server
         .assay(&["judge", "results/buffers"])
-        .refused("trials/fill-b000-base-r0-a0/record.json is not what its summary was made of");
+        .refused("trials/fill-b000-base-r0-a0/record.json does not match its summary");
     assert_eq!(server.assay(&["report", "buffers"]).code(), ran.code());
     assert_eq!(server.requests("/configmaps/"), asked + 1);
 }
@@ -95,7 +103,7 @@ fn records_that_are_gone_or_reduced_leave_gaps_in_pictures_only() {
     ));
     let ran = server.assay(&["report", "buffers", "--out", "out"]);
     ran.succeeded();
-    let line = "assay: 1 record can't be found any more: the verdict does not need them, plots are without them\n";
+    let line = "assay: 1 record missing: the verdict does not need them, plots leave them out\n";
     assert_eq!(ran.stderr(), line);
     let attempts = fs::read_dir(server.dir().join("out/trials")).unwrap();
     let kept: Vec<Value> = attempts
@@ -114,11 +122,11 @@ fn records_that_are_not_what_was_judged_are_refused() {
     objects.records[1].binary_data = first;
     let server = Server::start();
     objects.put(&server);
-    server.assay(&["report", "buffers"]).refused("is not what its summary was made of");
+    server.assay(&["report", "buffers"]).refused("does not match its summary");
     let mut empty = objects.records[1].clone();
     empty.binary_data = None;
     server.put(typed(&empty, "v1", "ConfigMap"));
-    server.assay(&["report", "buffers"]).refused("has no record.json.gz: it is no record");
+    server.assay(&["report", "buffers"]).refused("has no record.json.gz: not a record");
 }
 
 #[test]
@@ -129,9 +137,7 @@ fn a_plan_of_another_version_names_it() {
     (plan.digest, plan.produced_by) = ("00".to_owned(), "assay 9.9.9".to_owned());
     let server = Server::start();
     objects.put(&server);
-    server
-        .assay(&["report", "buffers"])
-        .refused("than assay 9.9.9 did, which runs it (00): use the assay of that version");
+    server.assay(&["report", "buffers"]).refused("from assay 9.9.9, which runs it (00): use that version of assay");
     objects.experiment.status.as_mut().unwrap().plan = None;
     objects.put(&server);
     server.assay(&["report", "buffers"]).refused("experiment buffers has no plan yet");
@@ -144,12 +150,12 @@ fn folders_of_others_are_left_alone() {
     objects.put(&server);
     let here = lab.out();
     let refused = server.assay(&["report", "buffers", "--out", here.to_str().unwrap()]);
-    refused.refused("holds trials that were run on this machine: use another --out");
+    refused.refused("holds trials run on this machine: use another --out");
     server.assay(&["report", "buffers", "--out", "out"]).succeeded();
     let out = server.dir().join("out");
     let mut again = server.command(&["run", lab.dir.path().join("experiment.yaml").to_str().unwrap(), "--out"]);
     again.arg(&out).arg("--bench").arg(crate::lab::fake_bench());
-    Ran(again.output().unwrap()).refused("holds trials of a cluster: use another --out");
+    Ran(again.output().unwrap()).refused("holds trials from a cluster: use another --out");
     objects.experiment.metadata.uid = Some("two".to_owned());
     objects.put(&server);
     server

@@ -14,7 +14,7 @@ fn experiments_are_listed_here_and_everywhere() {
     let server = Server::start();
     let empty = server.assay(&["status"]);
     empty.succeeded();
-    let line = "There is no experiment in namespace perf: `assay run --cluster FILE` starts one.\n";
+    let line = "No experiments in namespace perf: start one with `assay run --cluster FILE`.\n";
     assert_eq!(empty.stdout(), line);
     Objects::of(&lab.out()).put(&server);
     let words = |text: &str| text.split_whitespace().map(ToOwned::to_owned).collect::<Vec<_>>();
@@ -25,7 +25,7 @@ fn experiments_are_listed_here_and_everywhere() {
     assert_eq!(server.assay(&["status", "-n", "other"]).stdout(), line.replace("perf", "other"));
     let one = server.assay(&["status", "buffers"]).stdout();
     assert!(one.starts_with("buffers in namespace perf, ") && one.contains("12 of 12 trials valid"), "{one}");
-    server.assay(&["status", "buffers", "-n", "other"]).refused("there is no experiment buffers in namespace other");
+    server.assay(&["status", "buffers", "-n", "other"]).refused("no experiment buffers in namespace other");
 }
 
 #[test]

@@ -112,8 +112,8 @@ fn files_that_are_none() {
         assert_eq!(output.status.code(), Some(1), "{}", said(&output));
         said(&output)
     };
-    assert!(refused(&["nowhere.csv"]).starts_with("assay: nowhere.csv can't be read: No such file"));
-    assert!(refused(&["."]).starts_with("assay: . holds no results: there is no file that ends in csv,"));
+    assert!(refused(&["nowhere.csv"]).starts_with("assay: can't read nowhere.csv: No such file"));
+    assert!(refused(&["."]).starts_with("assay: . has no results: no file ends in csv,"));
     fs::write(folder.path().join("plan.json"), "{}").expect("a plan");
-    assert!(refused(&["."]).starts_with("assay: ./plan.json is broken"));
+    assert!(refused(&["."]).starts_with("assay: ./plan.json is corrupted"));
 }

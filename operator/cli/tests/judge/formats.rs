@@ -82,11 +82,7 @@ fn output_without_results_is_refused() {
     let folder = tempfile::tempdir().expect("a folder");
     fs::write(folder.path().join("a.1.txt"), "DB path: [/x]\nopen error: IO error: No such file\n").expect("a file");
     let text = said(&judge_in(folder.path(), &[".", "--baseline", "a"]));
-    assert_eq!(
-        text,
-        "./a.1.txt: has no result of db_bench: is it the output of a run that ended?\n\
-         .: 1 error\nexit code 1\n"
-    );
+    assert_eq!(text, "./a.1.txt: no db_bench result found: did the run finish?\n.: 1 error\nexit code 1\n");
 }
 
 /// Two sleeps, of 10 and of 20 ms.
@@ -110,6 +106,6 @@ fn several_exports_of_hyperfine_are_blocks() {
 #[test]
 fn failed_runs_of_hyperfine_have_no_time() {
     let text = said(&judge_in(&data("hyperfine-failed"), &["export.json", "--baseline", "good"]));
-    assert!(text.starts_with("export.json: run 1 of \"bad\" ended with 1: the time of a run that failed"), "{text}");
+    assert!(text.starts_with("export.json: run 1 of \"bad\" exited with 1: the time of a failed run"), "{text}");
     assert!(text.ends_with("exit code 1\n"), "{text}");
 }

@@ -95,7 +95,7 @@ fn a_failed_run_takes_a_win_away() {
         assert!(text.contains("Better:ops") && text.ends_with("exit code 0\n"), "{text}");
     }
     for text in [table(",true"), lines("\"failed\": true")] {
-        assert!(text.contains("b is not adopted: 1 of the 12 runs of b failed, of a 0 of 12."), "{text}");
+        assert!(text.contains("Do not adopt b yet: 1 of 12 runs of b failed, against 0 of 12 of a."), "{text}");
         assert!(text.ends_with("exit code 11\n"), "{text}");
     }
 }

@@ -13,8 +13,8 @@ fn metrics_of_a_prometheus_server_are_refused() {
     let experiment = EXPERIMENT.replace("guardrails: []", "guardrails: [{metric: node_reads}]");
     fs::write(lab.dir.path().join("experiment.yaml"), experiment + query).unwrap();
     lab.run("").refused(
-        "spec.metrics asks a Prometheus server, which a run without a cluster does not have: remove them, or use assay \
-         run --cluster",
+        "spec.metrics needs a Prometheus server, which only a run on a cluster has: remove it, or use assay run \
+         --cluster",
     );
     assert!(!lab.out().exists(), "nothing has begun");
 }
@@ -28,8 +28,8 @@ fn what_only_a_cluster_uses_is_named() {
     fs::write(lab.dir.path().join("experiment.yaml"), experiment).unwrap();
     let ran = lab.run("");
     ran.succeeded();
-    let note = "experiment.yaml: note: placement.memory, placement.nodeSelector, placement.storage, suspend apply on a cluster only\n";
+    let note = "experiment.yaml: note: placement.memory, placement.nodeSelector, placement.storage, suspend apply only on a cluster\n";
     assert!(ran.stderr().contains(note), "{}", ran.stderr());
     let plain = Lab::new();
-    assert!(!plain.run("").stderr().contains("on a cluster only"));
+    assert!(!plain.run("").stderr().contains("only on a cluster"));
 }

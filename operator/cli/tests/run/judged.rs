@@ -50,10 +50,52 @@ fn one_changed_sample_changes_the_result() {
 }
 
 #[test]
+fn the_page_shows_the_file_and_what_records_know() {
+    let lab = Lab::new();
+    lab.run("disturbed=fill-b003-base-r0-a0").succeeded();
+    let [json, markdown, html] = &reports(&lab, "out")[..] else { panic!("three forms") };
+    assert!(html.contains("max_background_jobs: &#39;2&#39;"), "the experiment's file is in the page");
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    // Every attempt with a record tells where it ran; medians are of those that count.
+    assert_eq!(json["setup"]["machines"][0]["attempts"], 13);
+    assert_eq!(json["records"][0]["runs"], 6);
+    assert_eq!(
+        json["design"]["workloads"][0],
+        "10 keys of 20 B + 10 B values in 1 family, loaded in random order; writer: 100 \
+                                                 steps of put, uniform"
+    );
+    assert!(markdown.contains("| RocksDB | none |") && markdown.contains("| kernel | unknown |"), "{markdown}");
+}
+
+/// Metrics that only full records have are compared as well, wherever the report is shown.
+#[test]
+fn what_nobody_judged_and_moved_is_said() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    for entry in fs::read_dir(lab.out().join("trials")).unwrap() {
+        let path = entry.unwrap().path().join("record.json");
+        let mut record: serde_json::Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        let slow = record["spec"]["trial"]["config"] == "candidate";
+        record["metrics"]["step_latency_p999"] = serde_json::json!(if slow { 2120.0 } else { 40.0 });
+        fs::write(&path, record.to_string()).unwrap();
+    }
+    let judged = judge(&lab, &["--out", "again"]);
+    judged.succeeded();
+    let said = "step_latency_p999 is 53 times worse (2.1 ms, base: 40 µs)";
+    assert!(judged.stdout().contains(&format!("candidate, not judged: {said}.")), "{}", judged.stdout());
+    let [json, markdown, html] = &reports(&lab, "again")[..] else { panic!("three forms") };
+    assert!(markdown.contains(&format!("**Not judged**: {said}.")), "{markdown}");
+    assert!(html.contains(said));
+    let json: serde_json::Value = serde_json::from_str(json).unwrap();
+    assert_eq!(json["notJudged"][0]["metric"], "step_latency_p999");
+    assert_eq!(json["notJudged"][0]["fromRecords"], true);
+}
+
+#[test]
 fn what_is_no_sound_folder_is_refused() {
     let lab = Lab::new();
     lab.run("").succeeded();
-    judge(&lab, &["--baseline", "candidate"]).refused("--baseline is not for records of Assay");
+    judge(&lab, &["--baseline", "candidate"]).refused("--baseline does not apply to Assay's own records");
     fs::write(lab.trial("fill-b003-candidate-r0-a0").join("record.json"), "{").unwrap();
     judge(&lab, &[]).refused("is corrupted");
     let plan = lab.out().join("plan.json");

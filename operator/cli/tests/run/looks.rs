@@ -63,7 +63,7 @@ fn another_margin_is_another_experiment() {
     let text = fs::read_to_string(&file).unwrap();
     for (from, to) in [("margin: 5%", "margin: 4%"), ("repetitions: 12", "repetitions: 13"), ("seed: 7", "seed: 8")] {
         fs::write(&file, text.replace(from, to)).unwrap();
-        lab.run("").refused("an experiment that changes is a new experiment");
+        lab.run("").refused("a changed experiment is a new experiment");
     }
 }
 

@@ -72,23 +72,23 @@ fn run(Run { spec, data, out }: &Run) -> Exit {
             "elsewhere".clone_into(&mut record.spec.experiment);
         }
         Some("spec") => {
-            eprintln!("fake-bench: the spec is refused: no such thing");
+            eprintln!("fake-bench: spec refused: no such thing");
             return Exit::SpecRefused;
         }
         Some("refuse") => {
-            eprintln!("fake-bench: the environment is not fit: no luck today");
+            eprintln!("fake-bench: environment not usable: no luck today");
             return Exit::EnvironmentRefused;
         }
         Some("refuse-once") => {
             let marker = data.join("refused");
             if !marker.exists() {
                 std::fs::write(marker, b"").expect("written");
-                eprintln!("fake-bench: the environment is not fit: no luck this time");
+                eprintln!("fake-bench: environment not usable: no luck this time");
                 return Exit::EnvironmentRefused;
             }
         }
         Some("full") => {
-            eprintln!("fake-bench: the environment is not fit: No space left on device (os error 28)");
+            eprintln!("fake-bench: environment not usable: No space left on device (os error 28)");
             return Exit::EnvironmentRefused;
         }
         Some("fail") => {

@@ -47,8 +47,8 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
             Ok(_) | Err(_) => Accepted::Waiting(
                 "PlanChanged",
                 format!(
-                    "{} made the plan, and this version makes another one of the same spec: finish it with that version, \
-                     or make it again under another name",
+                    "{} made the plan, and this version plans the same spec differently: finish it with that version, \
+                     or create it again under another name",
                     planned.produced_by
                 ),
             ),
@@ -72,7 +72,7 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
         for pod in pods.values().filter(|pod| pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_CHECK)) {
             dismiss(reconcile, pod).await?;
         }
-        return Ok(Accepted::Waiting("Suspended", "nothing begins until spec.suspend is false".to_owned()));
+        return Ok(Accepted::Waiting("Suspended", "nothing starts until spec.suspend is false".to_owned()));
     }
     match check_options(reconcile, &validation).await? {
         Checked::Fine => match plan(reconcile) {
@@ -107,8 +107,8 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
     let host_path = spec.placement.storage.as_ref().and_then(|storage| storage.host_path.as_ref());
     if let Some(host) = host_path.filter(|host| !args.allows_host_path(&host.path)) {
         let allowed = match args.host_paths.as_slice() {
-            [] => "this operator allows none: use a persistentVolumeClaim".to_owned(),
-            paths => format!("this operator allows what is below {}", paths.join(", ")),
+            [] => "this operator allows no hostPath: use a persistentVolumeClaim".to_owned(),
+            paths => format!("this operator allows only paths under {}", paths.join(", ")),
         };
         let message = format!("{} is not allowed; {allowed}", host.path);
         problems.push(Problem::error(path("spec.placement.storage.hostPath.path"), message));
@@ -119,8 +119,8 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
         let is_alone = host_path.is_none() || !args.allowed_images.is_empty();
         if !is_alone || !args.allows_image(image) {
             let why = match args.allowed_images.join(", ") {
-                none if none.is_empty() => "beside a hostPath this operator allows its own only".to_owned(),
-                allowed => format!("this operator allows {allowed}"),
+                none if none.is_empty() => "with a hostPath, this operator allows only its own image".to_owned(),
+                allowed => format!("this operator allows only {allowed}"),
             };
             let message = format!("{image} is not allowed; {why}");
             problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
@@ -129,11 +129,11 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
     let planned = reconcile.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
     if let Some(image) = planned.and_then(|plan| plan.bench_image.as_deref()).filter(|image| !args.allows_bench(image))
     {
-        let message = format!("{image} is not allowed; this operator's own is {}", args.bench_image);
+        let message = format!("{image} is not allowed; this operator's own image is {}", args.bench_image);
         problems.push(Problem::error(path("status.plan.benchImage"), message));
     }
     if !spec.metrics.is_empty() && args.prometheus.is_none() {
-        let message = "this operator knows no Prometheus server: start it with --prometheus URL, or remove the metrics";
+        let message = "this operator has no Prometheus server: start it with --prometheus URL, or remove the metrics";
         problems.push(Problem::error(path("spec.metrics"), message));
     }
     problems
@@ -174,7 +174,7 @@ async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -
                     }
                 }
                 Answered::NotYet(why) => waiting.push(format!("{config}: {why}")),
-                Answered::Failed(why) => failed.push(format!("config {config}: its options can't be checked: {why}")),
+                Answered::Failed(why) => failed.push(format!("config {config}: can't check its options: {why}")),
             }
             pods.push(pod);
         }
@@ -183,7 +183,7 @@ async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -
     problems.retain(Problem::is_error);
     if failed.is_empty() && problems.is_empty() && !waiting.is_empty() {
         reconcile.wake_in(Duration::from_secs(30));
-        return Ok(Checked::Waiting(shorten(&format!("options are checked; {}", waiting.join("; ")), 1000)));
+        return Ok(Checked::Waiting(shorten(&format!("checking options; {}", waiting.join("; ")), 1000)));
     }
     for pod in pods {
         dismiss(reconcile, &pod).await?;
@@ -211,7 +211,7 @@ async fn pod(
             return Ok(Ok(Arc::clone(pod)));
         }
         reconcile.make_room(Some(&**pod), reconcile.experiment).await?;
-        return Ok(Err("an earlier pod of its name is not gone yet".to_owned()));
+        return Ok(Err("waiting for an earlier pod of the same name to be deleted".to_owned()));
     }
     // Nothing was measured, so a pod that somebody removed is simply made again.
     reconcile.memory().pods.gone(name);
@@ -259,14 +259,14 @@ async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> 
             // Too much to say for a termination message.
             let log = record::log(&reconcile.api(), name).await?;
             let answer = log.lines().rev().find_map(read);
-            answer.map_or_else(|| Answered::Failed("its answer can't be read".to_owned()), Answered::Yes)
+            answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
         }
         Some(Ended::Exited { code }) => {
             let log = record::log(&reconcile.api(), name).await.unwrap_or_default();
             let said = ended::message(pod).unwrap_or(&log).lines().map(str::trim).filter(|line| !line.is_empty());
-            Answered::Failed(format!("it ended with exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
+            Answered::Failed(format!("exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }
-        Some(Ended::OutOfMemory) => Answered::Failed("it had too little memory".to_owned()),
+        Some(Ended::OutOfMemory) => Answered::Failed("out of memory".to_owned()),
         // What the infrastructure does to a pod says nothing about options.
         Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => {
             dismiss(reconcile, pod).await?;

@@ -115,7 +115,7 @@ pub async fn seen(
         info!(
             node,
             pod = found.pod.name_any(),
-            "did not begin within {} s after its node was prepared: what its agent saw is not about it",
+            "did not start within {} s after its node was prepared: ignoring the agent's evidence",
             SOON.as_secs()
         );
         return Ok(Some(PodEvidenceStatus::default()));
@@ -126,11 +126,7 @@ pub async fn seen(
     };
     let is_counted = answer.seen.as_ref().is_some_and(|seen| is_counted_for(seen, &found.pod));
     if answer.seen.is_some() && !is_counted {
-        info!(
-            node,
-            pod = found.pod.name_any(),
-            "ended long before its agent was asked: what it counted is not about it"
-        );
+        info!(node, pod = found.pod.name_any(), "ended long before the agent was asked: ignoring the agent's counters");
     }
     let seen = answer.seen.unwrap_or_default();
     // What a status has no room for would keep it from being written.
@@ -187,7 +183,7 @@ async fn ask(
         reconcile.elapsed(asked)
     } else {
         if !agents.is_there(node) {
-            info!(node, pod = attempt.pod, "the node has no agent: what it could tell stays unknown");
+            info!(node, pod = attempt.pod, "the node has no agent: its evidence is missing");
             return Ok(false);
         }
         let Some(lease) = node_lease::ours(reconcile, node) else { return Ok(false) };
@@ -203,7 +199,7 @@ async fn ask(
         warn!(
             node,
             pod = attempt.pod,
-            "its agent does not answer within {} s: what it could tell stays unknown",
+            "the node's agent did not answer within {} s: its evidence is missing",
             PATIENCE.as_secs()
         );
         return Ok(false);

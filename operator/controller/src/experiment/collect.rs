@@ -58,7 +58,7 @@ pub async fn collect(
                 refuse(reconcile, observed, found, &why).await?;
             }
             Outcome::Refused(why) => {
-                let message = format!("refused {REFUSALS} times, at last: {why}");
+                let message = format!("refused {REFUSALS} times, the last time because: {why}");
                 let outcome = Outcome::Lost(LostReason::EnvironmentRefused, message);
                 ended.push((status(reconcile, &found, outcome, PodEvidenceStatus::default()).await?, found));
             }
@@ -163,7 +163,7 @@ async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Resul
     let map = match record::config_map(&found.trial, &name, found.attempt, json) {
         Ok(map) => map,
         Err(error) => {
-            warn!(trial = found.trial.name_any(), %error, "its full record is not kept");
+            warn!(trial = found.trial.name_any(), %error, "can't keep the full record");
             return Ok(None);
         }
     };
@@ -172,7 +172,7 @@ async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Resul
         Ok(_) => Ok(Some(name)),
         Err(error) if error.is_conflict() => Ok(Some(name)),
         Err(error) if error.is_refusal() => {
-            warn!(trial = found.trial.name_any(), error = error.message(), "its full record is not kept");
+            warn!(trial = found.trial.name_any(), error = error.message(), "can't keep the full record");
             Ok(None)
         }
         Err(error) => Err(error),
@@ -198,7 +198,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BT
     let existed = found.pod.creation_timestamp().map(|since| since.0.as_second() as f64);
     let now = reconcile.now.as_millisecond() as f64 / 1000.0;
     if existed.is_none_or(|since| begins < since - CLOCK_SECONDS) || begins + window.seconds > now + CLOCK_SECONDS {
-        warn!(trial = found.trial.name_any(), "its metrics are missing: the clock of {} is off", window.node);
+        warn!(trial = found.trial.name_any(), "no metrics: the clock of {} is off", window.node);
         return values;
     }
     // At once: a server that does not answer shall not hold up everything else for each of them.
@@ -211,7 +211,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BT
     for (metric, answer) in futures::future::join_all(asked).await {
         match answer {
             Ok(value) => drop(values.insert(metric.name.clone(), cluster::number(value))),
-            Err(why) => warn!(trial = found.trial.name_any(), metric = metric.name, why, "a metric is missing"),
+            Err(why) => warn!(trial = found.trial.name_any(), metric = metric.name, why, "can't get a metric"),
         }
     }
     values
@@ -221,7 +221,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BT
 async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
     let mut status = found.trial.status.clone().unwrap_or_default();
     status.refusals += 1;
-    info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it began");
+    info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
     let trial = write(reconcile, &found.trial, &status).await?;
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
     observed.leftover.push(UnderWay { trial, ..found });

@@ -24,7 +24,7 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
     let watched = wiring.ready(watched).await?;
     cluster.wait_until_ready().await?;
     if let Some(agents) = &agents {
-        agents.wait_until_ready().await.context("the Leases of agents can't be watched")?;
+        agents.wait_until_ready().await.context("can't watch the agents' Leases")?;
     }
     let context = Arc::new(Context::new(wiring, Arc::clone(cluster), watched, agents));
     wiring.metrics.collect(Findings(Arc::clone(&context)));

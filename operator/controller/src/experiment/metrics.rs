@@ -31,7 +31,7 @@ pub struct Metrics {
 impl Metrics {
     pub fn register(registry: &metrics::Metrics) -> Self {
         let ended = Family::<Ended, Counter>::default();
-        registry.register("attempts_ended", "Attempts at trials that have ended, by outcome and reason", ended.clone());
+        registry.register("attempts_ended", "Attempts that have ended, by outcome and reason", ended.clone());
         Self { ended }
     }
 
@@ -74,14 +74,14 @@ impl Collector for Findings {
         for ((namespace, _), memory) in context.memories.all() {
             for (pod, share) in &memory.lock().progress {
                 let labels = vec![("namespace", namespace.clone()), ("pod", pod.clone())];
-                series.add("trial_progress_ratio", "Share of its steps that a running trial has done", labels, *share);
+                series.add("trial_progress_ratio", "Share of steps that a running trial has done", labels, *share);
             }
         }
         let leases = &context.cluster.leases;
         for lease in context.cluster.node_leases.state() {
             let (Some(holder), Some(node)) = (leases.holder_of(&lease), node_of(&lease)) else { continue };
             let labels = vec![("node", node.to_owned()), ("holder", holder.to_owned())];
-            series.add("node_held", "Nodes that run an experiment's trials, and whose", labels, 1.0);
+            series.add("node_held", "Nodes held by experiments, by holder", labels, 1.0);
         }
         for (name, (help, values)) in series.0 {
             let mut descriptor =
@@ -101,7 +101,7 @@ fn of_experiment(experiment: &TuningExperiment, series: &mut Series) {
     for condition in &status.conditions {
         let labels = with(vec![("condition", condition.type_.clone()), ("reason", condition.reason.clone())]);
         let value = f64::from(u8::from(condition.status == "True"));
-        series.add("experiment_condition", "Conditions of experiments, 1 where they are True", labels, value);
+        series.add("experiment_condition", "Conditions of experiments, 1 if True", labels, value);
     }
     if let Some(progress) = &status.progress {
         for (state, count) in [
@@ -112,17 +112,22 @@ fn of_experiment(experiment: &TuningExperiment, series: &mut Series) {
             let labels = with(vec![("state", state.to_owned())]);
             series.add("trials", "Planned trials by state", labels, f64::from(count));
         }
-        series.add("attempts", "Attempts that have ended, whatever came of them", own(), f64::from(progress.attempts));
+        series.add("attempts", "Attempts that have ended, whatever their outcome", own(), f64::from(progress.attempts));
         for (outcome, count) in [
             ("invalid", progress.attempts_invalid),
             ("failed", progress.attempts_failed),
             ("lost", progress.attempts_lost),
         ] {
             let labels = with(vec![("outcome", outcome.to_owned())]);
-            series.add("attempts_without_result", "Attempts that do not count, by outcome", labels, f64::from(count));
+            series.add(
+                "attempts_without_result",
+                "Attempts without a valid result, by outcome",
+                labels,
+                f64::from(count),
+            );
         }
         let blocks = status.plan.as_ref().map_or(0, |plan| plan.blocks.saturating_sub(progress.blocks_done));
-        series.add("blocks_queued", "Blocks of which something is left to run", own(), f64::from(blocks));
+        series.add("blocks_queued", "Blocks with trials left to run", own(), f64::from(blocks));
     }
     for verdict in &status.verdicts {
         let labels = with(vec![
@@ -130,10 +135,10 @@ fn of_experiment(experiment: &TuningExperiment, series: &mut Series) {
             ("verdict", verdict.verdict.clone()),
             ("reason", verdict.reason.clone()),
         ]);
-        series.add("verdict", "Verdicts over all scenarios, 1 for the one that holds", labels, 1.0);
+        series.add("verdict", "Verdicts over all scenarios, 1 for the current one", labels, 1.0);
         for estimate in &verdict.estimates {
             for (name, help, value) in [
-                ("effect_percent", "Effect on a metric, positive is better", &estimate.percent),
+                ("effect_percent", "Effect on a metric; positive is better", &estimate.percent),
                 ("effect_low_percent", "Lower end of the 95 % interval of an effect", &estimate.low_percent),
                 ("effect_high_percent", "Upper end of the 95 % interval of an effect", &estimate.high_percent),
             ] {

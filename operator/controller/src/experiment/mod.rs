@@ -188,7 +188,7 @@ impl<'a> Reconcile<'a> {
             && is_left_over(there, owner)
             && there.meta().deletion_timestamp.is_none()
         {
-            info!(kind = %K::kind(&()), name = there.name_any(), "was left over, and is removed");
+            info!(kind = %K::kind(&()), name = there.name_any(), "removing a leftover object");
             delete(&self.api::<K>(), there, None).await?;
         }
         Ok(())

@@ -35,7 +35,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
     match ended::ended(pod) {
         Some(Ended::Exited { code }) => return exited(reconcile, plan, found, code).await.map(Some),
         Some(Ended::OutOfMemory) => {
-            let message = "the kernel killed it, as it used more than placement.memory".to_owned();
+            let message = "killed by the kernel: it used more than placement.memory".to_owned();
             return Ok(Some(Outcome::Lost(LostReason::OutOfMemory, message)));
         }
         Some(Ended::Evicted(why)) => return Ok(Some(Outcome::Lost(LostReason::Evicted, why))),
@@ -49,7 +49,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
     if found.has_vanished || pod.metadata.deletion_timestamp.is_some() {
         return Ok(Some(match ended::disruption(pod) {
             Some(why) => Outcome::Lost(LostReason::Evicted, why),
-            None => Outcome::Lost(LostReason::Deleted, "somebody deleted its pod".to_owned()),
+            None => Outcome::Lost(LostReason::Deleted, "its pod was deleted".to_owned()),
         }));
     }
     if !ended::is_pending(pod) {
@@ -74,7 +74,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
         reconcile.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
         return Ok(None);
     }
-    let why = ended::why_waiting(pod).unwrap_or_else(|| "its node does not say why".to_owned());
+    let why = ended::why_waiting(pod).unwrap_or_else(|| "its node gives no reason".to_owned());
     Ok(Some(Outcome::Lost(LostReason::NotStarted, format!("not started after {} s: {why}", patience.as_secs()))))
 }
 
@@ -101,7 +101,7 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
         return Ok(match exit {
             None => {
                 let reason = if Exit::is_fault(code) { LostReason::Faulted } else { LostReason::Crashed };
-                Outcome::Lost(reason, format!("it ended with exit code {code}: {words}"))
+                Outcome::Lost(reason, format!("exit code {code}: {words}"))
             }
             Some(Exit::SpecRefused) => Outcome::Unfit(words.to_owned()),
             Some(_) => Outcome::Refused(words.to_owned()),
@@ -117,16 +117,13 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
             // What was printed may be another record only where somebody tampers with logs.
             let is_own = |json: &Vec<u8>| assay_protocol::Digest::of(json) == summary.record;
             if record.as_ref().is_some_and(|json| !is_own(json)) {
-                warn!(
-                    trial = found.trial.name_any(),
-                    "what it printed is not the record of its summary, and is not kept"
-                );
+                warn!(trial = found.trial.name_any(), "the printed record does not match the summary: not kept");
             }
             let record = record.filter(is_own);
             return Ok(Outcome::Finished { summary: said.to_owned(), record });
         }
         Ok(_) => {}
-        Err(error) => problem = format!("its summary can't be read: {error}"),
+        Err(error) => problem = format!("can't read its summary: {error}"),
     }
     // A whole record says more than a broken summary of it.
     let rescued = record.and_then(|json| {
@@ -152,7 +149,7 @@ async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Vec<u8>>
             warn!(
                 trial = found.trial.name_any(),
                 error = error.message(),
-                "its log can't be read, so its full record is lost"
+                "can't read its log: the full record is lost"
             );
             None
         }

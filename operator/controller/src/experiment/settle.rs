@@ -165,24 +165,24 @@ fn conditions(
             make(ACCEPTED, "Unknown", "Checking", message)
         }
         _ => {
-            let sound = "the spec is sound, and RocksDB takes the options of every config";
+            let sound = "the spec is valid and RocksDB accepts the options of every config";
             let datasets = if reconcile.experiment.spec.placement.keeps_datasets() {
                 ""
             } else {
-                "; every trial prepares its datasets, as placement.storage is an emptyDir"
+                "; every trial prepares its dataset, because placement.storage is an emptyDir"
             };
             make(ACCEPTED, "True", "OptionsChecked", &format!("{sound}{datasets}"))
         }
     };
     let progressing = match state {
-        State::Refused(_) => make(PROGRESSING, "False", "Refused", "it can't run; see the condition Accepted"),
+        State::Refused(_) => make(PROGRESSING, "False", "Refused", "can't run; see the condition Accepted"),
         State::Waiting { reason: "Checking", message } => make(PROGRESSING, "True", "Checking", message),
         State::Waiting { reason, message } => make(PROGRESSING, "False", reason, message),
         State::Suspended { running: 0 } => {
-            make(PROGRESSING, "False", "Suspended", "nothing begins until spec.suspend is false")
+            make(PROGRESSING, "False", "Suspended", "nothing starts until spec.suspend is false")
         }
         State::Suspended { running } => {
-            let message = format!("{running} running trials end, then nothing begins until spec.suspend is false");
+            let message = format!("{running} running trials finish; no new ones start until spec.suspend is false");
             make(PROGRESSING, "True", "Suspending", &message)
         }
         State::Running { nodes } => make(PROGRESSING, "True", "Running", &format!("on {}", nodes.join(", "))),
@@ -194,7 +194,7 @@ fn conditions(
         make(SUSPENDED, "False", "NotSuspended", "")
     };
     let finished = match state {
-        State::Refused(_) => make(FINISHED, "True", "Refused", "it can't run; see the condition Accepted"),
+        State::Refused(_) => make(FINISHED, "True", "Refused", "can't run; see the condition Accepted"),
         State::Finished => make(FINISHED, "True", outcome(after), &sentences(after)),
         _ => make(FINISHED, "False", "NotFinished", ""),
     };

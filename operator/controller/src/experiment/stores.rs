@@ -38,8 +38,8 @@ impl watch::Stores for Stores {
     }
 
     async fn wait_until_ready(&self) -> anyhow::Result<()> {
-        self.experiments.wait_until_ready().await.context("experiments can't be watched")?;
-        self.trials.wait_until_ready().await.context("trials can't be watched")?;
-        self.pods.wait_until_ready().await.context("pods can't be watched")
+        self.experiments.wait_until_ready().await.context("can't watch experiments")?;
+        self.trials.wait_until_ready().await.context("can't watch trials")?;
+        self.pods.wait_until_ready().await.context("can't watch pods")
     }
 }

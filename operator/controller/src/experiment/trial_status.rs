@@ -100,7 +100,7 @@ pub fn given_up(attempt: u32, now: Timestamp) -> AttemptStatus {
         start_time: Some(Time(whole_second(now))),
         completion_time: Some(Time(whole_second(now))),
         reason: Some(format!("{:?}", LostReason::GivenUp)),
-        message: Some("its block was interrupted for the last time".to_owned()),
+        message: Some("its block was interrupted too often".to_owned()),
         ..AttemptStatus::default()
     }
 }

@@ -26,9 +26,9 @@ pub async fn keep_up(context: Arc<Context>) {
         context.prune();
         for lease in context.cluster.node_leases.state() {
             if let Some(holder) = abandoned(&context, &lease) {
-                info!(lease = lease.name_any(), holder, "its experiment is gone: the node is given back");
+                info!(lease = lease.name_any(), holder, "its experiment is gone: releasing the node");
                 if let Err(error) = leases.release(&lease).await {
-                    warn!(lease = lease.name_any(), %error, "can't be given back");
+                    warn!(lease = lease.name_any(), %error, "can't release the node");
                 }
             }
         }

@@ -75,7 +75,7 @@ async fn reconcile<C: Controller>(
         let result = controller.reconcile(&object).await;
         metrics.reconciled(clock.since(started), result.is_ok());
         if let Err(error) = &result {
-            warn!(error = error.message(), "will be tried again");
+            warn!(error = error.message(), "will retry");
         }
         result
     };

@@ -56,7 +56,7 @@ async fn divide<S: Stores>(watched: Vec<Scope<S>>) -> anyhow::Result<(Vec<Scope<
         let waits = watched.iter().map(|one| tokio::time::timeout(PATIENCE, one.stores.wait_until_ready()));
         let waited = futures::future::join_all(waits).await;
         if waited.iter().all(Result::is_err) {
-            warn!("no namespace can be watched yet");
+            warn!("can't watch any namespace yet");
             continue;
         }
         let (mut ready, mut late) = (Vec::new(), Vec::new());
@@ -67,7 +67,7 @@ async fn divide<S: Stores>(watched: Vec<Scope<S>>) -> anyhow::Result<(Vec<Scope<
             }
         }
         for namespace in late.iter().filter_map(|one| one.namespace.as_deref()) {
-            error!(namespace, "can't be watched: its experiments are left alone until that is mended");
+            error!(namespace, "can't watch the namespace: its experiments are ignored until this is fixed");
         }
         return Ok((ready, late));
     }
@@ -78,7 +78,7 @@ async fn one_is_ready<S: Stores>(late: &[Scope<S>]) {
     let waits: FuturesUnordered<_> = late.iter().map(async |one| (one, one.stores.wait_until_ready().await)).collect();
     let mut waits = waits.filter(|(_, waited)| std::future::ready(waited.is_ok()));
     match waits.next().await {
-        Some((one, _)) => info!(namespace = one.namespace, "can be watched now: beginning again, with it"),
+        Some((one, _)) => info!(namespace = one.namespace, "can watch the namespace now: restarting to include it"),
         None => std::future::pending().await,
     }
 }

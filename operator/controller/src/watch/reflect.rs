@@ -41,7 +41,7 @@ impl Wiring {
                     Err(error) => {
                         // One that was only interrupted is made again at once; what is wrong twice in a row may stay so.
                         if is_broken {
-                            warn!(%error, kind = %K::kind(&K::DynamicType::default()), "can't be watched, and is tried again");
+                            warn!(%error, kind = %K::kind(&K::DynamicType::default()), "can't watch; will retry");
                         }
                         is_broken = true;
                         continue;

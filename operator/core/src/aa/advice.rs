@@ -18,7 +18,10 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
         let of = |scenario: &str| noises.iter().find(|n| n.scenario == scenario && n.metric == rule.name);
         let spreads: Option<Vec<f64>> = experiment.scenarios.iter().map(|s| of(&s.name)?.within).collect();
         let Some(spreads) = spreads else {
-            advice.push(format!("{}: too few valid runs to tell; mend what made them invalid.", rule.name));
+            advice.push(format!(
+                "{}: too few valid runs to measure the noise; fix what made the others invalid.",
+                rule.name
+            ));
             continue;
         };
         let finds = |repetitions: u32| {
@@ -30,18 +33,20 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
         let (name, margin) = (&rule.name, 100.0 * rule.margin);
         advice.push(match enough {
             Some(n) if n <= experiment.repetitions => format!(
-                "{name}: {} repetitions find an effect of the margin, {margin:.1} %; {n} would be enough.",
+                "{name}: {} repetitions detect an effect of {margin:.1} % (the margin); {n} would be enough.",
                 experiment.repetitions
             ),
             Some(n) => format!(
-                "{name}: an effect of the margin, {margin:.1} %, needs {n} repetitions, the experiment has {}.",
+                "{name}: detecting an effect of {margin:.1} % (the margin) needs {n} repetitions; the experiment has \
+                 {}.",
                 experiment.repetitions
             ),
             None => {
                 let factor = finds(experiment.repetitions).map_or(f64::NAN, |effect| effect / rule.margin);
                 format!(
-                    "{name}: no sensible number of repetitions finds an effect of {margin:.1} % in this noise. Make the runs \
-                     longer (noise has to fall by a factor of {factor:.1}), use a quieter node, or declare a wider margin."
+                    "{name}: at this noise, no practical number of repetitions detects an effect of {margin:.1} %. \
+                     Make runs longer (noise must drop by a factor of {factor:.1}), use a quieter node, or declare a \
+                     wider margin."
                 )
             }
         });
@@ -53,7 +58,7 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
     let spoilt = report.progress.invalid + report.progress.lost;
     if spoilt as f64 > INVALID_SHARE * attempts as f64 {
         advice.push(format!(
-            "{spoilt} of {attempts} attempts were invalid or lost: use a quieter node; the report names the reasons."
+            "{spoilt} of {attempts} attempts were invalid or lost. Use a quieter node; the report lists the reasons."
         ));
     }
     advice
@@ -65,8 +70,8 @@ fn drifts(noise: &Noise, margin: f64) -> Vec<String> {
     let mut found = Vec::new();
     if let Some(drift) = large(noise.drift) {
         found.push(format!(
-            "{} in {} moved by {:+.1} % from the first block to the last. Blocks keep that out of verdicts, but look for what \
-             changes with time: heat, a filling disk, neighbours.",
+            "{} in {} drifted by {:+.1} % from the first block to the last. Blocks keep this out of verdicts, but look \
+             for the cause: heat, a disk that fills up, neighbours.",
             noise.metric,
             noise.scenario,
             100.0 * drift.exp_m1()
@@ -74,8 +79,8 @@ fn drifts(noise: &Noise, margin: f64) -> Vec<String> {
     }
     if let Some(drift) = large(noise.order_drift) {
         found.push(format!(
-            "{} in {} moved by {:+.1} % within blocks: runs inherit something from their predecessors. The random order keeps it \
-             from favouring a config; a longer warm-up or a disk that is less full may remove it.",
+            "{} in {} drifted by {:+.1} % within blocks: runs affect the next ones. The random order keeps this fair \
+             to all configs; a longer warm-up or a less full disk may remove it.",
             noise.metric,
             noise.scenario,
             100.0 * drift.exp_m1()

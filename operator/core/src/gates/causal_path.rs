@@ -8,8 +8,10 @@ use std::collections::BTreeMap;
 
 use assay_protocol::{Summary, metric};
 
-use super::{Code, Finding};
+use super::view::View;
+use super::{Code, Finding, Findings, Gate};
 use crate::stats::median;
+use crate::verdict::{MetricRule, Purpose};
 
 /// The baseline's share of time on the path of each kind of time metric in one scenario. `None` is unknown, which limits nothing.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
@@ -27,6 +29,21 @@ impl Shares {
             "drained_throughput" => self.drained,
             _ if name.starts_with("step_latency") => self.latency,
             _ => None,
+        }
+    }
+}
+
+/// Whoever does not know how long the baseline waited for a CPU can't tell what a gain of time may be.
+pub(super) fn unknown(view: &View<'_>, findings: &mut Findings) {
+    let is_asked =
+        |rule: &MetricRule| rule.purpose == Purpose::Objective && metric(&rule.name).is_some_and(|info| info.is_time);
+    if !view.experiment.metrics.iter().any(is_asked) {
+        return;
+    }
+    for &trial in view.completed().iter().filter(|&&trial| view.is_baseline(trial)) {
+        let summary = view.summary(trial);
+        if summary.primary.run_queue_percent.is_none() {
+            findings.unknown(Gate::CausalPath, summary, "waits for a CPU");
         }
     }
 }
@@ -88,8 +105,8 @@ pub fn void(name: &str, share: f64, low: f64) -> Option<Finding> {
     exceeds.then(|| {
         let percent = |effect: f64| 100.0 * effect.exp_m1();
         let message = format!(
-            "{name} gains {:.1} % or more, but RocksDB has a part in {:.1} % of the baseline's time only: without any of it the \
-             gain would be {:.1} %",
+            "{name} gains {:.1} % or more, but only {:.1} % of the baseline's time involves RocksDB: removing all of \
+             it would gain {:.1} %",
             percent(low),
             100.0 * share,
             percent(limit(share))
@@ -127,8 +144,8 @@ mod tests {
         assert_eq!(
             void("step_latency_p99", 0.1, 0.5).map(|found| found.message).as_deref(),
             Some(
-                "step_latency_p99 gains 64.9 % or more, but RocksDB has a part in 10.0 % of the baseline's time only: without \
-                 any of it the gain would be 11.1 %"
+                "step_latency_p99 gains 64.9 % or more, but only 10.0 % of the baseline's time involves RocksDB: \
+                 removing all of it would gain 11.1 %"
             )
         );
         assert!(void("drained_throughput", 0.0, 0.001).is_some());

@@ -3,7 +3,7 @@ use std::fmt;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-/// The rule that found something.
+/// The rule behind a finding.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Gate {
     SameWork,
@@ -17,11 +17,11 @@ pub enum Gate {
     GeneratorHeadroom,
     SameUnits,
     Plausible,
-    /// Not about one trial: too many of them gave no measurement.
+    /// Not about a single trial: too many trials gave no measurement.
     Attrition,
 }
 
-/// Why something does not count. A closed list, so that reports, metrics and conditions can name them.
+/// Why something does not count. A closed list: reports, metrics and conditions name these codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Code {
     WorkMismatch,
@@ -114,122 +114,117 @@ impl Code {
         }
     }
 
-    /// A sentence for whoever reads the code for the first time.
+    /// Advice for a first-time reader of the code.
     pub fn what_to_do(self) -> &'static str {
         match self {
             Self::WorkMismatch | Self::CountsMismatch | Self::UserBytesMismatch => {
-                "The run did other work than the baseline, so their times can't be compared: look for a workload that \
-                 depends on timing, or report a bug with both records."
+                "The run did different work than the baseline, so their times are not comparable. Look for a workload \
+                 that depends on timing, or report a bug with both records."
             }
             Self::AnswersMismatch | Self::WrongAnswers => {
-                "Reads returned something else than was written: check the config's merge operator, comparator, \
-                 compaction filter and TTL, and the disk, before trusting it with data."
+                "Reads did not return what was written. Before trusting the config with data, check its merge \
+                 operator, comparator, compaction filter and TTL, and the disk."
             }
             Self::DatasetMismatch => {
-                "The run started from other data than the baseline: remove the experiment's work directory so that the \
-                 dataset is made again."
+                "The run started from different data than the baseline. Remove the experiment's work directory to \
+                 rebuild the dataset."
             }
             Self::RemovalOverdue => {
-                "The config kept what the others removed, so it did less work: bring its retention in line with what the \
-                 scenario retains, such as the size that FIFO compaction keeps."
+                "The config kept data that the others removed, so it did less work. Match its retention to the \
+                 scenario's: with FIFO compaction, check the size it keeps."
             }
             Self::FeatureMismatch => {
-                "Use one assay-bench for all configs, or declare the difference with the config's image."
+                "Use the same assay-bench for all configs, or declare the difference with the config's image."
             }
-            Self::MachineMismatch => "Run all trials of a block on one machine and one kernel.",
-            Self::Rebooted => "The machine was rebooted within the block: nothing to do, the block is run again.",
+            Self::MachineMismatch => "Run all trials of a block on the same machine and kernel.",
+            Self::Rebooted => "The machine rebooted during the block. Nothing to do: the block runs again.",
             Self::BaselineOptionsMismatch => {
-                "The baseline's options were not the same in all trials: use one RocksDB and one experiment file."
+                "The baseline's options differed between trials. Use one RocksDB and one experiment file."
             }
             Self::OptionsMismatch => {
-                "The measured database had other options than the config declares: look for an OPTIONS file or a \
-                 SetOptions call that changed them."
+                "The database's options differ from the declared ones. Look for an OPTIONS file or a SetOptions call \
+                 that changed them."
             }
             Self::OptionsUnstable => {
-                "The same config gave different options in different trials: use one RocksDB for all."
+                "The same config produced different options in different trials. Use one RocksDB for all."
             }
-            Self::UndeclaredOptions => {
-                "Declare every option that differs, or remove what changes it behind the config's back."
-            }
+            Self::UndeclaredOptions => "Declare every option that differs, or remove the cause of the difference.",
             Self::OptionsUnknown => {
-                "The options that RocksDB really had could not be read back: check that the data directory is writable."
+                "RocksDB's actual options could not be read back. Check that the data directory is writable."
             }
             Self::NoEffectPossible => {
-                "Every option of this config equals the baseline's or reached nothing: check names, families and values."
+                "Every option of this config equals the baseline's or had no effect. Check names, families and values."
             }
-            Self::AffinityMismatch => "Give the trial exactly the CPUs that placement.cpus asks for.",
+            Self::AffinityMismatch => "Give the trial exactly as many CPUs as placement.cpus requests.",
             Self::AffinityUnstable => {
-                "Something moved the trial to other CPUs: stop what manages CPU affinity meanwhile."
+                "The trial was moved to other CPUs. Stop tools that manage CPU affinity while trials run."
             }
-            Self::SharedCores => "Ask for whole cores: both hyper-threads of a core must belong to the trial.",
+            Self::SharedCores => "Request whole cores: both hyper-threads of a core must belong to the trial.",
             Self::Throttled => "Remove the CPU quota, or raise it to at least placement.cpus.",
             Self::Overheated => {
-                "The CPUs got too hot to keep their clock: improve the cooling, or cap frequency or power below what heats \
-                 them up."
+                "The CPUs overheated and lowered their clock. Improve the cooling, or cap frequency or power."
             }
-            Self::Steal => "The hypervisor took CPU time: use a machine with dedicated CPUs.",
-            Self::ForeignCpu => "Other programs used the trial's CPUs: stop them, or use a quieter machine.",
-            Self::MemoryPressure => "Memory was short: give the trial more, or make dataset and caches smaller.",
-            Self::ClockStep => "The wall clock was set while the trial ran: let time synchronisation settle first.",
-            Self::DiskNearlyFull => {
-                "Flash gets slow when it is full: free space until 20 % of the file system are free."
+            Self::Steal => "The hypervisor took CPU time. Use a machine with dedicated CPUs.",
+            Self::ForeignCpu => "Other programs used the trial's CPUs. Stop them, or use a quieter machine.",
+            Self::MemoryPressure => "Memory was short. Give the trial more, or shrink the dataset and caches.",
+            Self::ClockStep => "The wall clock was changed during the trial. Let time synchronisation settle first.",
+            Self::DiskNearlyFull => "Flash slows down when full. Free up space until 20 % of the file system is free.",
+            Self::DiskFillChanged => {
+                "Free disk space changed during the block. Keep other programs off the file system."
             }
-            Self::DiskFillChanged => "The file system filled up or was emptied within the block: keep others off it.",
             Self::NotNvme => "Put the data on a local NVMe device, or set requireNvme: false.",
-            Self::ReplacedSysfs => "The record describes a replaced /sys: such records are for tests only.",
+            Self::ReplacedSysfs => "The record was made with a replaced /sys. Such records are for tests only.",
             Self::NotGuaranteed => {
-                "Something changed what the pod asks for, such as a LimitRange or an injected sidecar: keep it off the \
-                 namespace of the experiment."
+                "The pod's resource requests were changed, for example by a LimitRange or an injected sidecar. Keep \
+                 those out of the experiment's namespace."
             }
             Self::ForeignContainer => {
-                "Exclude the namespace of the experiment, or pods with the label assay.rocks/role, from the injection of \
-                 sidecars."
+                "Exclude the experiment's namespace, or pods with the label assay.rocks/role, from sidecar injection."
             }
             Self::EvidenceUnknown => {
-                "What the experiment requires could not be observed: run where /proc, /sys and the cgroup are readable, \
-                 or do not require it."
+                "The experiment's requirements could not be checked. Run where /proc, /sys and the cgroup are \
+                 readable, or drop the requirement."
             }
             Self::NotEngaged => {
-                "These runs can't tell what the config does: make the scenario larger or longer until its options act, or \
-                 leave the scenario out."
+                "These runs can't show what the config does. Make the scenario larger or longer until its options take \
+                 effect, or leave the scenario out."
             }
             Self::CausalPathExceeded => {
-                "Something else than RocksDB became faster: look for what the config changes beside its options, and for \
-                 what else ran on the machine, before believing the gain."
+                "Something other than RocksDB got faster. Before trusting the gain, check what the config changes \
+                 besides its options and what else ran on the machine."
             }
             Self::DatasetFilesMismatch => {
-                "The run started from other files than the rest: remove the experiment's work directory so that the \
-                 dataset is made again."
+                "The run started from different files than the others. Remove the experiment's work directory to \
+                 rebuild the dataset."
             }
             Self::NotSettled => {
-                "RocksDB did not finish what was due before the run: nothing to do if it stays alone, else look at the \
-                 config's limits on background work."
+                "RocksDB had not finished its background work before the run. Ignore a single case; if it recurs, \
+                 check the config's limits on background work."
             }
             Self::HdrSaturated => {
-                "Steps took longer than the histogram reaches, so the metric is missing: make steps smaller, or look for \
-                 what stops the database."
+                "Some steps exceeded the histogram's range, so the metric is missing. Make steps smaller, or find out \
+                 what stalls the database."
             }
             Self::GeneratorBound => {
-                "The bench's own work hides a part of every effect: use larger values or batches, or more reads that miss \
-                 the cache."
+                "The bench's own work hides part of every effect. Use larger values or batches, or more reads that \
+                 miss the cache."
             }
             Self::RateMismatch | Self::TimeMismatch => {
-                "The run's own numbers contradict each other: report a bug with its record."
+                "The run's numbers contradict each other. Report a bug with its record."
             }
             Self::Implausible => {
-                "The run is more than three times better than its config's other runs. It counts once three blocks repeat it; \
-                 until then look at its record for what else happened."
+                "The run is more than three times better than its config's other runs. It counts once three blocks \
+                 show the same. Until then, check its record for another cause."
             }
             Self::Attrition => {
-                "More of its runs were invalid or without a measurement than of the baseline's, or fewer, so those that count may \
-                 not be typical: see the reasons of those runs."
+                "It lost a different share of runs than the baseline (invalid or without a measurement), so the runs \
+                 that count may not be typical. Check why the others did not count."
             }
             Self::DisturbedUnequally => {
-                "Other programs decided this as much as the config: stop them, run more blocks, or use a machine of its own."
+                "Other programs influenced this result as much as the config did. Stop them, run more blocks, or use a \
+                 dedicated machine."
             }
-            Self::NothingValid => {
-                "Fix the named cause, then start again in a new folder: going on would only have used up time."
-            }
+            Self::NothingValid => "Stopped early to save time. Fix the cause, then start again in a new folder.",
         }
     }
 }

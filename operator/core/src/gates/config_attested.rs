@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use assay_protocol::Digest;
 
 use super::view::{View, majority};
-use super::{Code, Findings};
+use super::{Code, Findings, Gate};
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     baselines(view, findings);
@@ -25,7 +25,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             continue;
         };
         if declared != effective {
-            let message = format!("options {effective} in effect, the config gives {declared}");
+            let message = format!("options {effective} in effect, but the config declares {declared}");
             both(findings, trial, config, Code::OptionsMismatch, message);
         }
         if options.undeclared.count > 0 {
@@ -39,7 +39,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                 "RocksDB changed the declared value of {} (sanitised).",
                 list(options.sanitised.count, &options.sanitised.names)
             );
-            findings.note(Some(config), text);
+            findings.note(Gate::ConfigAttested, Some(config), text);
         }
     }
 }
@@ -94,7 +94,7 @@ fn configs(view: &View<'_>, findings: &mut Findings) {
     for ((config, _), trials) in by_config {
         let Some((expected, _)) = majority(trials.iter().map(|(_, digest)| *digest)) else { continue };
         for (trial, digest) in trials.into_iter().filter(|(_, digest)| *digest != expected) {
-            let message = format!("the config's options are {digest}, in its other trials {expected}");
+            let message = format!("the config's options are {digest}, but {expected} in its other trials");
             both(findings, trial, config, Code::OptionsUnstable, message);
         }
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use assay_protocol::{Summary, Workload};
 
 use super::view::View;
-use super::{Code, Findings};
+use super::{Code, Findings, Gate};
 use crate::experiment::ConfigUnderTest;
 use crate::stats::median;
 
@@ -33,7 +33,8 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let limit = view.experiment.scenario(scenario).map_or(PERCENT, |scenario| limit(&scenario.workload));
         if let Some(share) = median(&shares).filter(|&share| share > limit) {
             let message = format!(
-                "in {scenario} making operations takes {share:.1} % of the primary role's time, the limit is {limit:.0} %"
+                "in {scenario}, generating operations takes {share:.1} % of the primary role's time (limit \
+                 {limit:.0} %)"
             );
             findings.scenario(scenario, Code::GeneratorBound, message);
         }
@@ -66,14 +67,14 @@ fn other_programs(view: &View<'_>, findings: &mut Findings) {
             if percent.abs() > PROGRAM_PERCENT {
                 let more = if percent > 0.0 { "more" } else { "less" };
                 let text = format!(
-                    "In {}, making operations takes its program {:.1} % of {}'s time per step {more} than {}'s: so much of an \
-                     effect is not RocksDB's. Compare evidence.build of their records.",
+                    "In {}, its program takes {more} time than {}'s to generate operations, by {:.1} % of {}'s time \
+                     per step. That part of an effect is not RocksDB's. Compare evidence.build of their records.",
                     scenario.name,
+                    baseline.name,
                     percent.abs(),
                     baseline.name,
-                    baseline.name,
                 );
-                findings.note(Some(&config.name), text);
+                findings.note(Gate::GeneratorHeadroom, Some(&config.name), text);
             }
         }
     }
@@ -113,16 +114,15 @@ mod tests {
                 s.primary.generator_percent = if is_other { generator } else { 4.0 };
                 s.metrics.insert("throughput".to_owned(), if is_other { rate } else { 1000.0 });
             });
-            let notes = gated.notes.into_iter().filter(|note| note.text.contains("making operations"));
+            let notes = gated.notes.into_iter().filter(|note| note.text.contains("generate operations"));
             notes.map(|note| format!("{}: {}", note.config.unwrap_or_default(), note.text)).collect()
         };
         // 40 of the baseline's 1000 microseconds, and 400 of 2000.
         assert_eq!(
             notes(Some("other"), 20.0, 500.0),
-            [
-                "candidate: In fill, making operations takes its program 36.0 % of base's time per step more than base's: so much \
-              of an effect is not RocksDB's. Compare evidence.build of their records."
-            ]
+            ["candidate: In fill, its program takes more time than base's to generate operations, by 36.0 % of \
+              base's time per step. That part of an effect is not RocksDB's. Compare evidence.build of their \
+              records."]
         );
         // A faster RocksDB leaves a larger share to the same generator.
         assert_eq!(notes(Some("other"), 8.0, 2000.0), [""; 0]);

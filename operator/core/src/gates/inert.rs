@@ -2,7 +2,7 @@
 
 use super::config_attested::list;
 use super::view::View;
-use super::{Code, Findings};
+use super::{Code, Findings, Gate};
 use crate::experiment::{ConfigUnderTest, Experiment};
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
@@ -19,15 +19,13 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let (name, options) = (&summary.trial.config, &summary.options);
         let Some(config) = view.config(trial).filter(|config| !config.changes.is_empty()) else { continue };
         if options.inert.count > 0 {
-            findings.note(
-                Some(name),
-                format!("Without effect (inert): {}.", list(options.inert.count, &options.inert.names)),
-            );
+            let text = format!("No effect (inert): {}.", list(options.inert.count, &options.inert.names));
+            findings.note(Gate::Inert, Some(name), text);
         }
         let same_options = options.inert.count >= options.declared && options.effective == options.baseline;
         let same_program = config.image.is_none() || base_build() == Some(&summary.parity.build);
         if same_options && same_program && only_options(view.experiment, config) {
-            findings.config(name, Code::NoEffectPossible, "nothing that the config declares reached RocksDB");
+            findings.config(name, Code::NoEffectPossible, "none of the declared options had an effect on RocksDB");
         }
     }
 }
@@ -81,7 +79,7 @@ mod tests {
         };
         assert_eq!(found(&experiment, partly), []);
         let notes = gated_with_all(&experiment, partly).notes;
-        assert_eq!(notes.first().map(|note| note.text.as_str()), Some("Without effect (inert): a."));
+        assert_eq!(notes.first().map(|note| note.text.as_str()), Some("No effect (inert): a."));
     }
 
     #[test]

@@ -24,7 +24,7 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_protocol::Summary;
+use assay_protocol::{Summary, TrialId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -35,7 +35,7 @@ use view::View;
 
 use crate::experiment::Experiment;
 
-/// What a gate has found, with what to do about it.
+/// What a gate found, and what to do about it.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Finding {
@@ -64,31 +64,61 @@ pub enum TrialState {
     Failed,
 }
 
-/// A condition that every verdict of the experiment carries.
+/// A condition that applies to every verdict of the experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Label {
-    /// Others could use the CPUs of the trials.
+    /// Other programs could use the trials' CPUs.
     NotIsolated,
-    /// A scenario opens data that was written in the format of another config.
+    /// A scenario opens data written in another config's format.
     Migration,
     /// A config changes several things at once.
     Bundled,
-    /// A scenario holds less data than the system that it stands for.
+    /// A scenario holds less data than the real system.
     Scaled,
-    /// A latency quantile of a role that waits for each step before it begins the next.
+    /// A latency quantile comes from a role that waits for each step before it starts the next.
     ClosedLoop,
-    /// Of one verdict: it is better, perhaps by less than the margin.
+    /// On a single verdict: better, but perhaps by less than the margin.
     SizeOpen,
 }
 
-/// Something worth knowing that does not make anything invalid.
+/// Something worth knowing that invalidates nothing.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Note {
-    /// The config that it is about; all where it is absent.
+    /// The config it is about; absent if it is about all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
     pub text: String,
+    /// The gate that it comes from, if any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub gate: Option<Gate>,
+    /// It says what the gate could not check, not what it saw.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub unchecked: bool,
+}
+
+impl Note {
+    /// A note that no gate makes.
+    pub fn new(config: Option<&str>, text: impl Into<String>) -> Self {
+        Self { config: config.map(ToOwned::to_owned), text: text.into(), gate: None, unchecked: false }
+    }
+
+    /// A note about what a gate saw.
+    pub fn of(gate: Gate, config: Option<&str>, text: impl Into<String>) -> Self {
+        Self { gate: Some(gate), ..Self::new(config, text) }
+    }
+
+    /// A note about what a gate could not see.
+    pub fn unchecked(gate: Gate, config: Option<&str>, text: impl Into<String>) -> Self {
+        Self { unchecked: true, ..Self::of(gate, config, text) }
+    }
+}
+
+/// What a gate needs and could not see.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Unknown {
+    pub runs: BTreeSet<TrialId>,
+    pub what: BTreeSet<String>,
 }
 
 /// What all gates say about all trials so far.
@@ -106,6 +136,7 @@ pub struct Gated {
     pub cells: BTreeMap<(String, String), BTreeSet<Finding>>,
     pub labels: BTreeMap<Label, String>,
     pub notes: BTreeSet<Note>,
+    pub unknown: BTreeMap<Gate, Unknown>,
 }
 
 /// Judges everything that was recorded so far. The answer does not depend on the order of the summaries.
@@ -123,6 +154,7 @@ pub fn check(experiment: &Experiment, summaries: &[&Summary]) -> Gated {
     plausible::check(&view, &mut findings);
     engaged::check(&view, &mut findings);
     generator_headroom::check(&view, &mut findings);
+    causal_path::unknown(&view, &mut findings);
     findings.into_gated(&view)
 }
 
@@ -136,6 +168,7 @@ struct Findings {
     cells: BTreeMap<(String, String), BTreeSet<Finding>>,
     labels: BTreeMap<Label, String>,
     notes: BTreeSet<Note>,
+    unknown: BTreeMap<Gate, Unknown>,
 }
 
 impl Findings {
@@ -149,6 +182,7 @@ impl Findings {
             cells: BTreeMap::new(),
             labels: BTreeMap::new(),
             notes: BTreeSet::new(),
+            unknown: BTreeMap::new(),
         }
     }
 
@@ -179,8 +213,15 @@ impl Findings {
         self.cells.entry(cell).or_default().insert(Finding::new(code, message));
     }
 
-    fn note(&mut self, config: Option<&str>, text: impl Into<String>) {
-        self.notes.insert(Note { config: config.map(ToOwned::to_owned), text: text.into() });
+    fn note(&mut self, gate: Gate, config: Option<&str>, text: impl Into<String>) {
+        self.notes.insert(Note::of(gate, config, text));
+    }
+
+    /// Notes down that a run does not show what a gate needs.
+    fn unknown(&mut self, gate: Gate, run: &Summary, what: impl Into<String>) {
+        let unknown = self.unknown.entry(gate).or_default();
+        unknown.runs.insert(run.trial.clone());
+        unknown.what.insert(what.into());
     }
 
     fn into_gated(mut self, view: &View<'_>) -> Gated {
@@ -208,6 +249,7 @@ impl Findings {
             cells: self.cells,
             labels: self.labels,
             notes: self.notes,
+            unknown: self.unknown,
         }
     }
 }
@@ -223,7 +265,33 @@ mod tests {
         let gated = check(&experiment, &summaries.iter().collect::<Vec<_>>());
         assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
         assert!(gated.configs.is_empty() && gated.experiment.is_empty() && gated.notes.is_empty(), "{gated:?}");
-        assert!(gated.scenarios.is_empty() && gated.cells.is_empty(), "{gated:?}");
+        assert!(gated.scenarios.is_empty() && gated.cells.is_empty() && gated.unknown.is_empty(), "{gated:?}");
+    }
+
+    #[test]
+    fn what_a_run_does_not_show_is_unknown_to_its_gate() {
+        let experiment = testing::experiment();
+        let unknown = |change: fn(&mut Summary)| -> Vec<String> {
+            let gated = testing::gated_with(&experiment, 0, change);
+            assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
+            let said = gated.unknown.iter().map(|(gate, unknown)| {
+                assert_eq!(unknown.runs.len(), 1);
+                format!("{gate:?}: {}", unknown.what.iter().cloned().collect::<Vec<_>>().join(", "))
+            });
+            said.collect()
+        };
+        for (change, said) in [
+            ((|s| s.disturbance.steal_percent = None) as fn(&mut Summary), "Isolated: steal"),
+            (|s| s.disturbance.clock_step_seconds = None, "Isolated: clock changes"),
+            (|s| s.storage.free_percent = None, "Isolated: free disk space"),
+            (|s| s.steady.settled_before = None, "Steady: background work before the run"),
+            (|s| s.steady.debt_in_bytes = None, "Steady: compaction due at the start"),
+            (|s| s.parity.boot = None, "SameBuild: boot"),
+            (|s| s.parity.build_known = false, "SameBuild: executable"),
+            (|s| s.primary.run_queue_percent = None, "CausalPath: waits for a CPU"),
+        ] {
+            assert_eq!(unknown(change), [said]);
+        }
     }
 
     #[test]
@@ -251,12 +319,12 @@ mod tests {
             ("`DiskNearlyFull`", format!("{} % of the file system free", isolated::FREE_DISK_PERCENT)),
             ("`DiskFillChanged`", format!("at most {} points", isolated::DISK_FILL_POINTS)),
             ("`GeneratorBound`", format!("at most {} %", generator_headroom::PERCENT)),
-            ("`GeneratorBound`", format!("{} % where", generator_headroom::SYSTEM_PERCENT)),
+            ("`GeneratorBound`", format!("{} % if", generator_headroom::SYSTEM_PERCENT)),
             ("`RateMismatch`", format!("within {} %", 100.0 * same_units::RATE)),
             ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
             ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
             ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
-            ("G8", format!("beyond {} robust standard deviations", steady::DURATION_Z)),
+            ("G8", format!("{} % of experiments", 100.0 * steady::ODD)),
         ];
         for (first, rule) in limits {
             let row = DOCS.lines().find(|line| line.starts_with(&format!("| {first} |"))).unwrap_or_default();

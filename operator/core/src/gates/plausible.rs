@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use super::view::View;
-use super::{Code, Finding, Findings};
+use super::{Code, Finding, Findings, Gate};
 use crate::stats::{Direction, median};
 
 /// Times above or below other runs.
@@ -34,10 +34,10 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             let Far { worse, better } = far(&runs, direction);
             if !worse.is_empty() {
                 let text = format!(
-                    "{metric} in {scenario} is more than {FACTOR} times worse in {}; they count.",
+                    "{metric} in {scenario} is more than {FACTOR} times worse in {}; slow runs count.",
                     numbers(&worse)
                 );
-                findings.note(Some(config), text);
+                findings.note(Gate::Plausible, Some(config), text);
             }
             let mut blocks: Vec<u32> = better.iter().map(|(trial, _)| view.summary(*trial).trial.block).collect();
             blocks.sort_unstable();
@@ -47,13 +47,13 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                     "{metric} in {scenario} is more than {FACTOR} times better in {} blocks; repeated, so kept.",
                     blocks.len()
                 );
-                findings.note(Some(config), text);
+                findings.note(Gate::Plausible, Some(config), text);
             } else if !better.is_empty() {
                 let text = format!(
                     "{metric} in {scenario} is more than {FACTOR} times better in {}; held back until {REPEATED} blocks show it.",
                     numbers(&better)
                 );
-                findings.note(Some(config), text);
+                findings.note(Gate::Plausible, Some(config), text);
                 for (trial, ratio) in better {
                     let message = format!("{metric} is {ratio:.2} times the median of the config's other runs");
                     findings.held.entry(trial).or_insert_with(|| Finding::new(Code::Implausible, message));
@@ -149,7 +149,8 @@ mod tests {
         assert_eq!(
             slow.notes.first().map(|note| note.text.as_str()),
             Some(
-                "throughput in fill is more than 3 times worse in 2 runs (0.03, 0.03 times the others' median); they count."
+                "throughput in fill is more than 3 times worse in 2 runs (0.03, 0.03 times the others' median); slow \
+                 runs count."
             )
         );
         assert_eq!(held(&with_throughput(|block| if block == 0 { 0.0 } else { 1000.0 })), 0);

@@ -3,14 +3,20 @@
 use assay_protocol::{Digest, Summary};
 
 use super::view::{View, majority};
-use super::{Code, Findings};
+use super::{Code, Findings, Gate, Note};
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     builds(view, findings);
     machines(view, findings);
-    if view.completed().iter().any(|&trial| !view.summary(trial).parity.build_known) {
-        findings
-            .note(None, "The bench could not read its own executable; versions and features were compared instead.");
+    for summary in view.completed().iter().map(|&trial| view.summary(trial)) {
+        if !summary.parity.build_known {
+            let text = "The bench could not read its own executable; versions and features were compared instead.";
+            findings.notes.insert(Note::unchecked(Gate::SameBuild, None, text));
+            findings.unknown(Gate::SameBuild, summary, "executable");
+        }
+        if summary.parity.boot.is_none() {
+            findings.unknown(Gate::SameBuild, summary, "boot");
+        }
     }
 }
 
@@ -42,7 +48,11 @@ fn machines(view: &View<'_>, findings: &mut Findings) {
             block,
             |s| Some(&s.parity.machine),
             |trial, seen, expected| {
-                findings.trial(trial, Code::MachineMismatch, format!("machine {seen}, the block's is {expected}"));
+                findings.trial(
+                    trial,
+                    Code::MachineMismatch,
+                    format!("machine {seen}, but {expected} in the rest of the block"),
+                );
             },
         );
         differing(
@@ -50,7 +60,7 @@ fn machines(view: &View<'_>, findings: &mut Findings) {
             block,
             |s| s.parity.boot.as_ref(),
             |trial, seen, expected| {
-                findings.trial(trial, Code::Rebooted, format!("boot {seen}, the block's is {expected}"));
+                findings.trial(trial, Code::Rebooted, format!("boot {seen}, but {expected} in the rest of the block"));
             },
         );
     }

@@ -39,7 +39,7 @@ fn rate(view: &View<'_>, trial: usize) -> Option<String> {
     let alone = scenario.workload.kind().roles().len() == 1;
     let too_short = alone && seconds < window * (1.0 - RATE) - CLOSING_SECONDS;
     (too_long || too_short).then(|| {
-        format!("{rate:.1} steps/s would do the {} steps in {seconds:.3} s, the window took {window:.3} s", role.steps)
+        format!("at {rate:.1} steps/s the {} steps take {seconds:.3} s, but the window took {window:.3} s", role.steps)
     })
 }
 
@@ -51,7 +51,7 @@ fn times(view: &View<'_>, trial: usize) -> Option<String> {
     let time = &summary.primary;
     let sum = time.db_percent + time.compute_percent + time.generator_percent + time.idle_percent;
     if sum > 100.0 * (1.0 + TIME) {
-        return Some(format!("steps, generator and waiting are {sum:.1} % of the primary role's time"));
+        return Some(format!("steps, generator and waiting add up to {sum:.1} % of the primary role's time"));
     }
     // With a pace latency counts from the intended start, so it holds time that no thread spent.
     if role.interval_ns.is_some() {
@@ -68,7 +68,7 @@ fn times(view: &View<'_>, trial: usize) -> Option<String> {
     let too_little = role.threads == 1 && in_steps < expected * (1.0 - TIME);
     (too_much || too_little).then(|| {
         format!(
-            "by rate and mean latency {in_steps:.3} threads are in a step, by the threads' own clocks {expected:.3}"
+            "rate and mean latency imply {in_steps:.3} threads in a step, but the threads' own clocks {expected:.3}"
         )
     })
 }
@@ -83,7 +83,7 @@ fn bundles(view: &View<'_>, findings: &mut Findings) {
         .map(|config| format!("{} makes {} changes", config.name, config.changes.len()))
         .collect();
     if !bundles.is_empty() {
-        let text = format!("{}: what each change does by itself can't be told.", bundles.join(", "));
+        let text = format!("{}: their individual effects can't be told apart.", bundles.join(", "));
         findings.labels.insert(Label::Bundled, text);
     }
 }
@@ -106,7 +106,7 @@ mod tests {
         let mut experiment = experiment();
         let roles = roles(&mut experiment);
         roles.truncate(1);
-        (roles[0].steps, roles[0].steps_per_second) = (10_000, None);
+        (roles[0].steps, roles[0].steps_per_second) = (Some(10_000), None);
         experiment
     }
 
@@ -188,7 +188,7 @@ mod tests {
         experiment.configs[1].changes.push("compression: kSnappyCompression -> kZSTD".to_owned());
         assert_eq!(
             gated_with(&experiment, 0, |_| ()).labels[&Label::Bundled],
-            "candidate makes 2 changes: what each change does by itself can't be told."
+            "candidate makes 2 changes: their individual effects can't be told apart."
         );
     }
 }

@@ -48,11 +48,12 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                 && let (Some((expected, _)), Some(own)) = (&answers, &seen.answers)
                 && *expected != own
             {
-                found = Some((Code::AnswersMismatch, format!("answers digest {own}, the baseline's is {expected}")));
+                found =
+                    Some((Code::AnswersMismatch, format!("answers digest {own}, but the baseline's is {expected}")));
             }
             if found.is_none() && !agreed && view.is_baseline(trial) {
                 // With the baseline at odds with itself nobody can say which of its runs is right.
-                found = Some((Code::WorkMismatch, "the baseline's runs of this block did different work".to_owned()));
+                found = Some((Code::WorkMismatch, "the baseline's runs in this block did different work".to_owned()));
             }
             if let Some((code, message)) = found {
                 different.entry(&view.summary(trial).trial.config).or_default().push((trial, code, message));
@@ -66,7 +67,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         if trials.len() >= REPEATED
             && let Some((_, code, message)) = found.first()
         {
-            findings.config(config, *code, format!("{} runs differ; the first: {message}", trials.len()));
+            findings.config(config, *code, format!("{} runs differ; first: {message}", trials.len()));
         }
         for (trial, code, message) in found {
             findings.trial(trial, code, message);
@@ -77,8 +78,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
 /// A run whose reads returned something else than was written has failed: that is no mismatch of work, but a fact about its config.
 pub fn wrong_answers(summary: &Summary) -> Option<Finding> {
     let wrong = summary.parity.wrong_answers;
-    (wrong > 0)
-        .then(|| Finding::new(Code::WrongAnswers, format!("{wrong} reads returned something else than was written")))
+    (wrong > 0).then(|| Finding::new(Code::WrongAnswers, format!("{wrong} reads did not return what was written")))
 }
 
 /// Whoever removes nothing saves the work of it, and must not be compared with those who do.
@@ -93,7 +93,7 @@ fn removal(view: &View<'_>, findings: &mut Findings) {
     let baseline = view.experiment.baseline_config().map_or("", |config| config.name.as_str());
     for ((scenario, config), percents) in overdue {
         let Some(percent) = median(&percents).filter(|&percent| percent > OVERDUE_PERCENT) else { continue };
-        let message = format!("in {scenario} {config} leaves {percent:.0} % of what had to be removed");
+        let message = format!("in {scenario}, {config} kept {percent:.0} % of the data due for removal");
         if config == baseline {
             findings.scenario(scenario, Code::RemovalOverdue, message);
         } else {
@@ -104,15 +104,15 @@ fn removal(view: &View<'_>, findings: &mut Findings) {
 
 fn difference(expected: &Work<'_>, seen: &Work<'_>) -> Option<(Code, String)> {
     if seen.dataset != expected.dataset {
-        let message = format!("dataset {} at the start, the baseline's is {}", seen.dataset, expected.dataset);
+        let message = format!("dataset {} at the start, but the baseline's is {}", seen.dataset, expected.dataset);
         Some((Code::DatasetMismatch, message))
     } else if seen.hash != expected.hash {
-        Some((Code::WorkMismatch, format!("workload hash {}, the baseline's is {}", seen.hash, expected.hash)))
+        Some((Code::WorkMismatch, format!("workload hash {}, but the baseline's is {}", seen.hash, expected.hash)))
     } else if seen.counts != expected.counts {
-        let message = format!("operation counts {}, the baseline's are {}", seen.counts, expected.counts);
+        let message = format!("operation counts {}, but the baseline's are {}", seen.counts, expected.counts);
         Some((Code::CountsMismatch, message))
     } else if seen.user_bytes != expected.user_bytes {
-        let message = format!("wrote {} user bytes, the baseline {}", seen.user_bytes, expected.user_bytes);
+        let message = format!("wrote {} user bytes, but the baseline wrote {}", seen.user_bytes, expected.user_bytes);
         Some((Code::UserBytesMismatch, message))
     } else {
         None

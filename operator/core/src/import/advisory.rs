@@ -54,8 +54,8 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> ComparisonRep
     let mut notes = gated.notes.clone();
     notes.extend(left_out(comparison, &cells));
     notes.push(format!(
-        "The runs{} have no blocks: nothing shows which were made next to each other. What differed between hours, machines and \
-         orders of runs is in every number, so no verdict can follow from them.",
+        "The runs{} have no blocks, so it is unknown which ones ran next to each other. Differences between hours, \
+         machines and run orders are in every number, so there is no verdict.",
         in_session(comparison.data, comparison.session)
     ));
     ComparisonReport {
@@ -103,8 +103,8 @@ fn left_out(comparison: &Comparison<'_>, cells: &[CellRuling]) -> Vec<String> {
             let damaged =
                 if runs.damaged > 0 { format!(" ({} with damaged data)", runs.damaged) } else { String::new() };
             notes.push(format!(
-                "{} of {} runs of {} in {} failed{damaged}. In p they rank below all others; medians, means and shifts are those of the \
-                 other runs.",
+                "{} of {} runs of {} in {} failed{damaged}. For p they rank below all others; medians, means and \
+                 shifts leave them out.",
                 runs.failed,
                 runs.ended(),
                 comparison.text(arm),
@@ -120,8 +120,8 @@ fn left_out(comparison: &Comparison<'_>, cells: &[CellRuling]) -> Vec<String> {
         .collect();
     notes.extend(zeros.into_iter().map(|metric| {
         format!(
-            "Some values of {metric} are zero: they rank as the best or the worst in p, but have no ratio to others, so there is no \
-             shift."
+            "Some values of {metric} are zero: for p they rank best or worst, but they have no ratio to others, so \
+             there is no shift."
         )
     }));
     notes
@@ -163,6 +163,7 @@ fn numbers(
             blocks: 0,
             estimate: numbers.shift,
             interval95: None,
+            bounds: None,
             estimate_percent: numbers.shift.and_then(|shift| rule.scale.percent(shift)),
             mean: None,
             mean_percent: None,
@@ -266,7 +267,7 @@ fn cell(
     let few = objectives().any(|(_, numbers)| fewest(numbers) < n_min);
     let parts: Vec<String> = objectives().map(|(rule, numbers)| words(rule, numbers)).collect();
     let why = if few {
-        format!("Even in blocks, fewer than {n_min} runs of each could prove nothing here")
+        format!("Even in blocks, fewer than {n_min} runs of each can't prove anything here")
     } else {
         "Without blocks nothing is proven".to_owned()
     };
@@ -290,11 +291,11 @@ fn words(rule: &MetricRule, numbers: &Numbers) -> String {
     let Numbers { metric, config_runs, baseline_runs, p, smallest_p, .. } = numbers;
     let effect = match numbers.shift {
         Some(shift) => number::effect(rule.scale, shift),
-        None if numbers.has_zeros => "has runs of zero, to which there is no ratio".to_owned(),
+        None if numbers.has_zeros => "has zero values, so there is no ratio".to_owned(),
         None => return format!("{metric} unknown"),
     };
     format!(
-        "{metric} {effect} ({config_runs} runs against {baseline_runs}, p {}, at best {})",
+        "{metric} {effect} ({config_runs} runs against {baseline_runs}, p {}, best possible p {})",
         probability(*p),
         probability(*smallest_p)
     )
@@ -307,7 +308,7 @@ fn with_failures(about: About<'_>, sentence: String) -> String {
         return sentence;
     }
     format!(
-        "{sentence} {} of {} runs of {} failed, and {} of {} of {}.",
+        "{sentence} {} of {} runs of {} failed, against {} of {} of {}.",
         own.failed,
         own.ended(),
         about.config,

@@ -14,8 +14,8 @@ use crate::verdict::{
 const AFFORDABLE: f64 = 3e8;
 
 /// What Assay can't vouch for.
-const UNSEEN: &str = "Assay did not make these runs. That the runs of a block were made close together in random order, that \
-                      their number was fixed before, and that nothing else disturbed them is taken on trust.";
+const UNSEEN: &str = "Assay did not make these runs. It takes on trust that the runs of a block ran close together in \
+                      random order, that their number was fixed in advance, and that nothing else disturbed them.";
 
 pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<ComparisonReport, DataProblem> {
     let design = comparison.design();
@@ -74,7 +74,10 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
     });
     let mut notes = gated.notes.clone();
     if intervals != Intervals::All {
-        notes.push("With so many runs some intervals would take too long: they are shown as not bounded.".to_owned());
+        notes.push(
+            "With this many runs, some intervals take too long to compute: they are shown as \"no interval\"."
+                .to_owned(),
+        );
     }
     let guarantees = std::iter::once(UNSEEN.to_owned()).chain(verdict::guarantees(&design)).collect();
     Ok(ComparisonReport {

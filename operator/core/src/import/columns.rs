@@ -5,18 +5,18 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Ending;
 
-/// The names of the columns. `scenario`, `config`, `metric` and `value` must be there; the others may be.
+/// The names of the columns. `scenario`, `config`, `metric` and `value` are required; the others are optional.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Columns {
-    /// Runs of different sessions are never compared.
+    /// Runs of different sessions are never compared with each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub config: Option<String>,
-    /// Runs of one block were made close together, in random order. Without it the data is unblocked.
+    /// Runs of one block ran close together, in random order. Without this column the data is unblocked.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub block: Option<String>,
     /// Tells runs of one config apart.
@@ -28,10 +28,10 @@ pub struct Columns {
     pub value: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub unit: Option<String>,
-    /// How much the run did: it must be equal within a scenario.
+    /// How much work the run did; must be equal within a scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub work: Option<String>,
-    /// What was run: it must be equal for all configs.
+    /// The build that ran; must be equal for all configs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub build: Option<String>,
     /// Whether the run failed: true, yes or 1; corruption or wrong-answers if it damaged data. A failed run needs no value.
@@ -133,5 +133,5 @@ pub(super) fn ending(word: &str) -> Option<Ending> {
 }
 
 /// What to write there.
-pub(super) const ENDINGS: &str = "write true, yes or 1 if the run failed, corruption or wrong-answers if it damaged data, and false, \
-                                  no, 0 or nothing if it did not fail";
+pub(super) const ENDINGS: &str = "use true, yes or 1 if the run failed; corruption or wrong-answers if it damaged \
+                                  data; false, no, 0 or nothing if it did not fail";

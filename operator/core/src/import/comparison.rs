@@ -50,7 +50,9 @@ impl<'a> Comparison<'a> {
         let Some(baseline) = data.names.find(baseline).filter(|name| all.contains(name)) else {
             let known: Vec<&str> = all.iter().map(|&name| data.names.text(name)).collect();
             let known = shown(&known);
-            return Err(DataProblem::new(format!("no run of the baseline {baseline}{place}; configs are {known}")));
+            return Err(DataProblem::new(format!(
+                "the baseline {baseline} has no runs{place}; configs with runs: {known}"
+            )));
         };
         let declared = |name: Name| {
             let text = data.names.text(name);
@@ -60,9 +62,7 @@ impl<'a> Comparison<'a> {
         configs.sort_by_key(|&name| (declared(name), name));
         if configs.is_empty() {
             let text = data.names.text(baseline);
-            return Err(DataProblem::new(format!(
-                "there are only runs of the baseline {text}{place}: nothing to compare"
-            )));
+            return Err(DataProblem::new(format!("only the baseline {text} has runs{place}: nothing to compare")));
         }
         let scenarios: BTreeSet<Name> = keys.iter().map(|key| key.scenario).collect();
         let mut blocks: Vec<Name> =
@@ -93,13 +93,14 @@ impl<'a> Comparison<'a> {
             && let Some(outside) = keys.iter().find(|key| key.block.is_none())
         {
             return Err(DataProblem::new(format!(
-                "the run of {} at {} has no block, but others{place} have: give it one, or ignore the column with blocks",
+                "the run of {} at {} has no block, but others{place} do: give it one, or list the block column in \
+                 ignoreColumns",
                 text(outside.config),
                 at(outside)
             )));
         }
         let too_many = |count: usize, most: usize, what: &str, why: &str| {
-            (count > most).then(|| DataProblem::new(format!("{count} {what}{place}, {most} at most: {why}")))
+            (count > most).then(|| DataProblem::new(format!("{count} {what}{place}, at most {most} allowed: {why}")))
         };
         let mut runs: BTreeMap<(Name, Name), usize> = BTreeMap::new();
         for key in keys {
@@ -123,8 +124,8 @@ impl<'a> Comparison<'a> {
         for key in keys.iter().filter(|key| self.kind == Kind::Blocked && key.config != self.baseline) {
             if let Some(first) = seen.insert((key.scenario, key.block, key.config), key) {
                 return Err(DataProblem::new(format!(
-                    "block {} of {} has two runs of {} ({} and {}): a block holds every config once, only the baseline \
-                     may run more often; make blocks of them",
+                    "block {} of {} has two runs of {} ({} and {}): only the baseline may run more than once per \
+                     block; split them into separate blocks",
                     key.block.map(text).unwrap_or_default(),
                     text(key.scenario),
                     text(key.config),

@@ -46,16 +46,16 @@ impl RunId {
         let mut run = Self::default();
         for word in text.split_whitespace() {
             let Some((key, value)) = word.split_once('=').filter(|(_, value)| !value.is_empty()) else {
-                return Err(format!("{word:?} is not understood: write `{MARK} config=NAME block=NUMBER`"));
+                return Err(format!("{word:?} is not valid: write `{MARK} config=NAME block=NUMBER`"));
             };
             match key {
                 "config" => run.config = Some(value.to_owned()),
                 "block" => run.block = Some(value.to_owned()),
                 "replicate" => run.replicate = Some(value.to_owned()),
-                _ => return Err(format!("{key} is not known here: there are config, block and replicate")),
+                _ => return Err(format!("unknown key {key}: use config, block or replicate")),
             }
         }
-        if run.config.is_none() { Err("names no config: write config=NAME".to_owned()) } else { Ok(run) }
+        if run.config.is_none() { Err("config is missing: add config=NAME".to_owned()) } else { Ok(run) }
     }
 }
 
@@ -133,7 +133,7 @@ impl Reader {
     pub fn finish(self, to: &mut Collector<'_>) {
         if self.results == 0 {
             let place = Place { file: self.file, line: 0 };
-            to.problem(place, None, "has no result of db_bench: is it the output of a run that ended?");
+            to.problem(place, None, "no db_bench result found: did the run finish?");
         }
     }
 

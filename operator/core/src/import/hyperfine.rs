@@ -34,20 +34,21 @@ pub fn read(text: &str, file: u32, block: Option<&str>, to: &mut Collector<'_>) 
         Ok(export) => export,
         Err(error) => {
             let place = Place { file, line: error.line() as u64 };
-            return to.problem(place, None, format!("is not what hyperfine --export-json writes: {error}"));
+            return to.problem(place, None, format!("not the output of hyperfine --export-json: {error}"));
         }
     };
     if export.results.is_empty() {
-        to.problem(whole, None, "has no results: run hyperfine with two commands at least");
+        to.problem(whole, None, "no results: run hyperfine with at least two commands");
     }
     for Measured { command, times, exit_codes } in export.results {
         if times.is_empty() {
-            to.problem(whole, None, format!("has no times of {command:?}: export with --export-json"));
+            to.problem(whole, None, format!("no times for {command:?}: export with --export-json"));
         }
         if let Some(run) = exit_codes.iter().position(|code| *code != Some(0)) {
-            let code = exit_codes[run].map_or("was killed".to_owned(), |code| format!("ended with {code}"));
+            let code = exit_codes[run].map_or("was killed".to_owned(), |code| format!("exited with {code}"));
             let message = format!(
-                "run {} of {command:?} {code}: the time of a run that failed says nothing; repeat it without --ignore-failure",
+                "run {} of {command:?} {code}: the time of a failed run is meaningless; repeat it without \
+                 --ignore-failure",
                 run + 1
             );
             to.problem(whole, None, message);

@@ -106,7 +106,7 @@ fn one(out: &mut String, report: &ImportReport, comparison: &ComparisonReport) {
         let notes: Vec<String> = comparison.notes.iter().map(|note| escape(note)).collect();
         let _ = writeln!(out, "Notes:\n\n{}", bullets(&notes));
     }
-    folded(out, "What these verdicts promise", &bullets(&comparison.guarantees));
+    folded(out, "What these verdicts guarantee", &bullets(&comparison.guarantees));
 }
 
 fn rows(out: &mut String, config: &str, scenario: &str, ruling: &Ruling, why: &str) {

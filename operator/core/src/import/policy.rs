@@ -16,21 +16,21 @@ use crate::verdict::{MetricRule, Purpose};
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Policy {
-    /// The name of the whole in reports.
+    /// The title of the report.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 200))]
     pub title: Option<String>,
-    /// How the data is written; by default its content says.
+    /// The format of the data; by default detected from its content.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub format: Option<Format>,
-    /// The files beside the policy that hold the data; by default all that look like it.
+    /// The data files next to the policy; by default all files that look like data.
     #[serde(default)]
     #[schemars(length(max = 1000), inner(length(min = 1, max = 255)))]
     pub data: Vec<String>,
-    /// Which column has which meaning, where its name is another.
+    /// The names of columns, if they differ from the defaults.
     #[serde(default)]
     pub columns: Columns,
-    /// Columns without a meaning here.
+    /// Columns to ignore.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub ignore_columns: Vec<String>,
@@ -38,15 +38,15 @@ pub struct Policy {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 128))]
     pub baseline: Option<String>,
-    /// Sessions whose baseline has another name.
+    /// Sessions with another baseline.
     #[serde(default)]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub sessions: Vec<SessionRule>,
-    /// What is known of configs beyond their name.
+    /// Known attributes of configs.
     #[serde(default)]
     #[schemars(length(max = 256), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub configs: Vec<ConfigRule>,
-    /// Scenarios that count for more than one.
+    /// Weights of scenarios.
     #[serde(default)]
     #[schemars(length(max = 64), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scenarios: Vec<ScenarioRule>,
@@ -58,21 +58,21 @@ pub struct Policy {
     #[serde(default)]
     #[schemars(length(max = 8), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
-    /// How far the work of two runs may differ; 0.5% unless set.
+    /// How far the work of two runs may differ; default 0.5%.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub work_tolerance: Option<String>,
-    /// Which run a file of `db_bench` output is, where its name does not say.
+    /// The run in each file of `db_bench` output, if its name does not say.
     #[serde(default)]
     #[schemars(length(max = 1000), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["file"]))]
     pub runs: Vec<RunFile>,
-    /// What somebody concluded from the data.
+    /// Conclusions that were drawn from the data.
     #[serde(default)]
     #[schemars(length(max = 256))]
     pub claims: Vec<Claim>,
 }
 
-/// How a file of results is written.
+/// The format of a file of results.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "snake_case")]
 pub enum Format {
@@ -87,7 +87,7 @@ pub enum Format {
 pub struct SessionRule {
     /// The session as the data names it.
     pub name: String,
-    /// The config that the session's others are compared with.
+    /// The config that the session's other configs are compared with.
     pub baseline: String,
 }
 
@@ -96,7 +96,7 @@ pub struct SessionRule {
 pub struct ConfigRule {
     /// The config as the data names it.
     pub name: String,
-    /// What must be equal to the baseline's, such as the build.
+    /// Attributes that must equal the baseline's, such as the build.
     #[serde(default)]
     pub attributes: BTreeMap<String, String>,
 }
@@ -106,7 +106,7 @@ pub struct ConfigRule {
 pub struct ScenarioRule {
     /// The scenario as the data names it.
     pub name: String,
-    /// Its share in the overall verdict, relative to the others; 1 unless set.
+    /// Its weight in the overall verdict, relative to the others; default 1.
     #[schemars(range(min = 1, max = 1000))]
     pub weight: u32,
 }
@@ -117,24 +117,26 @@ pub struct JudgedMetric {
     /// The metric as the data names it.
     #[schemars(length(min = 1, max = 128))]
     pub metric: String,
-    /// Which way is good.
+    /// Which direction is better.
     pub direction: Direction,
     /// The smallest change that matters: a percentage such as 5%, or a difference such as 0.01 on a linear scale.
     #[schemars(length(max = 16))]
     pub margin: String,
-    /// Ratios, or differences. A zero on the scale of ratios ranks as the best or the worst.
+    /// Compares by ratios (log) or differences (linear). On the log scale, a zero ranks best or worst.
     #[serde(default)]
     pub scale: Scale,
-    /// Objectives only: the gain that a Win proves, written like the margin. Without it a Win proves that there is one, of any size.
+    /// Objectives only: the gain that a Win must prove, written like the margin. Without it, a Win proves a gain of any
+    /// size.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub at_least: Option<String>,
-    /// The most that a Win may lose in a single scenario, written like the margin. The margin for objectives, twice the margin for
-    /// guardrails.
+    /// The most that a Win may lose in a single scenario, written like the margin. Default: the margin for objectives,
+    /// twice the margin for guardrails.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16))]
     pub scenario_margin: Option<String>,
-    /// Each value is a quantile within its run, such as a p99 latency: over runs they add up to nothing, so no mean is asked of them.
+    /// Each value is a quantile within its run, such as a p99 latency. Quantiles can't be summed over runs, so their
+    /// mean is not judged.
     #[serde(default)]
     pub quantile: bool,
 }
@@ -153,26 +155,26 @@ pub struct RunFile {
     pub replicate: Option<String>,
 }
 
-/// A conclusion that the data shall be held against.
+/// A conclusion to check against the data.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Claim {
     /// The claim in its author's words.
     #[schemars(length(min = 1, max = 400))]
     pub text: String,
-    /// The config that it is about.
+    /// The config it is about.
     pub config: String,
     /// What was concluded.
     pub claimed: Claimed,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
-    /// The session's own unless set.
+    /// Default: the session's baseline.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub baseline: Option<String>,
-    /// The metric whose numbers are shown; the first objective unless set.
+    /// The metric whose numbers are shown; default: the first objective.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub metric: Option<String>,
-    /// No runs of it were published: there is nothing to judge.
+    /// No runs of it were published, so there is nothing to judge.
     #[serde(default)]
     pub unpublished: bool,
 }
@@ -203,7 +205,7 @@ impl Policy {
             return Err(problems);
         }
         let policy: Self = serde_json::from_value(document.clone())
-            .map_err(|error| vec![Problem::error(root, format!("is no policy: {error}"))])?;
+            .map_err(|error| vec![Problem::error(root, format!("not a policy: {error}"))])?;
         let problems = policy.problems();
         if problems.is_empty() { Ok(policy) } else { Err(problems) }
     }
@@ -217,17 +219,21 @@ impl Policy {
             let path = root.key(list).index(index);
             judged.check(purpose, &path, &mut problems);
             if !names.insert(judged.metric.as_str()) {
-                let message = format!("{:?} is an objective already: a guardrail is another metric", judged.metric);
+                let message = format!(
+                    "{:?} is already an objective, and objectives are guarded too: remove it here",
+                    judged.metric
+                );
                 problems.push(Problem::error(path.key("metric"), message));
             }
         }
         for (meaning, column) in self.columns.named() {
             if self.ignore_columns.iter().any(|ignored| ignored == column) {
-                let message = format!("{column:?} is ignored by ignoreColumns: remove it there, or here");
+                let message = format!("{column:?} is also in ignoreColumns: remove it there or here");
                 problems.push(Problem::error(root.key("columns").key(meaning.name()), message));
             }
             if let Some((other, _)) = self.columns.named().find(|(other, name)| *name == column && *other < meaning) {
-                let message = format!("{column:?} is columns.{} already: a column has one meaning", other.name());
+                let message =
+                    format!("{column:?} is already used for columns.{}: a column has only one meaning", other.name());
                 problems.push(Problem::error(root.key("columns").key(meaning.name()), message));
             }
         }
@@ -236,11 +242,11 @@ impl Policy {
             if let Some(metric) = &claim.metric
                 && !names.contains(metric.as_str())
             {
-                let message = format!("{metric:?} is no objective or guardrail: declare it, or name one that is");
+                let message = format!("{metric:?} is not an objective or guardrail: declare it, or use one that is");
                 problems.push(Problem::error(path.key("metric"), message));
             }
             if claim.baseline.as_ref() == Some(&claim.config) {
-                problems.push(Problem::error(path.key("baseline"), "is the config itself: name another"));
+                problems.push(Problem::error(path.key("baseline"), "is the config itself: use another"));
             }
         }
         problems
@@ -300,7 +306,7 @@ impl JudgedMetric {
             }
         }
         if self.at_least.is_some() && purpose == Purpose::Guardrail {
-            let message = "a guardrail has nothing to gain: name it as an objective, or remove this";
+            let message = "a guardrail has nothing to gain: make it an objective, or remove atLeast";
             problems.push(Problem::error(path.key("atLeast"), message));
         }
     }

@@ -17,11 +17,11 @@ use crate::verdict::MetricRule;
 pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProblem>> {
     let rules = policy.rules();
     if rules.iter().all(|rule| !rule.purpose.is_required()) || policy.objectives.is_empty() {
-        return Err(vec![DataProblem::new("no metric is to be judged: declare objectives in the policy")]);
+        return Err(vec![DataProblem::new("no objective declared: add objectives to the policy")]);
     }
     let sessions: BTreeSet<Name> = data.runs.keys().map(|key| key.session).collect();
     if sessions.is_empty() {
-        return Err(vec![DataProblem::new("there are no runs in the data: nothing to judge")]);
+        return Err(vec![DataProblem::new("the data has no runs: nothing to judge")]);
     }
     let mut problems = Vec::new();
     let mut wanted: Vec<(Name, String)> = Vec::new();
@@ -96,12 +96,12 @@ fn configs_of(data: &Data, session: Name) -> Vec<&str> {
 
 fn no_baseline(data: &Data, session: Name) -> DataProblem {
     let how = if data.names.text(session).is_empty() {
-        "name it with --baseline, or baseline in the policy"
+        "set --baseline, or baseline in the policy"
     } else {
-        "name it with baseline in the policy, or under sessions"
+        "set baseline in the policy, or under sessions"
     };
     let configs = shown(&configs_of(data, session));
-    DataProblem::new(format!("which config is the baseline{}? {how}; configs are {configs}", in_session(data, session)))
+    DataProblem::new(format!("baseline is missing{}: {how}; configs are {configs}", in_session(data, session)))
 }
 
 /// The session that a claim is about; `None` where nothing of it was published.
@@ -118,19 +118,19 @@ fn claim_session(
         (Some(name), _) => data.names.find(name).filter(|session| sessions.contains(session)),
         (None, 1) => sessions.first().copied(),
         (None, _) if claim.unpublished => None,
-        (None, _) => return problem(format!("name its session; there are {}", shown(&names))),
+        (None, _) => return problem(format!("session is required; sessions are {}", shown(&names))),
     };
     let runs = session.is_some_and(|session| configs_of(data, session).contains(&claim.config.as_str()));
     match (claim.unpublished, session) {
-        (true, _) if runs => problem(format!("there are runs of {}: remove unpublished", claim.config)),
+        (true, _) if runs => problem(format!("{} has runs: remove unpublished", claim.config)),
         (true, _) => Ok(None),
         (false, None) => {
             let name = claim.session.as_deref().unwrap_or_default();
-            problem(format!("no run is of session {name}{}", did_you_mean(name, names.iter().copied())))
+            problem(format!("session {name} has no runs{}", did_you_mean(name, names.iter().copied())))
         }
         (false, Some(session)) if !runs => {
             let hint = did_you_mean(&claim.config, configs_of(data, session));
-            problem(format!("no run of {}{}{hint}", claim.config, in_session(data, session)))
+            problem(format!("{} has no runs{}{hint}", claim.config, in_session(data, session)))
         }
         (false, session) => Ok(session),
     }

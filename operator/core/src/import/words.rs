@@ -41,9 +41,9 @@ pub(super) fn supported(verdict: Option<Verdict>, reason: &str) -> String {
 }
 
 pub(super) fn direction_note() -> &'static str {
-    "Positive estimates and shifts are better, for latencies too. The estimate is about the typical run, the mean beside it about all \
-     runs together; means of runs without blocks are compared as they are. \"Best p\" is the smallest two-sided p that so few runs can \
-     have; runs are the config's and the baseline's that have a value."
+    "Positive estimates and shifts are better, for latencies too. The estimate describes the typical run, the mean all \
+     runs together; without blocks, means are compared as they are. \"Best p\" is the smallest two-sided p possible \
+     with so few runs. \"Runs\" counts the config's and the baseline's runs with a value."
 }
 
 #[cfg(test)]

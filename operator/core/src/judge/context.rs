@@ -117,16 +117,14 @@ pub(super) fn order_effects(
 /// What is to be said of those that do.
 pub(super) fn smeared(checks: &[OrderCheck]) -> impl Iterator<Item = Note> {
     checks.iter().filter(|check| check.warning).map(|check| {
-        Note {
-            config: None,
-            text: format!(
-                "In {} runs seem to depend on {} (Kruskal-Wallis on {}, p = {:.1e}; of a hundred such checks one does by chance). The \
-                 random order keeps verdicts fair, but a longer warm-up would make them sharper.",
-                check.scenario,
-                check.effect.words(),
-                check.metric,
-                check.p.unwrap_or_default()
-            ),
-        }
+        let text = format!(
+            "In {}, runs seem to depend on {} (Kruskal-Wallis on {}, p = {:.1e}; 1 in 100 such checks does so by \
+             chance). The random order keeps verdicts fair, but a longer warm-up would make them sharper.",
+            check.scenario,
+            check.effect.words(),
+            check.metric,
+            check.p.unwrap_or_default()
+        );
+        Note::new(None, text)
     })
 }

@@ -11,7 +11,7 @@ use assay_protocol::{Summary, metric};
 use super::causal::void;
 use crate::decide::{Fate, Places};
 use crate::experiment::Environment;
-use crate::gates::{Code, Finding, Note};
+use crate::gates::{Code, Finding, Gate, Note};
 use crate::stats::{ALPHA, Adjust, Direction, Look, Scale};
 use crate::verdict::{
     self, Conclusion, Design, Effect, Intervals, JudgeError, Judgement, MetricRule, MetricSamples, Observed, Purpose,
@@ -94,12 +94,13 @@ pub(super) fn unseen(places: &Places<'_>) -> Option<Note> {
     let used = (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used);
     let runs: Vec<&Summary> = used.filter_map(|attempt| places.summary(attempt)).collect();
     let unknown = runs.iter().filter(|summary| share_taken(summary).is_none()).count();
-    (shared && unknown > 0).then(|| Note {
-        config: None,
-        text: format!(
-            "Of {unknown} of {} runs nobody could see how much CPU time others took: whether that was uneven is not checked for them.",
+    (shared && unknown > 0).then(|| {
+        let text = format!(
+            "The CPU time that others took is unknown for {unknown} of {} runs: these runs were not checked for uneven \
+             disturbance.",
             runs.len()
-        ),
+        );
+        Note::unchecked(Gate::Isolated, None, text)
     })
 }
 
@@ -149,8 +150,8 @@ fn advantages(claim: &Conclusion, peace: &Conclusion, config: &str, alpha: f64) 
     let finding = |favoured: &str, most: f64| {
         let share = |effect: f64| 100.0 * -(-effect).exp_m1();
         let message = format!(
-            "other programs took {favoured} of the CPU time that {config} wanted than of the baseline's: about {:.1} % of its time, at \
-             most {:.1} %",
+            "other programs took {favoured} CPU time from {config} than from the baseline: about {:.1} % of its time, \
+             at most {:.1} %",
             share(estimate.unwrap_or_default().abs()),
             share(most),
         );
@@ -247,7 +248,7 @@ mod tests {
         let lucky = judged(1.0, 1.0, [0.3, 0.05]);
         assert_eq!(verdict(&lucky), "Invalid DisturbedUnequally");
         let message = &lucky.configs[0].findings[0].message;
-        assert!(message.starts_with("other programs took less of the CPU time that candidate wanted"), "{message}");
+        assert!(message.starts_with("other programs took less CPU time from candidate"), "{message}");
         assert_eq!(lucky.cells[0].ruling.verdict, Verdict::Invalid);
         assert_eq!(verdict(&judged(1.0, 1.0, [0.05, 0.3])), "Invalid DisturbedUnequally");
     }

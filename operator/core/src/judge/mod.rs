@@ -16,13 +16,13 @@ use std::collections::BTreeMap;
 use assay_protocol::RealSize;
 
 use crate::attempt::Attempt;
-use crate::decide::{Places, Unplanned};
+use crate::decide::{Fate, Places, Unplanned};
 use crate::experiment::Experiment;
-use crate::gates::{Finding, Label, Note};
+use crate::gates::{Finding, Label, Note, TrialState};
 use crate::plan::{Plan, power};
 use crate::report::{
     About, CellReport, ConfigReport, DesignFacts, Estimate, Failures, INCOMPLETE, Labelled, LookConfig, LookReport,
-    NeededBlocks, RULES, Report, Ruling, VERSION, sentence,
+    Measured, NeededBlocks, RULES, Report, Ruling, VERSION, gates, sentence, workload,
 };
 use crate::stats::ALPHA;
 use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Recommendation, Verdict};
@@ -115,7 +115,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     notes.extend(context::smeared(&order));
     notes.extend(configs.iter().filter_map(unseen));
     notes.extend(disturbance::unseen(places));
-    Ok(Report {
+    let mut report = Report {
         version: VERSION,
         rules: RULES,
         produced_by: crate::PRODUCED_BY.to_owned(),
@@ -126,6 +126,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         baseline: baseline.to_owned(),
         design: DesignFacts {
             scenarios: design.scenarios.iter().map(|scenario| scenario.name.clone()).collect(),
+            workloads: experiment.scenarios.iter().map(|scenario| workload::words(&scenario.workload)).collect(),
             weights: design.scenarios.iter().map(|scenario| scenario.weight).collect(),
             metrics: design.metrics.clone(),
             looks: design.looks.iter().flat_map(|looks| &looks.blocks).map(|&blocks| blocks as u32).collect(),
@@ -140,14 +141,33 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         invalid: experiment_findings,
         labels: labels(places, experiment),
         notes: notes.into_iter().collect(),
+        gates: Vec::new(),
+        not_judged: Vec::new(),
         looks: standing.looks().map(|look| look_report(look, design)).collect(),
         order_check: order,
         time_spent: Vec::new(),
+        setup: None,
+        records: Vec::new(),
         trials: trials(places, design),
         earlier: None,
         guarantees: verdict::guarantees(design),
         reproduce: reproduce(places.plan()),
-    })
+    };
+    let checked = gated.trials.iter().filter(|state| **state != TrialState::Failed).count();
+    report.gates = gates(&report, &gated.unknown, checked);
+    report.not_judged = measured(places).in_summaries(&report);
+    Ok(report)
+}
+
+/// All that the runs that count have measured.
+fn measured(places: &Places<'_>) -> Measured {
+    let mut measured = Measured::default();
+    for attempt in (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used) {
+        if let Some(summary) = places.summary(attempt) {
+            measured.add(&summary.trial, &summary.metrics);
+        }
+    }
+    measured
 }
 
 /// What is concluded of each config: over all scenarios, and scenario by scenario.
@@ -193,10 +213,7 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
         .scenarios
         .iter()
         .filter_map(|scenario| {
-            scenario
-                .dataset_from
-                .as_ref()
-                .map(|from| format!("{} opens data that was written by {from}", scenario.name))
+            scenario.dataset_from.as_ref().map(|from| format!("{} opens data written by {from}", scenario.name))
         })
         .collect();
     if !migrations.is_empty() {
@@ -230,12 +247,12 @@ fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededB
 fn unseen(config: &ConfigReport) -> Option<Note> {
     let blocks = config.ruling.estimates.iter().map(|estimate| estimate.blocks).min().filter(|&blocks| blocks > 0)?;
     let share = 1.0 - ALPHA.powf(1.0 / blocks as f64);
-    (config.ruling.verdict == Verdict::Win).then(|| Note {
-        config: Some(config.config.clone()),
-        text: format!(
-            "It was run {blocks} times in each scenario: what spoils fewer than {:.0} % of runs may not have happened once.",
+    (config.ruling.verdict == Verdict::Win).then(|| {
+        let text = format!(
+            "With {blocks} runs in each scenario, a fault that hits fewer than {:.0} % of runs may not have occurred.",
             100.0 * share
-        ),
+        );
+        Note::new(Some(&config.config), text)
     })
 }
 
@@ -254,8 +271,8 @@ fn closed_loop(experiment: &Experiment) -> Option<String> {
     }
     (!found.is_empty()).then(|| {
         format!(
-            "{}: each step begins when the one before has ended, so a stall counts as one slow step. Set stepsPerSecond to count all \
-             that it would have held up.",
+            "{}: each step starts when the previous one ends, so a stall counts as one slow step. Set stepsPerSecond \
+             to count every step that it delays.",
             found.join("; ")
         )
     })
@@ -272,7 +289,7 @@ fn scale(experiment: &Experiment) -> Option<String> {
         }
     }
     let texts: Vec<String> = sizes.iter().map(|(size, names)| format!("{}: {size}", names.join(", "))).collect();
-    (!texts.is_empty()).then(|| format!("{}. At full size effects may differ.", texts.join("; ")))
+    (!texts.is_empty()).then(|| format!("{}. Effects may differ at full size.", texts.join("; ")))
 }
 
 fn reproduce(plan: &Plan) -> Vec<String> {
@@ -285,7 +302,7 @@ fn reproduce(plan: &Plan) -> Vec<String> {
             plan.experiment.seed,
             plan.digest
         ),
-        "The verdicts follow from plan.json and the records alone: `assay judge` on this folder computes them again."
+        "The verdicts depend only on plan.json and the records: `assay judge` on this folder computes them again."
             .to_owned(),
     ]
 }

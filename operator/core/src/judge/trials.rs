@@ -65,11 +65,12 @@ fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
             state,
             findings,
             message: match fate {
-                Fate::BlockInterrupted => Some("the block was interrupted and run again as a whole".to_owned()),
+                Fate::BlockInterrupted => Some("the block was interrupted and ran again as a whole".to_owned()),
                 _ => summary.failure.as_ref().map(|failure| format!("{:?}: {}", failure.kind, failure.message)),
             },
             node: summary.pod.as_ref().and_then(|pod| pod.node.clone()),
             started_unix_ms: summary.started_unix_ms,
+            window_seconds: Some(summary.window_seconds),
             record: Some(summary.record.clone()),
             metrics: design
                 .metrics
@@ -84,6 +85,7 @@ fn trial(places: &Places<'_>, design: &Design, index: usize) -> TrialReport {
             message: Some(format!("{:?}: {}", lost.reason, lost.message)),
             node: None,
             started_unix_ms: lost.started_unix_ms,
+            window_seconds: None,
             record: None,
             metrics: BTreeMap::new(),
         },

@@ -24,7 +24,11 @@ pub fn assumed(scenario: &Scenario, cpus: u32) -> Duration {
     let mut busy = 0.0;
     let mut longest = 0.0_f64;
     for role in scenario.workload.kind().roles() {
-        let steps = role.steps as f64 + role.warmup_steps as f64;
+        let mut steps = role.steps as f64 + role.warmup_steps as f64;
+        if let Some(interval) = role.interval_ns.filter(|_| role.until_primary_ends) {
+            // The primary role comes first.
+            steps += 1e9 * longest / interval;
+        }
         let seconds = steps * role.operations_per_step as f64 * OPERATION_SECONDS;
         busy += seconds;
         let paced = role.interval_ns.map_or(0.0, |interval| steps * interval / 1e9);

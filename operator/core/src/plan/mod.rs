@@ -79,11 +79,11 @@ pub struct Slot {
 pub enum PlanError {
     #[error("the experiment has no baseline")]
     NoBaseline,
-    #[error("the plan has version {found}, this build reads version {VERSION}: use the assay that wrote it")]
+    #[error("the plan has version {found}, but this build reads version {VERSION}; use the assay that wrote it")]
     Version { found: u32 },
-    #[error("the plan was changed after it was made: its digest is {found}, its content has {expected}")]
+    #[error("the plan was changed after it was made: its digest is {found}, but its content has {expected}")]
     Changed { found: Digest, expected: Digest },
-    #[error("the plan has no slot {slot} in block {block} of scenario {scenario:?}")]
+    #[error("the plan has no run {} in block {} of scenario {scenario:?}", slot + 1, block + 1)]
     NoSuchSlot { scenario: String, block: u32, slot: usize },
     #[error("the plan can't be written as JSON: {0}")]
     Unwritable(#[from] serde_json::Error),

@@ -6,7 +6,7 @@ use serde::{Deserialize, Serialize};
 use crate::verdict::Verdict;
 pub use crate::verdict::{OrderCheck, OrderEffect};
 
-/// The effect of a config on one metric as seen by the blocks of one node. Positive is better.
+/// The effect of a config on one metric in the blocks of one node. Positive is better.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NodeEstimate {

@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use crate::stats::{Interval, Scale};
 use crate::verdict::{Effect, MetricRule, PValues, Purpose, Status};
 
-/// The effect of a config on one metric. Positive is better, whichever way the metric counts.
+/// The effect of a config on one metric. Positive is better, whatever the metric's direction.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Estimate {
@@ -22,23 +22,27 @@ pub struct Estimate {
     pub estimate: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub interval95: Option<Interval>,
+    /// If the blocks are too few for that interval: the effects at which the one-sided tests at 5 % stop, as far as there
+    /// are any.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bounds: Option<Interval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub estimate_percent: Option<f64>,
-    /// The effect on what the runs add up to, likewise; overall the weighted mean over scenarios. Where runs add up to something.
+    /// The effect on the total over runs; overall, the weighted mean over scenarios. Absent if a total has no meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_percent: Option<f64>,
-    /// Some runs have a zero: it ranks with the others, but has no ratio to them, so there is no estimate.
+    /// Some values are zero: they rank with the others but have no ratio to them, so there is no estimate.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub has_zeros: bool,
-    /// The gain that a Win proves, where the objective names one.
+    /// The gain that a Win proves, if the objective declares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The effect that an experiment like this one finds with 80 % probability.
+    /// The effect that an experiment like this one detects with 80 % probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable_percent: Option<f64>,
-    /// Blocks with which an effect of the margin would be found with 80 % probability at this noise.
+    /// Blocks that would detect an effect of the margin with 80 % probability at this noise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_margin: Option<u32>,
     /// Absent while the experiment is incomplete.
@@ -63,6 +67,7 @@ impl Estimate {
             blocks: effect.n,
             estimate: effect.estimate,
             interval95: effect.ci95,
+            bounds: bounds(effect),
             estimate_percent: effect.estimate_percent,
             mean: effect.mean,
             mean_percent: effect.mean_percent,
@@ -75,6 +80,12 @@ impl Estimate {
             config_median: None,
         }
     }
+}
+
+/// The ends of the 90 % interval are those of two one-sided tests at 5 %, which a proof on the fewest blocks uses.
+fn bounds(effect: &Effect) -> Option<Interval> {
+    let unbounded = effect.ci95.is_some_and(|interval| interval.low.is_none() && interval.high.is_none());
+    effect.ci90.filter(|ends| unbounded && (ends.low.is_some() || ends.high.is_some()))
 }
 
 /// Blocks that would bring the detectable effect down to the margin: it shrinks with the root of their number ("Precision").

@@ -1,7 +1,8 @@
 use std::fmt::Write as _;
 
+use super::gates::{counted, question};
 use super::time_spent::{HOW, clock_text};
-use super::{Report, Ruling, TimeCell, TimeTable, TrialFate, TrialReport, number};
+use super::{Report, Ruling, TimeCell, TimeTable, TrialFate, TrialReport, human_change, number, setup, unit};
 
 /// The report as Markdown for a pull request: what matters first, the rest folded away.
 pub fn markdown(report: &Report) -> String {
@@ -14,6 +15,10 @@ pub fn markdown(report: &Report) -> String {
         if !config.fragile.is_empty() {
             let on = escape(&config.fragile.join(", "));
             let _ = writeln!(out, "  - **Fragile**: without {on} it would not be a Win.");
+        }
+        for (scenario, lines) in report.not_judged_of(&config.config) {
+            let place = if report.design.scenarios.len() > 1 { format!(" in {scenario}") } else { String::new() };
+            let _ = writeln!(out, "  - **Not judged**{}: {}.", escape(&place), escape(&lines.join("; ")));
         }
     }
     for finding in &report.invalid {
@@ -32,17 +37,24 @@ pub fn markdown(report: &Report) -> String {
     if !report.time_spent.is_empty() {
         folded(&mut out, "Where the time went", &time_spent(report));
     }
+    if !report.records.is_empty() {
+        folded(&mut out, "Latency and stalls", &latency(report));
+    }
+    folded(&mut out, "What was run, and where", &run(report));
     if report.looks.len() > 1 {
         folded(&mut out, "Looks", &looks(report));
     }
     if !report.order_check.is_empty() {
-        folded(&mut out, "Whether the order of runs shows", &order_check(report));
+        folded(&mut out, "Effect of the run order", &order_check(report));
+    }
+    if !report.gates.is_empty() {
+        folded(&mut out, &format!("Gates: {}", counted(&report.gates)), &gates(report));
     }
     if !report.notes.is_empty() {
         folded(&mut out, "Notes", &notes(report));
     }
     folded(&mut out, &trials_title(report), &trials(report));
-    folded(&mut out, "What these verdicts promise", &bullets(&report.guarantees));
+    folded(&mut out, "What these verdicts guarantee", &bullets(&report.guarantees));
     folded(&mut out, "How to reproduce", &bullets(&report.reproduce));
     out
 }
@@ -64,10 +76,10 @@ fn summary(out: &mut String, report: &Report) {
     let progress = &report.progress;
     let _ = writeln!(
         out,
-        "\nChange against {} with its 95 % interval; positive is better, for latencies too. {}.{}",
+        "\nChange from {} with its 95 % interval. Positive is better, for latencies too. {}.{}",
         code(&report.baseline),
         progress.text(),
-        if progress.complete { "" } else { " **Incomplete: no verdict where none was due.**" }
+        if progress.complete { "" } else { " **Incomplete: only planned looks give verdicts.**" }
     );
 }
 
@@ -98,8 +110,8 @@ fn time_spent(report: &Report) -> String {
 
 fn time_table(out: &mut String, table: &TimeTable, report: &Report, first: usize) {
     let configs = report.configs.iter().skip(first).take(TOGETHER);
-    let columns: Vec<String> = configs.map(|config| format!("{} | difference", code(&config.config))).collect();
-    let _ = writeln!(out, "| component | clock | {} | {} |", code(&report.baseline), columns.join(" | "));
+    let columns: Vec<String> = configs.map(|config| format!("{}, µs | difference, µs", code(&config.config))).collect();
+    let _ = writeln!(out, "| component | clock | {}, µs | {} |", code(&report.baseline), columns.join(" | "));
     let _ = writeln!(out, "|---|---|--:|{}", "--:|--:|".repeat(columns.len()));
     for row in &table.rows {
         let name = format!("{}{}", "\u{2003}".repeat(row.depth as usize), code(&row.component));
@@ -114,6 +126,38 @@ fn time_cell(cell: &TimeCell) -> String {
     let bold = if cell.differs() { "**" } else { "" };
     let (difference, interval) = cell.difference_texts();
     format!("{mean} | {bold}{difference}{bold} ({interval})")
+}
+
+/// Percentiles and stalls, as full records have them.
+fn latency(report: &Report) -> String {
+    const COLUMNS: [&str; 4] = ["step_latency_p50", "step_latency_p99", "step_latency_p999", "step_latency_max"];
+    let mut out = "Latency of a step: medians of the runs that count. Stalls: all these runs together.\n\n".to_owned();
+    let _ = writeln!(out, "| scenario | config | runs | p50 | p99 | p99.9 | longest | stalls | time stalled |");
+    let _ = writeln!(out, "|---|---|--:|--:|--:|--:|--:|--:|--:|");
+    for facts in &report.records {
+        let shown =
+            |name: &str, value: Option<f64>| value.map_or("unknown".to_owned(), |value| unit::value(name, value));
+        let mut cells: Vec<String> =
+            COLUMNS.iter().map(|name| shown(name, facts.medians.get(*name).copied())).collect();
+        cells.push(shown("stall_count", facts.stalls));
+        cells.push(shown("stall_seconds", facts.stall_seconds));
+        let (scenario, config) = (code(&facts.scenario), code(&facts.config));
+        let _ = writeln!(out, "| {scenario} | {config} | {} | {} |", facts.runs, cells.join(" | "));
+    }
+    out
+}
+
+/// Workloads and environment.
+fn run(report: &Report) -> String {
+    let mut out = String::new();
+    for (scenario, workload) in report.design.scenarios.iter().zip(&report.design.workloads) {
+        let _ = writeln!(out, "- {}: {}", code(scenario), escape(workload));
+    }
+    let _ = writeln!(out, "\n| | as the records tell |\n|---|---|");
+    for (name, value) in setup::rows(report) {
+        let _ = writeln!(out, "| {name} | {} |", escape(&value));
+    }
+    out
 }
 
 fn looks(report: &Report) -> String {
@@ -144,12 +188,12 @@ fn order_check(report: &Report) -> String {
 /// With the number of those that do not count, so that nobody has to unfold it to know.
 fn trials_title(report: &Report) -> String {
     let unused = report.trials.iter().filter(|trial| trial.state != TrialFate::Valid).count();
-    if unused == 0 { "Trials: all count".to_owned() } else { format!("Trials: {unused} do not count") }
+    if unused == 0 { "Trials: all counted".to_owned() } else { format!("Trials: {unused} not counted") }
 }
 
 /// What the mean is beside the estimate.
 const MEAN: &str =
-    "The estimate is about the typical run, the mean about all runs together: work over time, or the sum of costs.";
+    "The estimate describes the typical run, the mean all runs together: total work over total time, or total cost.";
 
 fn rows(out: &mut String, first: &[&str], ruling: &Ruling, why: &str) {
     let verdict = format!("**{:?}**", ruling.verdict);
@@ -187,7 +231,8 @@ fn by_scenario(report: &Report) -> String {
     let _ = writeln!(out, "| scenario | config | metric | baseline | config |\n|---|---|---|---|---|");
     for cell in &report.cells {
         for estimate in &cell.ruling.estimates {
-            let shown = |value: Option<f64>| value.map_or("unknown".to_owned(), number::measured);
+            let shown =
+                |value: Option<f64>| value.map_or("unknown".to_owned(), |value| unit::value(&estimate.metric, value));
             let _ = writeln!(
                 out,
                 "| {} | {} | {} | {} | {} |",
@@ -210,8 +255,17 @@ fn changes(report: &Report) -> String {
             let _ = writeln!(out, "  - nothing (A/A)");
         }
         for change in &config.changes {
-            let _ = writeln!(out, "  - {}", code(change));
+            let _ = writeln!(out, "  - {}", code(&human_change(change)));
         }
+    }
+    out
+}
+
+fn gates(report: &Report) -> String {
+    let mut out = "| gate | what it checks | state | details |\n|---|---|---|---|\n".to_owned();
+    for gate in &report.gates {
+        let (state, details) = (gate.state.words(), escape(&gate.details()));
+        let _ = writeln!(out, "| {:?} | {} | {state} | {details} |", gate.gate, question(gate.gate));
     }
     out
 }
@@ -233,8 +287,8 @@ fn trials(report: &Report) -> String {
     let progress = &report.progress;
     let _ = writeln!(
         out,
-        "{} attempts: {} valid, {} invalid, {} failed under their config, {} lost. Only those that do not count are listed; \
-         `report.json` has all.\n",
+        "{} attempts: {} valid, {} invalid, {} failed under their config, {} lost. Only attempts that do not count are \
+         listed; `report.json` has all.\n",
         progress.attempts, progress.trials_valid, progress.invalid, progress.failed, progress.lost
     );
     let unused: Vec<&TrialReport> = report.trials.iter().filter(|trial| trial.state != TrialFate::Valid).collect();

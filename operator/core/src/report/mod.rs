@@ -2,16 +2,23 @@
 //! the same bytes.
 
 mod attachments;
+mod change;
 mod checks;
 mod estimate;
+mod gates;
 mod html;
 mod latency;
 pub(crate) mod markdown;
+pub(crate) mod measured;
+mod not_judged;
 pub(crate) mod number;
+pub(crate) mod setup;
 pub(crate) mod table;
 mod terminal;
 pub(crate) mod time_spent;
+pub(crate) mod unit;
 mod words;
+pub(crate) mod workload;
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -21,10 +28,16 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use attachments::{Attachment, Attachments};
+pub use change::human as human_change;
 pub use checks::{LookConfig, LookReport, NodeEstimate, OrderCheck, OrderEffect};
 pub use estimate::Estimate;
+pub(crate) use gates::gates;
+pub use gates::{GateReport, GateState};
 pub use html::html;
 pub use markdown::markdown;
+pub use measured::{Measured, RecordFacts};
+pub use not_judged::NotJudged;
+pub use setup::{BuildFacts, MachineFacts, Setup, Setups};
 pub use terminal::terminal;
 pub use time_spent::{TimeCell, TimeRow, TimeTable, TimeTables};
 pub(crate) use words::{About, Failures, sentence};
@@ -47,16 +60,16 @@ fn first_rules() -> u32 {
 /// The reason of a verdict that was asked for before the planned runs were there.
 pub const INCOMPLETE: &str = "Incomplete";
 
-/// The outcome of an experiment, or of what there is of it so far.
+/// The outcome of an experiment, or its state so far.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Report {
     /// Version of the report's format.
     pub version: u32,
-    /// Version of the rules that verdicts follow from.
+    /// Version of the rules that the verdicts follow.
     #[serde(default = "first_rules")]
     pub rules: u32,
-    /// What judged, with its version.
+    /// The program that judged, with its version.
     pub produced_by: String,
     pub experiment: String,
     pub plan: Digest,
@@ -65,30 +78,43 @@ pub struct Report {
     pub baseline: String,
     pub design: DesignFacts,
     pub progress: Progress,
-    /// Over all scenarios, one per config beside the baseline, in the order of the file.
+    /// Over all scenarios: one per config except the baseline, in file order.
     pub configs: Vec<ConfigReport>,
     /// Scenario by scenario, one per config.
     pub cells: Vec<CellReport>,
     /// Why nothing can be judged at all.
     pub invalid: Vec<Finding>,
-    /// Conditions that every verdict here carries.
+    /// Conditions that apply to every verdict here.
     pub labels: Vec<Labelled>,
     pub notes: Vec<Note>,
+    /// What each gate said.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub gates: Vec<GateReport>,
+    /// What the experiment does not judge and yet moved: at most five metrics of a config in a scenario, from summaries and
+    /// again from full records. Advice, not part of any verdict.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub not_judged: Vec<NotJudged>,
     /// The overall verdicts as they stood after each look.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<LookReport>,
-    /// Whether runs depend on the order in which they were made.
+    /// Whether runs depend on their order.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub order_check: Vec<OrderCheck>,
-    /// Where the time of the runs that count went, from their full records; nothing where there are none.
+    /// Where the runs that count spent their time, from their full records; absent without records.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub time_spent: Vec<TimeTable>,
-    /// Every attempt, whether it counts or not, in the order of the plan.
+    /// Where, when and with what the runs were made, from their full records; absent without records.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub setup: Option<Setup>,
+    /// Medians of every metric by scenario and config, the baseline among them, from full records; absent without records.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub records: Vec<RecordFacts>,
+    /// Every attempt, whether it counts or not, in plan order.
     pub trials: Vec<TrialReport>,
-    /// What was said by older rules, of a folder that they have judged.
+    /// Verdicts by older rules, if they judged this folder before.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub earlier: Option<Earlier>,
-    /// What the verdicts promise.
+    /// What the verdicts guarantee.
     pub guarantees: Vec<String>,
     pub reproduce: Vec<String>,
 }
@@ -98,7 +124,7 @@ pub struct Report {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Earlier {
     pub rules: u32,
-    /// What judged, with its version.
+    /// The program that judged, with its version.
     pub produced_by: String,
     pub verdicts: Vec<EarlierVerdict>,
 }
@@ -146,27 +172,30 @@ impl Earlier {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct DesignFacts {
     pub scenarios: Vec<String>,
-    /// Shares of the scenarios in the overall verdict, relative to each other.
+    /// What each scenario does, in words.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub workloads: Vec<String>,
+    /// Weights of the scenarios in the overall verdict.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub weights: Vec<f64>,
     pub metrics: Vec<MetricRule>,
-    /// Blocks after which the experiment is judged; nothing where that is once, at the end.
+    /// Blocks after which the experiment is judged; absent if it is judged once, at the end.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub looks: Vec<u32>,
-    /// Blocks of every scenario.
+    /// Blocks per scenario.
     pub blocks: u32,
-    /// Runs of the baseline in every block.
+    /// Baseline runs per block.
     pub baseline_replicates: u32,
     /// Fewest blocks that can prove a gain overall, and in a single scenario.
     pub fewest_blocks: usize,
     pub fewest_blocks_per_scenario: usize,
 }
 
-/// How much of the plan is there.
+/// How much of the plan is done.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Progress {
-    /// No more runs will come. Only then verdicts are given.
+    /// No more runs will come. Until then, only planned looks give verdicts.
     pub complete: bool,
     pub blocks_planned: usize,
     pub blocks_done: usize,
@@ -177,7 +206,7 @@ pub struct Progress {
     pub invalid: usize,
     pub failed: usize,
     pub lost: usize,
-    /// Planned trials that are not needed, because a look has decided their config.
+    /// Planned trials that are not needed because a look decided their config.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub freed: usize,
 }
@@ -193,7 +222,7 @@ impl Progress {
             self.blocks_planned
         );
         if self.freed > 0 {
-            let _ = write!(text, ", {} trials not needed since looks decided early", self.freed);
+            let _ = write!(text, ", {} trials not needed because looks decided early", self.freed);
         }
         text
     }
@@ -204,7 +233,7 @@ fn is_zero(count: &usize) -> bool {
     *count == 0
 }
 
-/// A verdict with what it rests on.
+/// A verdict and its basis.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Ruling {
@@ -250,33 +279,33 @@ impl Ruling {
 #[serde(rename_all = "camelCase")]
 pub struct ConfigReport {
     pub config: String,
-    /// What it changes against the baseline; nothing for an A/A config.
+    /// What it changes from the baseline; empty for an A/A config.
     pub changes: Vec<String>,
     #[serde(flatten)]
     pub ruling: Ruling,
-    /// Runs that ended, over all scenarios, and those among them that failed under the config.
+    /// Runs that ended, over all scenarios, and how many of them failed under the config.
     #[serde(default)]
     pub runs: u32,
     #[serde(default)]
     pub failed: u32,
-    /// What makes the config invalid as a whole.
+    /// Why the config as a whole is invalid.
     pub findings: Vec<Finding>,
-    /// What would decide it, where nothing is decided.
+    /// Blocks that would decide it, if it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<NeededBlocks>,
-    /// Blocks after which it needed no more runs, where that was before the end of the plan.
+    /// Blocks after which it needed no more runs, if a look ended it early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after: Option<u32>,
     /// The single blocks and nodes without which it would not be a Win.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub fragile: Vec<String>,
-    /// What each node alone says.
+    /// Estimates of each node alone.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub by_node: Vec<NodeEstimate>,
 }
 
-/// Blocks with which a new experiment of this kind would decide with 80 % probability, from the noise that was measured and never from
-/// the effect. Absent where no number that anybody runs would.
+/// Blocks with which a new experiment of this kind would decide with 80 % probability. Based on the measured noise,
+/// never on the effect. Absent if no practical number would do.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct NeededBlocks {
@@ -295,10 +324,10 @@ pub struct CellReport {
     pub config: String,
     #[serde(flatten)]
     pub ruling: Ruling,
-    /// Runs that ended, and those among them that failed under the config.
+    /// Runs that ended, and how many of them failed under the config.
     pub runs: u32,
     pub failed: u32,
-    /// The same of the baseline in the same blocks.
+    /// The same for the baseline in the same blocks.
     #[serde(default)]
     pub baseline_runs: u32,
     #[serde(default)]
@@ -327,7 +356,10 @@ pub struct TrialReport {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub node: Option<String>,
     pub started_unix_ms: u64,
-    /// Digest of its full record; a lost attempt has none.
+    /// How long its measured window lasted; absent for a lost attempt.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub window_seconds: Option<f64>,
+    /// Digest of its full record; absent for a lost attempt.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub record: Option<Digest>,
     /// The metrics that the experiment judges.
@@ -340,10 +372,10 @@ pub struct TrialReport {
 pub enum TrialFate {
     /// It counts.
     Valid,
-    /// Implausible and not repeated.
+    /// Implausible, and not repeated by other blocks.
     Held,
     Invalid,
-    /// Under its config.
+    /// The workload failed under its config.
     Failed,
     Lost,
     BlockInterrupted,
@@ -379,20 +411,29 @@ impl Report {
     pub fn beside(mut self, earlier: Option<Earlier>) -> Self {
         let Some(earlier) = earlier else { return self };
         let text = format!(
-            "These runs were judged by version {} of the rules ({}); this is version {}, which docs/statistics.md describes.",
+            "These runs were judged by version {} of the rules ({}) before. This report uses version {} (see \
+             docs/statistics.md).",
             earlier.rules, earlier.produced_by, self.rules
         );
-        self.notes.push(Note { config: None, text });
+        self.notes.push(Note::new(None, text));
         for before in &earlier.verdicts {
             let now = self.configs.iter().find(|config| config.config == before.config).map(|config| &config.ruling);
             if now.is_some_and(|now| format!("{:?}", now.verdict) != before.verdict || now.reason != before.reason) {
                 let text =
-                    format!("By version {} of the rules it was {} ({}).", earlier.rules, before.verdict, before.reason);
-                self.notes.push(Note { config: Some(before.config.clone()), text });
+                    format!("Version {} of the rules gave {} ({}).", earlier.rules, before.verdict, before.reason);
+                self.notes.push(Note::new(Some(&before.config), text));
             }
         }
         self.earlier = Some(earlier);
         self
+    }
+
+    /// The same as it follows from summaries alone.
+    #[must_use]
+    pub fn without_records(&self) -> Self {
+        let mut report = Self { time_spent: Vec::new(), setup: None, records: Vec::new(), ..self.clone() };
+        report.not_judged.retain(|found| !found.from_records);
+        report
     }
 
     /// The report as JSON, with a line break at its end.

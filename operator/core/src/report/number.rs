@@ -44,12 +44,34 @@ pub(crate) fn mean(estimate: &Estimate) -> String {
 }
 
 pub(crate) fn interval(estimate: &Estimate) -> String {
-    match estimate.interval95 {
-        Some(Interval { low: None, high: None }) | None => "not bounded yet".to_owned(),
-        Some(Interval { low, high }) => {
-            let limit = |value: Option<f64>| value.map_or("?".to_owned(), |value| effect(estimate.scale, value));
-            format!("{} to {}", limit(low).trim_end_matches(" %"), limit(high))
+    let shown = |value: f64| effect(estimate.scale, value);
+    match (estimate.interval95, estimate.bounds) {
+        (Some(Interval { low: Some(low), high: Some(high) }), _) => {
+            format!("{} to {}", shown(low).trim_end_matches(" %"), shown(high))
         }
+        (Some(Interval { low: Some(low), high: None }), _) => format!("at least {}", shown(low)),
+        (Some(Interval { low: None, high: Some(high) }), _) => format!("at most {}", shown(high)),
+        (Some(_), Some(bounds)) => match one_sided(bounds) {
+            (Some(low), Some(high)) => format!("at least {}, at most {}", shown(low), shown(high)),
+            (Some(low), None) => format!("at least {}", shown(low)),
+            (None, Some(high)) => format!("at most {}", shown(high)),
+            (None, None) => TOO_FEW.to_owned(),
+        },
+        (Some(_), None) => TOO_FEW.to_owned(),
+        (None, _) if estimate.blocks == 0 && !estimate.has_zeros => TOO_FEW.to_owned(),
+        (None, _) => "no interval".to_owned(),
+    }
+}
+
+/// Where not even a one-sided test can stop.
+const TOO_FEW: &str = "too few blocks";
+
+/// The bound that says something: of an effect that is surely on one side the one towards zero, else both.
+pub(super) fn one_sided(bounds: Interval) -> (Option<f64>, Option<f64>) {
+    match (bounds.low, bounds.high) {
+        (Some(low), _) if low > 0.0 => (Some(low), None),
+        (_, Some(high)) if high < 0.0 => (None, Some(high)),
+        both => both,
     }
 }
 
@@ -79,6 +101,17 @@ pub(crate) fn measured(value: f64) -> String {
     }
 }
 
+/// Nanoseconds as people say them.
+pub(crate) fn latency(nanoseconds: f64) -> String {
+    let (value, unit) = match nanoseconds {
+        n if n >= 1e9 => (n / 1e9, "s"),
+        n if n >= 1e6 => (n / 1e6, "ms"),
+        n if n >= 1e3 => (n / 1e3, "µs"),
+        n => (n, "ns"),
+    };
+    if value >= 100.0 || value.fract() < 0.005 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -95,8 +128,39 @@ mod tests {
     }
 
     #[test]
+    fn few_blocks_have_the_bound_of_their_proof() {
+        let end = |percent: f64| Some((percent / 100.0).ln_1p());
+        let none = Interval { low: None, high: None };
+        let said = |interval95: Option<Interval>, bounds: Option<Interval>, blocks: usize| {
+            let json = serde_json::json!({
+                "metric": "throughput", "purpose": "objective", "scale": "log", "margin": 0.05, "blocks": blocks,
+                "interval95": interval95, "bounds": bounds,
+            });
+            interval(&serde_json::from_value(json).unwrap())
+        };
+        let bounds = |low, high| Some(Interval { low, high });
+        assert_eq!(said(bounds(end(-1.0), end(2.0)), None, 8), "-1.0 to +2.0 %");
+        assert_eq!(said(Some(none), bounds(end(12.0), end(30.0)), 5), "at least +12.0 %");
+        assert_eq!(said(Some(none), bounds(end(-30.0), end(-12.0)), 5), "at most -12.0 %");
+        assert_eq!(said(Some(none), bounds(end(-3.0), end(4.0)), 5), "at least -3.0 %, at most +4.0 %");
+        assert_eq!(said(Some(none), None, 4), "too few blocks");
+        assert_eq!(said(bounds(end(3.0), None), None, 8), "at least +3.0 %");
+        assert_eq!(said(bounds(None, end(3.0)), None, 8), "at most +3.0 %");
+        assert_eq!(said(None, None, 0), "too few blocks");
+        assert_eq!(said(None, None, 8), "no interval");
+    }
+
+    #[test]
     fn measured_values_are_short() {
         let shown: Vec<String> = [0.01, 1.5, 812.3, 12_345.0, 2.5e6, 3e10].into_iter().map(measured).collect();
         assert_eq!(shown, ["0.0100", "1.50", "812", "12.35 k", "2.500 M", "30.000 G"]);
+    }
+
+    #[test]
+    fn latencies_have_their_unit() {
+        assert_eq!(
+            [812.0, 3_435.0, 51_519.0, 2e6, 1.5e9].map(latency),
+            ["812 ns", "3.4 µs", "51.5 µs", "2 ms", "1.5 s"]
+        );
     }
 }

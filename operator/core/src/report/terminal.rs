@@ -12,7 +12,7 @@ pub fn terminal(report: &Report) -> String {
     let progress = &report.progress;
     let mut head = format!("{}: {}, baseline {}", report.experiment, progress.text(), report.baseline);
     if !progress.complete {
-        head.push_str(" (incomplete: no verdict where none was due)");
+        head.push_str(" (incomplete: only planned looks give verdicts)");
     }
     paragraph(&mut out, &head);
     out.push('\n');
@@ -21,6 +21,12 @@ pub fn terminal(report: &Report) -> String {
     out.push('\n');
     for config in &report.configs {
         paragraph(&mut out, &config.ruling.sentence);
+    }
+    for config in &report.configs {
+        for (scenario, lines) in report.not_judged_of(&config.config) {
+            let place = if report.design.scenarios.len() > 1 { format!(" in {scenario}") } else { String::new() };
+            paragraph(&mut out, &format!("{}{place}, not judged: {}.", config.config, lines.join("; ")));
+        }
     }
     for finding in &report.invalid {
         paragraph(&mut out, &format!("Invalid ({}): {}. {}", finding.code, finding.message, finding.what_to_do));

@@ -27,7 +27,8 @@ pub use plan::{Look, POWER, blocks_to_plan, chance, default_m0, detectable, look
 pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
-    Plausibility, fisher_greater, implausible, operations_for_quantile, robust_z, supports_quantile, uneven,
+    Plausibility, fisher_greater, implausible, operations_for_quantile, robust_limit, robust_z, supports_quantile,
+    uneven,
 };
 pub use total::Totals;
 pub use unblocked::{TwoSample, mann_whitney, shift, welch};

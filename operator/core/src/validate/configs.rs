@@ -24,13 +24,13 @@ const OWNED: [(&str, &str); 14] = [
     ("env", PLACE),
     ("statistics", "is set by the bench, which reads it as evidence"),
     ("block_cache", CACHE),
-    ("row_cache", "is an object, which an option string can't name"),
-    ("rate_limiter", "is an object: write rate_limiter_bytes_per_sec"),
+    ("row_cache", "is an object, so an option string can't set it"),
+    ("rate_limiter", "is an object; use rate_limiter_bytes_per_sec"),
 ];
 
-const WORKLOAD: &str = "belongs to the workload, which would read other data with another one; remove it";
-const PLACE: &str = "would put files outside of the trial's own directory, where they are neither counted nor removed";
-const CACHE: &str = "can't be given as an option: use the config's field blockCache, which holds size and sharing";
+const WORKLOAD: &str = "is fixed by the workload, because another one would change the data it reads; remove it";
+const PLACE: &str = "would put files outside the trial's directory, where they are not counted or removed";
+const CACHE: &str = "can't be set as an option; use the config's blockCache field (size and sharing)";
 
 /// Whether an option is not the user's to set.
 pub fn is_owned(option: &str) -> bool {
@@ -98,7 +98,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
         if hint.is_empty() {
             hint = format!("; the configs are {}", join(names()));
         }
-        let message = format!("no config has the name {:?}{hint}", spec.baseline);
+        let message = format!("no config is named {:?}{hint}", spec.baseline);
         problems.push(Problem::error(FieldPath::root().keys("spec.baseline"), message));
     }
     let families = families(spec);
@@ -111,7 +111,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
         policy(config, &path, spec, &mut problems);
         if config.image.is_some() {
             let message = format!(
-                "runs a bench of its own: on one machine say which with `assay run --bench {}=PATH`",
+                "runs its own bench: for a local run, pass the binary with `assay run --bench {}=PATH`",
                 config.name
             );
             problems.push(Problem::note(path.key("image"), message));
@@ -120,7 +120,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
     let Some(baseline) = baseline_index(spec) else { return problems };
     for (index, config) in spec.configs.iter().enumerate().filter(|&(index, _)| index != baseline) {
         if config.image.is_none() && changes(spec, &engines[baseline], &engines[index], None).is_empty() {
-            let message = "changes nothing against the baseline: an A/A comparison, which shows what noise looks like";
+            let message = "is identical to the baseline: this A/A comparison shows the noise";
             problems.push(Problem::note(config_path(index), message));
         }
     }
@@ -137,7 +137,7 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
         for (name, value) in options {
             let path = path.key(name);
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c)) {
-                let message = "is not the name of an option: names are of letters, digits and _";
+                let message = "is not an option name; use letters, digits and _";
                 problems.push(Problem::error(path.clone(), message).at_key());
             } else if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
                 let instead = if *reason == WORKLOAD { possible(spec) } else { String::new() };
@@ -148,7 +148,8 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
                 problems.push(Problem::error(path.clone(), "has no value; leave it out to keep RocksDB's default"));
             }
             if !is_one_value(&value) {
-                let message = "has braces that don't match, or goes on after the last: RocksDB would read the rest as other options";
+                let message =
+                    "has unbalanced braces or text after the last one: RocksDB would read the rest as other options";
                 problems.push(Problem::error(path.clone(), message));
             }
             if nested_key(&value, "block_cache") {
@@ -157,7 +158,7 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
             let direct = spec.scenarios.iter().find(|scenario| scenario.page_cache == PageCache::Direct);
             if let Some(scenario) = direct.filter(|_| name == "use_direct_reads" && value == "false") {
                 let message =
-                    format!("contradicts pageCache: Direct of scenario {:?}; remove one of them", scenario.name);
+                    format!("conflicts with pageCache: Direct in scenario {:?}; remove one of them", scenario.name);
                 problems.push(Problem::error(path, message));
             }
         }
@@ -224,7 +225,8 @@ fn cache_and_writes(config: &Config, engine: &EngineConfig, path: &FieldPath, pr
     }
     let write = engine.write_options;
     if config.write_options.is_some() && write.sync && write.disable_wal {
-        let message = "sync waits for the write-ahead log that disableWAL skips: RocksDB refuses both; set one";
+        let message =
+            "RocksDB refuses sync with disableWAL: sync waits for the log that disableWAL skips; set only one";
         problems.push(Problem::error(path.key("writeOptions"), message));
     }
 }
@@ -240,14 +242,14 @@ fn policy(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, proble
                     continue;
                 }
                 let hint = did_you_mean(value, values.iter().copied());
-                format!("{value:?} is no way to do it{hint}; there are {}", join(values.iter().copied()))
+                format!("unknown value {value:?}{hint}; known values are {}", join(values.iter().copied()))
             } else if policies.is_empty() {
-                format!("the workload {workload} of scenario {:?} declares no policy keys; remove it", scenario.name)
+                format!("the {workload} workload of scenario {:?} has no policy keys; remove it", scenario.name)
             } else {
                 let hint = did_you_mean(name, names());
                 let known = join(names());
                 format!(
-                    "the workload {workload} of scenario {:?} does not know it{hint}; it declares {known}",
+                    "unknown key for the {workload} workload of scenario {:?}{hint}; known keys are {known}",
                     scenario.name
                 )
             };

@@ -101,8 +101,8 @@ pub fn check(experiment: &Experiment, free_bytes: u64) -> Option<Problem> {
     let path: FieldPath = scenario_path(room.scenario).key("workload");
     (room.total() > free_bytes).then(|| {
         let message = format!(
-            "the experiment needs {} of disk ({} for datasets, {} for a trial of scenario {:?}, which is ended where it takes \
-             more) and {} are free: use fewer keys or steps, or a larger disk",
+            "the experiment needs {} of disk ({} for datasets, {} per trial of scenario {:?}; killed above that), but only {} is \
+             free: use fewer keys or steps, or a larger disk",
             quantity::display(room.total()),
             quantity::display(room.datasets_bytes),
             quantity::display(room.trial_bytes),

@@ -86,7 +86,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
             [("stopOn", spec.stop_on == StopOn::Cells), ("futility", spec.futility == Futility::Continue)]
         {
             if is_set {
-                let message = "has no effect: an experiment as short as this is judged once, at its end";
+                let message = "has no effect: an experiment this short is judged only once, at the end";
                 problems.push(Problem::note(FieldPath::root().key("spec").key(field), message).at_key());
             }
         }
@@ -109,18 +109,18 @@ fn judged(
     if info.is_none() && queries::find(spec, name).is_none() {
         let mut hint = did_you_mean(name, METRICS.iter().map(|info| info.name).chain(own()));
         if hint.is_empty() {
-            hint = format!("; there are {}", join(judgeable()));
+            hint = format!("; use one of {}", join(judgeable()));
         }
-        problems.push(Problem::error(at, format!("no metric has the name {name:?}{hint}")));
+        problems.push(Problem::error(at, format!("unknown metric {name:?}{hint}")));
         return;
     }
     if info.is_some_and(|info| info.default_margin.is_none()) {
-        let message = format!("{name} informs, but can't be judged; these can: {}", join(judgeable()));
+        let message = format!("{name} is informational and can't be judged; these can: {}", join(judgeable()));
         problems.push(Problem::error(at, message));
         return;
     }
     if !is_objective && spec.objectives.iter().any(|objective| objective.metric == name) {
-        let message = format!("{name} is an objective already, and an objective is guarded as well; remove it here");
+        let message = format!("{name} is already an objective, and objectives are guarded too; remove it here");
         problems.push(Problem::error(at.clone(), message));
     }
     let fields =
@@ -132,7 +132,7 @@ fn judged(
         }
     }
     if declared.at_least.is_some() && !is_objective {
-        let message = "a guardrail has nothing to gain: name it as an objective, or remove this";
+        let message = "a guardrail has nothing to gain: make it an objective, or remove atLeast";
         problems.push(Problem::error(path.key("atLeast"), message));
     }
     if let Some(usual) = info.map_or(Some(queries::MARGIN), |info| info.default_margin)
@@ -141,7 +141,7 @@ fn judged(
         && margin < 1.0
     {
         let message = format!(
-            "is more than {WIDE} times the usual {}: a {name} that is nearly so much worse still passes for unchanged",
+            "is more than {WIDE} times the usual {}: a {name} almost that much worse still counts as unchanged",
             percent::display(usual)
         );
         problems.push(Problem::warning(path.key("margin"), message));
@@ -165,7 +165,7 @@ fn measurable(
         && let Some((_, scenario)) = paced(spec).first_key_value()
     {
         let message = format!(
-            "{name} can't improve in scenario {scenario:?}, which is paced by stepsPerSecond; judge a latency, or remove the pace"
+            "{name} can't improve in scenario {scenario:?}: stepsPerSecond sets its pace; judge a latency, or remove the pace"
         );
         problems.push(Problem::error(at.clone(), message));
     }
@@ -183,7 +183,7 @@ fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems:
     let Some(scenario) = without(name) else { return };
     let everywhere = METRICS.iter().filter(|info| info.default_margin.is_some() && without(info.name).is_none());
     let message = format!(
-        "the {} workload of scenario {:?} has no {name}; what all scenarios have and can be judged is {}",
+        "the {} workload of scenario {:?} has no {name}; all scenarios have {}",
         scenario.workload.kind().name(),
         scenario.name,
         join(everywhere.map(|info| info.name))
@@ -197,7 +197,7 @@ fn unwritten(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems: 
     if let Some(scenario) = spec.scenarios.iter().find(|scenario| !writes(scenario))
         && name == "write_amplification"
     {
-        let message = format!("scenario {:?} writes nothing, so it has no {name}: remove one of them", scenario.name);
+        let message = format!("scenario {:?} writes nothing, so it has no {name}; remove one of them", scenario.name);
         problems.push(Problem::error(at.clone(), message));
     }
 }
@@ -210,7 +210,7 @@ fn tail(name: &str, quantile: f64, spec: &TuningExperimentSpec, at: &FieldPath, 
             continue;
         }
         let needed = operations_for_quantile(quantile, TAIL)
-            .map_or_else(String::new, |needed| format!(" at least {needed} steps, so that {TAIL} lie beyond it,"));
+            .map_or_else(String::new, |needed| format!(" at least {needed} steps ({TAIL} of them beyond it),"));
         let kind = scenario.workload.kind();
         let message = format!(
             "{name} needs{needed} but role {:?} of scenario {:?} has {}: raise {}.workload.{}.{}, or judge a lower quantile",
@@ -240,7 +240,7 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     let harms = n_min(configs * (judged + 1), ALPHA);
     if blocks >= overall && blocks < harms {
         let message = format!(
-            "{} can prove a gain, but not that anything gets worse: {against} x {} and failures need {harms}",
+            "{} can prove a gain, but not that anything gets worse: {against} x {}, plus failures, need {harms}",
             counted(blocks, "block", "blocks"),
             counted(judged, "metric", "objectives and guardrails")
         );
@@ -248,13 +248,13 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     }
     if blocks < overall {
         let message = format!(
-            "{} can't prove anything about {claims}: no result can reach 5 % with fewer than {overall}; set {overall} or more",
+            "{} can't prove anything about {claims}: no result is significant at 5 % with fewer than {overall}; set {overall} or more",
             counted(blocks, "block", "blocks")
         );
         problems.push(Problem::error(at, message));
     } else if blocks < cells {
         let message = format!(
-            "{} can decide the overall verdict, but not a single scenario: {claims} x {} need {cells}",
+            "{} can decide the overall verdict, but not the verdicts per scenario: {claims} x {} need {cells}",
             counted(blocks, "block", "blocks"),
             counted(scenarios, "scenario", "scenarios")
         );

@@ -5,6 +5,8 @@
 
 mod configs;
 pub mod disk;
+mod doubtful;
+mod hints;
 mod mend;
 mod metrics;
 mod options;
@@ -76,7 +78,7 @@ pub fn validate(name: &str, spec: &TuningExperimentSpec) -> Validation {
 pub fn validate_document(document: &Value) -> Validation {
     let schema = match assay_api::schema::<TuningExperiment>() {
         Ok(schema) => schema,
-        Err(error) => return refused(FieldPath::root(), format!("the schema of {KIND} can't be built: {error}")),
+        Err(error) => return refused(FieldPath::root(), format!("can't build the schema of {KIND}: {error}")),
     };
     let Some(object) = document.as_object() else {
         let message = format!("must be a {KIND}, not {}", schema::describe(document));
@@ -90,7 +92,7 @@ pub fn validate_document(document: &Value) -> Validation {
         match key.as_str() {
             "apiVersion" | "kind" | "metadata" | "spec" => {}
             "status" => {
-                let message = "is ignored: only the operator writes it";
+                let message = "is ignored: only the operator sets it";
                 problems.push(Problem::note(FieldPath::root().key("status"), message).at_key());
             }
             _ => {
@@ -105,7 +107,7 @@ pub fn validate_document(document: &Value) -> Validation {
     let spec_schema = &schema["properties"]["spec"];
     let mut spec = object.get("spec").cloned().unwrap_or(Value::Null);
     if spec.is_null() {
-        problems.push(Problem::error(FieldPath::root(), "spec is missing: it says what to compare"));
+        problems.push(Problem::error(FieldPath::root(), "spec is required: it says what to compare"));
         return Validation { problems, ..Validation::default() };
     }
     problems.extend(schema::check(spec_schema, &spec, &path));
@@ -141,7 +143,7 @@ fn is_ours(object: &serde_json::Map<String, Value>, problems: &mut Vec<Problem>)
                 problems.push(Problem::error(FieldPath::root().key(field), message));
             }
             None => problems
-                .push(Problem::error(FieldPath::root(), format!("{field} is missing: write {field}: {expected}"))),
+                .push(Problem::error(FieldPath::root(), format!("{field} is required: write {field}: {expected}"))),
         }
     }
     problems.is_empty()
@@ -169,7 +171,7 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
     let path = FieldPath::root().key("metadata");
     let Some(object) = metadata.as_object() else {
         let message = if metadata.is_null() {
-            "metadata is missing: write metadata: {name: NAME}".to_owned()
+            "metadata is required: write metadata: {name: NAME}".to_owned()
         } else {
             format!("metadata must be a map with a name, not {}", schema::describe(metadata))
         };
@@ -199,7 +201,7 @@ fn check_metadata(metadata: &Value, problems: &mut Vec<Problem>) -> String {
 /// Where a cluster gives each experiment a name of its own: what all of them begin with.
 fn generated(metadata: &serde_json::Map<String, Value>, path: &FieldPath, problems: &mut Vec<Problem>) -> String {
     let Some(prefix) = metadata.get("generateName").filter(|prefix| !prefix.is_null()) else {
-        problems.push(Problem::error(path.clone(), "name is missing: results are filed under it"));
+        problems.push(Problem::error(path.clone(), "name is required: results are stored under it"));
         return String::new();
     };
     // A cluster adds five characters.
@@ -224,6 +226,7 @@ fn validate_spec(
     let found = [
         configs::check(&spec),
         reach::check(&spec),
+        doubtful::check(&spec),
         scenarios::check(&spec),
         metrics::check(&spec),
         queries::check(&spec),
@@ -267,7 +270,7 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
     canonical.sort_all_objects();
     let digest = Digest::of_json(&canonical).map_err(unreadable)?;
     let baseline = configs::baseline_index(spec)
-        .ok_or_else(|| Problem::error(FieldPath::root().keys("spec.baseline"), "names no config"))?;
+        .ok_or_else(|| Problem::error(FieldPath::root().keys("spec.baseline"), "no such config"))?;
     let engines = configs::effective(spec);
     let changes = |index: usize| {
         let image = spec.configs[index].image.as_deref();
@@ -321,8 +324,9 @@ fn size_problems(experiment: &Experiment) -> Vec<Problem> {
     let path = FieldPath::root().keys("spec.repetitions");
     let trials = experiment.trials();
     if trials > MOST_TRIALS {
-        let message =
-            format!("makes {trials} trials, {MOST_TRIALS} at most: use fewer repetitions, configs or scenarios");
+        let message = format!(
+            "makes {trials} trials, at most {MOST_TRIALS} allowed: use fewer repetitions, configs or scenarios"
+        );
         problems.push(Problem::error(path, message));
         return problems;
     }

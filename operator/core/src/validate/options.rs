@@ -42,7 +42,7 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
         problems.push(Problem::error(found.field, format!("{}{}{suggestion}", found.key, problem.message)).at_key());
     }
     // An option without effect is reported where it is declared. That others inherit it from the baseline is no news.
-    for (notes, what) in [(&answer.inert, "reaches nothing"), (&answer.sanitised, "is changed by RocksDB")] {
+    for (notes, what) in [(&answer.inert, "has no effect"), (&answer.sanitised, "is changed by RocksDB")] {
         for note in notes {
             if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
                 problems.push(Problem::warning(found.field, format!("{}{what}: {}", found.key, note.message)).at_key());
@@ -54,7 +54,7 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
             let declared: BTreeSet<&str> =
                 answer.inert.iter().filter(|note| note.config == *name).map(|note| note.option.as_str()).collect();
             let message = format!(
-                "NoEffectPossible: nothing that this config declares reaches RocksDB ({}), so it can't differ from the baseline; remove it",
+                "NoEffectPossible: none of this config's options has an effect ({}), so it can't differ from the baseline; remove it",
                 join(declared)
             );
             problems.push(Problem::error(config_path(index), message));

@@ -48,10 +48,11 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
     for (index, queried) in spec.metrics.iter().enumerate() {
         let path = FieldPath::root().keys("spec.metrics").index(index);
         if metric(&queried.name).is_some() {
-            let message = format!("{} is a metric of the bench: choose another name", queried.name);
+            let message = format!("{} is a bench metric; choose another name", queried.name);
             problems.push(Problem::error(path.key("name"), message));
         } else if !spec.objectives.iter().chain(&spec.guardrails).any(|judged| judged.metric == queried.name) {
-            let message = format!("{} is neither an objective nor a guardrail: judge it, or remove it", queried.name);
+            let message =
+                format!("{} is neither an objective nor a guardrail; make it one, or remove it", queried.name);
             problems.push(Problem::error(path.clone(), message));
         }
         problems.extend(window(&queried.query).err().map(|message| Problem::error(path.key("query"), message)));
@@ -63,10 +64,10 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
 fn window(query: &str) -> Result<(), String> {
     let ranges = ranges(query);
     if let Some(other) = ranges.iter().find(|range| range.trim() != WINDOW) {
-        return Err(format!("[{other}] is not the measured window: write [{WINDOW}]"));
+        return Err(format!("[{other}] is not the measured window; write [{WINDOW}]"));
     }
     if ranges.is_empty() {
-        return Err(format!("says nothing about the measured window: write a range as [{WINDOW}]"));
+        return Err(format!("has no range over the measured window; write [{WINDOW}]"));
     }
     Ok(())
 }
@@ -108,7 +109,7 @@ mod tests {
         for query in ok {
             assert_eq!(window(query), Ok(()), "{query}");
         }
-        let other = |range: &str| Err(format!("[{range}] is not the measured window: write [$window]"));
+        let other = |range: &str| Err(format!("[{range}] is not the measured window; write [$window]"));
         for (query, range) in [
             ("rate(a[5m])", "5m"),
             ("rate(a[$window]) + rate(b[5m])", "5m"),
@@ -119,7 +120,7 @@ mod tests {
         ] {
             assert_eq!(window(query), other(range), "{query}");
         }
-        let none = Err("says nothing about the measured window: write a range as [$window]".to_owned());
+        let none = Err("has no range over the measured window; write [$window]".to_owned());
         assert_eq!(window("up{job=\"[$window]\"}"), none);
         assert_eq!(window("up # [$window]"), none);
     }

@@ -72,8 +72,8 @@ fn memtables(spec: &TuningExperimentSpec, index: usize, engine: &EngineConfig, f
         own.then(|| config_path(index).key("dbOptions").key(CAP))
     })?;
     let message = format!(
-        "can't be reached: {number} memtables of {} are {}, and {CAP} {} makes RocksDB flush once those of all column families \
-         together hold {}; raise it, or lower write_buffer_size or max_write_buffer_number",
+        "can't be reached: {number} memtables of {} need {}, but with {CAP} {} RocksDB flushes when the memtables of all column \
+         families hold {}; raise it, or lower write_buffer_size or max_write_buffer_number",
         display(one as u64),
         display((one * number) as u64),
         display(cap as u64),
@@ -92,11 +92,11 @@ fn codecs(own: &Options, before: Option<&Options>, bytes: f64) -> Option<(bool, 
     let list: Vec<&str> = own.get(PER_LEVEL)?.split(':').map(str::trim).collect();
     let used = &list[..list.len().min(levels + 1)];
     let so_much = format!(
-        "about {} of data fill {levels} levels below L0 at most, with max_bytes_for_level_base {}",
+        "about {} of data fills at most {levels} levels below L0 (max_bytes_for_level_base {})",
         display(bytes as u64),
         display(level_base(own) as u64)
     );
-    let to_do = "scale max_bytes_for_level_base down with the data, or use more data";
+    let to_do = "lower max_bytes_for_level_base to match the data, or use more data";
     let has = |options: &Options, entry: usize| -> Option<String> {
         match options.get(PER_LEVEL) {
             Some(list) => list.split(':').map(str::trim).take(entry + 1).last().map(str::to_owned),
@@ -104,13 +104,11 @@ fn codecs(own: &Options, before: Option<&Options>, bytes: f64) -> Option<(bool, 
         }
     };
     if before.is_some_and(|before| (0..=levels).all(|entry| has(own, entry) == has(before, entry))) {
-        let message =
-            format!("changes nothing here: {so_much}, and all of these have the codec of the baseline; {to_do}");
+        let message = format!("has no effect here: {so_much}, and all of them have the baseline's codec; {to_do}");
         return Some((true, message));
     }
     let unused: Vec<&str> = list.iter().copied().filter(|codec| !used.contains(codec)).collect();
-    let message =
-        format!("is not used as a whole: {so_much}, so no level gets {}; {to_do}", join(unused.iter().copied()));
+    let message = format!("is only partly used: {so_much}, so no level gets {}; {to_do}", join(unused.iter().copied()));
     (!unused.is_empty()).then_some((false, message))
 }
 
@@ -156,8 +154,8 @@ mod tests {
             with("1G", 6),
             [
                 "note: spec.configs[0].columnFamilies[0].options.max_write_buffer_number: can't be reached: 6 memtables of 512 MiB \
-                 are 3 GiB, and db_write_buffer_size 1 GiB makes RocksDB flush once those of all column families together hold \
-                 896 MiB; raise it, or lower write_buffer_size or max_write_buffer_number"
+                 need 3 GiB, but with db_write_buffer_size 1 GiB RocksDB flushes when the memtables of all column families \
+                 hold 896 MiB; raise it, or lower write_buffer_size or max_write_buffer_number"
             ]
         );
         assert_eq!(with("4G", 6), Vec::<String>::new());
@@ -201,10 +199,10 @@ mod tests {
         let found = with("256M");
         assert_eq!(found.len(), 1, "{found:?}");
         let field = "spec.configs[1].columnFamilies[0].options.compression_per_level";
-        assert!(found[0].starts_with(&format!("warning: {field}: changes nothing here")), "{found:?}");
+        assert!(found[0].starts_with(&format!("warning: {field}: has no effect here")), "{found:?}");
         let found = with("200K");
         assert_eq!(found.len(), 1, "{found:?}");
-        assert!(found[0].starts_with(&format!("note: {field}: is not used as a whole")), "{found:?}");
+        assert!(found[0].starts_with(&format!("note: {field}: is only partly used")), "{found:?}");
         assert!(found[0].contains("so no level gets kZSTD"), "{found:?}");
         assert_eq!(with("1K"), Vec::<String>::new());
     }

@@ -54,10 +54,10 @@ fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, p
         if hint.is_empty() {
             hint = format!("; the configs are {}", join(names()));
         }
-        problems.push(Problem::error(path.clone(), format!("no config has the name {from:?}{hint}")));
+        problems.push(Problem::error(path.clone(), format!("no config is named {from:?}{hint}")));
     }
     if scenario.workload.kind().volume().loaded_entries == 0.0 {
-        let message = "there are no data to migrate, as preload is Empty; remove one of them";
+        let message = "no data to migrate: preload is Empty; remove one of them";
         problems.push(Problem::error(path.clone(), message));
     }
 }

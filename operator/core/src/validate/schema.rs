@@ -4,21 +4,22 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::hints;
 use super::problem::{FieldPath, Problem};
 use super::suggest::{did_you_mean, nearest};
 
 /// What the patterns of the schema mean, for people.
 const PATTERNS: [(&str, &str); 8] = [
-    ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "lower case letters, digits and '-', with a letter or digit at both ends"),
-    ("^[a-z]([-a-z0-9]*[a-z0-9])?$", "lower case letters, digits and '-', with a letter first and no '-' at the end"),
-    ("^[a-z][a-z0-9_]*$", "lower case letters, digits and '_', with a letter first"),
-    (r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$", "an absolute path of letters, digits, '.', '_' and '-', without . and .."),
-    (r"\[\$window\]", "a query with a range that is written [$window], for the measured window"),
+    ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter or digit at both ends"),
+    ("^[a-z]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter first and no '-' at the end"),
+    ("^[a-z][a-z0-9_]*$", "lowercase letters, digits and '_', with a letter first"),
+    (r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$", "an absolute path of letters, digits, '.', '_' and '-', without . or .."),
+    (r"\[\$window\]", "a query with the range [$window], the measured window"),
     (r"^[0-9]+(\.[0-9]+)?%$", "a percentage such as 2% or 2.5%"),
     (r"^[0-9]+(\.[0-9]+)?$", "a decimal number such as 0.99"),
     (
         r"^\+?([0-9]+(\.[0-9]*)?|\.[0-9]+)(m|k|M|G|T|P|E|Ki|Mi|Gi|Ti|Pi|Ei|[eE][-+]?[0-9]+)?$",
-        "a quantity such as 512Mi, and not negative",
+        "a non-negative quantity such as 512Mi",
     ),
 ];
 
@@ -58,7 +59,8 @@ fn walk(schema: &Value, value: &Value, path: &FieldPath, problems: &mut Vec<Prob
         }
         (Value::Array(items), Some("array")) => walk_list(schema, items, path, problems),
         (Value::String(text), kind) if int_or_string || kind == Some("string") => {
-            problems.extend(text_problem(schema, text).map(|message| Problem::error(path.clone(), message)));
+            let hint = || hints::instead(schema, value, path);
+            problems.extend(text_problem(schema, text).map(|message| Problem::error(path.clone(), message + &hint())));
         }
         (Value::Number(number), kind) if int_or_string || kind == Some("integer") => {
             problems.extend(integer_problem(schema, number).map(|message| Problem::error(path.clone(), message)));
@@ -66,10 +68,14 @@ fn walk(schema: &Value, value: &Value, path: &FieldPath, problems: &mut Vec<Prob
         (Value::Bool(_), Some("boolean")) => {}
         // In quotes it would be a string, and wrong all the same.
         (Value::Bool(_) | Value::Number(_), Some("string")) if text_problem(schema, &value.to_string()).is_some() => {
-            problems
-                .extend(text_problem(schema, &value.to_string()).map(|message| Problem::error(path.clone(), message)));
+            let hint = || hints::instead(schema, value, path);
+            let problem = text_problem(schema, &value.to_string());
+            problems.extend(problem.map(|message| Problem::error(path.clone(), message + &hint())));
         }
-        (_, kind) => problems.push(Problem::error(path.clone(), wrong_type(value, kind, int_or_string))),
+        (_, kind) => {
+            let message = wrong_type(value, kind, int_or_string) + &hints::instead(schema, value, path);
+            problems.push(Problem::error(path.clone(), message));
+        }
     }
 }
 
@@ -88,8 +94,10 @@ fn walk_object(
             Some(_) if value.is_null() => {}
             Some(property) => walk(property, value, &path.key(key), problems),
             None => {
-                let hint = did_you_mean(key, known());
-                let hint = if hint.is_empty() { format!("; known are {}", join(known())) } else { hint };
+                let nearest = did_you_mean(key, known());
+                let nearest = Some(nearest).filter(|hint| !hint.is_empty());
+                let all = || format!("; known fields are {}", join(known()));
+                let hint = hints::field(key).or(nearest).unwrap_or_else(all);
                 problems.push(Problem::error(path.key(key), format!("unknown field{hint}")).at_key());
                 unknown.push(key.as_str());
             }
@@ -99,7 +107,7 @@ fn walk_object(
     for required in strings(&schema["required"]).filter(|name| !is_set(name)) {
         // A misspelt name is one mistake, not two.
         if !unknown.iter().any(|written| nearest(written, known()) == Some(required)) {
-            let message = format!("{required} is missing{}", hint_of(properties.get(required)));
+            let message = format!("{required} is required{}", hint_of(properties.get(required)));
             problems.push(Problem::error(path.clone(), message).at_key());
         }
     }
@@ -108,7 +116,7 @@ fn walk_object(
     let set: Vec<&str> = branches.iter().copied().filter(|name| is_set(name)).collect();
     if !branches.is_empty() && set.len() != 1 && unknown.is_empty() {
         let choice = if branches.len() == 1 {
-            format!("set {}, the only one that exists", branches[0])
+            format!("set {}, the only choice", branches[0])
         } else {
             format!("set exactly one of {}", join(branches.iter().copied()))
         };
@@ -121,7 +129,16 @@ fn walk_object(
 fn hint_of(property: Option<&Value>) -> String {
     let description = property.and_then(|property| property["description"].as_str()).unwrap_or_default();
     let sentence = description.split_inclusive(". ").next().unwrap_or_default().replace('\n', " ");
-    if sentence.is_empty() { String::new() } else { format!(": {}", sentence.trim().trim_end_matches('.')) }
+    let sentence = sentence.trim().trim_end_matches('.');
+    let mut letters = sentence.chars();
+    match letters.next() {
+        None => String::new(),
+        // A name such as NVMe keeps its capitals.
+        Some(first) if letters.clone().next().is_some_and(char::is_uppercase) => {
+            format!(": {first}{}", letters.as_str())
+        }
+        Some(first) => format!(": {}{}", first.to_lowercase(), letters.as_str()),
+    }
 }
 
 fn walk_map(schema: &Value, object: &Map<String, Value>, path: &FieldPath, problems: &mut Vec<Problem>) {
@@ -145,7 +162,7 @@ fn walk_list(schema: &Value, items: &[Value], path: &FieldPath, problems: &mut V
         {
             let name = key.iter().copied().map(describe).collect::<Vec<_>>().join(", ");
             let at = map_keys.iter().fold(path.index(index), |path, key| path.key(*key));
-            let message = format!("{name} is there twice: {} has it already", path.index(first));
+            let message = format!("duplicate {name}; first used in {}", path.index(first));
             problems.push(Problem::error(at, message));
         }
     }
@@ -167,7 +184,7 @@ fn count_problem(schema: &Value, count: usize, what: &str, path: &FieldPath, pro
         problems.push(Problem::error(path.clone(), message).at_key());
     }
     if let Some(most) = bound("max").filter(|&most| count > most) {
-        problems.push(Problem::error(path.clone(), format!("has {}, {most} at most", entries(count))).at_key());
+        problems.push(Problem::error(path.clone(), format!("has {}, at most {most} allowed", entries(count))).at_key());
     }
 }
 
@@ -186,10 +203,14 @@ fn text_problem(schema: &Value, text: &str) -> Option<String> {
     let length = text.chars().count();
     let bound = |name: &str| schema[name].as_u64().map(|bound| bound as usize);
     if let Some(most) = bound("maxLength").filter(|&most| length > most) {
-        return Some(format!("has {length} characters, {most} at most"));
+        return Some(format!("has {length} characters, at most {most} allowed"));
     }
     if let Some(fewest) = bound("minLength").filter(|&fewest| length < fewest) {
-        return Some(if length == 0 { "is empty".to_owned() } else { format!("needs at least {fewest} characters") });
+        return Some(if length == 0 {
+            "must not be empty".to_owned()
+        } else {
+            format!("needs at least {fewest} characters")
+        });
     }
     let pattern = schema["pattern"].as_str()?;
     // A pattern that can't be read here is the schema's fault, and its test's to find.
@@ -211,7 +232,7 @@ fn integer_problem(schema: &Value, number: &serde_json::Number) -> Option<String
         return Some(format!("must be an integer, not {number}{hint}"));
     };
     if i64::try_from(value).is_err() {
-        return Some(format!("{number} is too large for an integer of 64 bits{quoted}"));
+        return Some(format!("{number} is too large for a 64-bit integer{quoted}"));
     }
     let bound = |name: &str| schema[name].as_i64().map(i128::from);
     if let Some(least) = bound("minimum").filter(|&least| value < least) {
@@ -242,7 +263,7 @@ fn wrong_type(value: &Value, expected: Option<&str>, int_or_string: bool) -> Str
             "; remove the quotes".to_owned()
         }
         (Value::String(_) | Value::Number(_), Some("array")) => {
-            "; write it as [value] or in a line of its own after '- '".to_owned()
+            "; write it as [value], or on its own line after '- '".to_owned()
         }
         _ => String::new(),
     };
@@ -252,7 +273,7 @@ fn wrong_type(value: &Value, expected: Option<&str>, int_or_string: bool) -> Str
 /// A value in a few words.
 pub(super) fn describe(value: &Value) -> String {
     match value {
-        Value::Null => "nothing".to_owned(),
+        Value::Null => "null".to_owned(),
         Value::Bool(flag) => flag.to_string(),
         Value::Number(number) => number.to_string(),
         Value::String(text) if text.chars().count() > 40 => {
@@ -305,9 +326,9 @@ mod tests {
         let map = json!({"type": "object", "maxProperties": 1, "additionalProperties": quantity});
         let table = [
             (&object, json!({"seed": 1, "flag": null}), vec![]),
-            (&object, json!({"flag": true}), vec!["x: seed is missing: Seed of all. More"]),
+            (&object, json!({"flag": true}), vec!["x: seed is required: seed of all. More"]),
             (&object, json!({"sed": 1}), vec!["x.sed: unknown field; did you mean seed?"]),
-            (&object, json!({"seed": 1, "color": 1}), vec!["x.color: unknown field; known are flag and seed"]),
+            (&object, json!({"seed": 1, "color": 1}), vec!["x.color: unknown field; known fields are flag and seed"]),
             (&object, json!({"seed": "1"}), vec!["x.seed: must be an integer, not \"1\"; remove the quotes"]),
             (&object, json!({"seed": 1.5}), vec!["x.seed: must be an integer, not 1.5"]),
             (
@@ -326,28 +347,28 @@ mod tests {
             (
                 &named,
                 json!([{"name": "a"}, {"name": "b"}, {"name": "a"}]),
-                vec!["x[2].name: \"a\" is there twice: x[0] has it already"],
+                vec!["x[2].name: duplicate \"a\"; first used in x[0]"],
             ),
             (&named, json!([]), vec!["x: has 0 entries, needs at least 1"]),
-            (&named, json!([{}, {}, {}, {}]), vec!["x: has 4 entries, 3 at most"]),
+            (&named, json!([{}, {}, {}, {}]), vec!["x: has 4 entries, at most 3 allowed"]),
             (
                 &named,
                 json!("a"),
-                vec!["x: must be a list, not \"a\"; write it as [value] or in a line of its own after '- '"],
+                vec!["x: must be a list, not \"a\"; write it as [value], or on its own line after '- '"],
             ),
-            (&set, json!(["a", "a"]), vec!["x[1]: \"a\" is there twice: x[0] has it already"]),
-            (&text, json!("toolong"), vec!["x: has 7 characters, 5 at most"]),
-            (&text, json!(""), vec!["x: is empty"]),
+            (&set, json!(["a", "a"]), vec!["x[1]: duplicate \"a\"; first used in x[0]"]),
+            (&text, json!("toolong"), vec!["x: has 7 characters, at most 5 allowed"]),
+            (&text, json!(""), vec!["x: must not be empty"]),
             (
                 &text,
                 json!("A_b"),
-                vec!["x: must be lower case letters, digits and '-', with a letter or digit at both ends, not \"A_b\""],
+                vec!["x: must be lowercase letters, digits and '-', with a letter or digit at both ends, not \"A_b\""],
             ),
             (&text, json!(8), vec!["x: must be a string, not 8; put it in quotes: \"8\""]),
             (&choice, json!("warm"), vec!["x: must be one of Evict and Warm, not \"warm\"; did you mean Warm?"]),
-            (&percent, json!(3), vec!["x: must be a percentage such as 2% or 2.5%, not \"3\""]),
+            (&percent, json!(3), vec!["x: must be a percentage such as 2% or 2.5%, not \"3\"; write 3%"]),
             (&choice, json!(true), vec!["x: must be one of Evict and Warm, not \"true\""]),
-            (&map, json!({"a": 1, "b": "2"}), vec!["x: has 2 entries, 1 at most"]),
+            (&map, json!({"a": 1, "b": "2"}), vec!["x: has 2 entries, at most 1 allowed"]),
             (
                 &map,
                 json!({"a": true}),
@@ -355,12 +376,12 @@ mod tests {
             ),
             (&map, json!({"a": 0.1}), vec!["x.a: must be an integer, not 0.1; put it in quotes: \"0.1\""]),
             (&map, json!({"a": 1.5e8}), vec!["x.a: must be an integer, not 150000000.0; write 150000000"]),
-            (&map, json!({"a": null}), vec!["x.a: must be an integer or a string, not nothing"]),
+            (&map, json!({"a": null}), vec!["x.a: must be an integer or a string, not null"]),
             (
                 &map,
                 json!({"a": u64::MAX}),
                 vec![
-                    "x.a: 18446744073709551615 is too large for an integer of 64 bits; put it in quotes: \"18446744073709551615\"",
+                    "x.a: 18446744073709551615 is too large for a 64-bit integer; put it in quotes: \"18446744073709551615\"",
                 ],
             ),
         ];

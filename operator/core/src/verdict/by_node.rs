@@ -83,13 +83,13 @@ impl Values<'_> {
     pub(super) fn check_nodes(&self, design: &Design, nodes: &[Vec<u32>]) -> Result<(), JudgeError> {
         if nodes.len() != design.scenarios.len() {
             let (found, declared) = (nodes.len(), design.scenarios.len());
-            return Err(JudgeError::Misfit(format!("nodes are given for {found} scenarios, {declared} are declared")));
+            return Err(JudgeError::Misfit(format!("nodes for {found} scenarios, expected {declared}")));
         }
         for (scenario, (rule, own)) in design.scenarios.iter().zip(nodes).enumerate() {
             let blocks = self.blocks(scenario);
             if own.len() < blocks {
                 let (name, found) = (&rule.name, own.len());
-                let message = format!("scenario {name:?} has {blocks} blocks, nodes are given for {found}");
+                let message = format!("scenario {name:?} has {blocks} blocks, but nodes for {found}");
                 return Err(JudgeError::Misfit(message));
             }
         }

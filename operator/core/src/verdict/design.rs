@@ -5,7 +5,7 @@ use serde::{Deserialize, Serialize};
 
 use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min};
 
-/// What is asked of a metric.
+/// How a metric is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub enum Purpose {
@@ -13,7 +13,7 @@ pub enum Purpose {
     Objective,
     /// It must be proven not to get worse.
     Guardrail,
-    /// It is reported and decides nothing.
+    /// It is only reported.
     Info,
 }
 
@@ -34,13 +34,13 @@ pub struct MetricRule {
     pub margin: f64,
     #[serde(default)]
     pub scale: Scale,
-    /// The gain that a Win proves; any gain where it is absent. Like the margin a ratio or a difference.
+    /// The gain that a Win proves; any gain if absent. A ratio or a difference, like the margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
     /// Largest loss that a Win may hide in a single scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_margin: Option<f64>,
-    /// A quantile within the run: over runs it adds up to nothing.
+    /// A quantile within the run: it can't be summed over runs.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quantile: bool,
 }
@@ -168,9 +168,9 @@ pub enum DesignError {
     Margin { metric: String, what: &'static str, margin: f64 },
     #[error("scenario {scenario:?}: weight {weight} is not a positive number")]
     Weight { scenario: String, weight: f64 },
-    #[error("looks {looks:?} must ascend and end at {max_blocks} blocks")]
+    #[error("looks {looks:?} must be ascending and end at {max_blocks} blocks")]
     Looks { looks: Vec<usize>, max_blocks: usize },
-    #[error("{max_blocks} blocks can't prove anything: with {claims} claims the smallest number that can is {n_min}")]
+    #[error("{max_blocks} blocks can't prove anything: {claims} claims need at least {n_min}")]
     Undecidable { max_blocks: usize, claims: usize, n_min: usize },
 }
 

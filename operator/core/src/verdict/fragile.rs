@@ -244,10 +244,10 @@ mod tests {
         let observed = observed(&design, |_, _, _, _| 1.0);
         let judgement = judge(&design, &observed, Intervals::None).unwrap();
         let refused = |nodes: &[Vec<u32>]| fragile(&design, &observed, &judgement, nodes).unwrap_err().to_string();
-        assert_eq!(refused(&[]), "samples do not fit the design: nodes are given for 0 scenarios, 1 are declared");
+        assert_eq!(refused(&[]), "samples do not fit the design: nodes for 0 scenarios, expected 1");
         assert_eq!(
             refused(&[vec![0; 4]]),
-            "samples do not fit the design: scenario \"read\" has 5 blocks, nodes are given for 4"
+            "samples do not fit the design: scenario \"read\" has 5 blocks, but nodes for 4"
         );
     }
 }

@@ -10,7 +10,7 @@ use crate::stats::Interval;
 pub enum Verdict {
     Win,
     Reject,
-    /// Shown equivalent.
+    /// Proven equivalent.
     Neutral,
     Tradeoff,
     Inconclusive,
@@ -123,7 +123,8 @@ pub enum Status {
     Unresolved,
 }
 
-/// P values of one metric, by what a small one claims. `seq` holds over all looks so far, `adjusted` over the family as well.
+/// P values of one metric, named by what a small value claims. `seq` holds over all looks so far, `adjusted` also over
+/// the family.
 #[derive(Clone, Copy, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct PValues {
@@ -136,16 +137,16 @@ pub struct PValues {
     pub worse_seq: f64,
     pub non_inferior_seq: f64,
     pub equivalent_seq: f64,
-    /// Objectives only: no other makes the claim.
+    /// Objectives only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub better_adjusted: Option<f64>,
     /// Required metrics only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub worse_adjusted: Option<f64>,
-    /// The loss in this scenario is smaller than a Win may have there. In scenarios only, as what follows.
+    /// The loss in this scenario is smaller than a Win may have there. Scenarios only, like the following values.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub per_scenario_seq: Option<f64>,
-    /// The same of the mean: what runs add up to. Where they add up to something.
+    /// The same for the mean, the total over runs. Absent if a total has no meaning.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean_non_inferior_seq: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

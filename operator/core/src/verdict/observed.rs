@@ -171,10 +171,10 @@ impl Observed {
     pub(super) fn misfit(&self, design: &Design) -> Option<String> {
         let (scenarios, metrics, configs) = (design.scenarios.len(), design.metrics.len(), design.configs.len());
         if self.samples.len() != scenarios {
-            return Some(format!("{} scenarios have samples, {scenarios} are declared", self.samples.len()));
+            return Some(format!("samples for {} scenarios, expected {scenarios}", self.samples.len()));
         }
         if !(self.endings.is_empty() || self.endings.len() == scenarios) {
-            return Some(format!("{} scenarios have endings, {scenarios} are declared", self.endings.len()));
+            return Some(format!("endings for {} scenarios, expected {scenarios}", self.endings.len()));
         }
         let blocks = |scenario: usize| self.samples[scenario].first().map_or(0, |row| row.baseline.len());
         for (scenario, endings) in self.endings.iter().enumerate() {
@@ -183,7 +183,7 @@ impl Observed {
                 && endings.configs.iter().all(|runs| runs.len() == blocks(scenario));
             if !all {
                 let name = &design.scenarios[scenario].name;
-                return Some(format!("scenario {name:?} has endings of other blocks or configs than its samples"));
+                return Some(format!("endings and samples of scenario {name:?} differ in blocks or configs"));
             }
         }
         let unknown = self.invalid.iter().find(|i| match i.scope {
@@ -193,31 +193,31 @@ impl Observed {
             Scope::Cell { scenario, config } => scenario >= scenarios || config >= configs,
         });
         if let Some(Invalid { scope, code }) = unknown {
-            return Some(format!("{code} is about {scope:?}, which is not declared"));
+            return Some(format!("{code} refers to {scope:?}, which is not declared"));
         }
         for (scenario, rows) in design.scenarios.iter().zip(&self.samples) {
             let name = &scenario.name;
             if rows.len() != metrics {
-                return Some(format!("scenario {name:?} has {} metrics, {metrics} are declared", rows.len()));
+                return Some(format!("scenario {name:?} has {} metrics, expected {metrics}", rows.len()));
             }
             let blocks = rows.first().map_or(0, |row| row.baseline.len());
             for (rule, row) in design.metrics.iter().zip(rows) {
                 let metric = &rule.name;
                 if row.configs.len() != configs {
                     return Some(format!(
-                        "metric {metric:?} of scenario {name:?} has {} configs, {configs} are declared",
+                        "metric {metric:?} of scenario {name:?} has {} configs, expected {configs}",
                         row.configs.len()
                     ));
                 }
                 if row.baseline.len() != blocks {
                     return Some(format!(
-                        "metric {metric:?} of scenario {name:?} has {} blocks, the first metric {blocks}",
+                        "metric {metric:?} of scenario {name:?} has {} blocks, but the first metric has {blocks}",
                         row.baseline.len()
                     ));
                 }
                 if row.baseline.iter().any(|runs| runs.len() > design.m0) {
                     return Some(format!(
-                        "metric {metric:?} of scenario {name:?} has a block of more than {} baseline runs",
+                        "metric {metric:?} of scenario {name:?} has a block with more than {} baseline runs",
                         design.m0
                     ));
                 }

@@ -17,12 +17,12 @@ pub enum Arm {
     Config(usize),
 }
 
-/// What of the order in which runs were made may show in them.
+/// What in the run order may affect runs.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum OrderEffect {
     /// Which config ran before.
     Predecessor,
-    /// How far into its block a run was: a warm-up, heat, a disk that fills.
+    /// The position of a run in its block: warm-up, heat, a disk that fills up.
     Position,
 }
 
@@ -30,23 +30,23 @@ impl OrderEffect {
     /// What runs would depend on.
     pub fn words(self) -> &'static str {
         match self {
-            Self::Predecessor => "the config that ran before",
-            Self::Position => "the place in the block",
+            Self::Predecessor => "the preceding config",
+            Self::Position => "the position in the block",
         }
     }
 }
 
-/// Whether runs of a scenario depend on the order in which they were made ("Order").
+/// Whether runs of a scenario depend on their order ("Order").
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct OrderCheck {
     pub scenario: String,
     pub metric: String,
     pub effect: OrderEffect,
-    /// `None` where there is nothing to compare.
+    /// Absent if there is nothing to compare.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p: Option<f64>,
-    /// The order was random, so verdicts stand; but the effects are smeared.
+    /// Runs depend on their order. The order was random, so verdicts stand, but effects are blurred.
     pub warning: bool,
 }
 
@@ -61,7 +61,7 @@ pub fn order_effects(
     let values = Values::new(design, observed)?;
     if orders.len() != design.scenarios.len() {
         let (found, declared) = (orders.len(), design.scenarios.len());
-        return Err(JudgeError::Misfit(format!("orders are given for {found} scenarios, {declared} are declared")));
+        return Err(JudgeError::Misfit(format!("orders for {found} scenarios, expected {declared}")));
     }
     let mut found = Vec::new();
     for (scenario, (rule, blocks)) in design.scenarios.iter().zip(orders).enumerate() {

@@ -10,7 +10,7 @@ pub enum JudgeError {
     Design(#[from] DesignError),
     #[error("samples do not fit the design: {0}")]
     Misfit(String),
-    #[error("metric {metric:?} of config {config:?} in scenario {scenario:?}, block {block}: {value} {problem}")]
+    #[error("metric {metric:?} of config {config:?} in scenario {scenario:?}, block {}: {value} {problem}", block + 1)]
     Value { metric: String, scenario: String, config: String, block: usize, value: f64, problem: Unmeasurable },
     #[error(transparent)]
     Shape(#[from] ShapeError),

@@ -196,7 +196,10 @@ fn specs_that_do_not_fit_are_refused() {
         (Blockstore { slots: 17, ..spec() }, "slots: 17 slots can't be shared"),
         (Blockstore { warmup_slots: 1, ..spec() }, "warmupSlots: 1 slots"),
         (Blockstore { retained_slots: 31, ..spec() }, "retainedSlots: 4 writers need at least 32"),
-        (Blockstore { shreds_per_batch: 133, ..spec() }, "shredsPerBatch: a batch is of one slot, which has 132"),
+        (
+            Blockstore { shreds_per_batch: 133, ..spec() },
+            "shredsPerBatch: must be at most 132: a batch is part of one slot",
+        ),
     ] {
         let refused = BlockstoreWorkload::new(change, 1, 2).err().unwrap_or_default();
         assert!(refused.contains(says), "{refused}");

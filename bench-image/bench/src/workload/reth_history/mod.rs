@@ -68,7 +68,7 @@ impl RethHistoryWorkload {
         let touched = spec.touched();
         let touches = |family: u16, keys, per_block| {
             Touches::new(keys, per_block, mix(&[dataset_seed, family.into(), 1]), mix(&[seed, family.into(), 1]))
-                .ok_or_else(|| format!("rethHistory: a block can't change {per_block} keys of {keys}"))
+                .ok_or_else(|| format!("rethHistory: a block changes {per_block} keys, too many for {keys}"))
         };
         Ok(Self {
             accounts: touches(ACCOUNTS, spec.accounts, touched.accounts)?,

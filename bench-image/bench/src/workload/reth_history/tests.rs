@@ -160,9 +160,9 @@ fn execution_computes_and_touches_no_key() {
 #[test]
 fn what_cannot_be_saved_is_refused() {
     for (spec, says) in [
-        (RethHistory { blocks: 4005, ..spec() }, "rethHistory.blocks: 4005 blocks are no whole number of saves of 10"),
+        (RethHistory { blocks: 4005, ..spec() }, "rethHistory.blocks: 4005 is not a multiple of blocksPerSave (10)"),
         (RethHistory { blocks_per_save: 0, ..spec() }, "blocksPerSave must be at least 1"),
-        (RethHistory { mgas_per_block: 300, ..spec() }, "changes 6000 of them"),
+        (RethHistory { mgas_per_block: 300, ..spec() }, "changes 6000: use at least"),
         (RethHistory { mgas_per_block: 3001, accounts: 1 << 30, storage_slots: 1 << 30, ..spec() }, "too large"),
     ] {
         let error = RethHistoryWorkload::new(spec, 1, 7).err().unwrap();

@@ -40,14 +40,14 @@ impl Follower {
         let accepted = find(conditions(&experiment), names::ACCEPTED);
         let checking = accepted.is_some_and(|accepted| accepted.status == "Unknown");
         if checking && !self.checking {
-            lines.push(Line::Say("assay: the options of all configs are being checked".to_owned()));
+            lines.push(Line::Say("assay: checking the options of all configs".to_owned()));
         }
         self.checking = checking;
         let waits_for = waits_for(&experiment).filter(|_| words::observed(&experiment));
         if let Some(waits_for) = &waits_for
             && self.waits_for.as_ref() != Some(waits_for)
         {
-            lines.push(Line::Say(format!("assay: it waits for {waits_for}")));
+            lines.push(Line::Say(format!("assay: waiting: {waits_for}")));
         }
         self.waits_for = waits_for;
         for (config, line) in decisions(&experiment) {
@@ -86,7 +86,7 @@ impl Follower {
         }
         match self.said.len() {
             0 => Vec::new(),
-            count => vec![Line::Say(format!("assay: {count} attempts are there already, following"))],
+            count => vec![Line::Say(format!("assay: following; attempts so far: {count}"))],
         }
     }
 
@@ -110,14 +110,14 @@ impl Follower {
     /// What is going on now.
     pub fn under_way(&self) -> String {
         if let Some(waits_for) = &self.waits_for {
-            return format!("waits for {waits_for}");
+            return format!("waiting ({waits_for})");
         }
         let mut running = self.trials.values().filter(|trial| !is_over(trial));
         match (running.next(), running.count()) {
             (None, _) => "between trials".to_owned(),
             (Some(trial), 0) => format!("{} on {}", words::under_way(trial), trial.spec.node),
             (Some(trial), more) => {
-                format!("{} trials, among them {} on {}", more + 1, words::under_way(trial), trial.spec.node)
+                format!("{} trials, including {} on {}", more + 1, words::under_way(trial), trial.spec.node)
             }
         }
     }
@@ -178,7 +178,7 @@ mod tests {
     fn each_attempt_is_shown_once_and_earlier_ones_are_counted() {
         let mut follower = Follower::new(8);
         assert_eq!(says(&follower.see_trial(trial(0, &json!([attempt(0, "Valid", "")]), true))), [""; 0]);
-        assert_eq!(says(&follower.begin()), ["assay: 1 attempts are there already, following"]);
+        assert_eq!(says(&follower.begin()), ["assay: following; attempts so far: 1"]);
         assert_eq!(says(&follower.see_trial(trial(1, &json!([]), false))), [""; 0]);
         let lost = attempt(0, "Lost", "its node vanished");
         let seen = trial(1, &json!([lost]), false);
@@ -201,16 +201,16 @@ mod tests {
         let time = "2026-01-02T03:04:05Z";
         let waiting = json!({"conditions": [{"type": "Progressing", "status": "False", "reason": "WaitingForNode",
             "message": "no node has 64 CPUs", "lastTransitionTime": time}]});
-        let line = "assay: it waits for WaitingForNode: no node has 64 CPUs";
+        let line = "assay: waiting: WaitingForNode: no node has 64 CPUs";
         assert_eq!(says(&follower.see_experiment(experiment(&waiting, false))), [line]);
         assert_eq!(says(&follower.see_experiment(experiment(&waiting, false))), [""; 0]);
         assert_eq!(
             says(&follower.see_experiment(experiment(&json!({}), true))),
-            ["assay: it waits for `assay resume e`"]
+            ["assay: waiting: run `assay resume e`"]
         );
         let decided = json!({"verdicts": [{"config": "new", "verdict": "Win", "reason": "Better:throughput", "sentence": "",
             "recommendation": "", "estimates": [{"metric": "throughput", "percent": "12.345", "blocks": 12}]}]});
-        let line = "assay: new is decided after 12 blocks: Win (Better:throughput); it is not run any more";
+        let line = "assay: new decided after 12 blocks: Win (Better:throughput); no more runs";
         assert_eq!(says(&follower.see_experiment(experiment(&decided, false))), [line]);
         assert_eq!(words::so_far(follower.experiment().unwrap()), "so far: new +12.3 % throughput (12 blocks)");
         assert!(follower.finished().is_none());

@@ -67,7 +67,7 @@ async fn watch(cluster: &Cluster, view: &mut View) -> anyhow::Result<Followed> {
     let mut tick = tokio::time::interval(TICK);
     loop {
         tokio::select! {
-            seen = events.next() => match seen.context("the watch has ended: run the same command again")? {
+            seen = events.next() => match seen.context("the watch ended: run the same command again")? {
                 Seen::Experiment(event) => view.experiment(*event)?,
                 Seen::Trial(event) => view.trial(*event)?,
             },
@@ -121,7 +121,7 @@ impl View {
         match self.heard(event)? {
             Some(Event::Apply(experiment) | Event::InitApply(experiment)) => {
                 if experiment.metadata.uid != self.asked.metadata.uid {
-                    bail!("experiment {} was deleted, and there is another of this name", self.name);
+                    bail!("experiment {} was deleted, and another one now has its name", self.name);
                 }
                 self.is_listed = true;
                 self.check_plan(&experiment);
@@ -148,7 +148,7 @@ impl View {
             && finished(experiment).is_none()
             && let Err(error) = plan_of(experiment)
         {
-            self.screen.say(&format!("assay: its report can't be made here when it ends: {error:#}"));
+            self.screen.say(&format!("assay: can't make the final report here: {error:#}"));
         }
     }
 
@@ -178,13 +178,13 @@ impl View {
             | watcher::Error::WatchStartFailed(cause)
             | watcher::Error::WatchFailed(cause) => cause,
             watcher::Error::WatchError(status) => kube::Error::Api(status),
-            watcher::Error::NoResourceVersion => bail!("the cluster can't be watched: {error}"),
+            watcher::Error::NoResourceVersion => bail!("can't watch the cluster: {error}"),
         };
         if !passes(&cause) {
-            Err(cause).explain(&format!("experiment {} goes on in the cluster, but can't be followed", self.name))?;
+            Err(cause).explain(&format!("experiment {} continues on the cluster, but can't be followed", self.name))?;
         } else if !self.silence_said {
             self.silence_said = true;
-            self.screen.say(&format!("assay: nothing is heard of the cluster, trying again: {}", error_words(&cause)));
+            self.screen.say(&format!("assay: cluster unreachable, retrying: {}", error_words(&cause)));
         }
         Ok(None)
     }
@@ -224,7 +224,7 @@ impl View {
         if alone && !self.no_operator_said && self.since.elapsed() > OPERATOR_PATIENCE {
             self.no_operator_said = true;
             self.screen.say(&format!(
-                "assay: no operator has looked at {} for {} s: is it installed, and does it watch this namespace?",
+                "assay: no operator has picked up {} in {} s: is one installed, and does it watch this namespace?",
                 self.name,
                 OPERATOR_PATIENCE.as_secs()
             ));

@@ -21,10 +21,10 @@ pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
 /// A table of all experiments.
 pub async fn overview(cluster: &Cluster, everywhere: bool) -> anyhow::Result<String> {
     let api = if everywhere { cluster.experiments_everywhere() } else { cluster.experiments() };
-    let found = api.list(&ListParams::default()).await.explain("the experiments can't be read")?;
+    let found = api.list(&ListParams::default()).await.explain("can't read the experiments")?;
     if found.items.is_empty() {
         let place = if everywhere { "the cluster".to_owned() } else { format!("namespace {}", cluster.namespace) };
-        return Ok(format!("There is no experiment in {place}: `assay run --cluster FILE` starts one.\n"));
+        return Ok(format!("No experiments in {place}: start one with `assay run --cluster FILE`.\n"));
     }
     Ok(list(&found.items, everywhere, unix_ms()))
 }
@@ -34,7 +34,7 @@ fn list(experiments: &[TuningExperiment], everywhere: bool, now_ms: u64) -> Stri
         let namespace = everywhere.then(|| namespace.to_owned());
         namespace.into_iter().chain(cells.map(ToOwned::to_owned)).collect()
     };
-    let mut rows = vec![row("namespace", ["name", "verdict", "trials", "invalid", "finished", "age", "waits for"])];
+    let mut rows = vec![row("namespace", ["name", "verdict", "trials", "invalid", "finished", "age", "waiting"])];
     for experiment in experiments {
         let metadata = &experiment.metadata;
         let status = experiment.status.clone().unwrap_or_default();
@@ -69,7 +69,7 @@ fn detail(experiment: &TuningExperiment, trials: &[TuningTrial], now_ms: u64) ->
         status.verdict.as_deref().unwrap_or("no verdict yet")
     );
     if let Some(waits_for) = waits_for(experiment) {
-        let _ = writeln!(out, "It waits for {waits_for}.");
+        let _ = writeln!(out, "Waiting: {waits_for}.");
     }
     out.push_str(&counts(experiment, now_ms));
     let rows = conditions(experiment).iter().map(|condition| {
@@ -88,13 +88,14 @@ fn detail(experiment: &TuningExperiment, trials: &[TuningTrial], now_ms: u64) ->
         let since = age(trial.metadata.creation_timestamp.as_ref(), now_ms);
         vec![under_way(trial), trial.spec.node.clone(), since, trial.metadata.name.clone().unwrap_or_default()]
     });
-    section(&mut out, "Trials under way", rows);
+    section(&mut out, "Running trials", rows);
     let findings = |findings: &[assay_api::FindingStatus]| -> Vec<String> {
         findings.iter().map(|found| format!("{}: {}. {}", found.code, found.message, found.what_to_do)).collect()
     };
     let verdicts = status.verdicts.iter().flat_map(|verdict| {
         let mut lines = vec![format!("{}: {} ({})", verdict.config, verdict.verdict, verdict.reason)];
         lines.push(format!("  {} Next: {}.", verdict.sentence, verdict.recommendation));
+        lines.extend(verdict.not_judged.iter().map(|text| format!("  Not judged: {text}.")));
         lines.extend(findings(&verdict.findings).into_iter().map(|line| format!("  {line}")));
         lines
     });
@@ -103,7 +104,7 @@ fn detail(experiment: &TuningExperiment, trials: &[TuningTrial], now_ms: u64) ->
     let labels = status.labels.iter().map(|label| vec![format!("{}: {}", label.label, label.text)]);
     section(&mut out, "Labels", labels);
     if status.plan.is_some() {
-        let _ = writeln!(out, "\n`assay report {name}` has it all, with plots.");
+        let _ = writeln!(out, "\nFor the full report with plots: `assay report {name}`.");
     }
     out
 }

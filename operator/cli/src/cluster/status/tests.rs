@@ -29,7 +29,8 @@ fn running() -> Value {
         "progress": {"blocksDone": 1, "trialsPlanned": 16, "trialsValid": 5, "trialsFreed": 0, "attempts": 7,
             "attemptsInvalid": 1, "attemptsFailed": 0, "attemptsLost": 1, "estimatedCompletionTime": "2026-01-02T03:34:05Z"},
         "verdicts": [{"config": "new", "verdict": "Inconclusive", "reason": "Incomplete", "sentence": "new is not judged yet.",
-            "recommendation": "finish the planned runs", "estimates": []}],
+            "recommendation": "finish the planned runs", "estimates": [],
+            "notJudged": ["step_latency_p99 is 53 times worse"]}],
         "labels": [{"label": "NotIsolated", "text": "Nothing reserved the CPUs."}],
         "findings": [{"code": "NothingValid", "message": "none was valid", "whatToDo": "Look at the node."}],
     })
@@ -61,10 +62,10 @@ fn a_list_says_what_each_waits_for() {
         experiment("done", &end, false),
     ];
     let expected = "\
-name    verdict       trials  invalid  finished  age  waits for
+name    verdict       trials  invalid  finished  age  waiting
 quick   Inconclusive  5/16    1                  10m  WaitingForNode: 2 nodes fit, both are held by perf/other
-paused  Inconclusive  5/16    1                  10m  `assay resume paused`
-fresh                                            10m  the operator, which has not looked at it yet
+paused  Inconclusive  5/16    1                  10m  run `assay resume paused`
+fresh                                            10m  the operator has not seen it yet
 done    Win           16/16            Decided   10m
 ";
     assert_eq!(list(&all, false, now()), expected);
@@ -75,7 +76,7 @@ done    Win           16/16            Decided   10m
 fn the_detail_says_everything() {
     let expected = "\
 quick in namespace perf, 10m old: Inconclusive
-It waits for WaitingForNode: 2 nodes fit, both are held by perf/other.
+Waiting: WaitingForNode: 2 nodes fit, both are held by perf/other.
 5 of 16 trials valid, 0 not needed, 1 of 4 blocks done; 7 attempts: 1 invalid, 0 failed, 1 lost
 20 min left
 plan 0123, seed 7, made by assay 0.1.0
@@ -84,12 +85,13 @@ Conditions
   Accepted     True   OptionsChecked  5m  all options exist
   Progressing  False  WaitingForNode  5m  2 nodes fit, both are held by perf/other
 
-Trials under way
+Running trials
   fill block 2 new try 2  n1  4m  quick-fill-new-b1-r0-12345678
 
 Verdicts
   new: Inconclusive (Incomplete)
     new is not judged yet. Next: finish the planned runs.
+    Not judged: step_latency_p99 is 53 times worse.
 
 Findings
   NothingValid: none was valid. Look at the node.
@@ -97,13 +99,13 @@ Findings
 Labels
   NotIsolated: Nothing reserved the CPUs.
 
-`assay report quick` has it all, with plots.
+For the full report with plots: `assay report quick`.
 ";
     assert_eq!(detail(&experiment("quick", &running(), false), &[trial()], now()), expected);
     let fresh = detail(&experiment("fresh", &Value::Null, false), &[], now());
     let expected = "\
 fresh in namespace perf, 10m old: no verdict yet
-It waits for the operator, which has not looked at it yet.
+Waiting: the operator has not seen it yet.
 ";
     assert_eq!(fresh, expected);
 }

@@ -23,18 +23,18 @@ use text::text;
 /// Arguments of `assay aa`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code: 0 nothing is claimed, as it should be, 10 a Win, Reject or Tradeoff, which can only be false, 11 \
-                        any Invalid, 1 an error, 130 interrupted."
+    after_help = "Exit code 0: no difference claimed (expected); 10: a false Win, Reject or Tradeoff; 11: any Invalid; \
+                        1: error; 130: interrupted."
 )]
 pub struct AaArgs {
     #[command(flatten)]
     pub run: RunArgs,
-    /// Run it on a Kubernetes cluster with the operator of Assay: the noise of the nodes that the experiment selects
+    /// Run on a Kubernetes cluster with the Assay operator: measures the noise of the nodes that the experiment selects
     #[arg(long, conflicts_with = "bench")]
     pub cluster: bool,
     #[command(flatten)]
     pub which: ClusterArgs,
-    /// How many names the baseline gets beside its own
+    /// How many extra copies of the baseline to compare
     #[arg(long, value_name = "NAMES", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=64))]
     pub names: u8,
 }
@@ -72,7 +72,7 @@ fn same(original: &Value, args: &AaArgs) -> anyhow::Result<(Value, Experiment)> 
     let validation = validate_document(&document);
     let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
     let experiment = validation.experiment.with_context(|| {
-        format!("the A/A of {} is no experiment: {}", args.run.file.display(), problem.unwrap_or_default())
+        format!("can't make an A/A of {}: {}", args.run.file.display(), problem.unwrap_or_default())
     })?;
     Ok((document, experiment))
 }

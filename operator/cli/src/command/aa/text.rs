@@ -17,7 +17,8 @@ pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> Strin
     let (overall, cells) = aa::false_claims(report);
     let _ = writeln!(
         out,
-        "False claims: {overall} of {} overall, {cells} of {} in scenarios. At most one experiment in twenty may have any.\n",
+        "False claims: {overall} of {} overall, {cells} of {} in scenarios. At most 1 in 20 experiments should have \
+         any.\n",
         plural(report.configs.len(), "verdict"),
         report.cells.len(),
     );
@@ -48,7 +49,7 @@ pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> Strin
         let effects: Vec<String> = effects.iter().map(|(n, effect)| format!("{n}: {:.1} %", 100.0 * effect)).collect();
         let _ = writeln!(
             out,
-            "\nEffects on {} that {} resolves here, overall, by repetitions\n  {}",
+            "\nOverall effects on {} that {} can detect here, by repetitions\n  {}",
             rule.name,
             experiment.name,
             effects.join("   ")

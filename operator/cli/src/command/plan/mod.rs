@@ -16,30 +16,31 @@ use clap::{Args, ValueEnum};
 
 use super::options::CheckArgs;
 use crate::folder;
+use crate::machine;
 use crate::print;
 use crate::text::plural;
-use text::{Noise, text};
+use text::{Here, Noise, text};
 
 /// Arguments of `assay plan`.
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
     pub check: CheckArgs,
-    /// The noise of one run in percent, as `assay aa` has measured it: tells which effects the experiment finds
+    /// The noise of one run in percent, as measured by `assay aa`: shows which effects the experiment can detect
     #[arg(long, value_name = "PERCENT", value_parser = noise)]
     pub noise: Option<f64>,
-    /// The folder of an experiment that was run with these scenarios: tells from its noise which effects are found, and how many blocks
-    /// would decide
+    /// The folder of an earlier run of these scenarios: its noise shows which effects the experiment can detect, and
+    /// how many blocks decide
     #[arg(long, value_name = "DIR", conflicts_with = "noise")]
     pub noise_from: Option<PathBuf>,
-    /// How to print the plan
+    /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     pub output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum Output {
-    /// For people; long parts are folded
+    /// For people; long parts are shortened
     Text,
     /// The whole plan, for machines
     Json,
@@ -55,9 +56,10 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     };
     let plan = Plan::new(experiment)?;
     let keeps_datasets = checked.spec.as_ref().is_some_and(|spec| spec.placement.keeps_datasets());
+    let here = Here { cpus: machine::cpus(), memory_bytes: machine::memory_bytes() };
     match args.output {
         Output::Json => print::out(serde_json::to_string_pretty(&plan)? + "\n")?,
-        Output::Text => print::out(text(&plan, keeps_datasets, &args.noise(&plan.experiment)?))?,
+        Output::Text => print::out(text(&plan, keeps_datasets, &args.noise(&plan.experiment)?, here))?,
     }
     Ok(ExitCode::SUCCESS)
 }
@@ -95,7 +97,8 @@ fn measured(dir: &Path, planned: &Experiment) -> anyhow::Result<power::Spreads> 
             .map(|rule| {
                 of(&scenario.name, &rule.name).with_context(|| {
                     format!(
-                        "{} does not tell how much {} scatters in scenario {:?}: give the folder of an experiment that judges it there",
+                        "{} does not show the noise of {} in scenario {:?}: pass the folder of an experiment that \
+                         judges it there",
                         dir.display(),
                         rule.name,
                         scenario.name
@@ -111,7 +114,7 @@ fn measured(dir: &Path, planned: &Experiment) -> anyhow::Result<power::Spreads> 
 fn noise(text: &str) -> Result<f64, String> {
     match text.trim_end_matches('%').trim().parse::<f64>() {
         Ok(fraction) if fraction > 0.0 && fraction < 0.2 && !text.ends_with('%') => {
-            Err(format!("is that {}%? Write the percent sign", 100.0 * fraction))
+            Err(format!("did you mean {}%? Write the percent sign", 100.0 * fraction))
         }
         Ok(percent) if percent > 0.0 && percent < 1000.0 => Ok(percent),
         _ => Err("must be a positive number, such as 4 or 4%".to_owned()),

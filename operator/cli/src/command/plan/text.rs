@@ -5,6 +5,7 @@ use std::fmt::Write as _;
 use assay_core::experiment::{Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
+use assay_core::report::human_change;
 use assay_core::stats::{ALPHA, n_min};
 use assay_core::validate::{disk, display_percent};
 use assay_core::verdict::{LookPlan, Purpose, StopOn};
@@ -15,8 +16,15 @@ use crate::text::plural;
 const SHOWN_FIRST: usize = 6;
 const SHOWN_LAST: usize = 2;
 
+/// What this machine has.
+#[derive(Clone, Copy, Debug)]
+pub struct Here {
+    pub cpus: u32,
+    pub memory_bytes: Option<u64>,
+}
+
 /// `noise`: what is known of it.
-pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise) -> String {
+pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise, here: Here) -> String {
     let experiment = &plan.experiment;
     let mut out = String::new();
     // Writing to a string can't fail.
@@ -34,18 +42,22 @@ pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise) -> String {
     configs(experiment, &mut out);
     metrics(experiment, &mut out);
     let machines = match experiment.environment {
-        Environment::Dedicated => "dedicated: a run that others disturbed does not count",
-        Environment::Shared => "shared: what others take is noted and widens intervals, and costs no run",
+        Environment::Dedicated => "dedicated: disturbed runs do not count",
+        Environment::Shared => "shared: disturbed runs count; the disturbance is recorded and widens intervals",
     };
     let _ = writeln!(out, "machines   {machines}");
+    fits(experiment, here, &mut out);
     scenarios(experiment, &mut out);
     room(experiment, &mut out);
     datasets(experiment, keeps_datasets, &mut out);
     decides(experiment, &mut out);
     looks(experiment, &mut out);
     finds(experiment, noise, &mut out);
-    let _ =
-        writeln!(out, "time       about {} (assumed; measured once trials run)", duration(assumed_seconds(experiment)));
+    let _ = writeln!(
+        out,
+        "time       about {} (estimate; measured once trials run)",
+        duration(assumed_seconds(experiment))
+    );
     blocks(plan, &mut out);
     out
 }
@@ -57,14 +69,14 @@ fn slots(experiment: &Experiment) -> usize {
 fn configs(experiment: &Experiment, out: &mut String) {
     let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
     let runs = plural(experiment.baseline_replicates as usize, "run");
-    let _ = writeln!(out, "baseline   {baseline} ({runs} in each block)");
+    let _ = writeln!(out, "baseline   {baseline} ({runs} per block)");
     for config in experiment.configs.iter().filter(|config| config.name != baseline) {
         let _ = writeln!(out, "config     {}", config.name);
         for change in &config.changes {
-            let _ = writeln!(out, "             {change}");
+            let _ = writeln!(out, "             {}", human_change(change));
         }
         if config.changes.is_empty() {
-            let _ = writeln!(out, "             nothing changed: an A/A comparison");
+            let _ = writeln!(out, "             no changes: an A/A comparison");
         }
     }
 }
@@ -95,7 +107,7 @@ fn scenarios(experiment: &Experiment, out: &mut String) {
         };
         let _ = writeln!(
             out,
-            "scenario   {}: {}, {data}, about {} of disk, about {} a trial",
+            "scenario   {}: {}, {data}, about {} of disk, about {} per trial",
             scenario.name,
             plural(steps as usize, "step"),
             quantity::display(need.total(formats)),
@@ -113,12 +125,36 @@ fn scenarios(experiment: &Experiment, out: &mut String) {
     }
 }
 
+/// What this machine lacks; a cluster may have it.
+fn fits(experiment: &Experiment, here: Here, out: &mut String) {
+    if experiment.cpus > here.cpus {
+        let _ = writeln!(
+            out,
+            "             this one has {}, and trials need {}: they run on a cluster only",
+            plural(here.cpus as usize, "CPU"),
+            experiment.cpus
+        );
+    }
+    let caches = experiment.configs.iter().filter_map(|config| Some((config, config.engine.block_cache?.bytes)));
+    for (config, bytes) in caches {
+        if let Some(memory) = here.memory_bytes.filter(|&memory| bytes >= memory) {
+            let _ = writeln!(
+                out,
+                "             this one has {} of memory, and the block cache of {} takes {}",
+                quantity::display(memory),
+                config.name,
+                quantity::display(bytes)
+            );
+        }
+    }
+}
+
 /// What has to be free where trials run.
 fn room(experiment: &Experiment, out: &mut String) {
     let room = disk::room(experiment);
     let _ = writeln!(
         out,
-        "disk       {} must be free: {} for datasets, {} for a trial, which is ended where it takes more",
+        "disk       {} must be free: {} for datasets, {} per trial; killed above that",
         quantity::display(room.total()),
         quantity::display(room.datasets_bytes),
         quantity::display(room.trial_bytes),
@@ -129,7 +165,7 @@ fn room(experiment: &Experiment, out: &mut String) {
 fn datasets(experiment: &Experiment, keeps: bool, out: &mut String) {
     if experiment.scenarios.iter().any(|scenario| disk::need(&scenario.workload).dataset_bytes > 0) {
         let on_a_cluster =
-            if keeps { "once a block" } else { "for every trial, as placement.storage is an emptyDir there" };
+            if keeps { "once per block" } else { "for every trial, because placement.storage is an emptyDir" };
         let _ = writeln!(out, "datasets   prepared once; on a cluster {on_a_cluster}");
     }
 }
@@ -146,9 +182,9 @@ fn decides(experiment: &Experiment, out: &mut String) {
         let can = if blocks >= needed { "can decide" } else { "can't decide" };
         let _ = writeln!(
             out,
-            "{can:<10} {name}: {} at 5 %, needs {}, has {blocks}, smallest p {attainable:.2e}",
-            plural(claims, "claim"),
+            "{can:<10} {name}: {} needed, {blocks} planned; {} at 5 %, smallest p {attainable:.2e}",
             plural(needed, "block"),
+            plural(claims, "claim"),
         );
     }
 }
@@ -164,11 +200,11 @@ fn looks(experiment: &Experiment, out: &mut String) {
         StopOn::Overall => "its overall verdict is decided",
         StopOn::Cells => "its overall verdict and those of all scenarios are decided",
     };
-    let futile = if *futility { ", or a gain of the margin is ruled out" } else { "" };
+    let futile = if *futility { ", or when a gain of the margin is ruled out" } else { "" };
     let first = blocks.first().copied().unwrap_or_default() as u64 * slots(experiment) as u64;
     let _ = writeln!(
         out,
-        "looks      after {} blocks: a config stops when {waits}{futile}\n             so {} to {} trials",
+        "looks      after {} blocks: a config stops when {waits}{futile}\n             {} to {} trials in total",
         all.join(", "),
         first * experiment.scenarios.len() as u64,
         experiment.trials(),
@@ -195,22 +231,26 @@ fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
     let known = match noise {
         Noise::Unknown => ASSUMED_NOISE.iter().map(|&noise| of_run(noise, "assumed")).collect(),
         Noise::Given(noise) => vec![of_run(*noise, "given")],
-        Noise::Measured(spreads) => vec![("the noise that was measured".to_owned(), spreads.clone())],
+        Noise::Measured(spreads) => vec![("the measured noise".to_owned(), spreads.clone())],
     };
     for (what, spreads) in &known {
         let Some(effects) = power::detectable(experiment, spreads) else {
-            let _ = writeln!(out, "finds      with {what}: nothing, with so few blocks");
+            let _ = writeln!(out, "detects    nothing with {what}: too few blocks");
             continue;
         };
         let (overall, cell) = (percent(effects.overall), percent(effects.cell));
-        let _ = writeln!(out, "finds      with {what}: overall from {overall}, in one scenario from {cell}");
+        let _ = writeln!(
+            out,
+            "detects    with {what}: changes of {overall} or more overall, {cell} or more in one scenario"
+        );
     }
     if let (Noise::Given(_) | Noise::Measured(_), Some((_, spreads))) = (noise, known.first()) {
         let power::Needed { neutral, win } = power::needed(&design, spreads);
-        let blocks = |needed: Option<usize>| needed.map_or("more than anybody runs".to_owned(), |n| n.to_string());
+        let blocks = |needed: Option<usize>| needed.map_or("impractically many".to_owned(), |n| n.to_string());
         let _ = writeln!(
             out,
-            "decides    with 80 %: a config that changes nothing with {} repetitions (Neutral), one that gains the margin with {} (Win)",
+            "decides    with 80 % probability: Neutral takes {} repetitions if nothing changes, Win {} if the gain \
+             equals the margin",
             blocks(neutral),
             blocks(win),
         );
@@ -218,8 +258,8 @@ fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "             noise is measured by `assay aa FILE`, give it with --noise PERCENT; or by an experiment, give its folder with \
-         --noise-from DIR"
+        "             measure the noise with `assay aa FILE` and pass --noise PERCENT, or pass the folder of an \
+         earlier run with --noise-from DIR"
     );
 }
 
@@ -228,16 +268,16 @@ fn percent(fraction: f64) -> String {
 }
 
 fn blocks(plan: &Plan, out: &mut String) {
-    let _ = writeln!(out, "\nblocks in the order in which they run, trials from left to right");
+    let _ = writeln!(out, "\nblocks in run order, trials from left to right");
     let fold = plan.blocks.len() > SHOWN_FIRST + SHOWN_LAST + 1;
     let hidden = if fold { SHOWN_FIRST..plan.blocks.len() - SHOWN_LAST } else { 0..0 };
     let width = plan.experiment.scenarios.iter().map(|scenario| scenario.name.len()).max().unwrap_or_default();
     for (index, block) in plan.blocks.iter().enumerate() {
         if index == hidden.start && !hidden.is_empty() {
-            let _ = writeln!(out, "  ... {} more, all with --output json", plural(hidden.len(), "block"));
+            let _ = writeln!(out, "  ... {} not shown; --output json shows all", plural(hidden.len(), "block"));
         }
         if !hidden.contains(&index) {
-            let _ = writeln!(out, "  {:<width$} {:>3}  {}", block.scenario, block.number, order(plan, block));
+            let _ = writeln!(out, "  {:<width$} {:>3}  {}", block.scenario, block.number + 1, order(plan, block));
         }
     }
 }
@@ -247,7 +287,7 @@ fn order(plan: &Plan, block: &Block) -> String {
     let baseline = plan.experiment.baseline_config().map(|config| config.name.as_str());
     let names = block.slots.iter().map(|slot| {
         if replicated && Some(slot.config.as_str()) == baseline {
-            format!("{}/{}", slot.config, slot.replicate)
+            format!("{}/{}", slot.config, slot.replicate + 1)
         } else {
             slot.config.clone()
         }

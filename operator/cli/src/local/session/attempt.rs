@@ -29,7 +29,7 @@ impl Session<'_> {
     /// Makes one attempt of a trial.
     pub fn attempt(&mut self, spec: &TrialSpec, eta: &str) -> anyhow::Result<Tried> {
         let work = self.store.work();
-        std::fs::create_dir_all(&work).with_context(|| format!("{} can't be made", work.display()))?;
+        std::fs::create_dir_all(&work).with_context(|| format!("can't create {}", work.display()))?;
         check_space(&work, spec)?;
         let dir = self.store.begin(spec)?;
         let longest = Duration::from_secs(self.plan.experiment.max_block_duration_seconds);
@@ -37,7 +37,7 @@ impl Session<'_> {
         let trial = Trial { bench, dir: &dir, work: &work, cpus: &self.cpus };
         let (started, since) = (machine::unix_ms(), Instant::now());
         let kills = self.kills.count();
-        let child = child::start(&trial).with_context(|| format!("{} can't be started", bench.display()))?;
+        let child = child::start(&trial).with_context(|| format!("can't start {}", bench.display()))?;
         self.store.note_child(Some(child.id()));
         let stop = Arc::clone(&self.stop);
         let ended = child::watch(
@@ -49,7 +49,7 @@ impl Session<'_> {
             },
         );
         self.store.note_child(None);
-        let ended = ended.context("the trial can't be watched")?;
+        let ended = ended.context("can't watch the trial")?;
         let seconds = since.elapsed().as_secs_f64();
         self.store.remove_leftovers()?;
         let starved = oom::has_grown(&kills, &self.kills.count());
@@ -82,17 +82,17 @@ impl Session<'_> {
         };
         let (status, printed) = match ended {
             Ended::Interrupted => return Err(Interrupted.into()),
-            Ended::Overdue => return lost(LostReason::Crashed, "it took longer than maxBlockDuration".to_owned()),
+            Ended::Overdue => return lost(LostReason::Crashed, "took longer than maxBlockDurationSeconds".to_owned()),
             Ended::Exited { status, printed } => (status, printed),
         };
         if starved && child::is_killed(status) {
-            let message = "the kernel killed it, as memory had run out".to_owned();
+            let message = "killed by the kernel: out of memory".to_owned();
             return lost(LostReason::OutOfMemory, message);
         }
         let words = child::last_words(&dir);
         match status.code().and_then(Exit::from_code) {
             Some(Exit::SpecRefused) => anyhow::bail!(
-                "{} refuses the spec of trial {}: {words}; see {}",
+                "{} refused the spec of trial {}: {words}; see {}",
                 self.benches.of(&spec.trial.config).display(),
                 spec.trial.file_stem(),
                 dir.display()
@@ -103,8 +103,8 @@ impl Session<'_> {
         if let Some(message) = unreadable {
             return lost(LostReason::UnreadableRecord, message);
         }
-        let mut message = format!("{} and left no record", child::ending(status));
-        for (what, text) in [("it said", words.as_str()), ("it printed", printed.trim())] {
+        let mut message = format!("{}; no record", child::ending(status));
+        for (what, text) in [("stderr", words.as_str()), ("stdout", printed.trim())] {
             if !text.is_empty() {
                 let _ = write!(message, "; {what}: {text}");
             }
@@ -116,10 +116,11 @@ impl Session<'_> {
 
 /// Before a trial fails for want of space, which would look like its config's fault.
 fn check_space(work: &Path, spec: &TrialSpec) -> anyhow::Result<()> {
-    let free = machine::free_bytes(work).with_context(|| format!("the free space of {} is unknown", work.display()))?;
+    let free =
+        machine::free_bytes(work).with_context(|| format!("can't determine the free space in {}", work.display()))?;
     if free < spec.max_disk_bytes {
         return Err(Full(format!(
-            "{} has {} MiB free, a trial of scenario {} may need {} MiB",
+            "{} has {} MiB free, but a trial of scenario {} may need {} MiB",
             work.display(),
             free >> 20,
             spec.trial.scenario,

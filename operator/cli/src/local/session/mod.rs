@@ -20,7 +20,7 @@ use super::cpus::Cpus;
 use super::interrupted::Interrupted;
 use super::oom::OomKills;
 use crate::bench::Benches;
-use crate::folder::{Full, Outcome, Store, earlier, keep_report};
+use crate::folder::{Full, Outcome, Pages, Store, earlier};
 use crate::machine;
 use crate::screen::Screen;
 use attempt::Tried;
@@ -63,7 +63,7 @@ impl<'a> Session<'a> {
             screen.say(&format!("assay: {message}"));
         }
         if !loaded.attempts.is_empty() {
-            screen.say(&format!("assay: {} attempts are there already, going on", loaded.attempts.len()));
+            screen.say(&format!("assay: continuing; attempts so far: {}", loaded.attempts.len()));
         }
         let (design, attempts) = (plan.experiment.design(), loaded.attempts);
         Ok(Self {
@@ -91,8 +91,9 @@ impl<'a> Session<'a> {
     /// The outcome of what there is, written to the folder.
     pub fn report(&self) -> anyhow::Result<Report> {
         let report = judge(self.plan, &self.attempts)?.beside(earlier(self.store.dir()));
-        keep_report(&report, self.store.dir(), self.store.dir())?;
-        Ok(report)
+        let pages = Pages::of(&report, self.store.dir());
+        pages.keep(self.store.dir())?;
+        Ok(pages.report)
     }
 
     /// Removes the databases of a finished experiment.
@@ -117,7 +118,7 @@ impl<'a> Session<'a> {
             let (block, slot, trial) = match places.next(now) {
                 Action::Finished => return Ok(()),
                 Action::GiveUp { trial, .. } => {
-                    let message = "its block was interrupted for the last time".to_owned();
+                    let message = "its block was interrupted too often".to_owned();
                     let lost = self.lost(trial, now.unix_ms, LostReason::GivenUp, message);
                     self.store.keep_lost(&lost)?;
                     self.attempts.push(Attempt::Lost(lost));
@@ -153,7 +154,7 @@ impl<'a> Session<'a> {
         self.screen.say(&format!("assay: {} did not start: {message}", trial.file_stem()));
         if self.refusals >= REFUSALS {
             anyhow::bail!(
-                "the environment refused {REFUSALS} trials in a row ({message}): correct it, then run the same command again"
+                "the environment refused {REFUSALS} trials in a row ({message}): fix it and run the same command again"
             );
         }
         std::thread::sleep(PAUSE);

@@ -121,7 +121,9 @@ async fn run(
                     if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() => {}
                 there => {
                     reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
-                    return Ok(Begins::Not(format!("volume {claim} of an earlier experiment is not gone yet")));
+                    return Ok(Begins::Not(format!(
+                        "waiting for volume {claim} of an earlier experiment to be deleted"
+                    )));
                 }
             },
             Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
@@ -136,7 +138,7 @@ async fn run(
     let api = reconcile.api::<Pod>();
     match call(api.create(&created(), &pod)).await {
         Ok(pod) => {
-            info!(trial = object.name_any(), attempt = trial.attempt, node, "begins");
+            info!(trial = object.name_any(), attempt = trial.attempt, node, "started");
             reconcile.memory().pods.created(pod, reconcile.instant());
         }
         // By ourselves, before we were interrupted, or before an answer was lost.
@@ -146,7 +148,7 @@ async fn run(
             }
             there => {
                 reconcile.make_room(there.as_ref(), &*object).await?;
-                return Ok(Begins::Not(format!("{} of an earlier try is not gone yet", pod.name_any())));
+                return Ok(Begins::Not(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
             }
         },
         Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
@@ -190,7 +192,7 @@ async fn make_trial(
                     reconcile.make_room(Some(&there), reconcile.experiment).await?;
                     call(api.create(&created(), &object)).await
                 }
-                _ => return Ok(Err(format!("trial {name} is there already and not of this experiment: delete it"))),
+                _ => return Ok(Err(format!("trial {name} already exists and is not this experiment's: delete it"))),
             },
             made => made,
         }

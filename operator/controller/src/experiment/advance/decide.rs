@@ -150,7 +150,7 @@ impl Decision {
             return Some(format!("is held by {holder}"));
         }
         self.wake_in(yielded? + AFTER);
-        Some("was given back for others who wait for it".to_owned())
+        Some("was released for other experiments that wait for it".to_owned())
     }
 
     /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
@@ -183,7 +183,7 @@ impl Decision {
 pub fn why_no_node(busy: Vec<String>, others: Vec<String>) -> String {
     const NAMED: usize = 8;
     match &[busy, others].concat()[..] {
-        [] => "the cluster has no node that trials may run on".to_owned(),
+        [] => "the cluster has no node for trials".to_owned(),
         many if many.len() > NAMED => format!("{}; and {} more nodes", many[..NAMED].join("; "), many.len() - NAMED),
         few => few.join("; "),
     }

@@ -9,7 +9,7 @@ use std::collections::BTreeMap;
 use super::Samples;
 use crate::attempt::{LostReason, TRIES};
 use crate::decide::{Fate, Place, Places};
-use crate::gates::{Code, Finding, Note, attrition};
+use crate::gates::{Code, Finding, Gate, Note, attrition};
 use crate::stats::{ALPHA, Look, Tails, holm, uneven};
 use crate::verdict::{Design, Scope};
 
@@ -76,11 +76,11 @@ impl Samples {
                 continue;
             }
             for text in few {
-                self.notes.insert(Note { config: Some(name.clone()), text });
+                self.notes.insert(Note::of(Gate::Attrition, Some(name), text));
             }
         }
         for text in few(&table, design, None) {
-            self.notes.insert(Note { config: None, text: format!("Of the baseline, {text}") });
+            self.notes.insert(Note::of(Gate::Attrition, None, format!("Baseline: {text}")));
         }
     }
 }
@@ -185,7 +185,7 @@ fn counted(
     };
     let (own, base) = (of(Some(config)), of(None));
     format!(
-        "{} of {} runs of {} {what}, and {} of {} of the baseline's in the same blocks: p = {p:.3} if only chance chose them",
+        "{} of {} runs of {} {what}, against {} of {} baseline runs in the same blocks: p = {p:.3} by chance alone",
         own.0, own.1, design.configs[config], base.0, base.1
     )
 }
@@ -234,8 +234,7 @@ mod tests {
         let message = &uneven.configs[0].findings[0].message;
         assert_eq!(
             message,
-            "7 of 8 runs of candidate were invalid, and 0 of 8 of the baseline's in the same blocks: p = 0.031 if only chance chose \
-             them"
+            "7 of 8 runs of candidate were invalid, against 0 of 8 baseline runs in the same blocks: p = 0.031 by chance alone"
         );
     }
 

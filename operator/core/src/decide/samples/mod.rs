@@ -88,20 +88,22 @@ impl Samples {
                     };
                     let value = measured.filter(|&value| saturated.is_none() && is_value(value));
                     if value.is_none() {
-                        let text = match (&saturated, measured) {
-                            (Some(Finding { code, message, .. }), _) => {
-                                format!("{code} in some runs of {}: {message}.", planned.scenario)
+                        let about = Some(slot.config.as_str());
+                        self.notes.insert(match (&saturated, measured) {
+                            (Some(Finding { gate, code, message, .. }), _) => {
+                                let text = format!("{code} in some runs of {}: {message}.", planned.scenario);
+                                Note::of(*gate, about, text)
                             }
                             (None, measured) => {
                                 let what =
                                     measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
-                                format!(
-                                    "{} {what} in some runs of {}; they don't count for it.",
+                                let text = format!(
+                                    "{} {what} in some runs of {}; these runs don't count for it.",
                                     rule.name, planned.scenario
-                                )
+                                );
+                                Note::new(about, text)
                             }
-                        };
-                        self.notes.insert(Note { config: Some(slot.config.clone()), text });
+                        });
                         let config = design.configs.iter().position(|config| *config == slot.config);
                         self.observed.lacks.push(Lack { scenario, metric, config, block });
                     }

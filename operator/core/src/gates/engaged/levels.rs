@@ -36,14 +36,14 @@ pub fn compression(case: &Case<'_>) -> Answer {
     } else if !known {
         Answer::Unknown
     } else if changed.is_empty() {
-        let why = format!("with data down to L{} only and a base level of L{}", shape.last, shape.lowest_base);
+        let why = format!("data reaches only L{} and the base level is L{}", shape.last, shape.lowest_base);
         Answer::Idle(format!(
-            "{why} it gives no level another codec: it takes more data, a smaller max_bytes_for_level_base, or no other option \
-             that decides instead"
+            "no level gets another codec: {why}; use more data or a smaller max_bytes_for_level_base, or remove the \
+             option that overrides it"
         ))
     } else {
         Answer::Idle(format!(
-            "it changes the codec of {}, and compressed data were written to and read from {}",
+            "it changes the codec of {}; levels written compressed or read: {}",
             names(&changed),
             names(&used)
         ))
@@ -52,7 +52,7 @@ pub fn compression(case: &Case<'_>) -> Answer {
 
 fn names(levels: &BTreeSet<u8>) -> String {
     let names: Vec<String> = levels.iter().map(|level| format!("L{level}")).collect();
-    if names.is_empty() { "no level".to_owned() } else { names.join(", ") }
+    if names.is_empty() { "none".to_owned() } else { names.join(", ") }
 }
 
 impl Shape {

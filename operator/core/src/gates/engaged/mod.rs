@@ -13,20 +13,20 @@ mod signs;
 
 use std::collections::BTreeMap;
 
-use assay_protocol::{Engagement, EngineConfig};
+use assay_protocol::{Engagement, EngineConfig, Summary};
 
 use self::case::{Answer, Case, Place};
 use self::signs::{BLOCK_CACHE, TRIGGER, WRITE_OPTIONS};
 use super::view::View;
-use super::{Code, Findings};
+use super::{Code, Findings, Gate, Note};
 use crate::experiment::ConfigUnderTest;
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let Some(baseline) = view.experiment.baseline_config() else { return };
-    let mut seen: BTreeMap<(&str, &str), Vec<&Engagement>> = BTreeMap::new();
+    let mut seen: BTreeMap<(&str, &str), Vec<&Summary>> = BTreeMap::new();
     for &trial in view.completed() {
         let summary = view.summary(trial);
-        seen.entry((&summary.trial.scenario, &summary.trial.config)).or_default().push(&summary.engagement);
+        seen.entry((&summary.trial.scenario, &summary.trial.config)).or_default().push(summary);
     }
     for scenario in &view.experiment.scenarios {
         for config in view.experiment.configs.iter().filter(|config| config.name != baseline.name) {
@@ -34,7 +34,8 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             let base = seen.get(&(scenario.name.as_str(), baseline.name.as_str()));
             // One arm alone says nothing yet.
             let Some((own, base)) = own.zip(base) else { continue };
-            let both: Vec<&Engagement> = own.iter().chain(base).copied().collect();
+            let runs: Vec<&Summary> = own.iter().chain(base).copied().collect();
+            let both: Vec<&Engagement> = runs.iter().map(|run| &run.engagement).collect();
             // Universal compaction counts levels, too, when it asks whether a trigger is reached.
             let universal = [baseline, config].iter().any(|config| is_universal(&config.engine));
             let answers: BTreeMap<String, Answer> = changed(baseline, config, &scenario.workload.kind().families())
@@ -48,7 +49,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                     }
                 })
                 .collect();
-            say(findings, &scenario.name, &config.name, &answers);
+            say(findings, &scenario.name, &config.name, &answers, &runs);
             let families = scenario.workload.kind().families();
             let tunes = |family: &&str| config.engine.family_options(family) != baseline.engine.family_options(family);
             if families.iter().any(tunes) {
@@ -58,7 +59,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
-fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap<String, Answer>) {
+fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap<String, Answer>, runs: &[&Summary]) {
     let idle: Vec<String> = answers
         .iter()
         .filter_map(|(option, answer)| match answer {
@@ -67,26 +68,31 @@ fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap
         })
         .collect();
     if !idle.is_empty() && idle.len() == answers.len() {
-        let message = format!("nothing that {config} changes came into action in {scenario}: {}", idle.join(", "));
+        let message = format!("no change of {config} took effect in {scenario}: {}", idle.join(", "));
         findings.cell(scenario, config, Code::NotEngaged, message);
     } else if !idle.is_empty() {
-        findings.note(Some(config), format!("Did not come into action in {scenario}: {}.", idle.join(", ")));
+        let text = format!("Never took effect in {scenario}: {}.", idle.join(", "));
+        findings.note(Gate::Engaged, Some(config), text);
     }
     let unknown: Vec<&str> =
         answers.iter().filter(|(_, answer)| **answer == Answer::Unknown).map(|(option, _)| option.as_str()).collect();
     if !unknown.is_empty() {
-        let text = format!("Whether it came into action in {scenario} can't be said: {}.", unknown.join(", "));
-        findings.note(Some(config), text);
+        let text = format!("Unknown whether these took effect in {scenario}: {}.", unknown.join(", "));
+        findings.notes.insert(Note::unchecked(Gate::Engaged, Some(config), text));
+        for (run, option) in runs.iter().flat_map(|run| unknown.iter().map(move |option| (run, option))) {
+            findings.unknown(Gate::Engaged, run, *option);
+        }
     }
 }
 
 /// A family that nobody writes to is tuned for nothing, whatever the others tell. A scenario that only reads has no others.
-fn say_idle_families(findings: &mut Findings, scenario: &str, config: &str, trials: &[&Engagement]) {
-    let written = trials.iter().any(|seen| seen.user_bytes_written.is_some_and(|bytes| bytes > 0));
-    let idle = trials.iter().map(|seen| seen.idle_families.as_ref()).reduce(|a, b| a.filter(|_| a == b));
+fn say_idle_families(findings: &mut Findings, scenario: &str, config: &str, runs: &[&Summary]) {
+    let trials = || runs.iter().map(|run| &run.engagement);
+    let written = trials().any(|seen| seen.user_bytes_written.is_some_and(|bytes| bytes > 0));
+    let idle = trials().map(|seen| seen.idle_families.as_ref()).reduce(|a, b| a.filter(|_| a == b));
     if let Some(idle) = idle.flatten().filter(|idle| written && !idle.is_empty()) {
-        let text = format!("Nothing was written in {scenario} to families that it tunes: {}.", idle.join(", "));
-        findings.note(Some(config), text);
+        let text = format!("It tunes families that {scenario} never writes to: {}.", idle.join(", "));
+        findings.note(Gate::Engaged, Some(config), text);
     }
 }
 

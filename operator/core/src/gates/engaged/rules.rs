@@ -17,7 +17,7 @@ pub fn write_buffer_size(case: &Case<'_>) -> Answer {
     let fullest: Read = |seen| seen.fullest_memtable_bytes;
     case.judge(&[(|seen| seen.filled_memtables, 1), (fullest, smaller)], || {
         let most = display(case.most(fullest));
-        format!("no memtable was full: the largest held {most}, it acts from {} in one family on", display(smaller))
+        format!("no memtable filled up: the largest held {most}; it takes effect at {} in one family", display(smaller))
     })
 }
 
@@ -27,10 +27,7 @@ pub fn max_write_buffer_number(case: &Case<'_>) -> Answer {
     let Some(limit) = limits.and_then(Iterator::min) else { return Answer::Unknown };
     let waiting: Read = |seen| seen.immutable_memtables_peak;
     case.judge(&[(waiting, limit)], || {
-        format!(
-            "at most {} memtables of a family waited to be flushed, it holds writes back from {limit} on",
-            case.most(waiting)
-        )
+        format!("at most {} memtables of a family waited for a flush; it delays writes at {limit}", case.most(waiting))
     })
 }
 
@@ -38,7 +35,7 @@ pub fn max_write_buffer_number(case: &Case<'_>) -> Answer {
 pub fn min_write_buffer_number_to_merge(case: &Case<'_>) -> Answer {
     let Some(fewer) = case.lowest(1) else { return Answer::Unknown };
     case.judge(&[(|seen| seen.filled_memtables, 1), (|seen| seen.immutable_memtables_peak, fewer.max(1))], || {
-        "no memtable was full, so none could wait for others: it acts once memtables fill".to_owned()
+        "no memtable filled up, so none waited for others; it takes effect once memtables fill up".to_owned()
     })
 }
 
@@ -48,7 +45,7 @@ pub fn db_write_buffer_size(case: &Case<'_>) -> Answer {
     let (all, needed): (Read, u64) = (|seen| seen.memtable_bytes_peak, limit - limit / 8);
     case.judge(&[(|seen| seen.buffer_manager_flushes, 1), (all, needed)], || {
         let most = display(case.most(all));
-        format!("all memtables together held at most {most}, it acts from {}, 7/8 of it, on", display(needed))
+        format!("all memtables together held at most {most}; it takes effect at {} (7/8 of the limit)", display(needed))
     })
 }
 
@@ -61,8 +58,8 @@ pub fn memtable_filter(case: &Case<'_>) -> Answer {
         is_set(options.get("memtable_prefix_bloom_size_ratio")) && about.iter().any(|name| is_set(options.get(*name)))
     };
     if !case.places.iter().any(|place| makes_filter(&place.before) || makes_filter(&place.after)) {
-        let needs = "memtable_prefix_bloom_size_ratio together with prefix_extractor or memtable_whole_key_filtering";
-        return Answer::Idle(format!("memtables have no filter: that takes {needs}"));
+        let needs = "memtable_prefix_bloom_size_ratio and either prefix_extractor or memtable_whole_key_filtering";
+        return Answer::Idle(format!("memtables have no filter: a filter needs {needs}"));
     }
     case.judge(&[(|seen| seen.user_bytes_written, 1)], || "no write".to_owned())
 }
@@ -76,7 +73,7 @@ pub fn l0_trigger(case: &Case<'_>) -> Answer {
     };
     let Some(needed) = case.lowest(default) else { return Answer::Unknown };
     let files: Read = |seen| seen.l0_files_peak;
-    case.judge(&[(files, needed)], || format!("at most {} files in L0, it acts from {needed} on", case.most(files)))
+    case.judge(&[(files, needed)], || format!("at most {} files in L0; it takes effect at {needed}", case.most(files)))
 }
 
 /// What a file has grown by is synced in steps of this size; its last mebibyte never is.
@@ -85,7 +82,7 @@ pub fn bytes_per_sync(case: &Case<'_>) -> Answer {
     let (largest, needed): (Read, u64) = (|seen| seen.largest_file_bytes, step.saturating_add(MIB));
     case.judge(&[(largest, needed)], || {
         let most = display(case.most(largest));
-        format!("the largest file that flush or compaction wrote had {most}, it acts from {} on", display(needed))
+        format!("the largest file from flush or compaction had {most}; it takes effect at {}", display(needed))
     })
 }
 
@@ -106,7 +103,7 @@ pub fn max_background_jobs(case: &Case<'_>) -> Answer {
     let signs: Vec<(Read, u64)> = due.iter().filter_map(|(read, needed, _)| Some((*read, (*needed)?))).collect();
     case.judge(&signs, || {
         let said = due.iter().filter_map(|(read, needed, what)| {
-            Some(format!("{what}: at most {} due at once, it acts from {} on", case.most(*read), (*needed)?))
+            Some(format!("{what}: at most {} due at once, takes effect at {}", case.most(*read), (*needed)?))
         });
         let said: Vec<String> = said.collect();
         if said.is_empty() { "both values give the same limits".to_owned() } else { said.join("; ") }
@@ -119,14 +116,14 @@ pub fn compaction_options_fifo(case: &Case<'_>) -> Answer {
         options.get("compaction_style").is_some_and(|style| style.contains("FIFO"))
     };
     if !case.places.iter().any(|place| style(&place.before) || style(&place.after)) {
-        return Answer::Idle("compaction_style is not kCompactionStyleFIFO: it acts with that style only".to_owned());
+        return Answer::Idle("compaction_style is not kCompactionStyleFIFO, the only style it applies to".to_owned());
     }
     let signs: &[(Read, u64)] = if case.places.iter().all(only_limits) {
         &[(|seen| seen.fifo_drops, 1)]
     } else {
         &[(|seen| seen.fifo_drops, 1), (|seen| seen.compactions, 1)]
     };
-    case.judge(signs, || "no file was dropped: it acts once a family's files outgrow its size or age".to_owned())
+    case.judge(signs, || "no file was dropped: it takes effect once a family's files exceed its size or age".to_owned())
 }
 
 /// Whether all that differs is how much is kept.

@@ -136,14 +136,14 @@ impl Counter {
             Compactions => "compaction",
             FifoDrops => "file dropped",
             Stalls => "stall",
-            WalBytes => "byte in the WAL",
+            WalBytes => "WAL write",
             UserBytes => "write",
-            GroupedWrites => "write that came in while another thread wrote",
-            FileReads => "read of a file",
-            BlockReads => "read of a block",
-            BlockMisses => "read of a block that was not cached",
-            Compressed => "compressed byte written",
-            Decompressed => "compressed byte read",
+            GroupedWrites => "concurrent write",
+            FileReads => "file read",
+            BlockReads => "block read",
+            BlockMisses => "uncached block read",
+            Compressed => "compressed write",
+            Decompressed => "compressed read",
         }
     }
 }

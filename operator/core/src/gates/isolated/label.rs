@@ -4,7 +4,7 @@ use assay_protocol::Summary;
 
 use super::unknown;
 use crate::gates::view::View;
-use crate::gates::{Findings, Label};
+use crate::gates::{Findings, Gate, Label};
 
 /// From here on foreign writes are mentioned. They never invalidate: a journal or late write-back of our own pages is not
 /// told from other writers, and next to a trial that only reads any byte is a large share.
@@ -18,15 +18,15 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             .fold(None, |most: Option<f64>, value| Some(most.map_or(value, |most| most.max(value))))
     };
     if let Some(share) = worst(|s| s.storage.foreign_write_percent).filter(|&share| share > FOREIGN_WRITES_PERCENT) {
-        let text = format!("Up to {share:.0} % of the bytes that went to the disk may be other programs'.");
-        findings.note(None, text);
+        let text = format!("Other programs may have written up to {share:.0} % of the bytes that went to the disk.");
+        findings.note(Gate::Isolated, None, text);
     }
     if view.experiment.require_exclusive_cpus || view.completed().is_empty() {
         return;
     }
     let shown = |percent: Option<f64>| percent.map_or("unknown".to_owned(), |percent| format!("{percent:.1} %"));
     let mut text = format!(
-        "Nothing reserved the trials' CPUs for them. Most that was seen in a run: {} of the CPUs' time used by others, {} stolen.",
+        "The trials' CPUs were not reserved. Highest share of CPU time in any run: other processes {}, steal {}.",
         shown(worst(|s| s.disturbance.foreign_cpu_percent)),
         shown(worst(|s| s.disturbance.steal_percent)),
     );
@@ -58,8 +58,8 @@ mod tests {
         });
         assert_eq!(
             gated.labels[&Label::NotIsolated],
-            "Nothing reserved the trials' CPUs for them. Most that was seen in a run: 0.8 % of the CPUs' time used by others, \
-             0.0 % stolen. Unknown: steal."
+            "The trials' CPUs were not reserved. Highest share of CPU time in any run: other processes 0.8 %, steal \
+             0.0 %. Unknown: steal."
         );
     }
 }

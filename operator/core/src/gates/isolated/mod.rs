@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use assay_protocol::Summary;
 
 use super::view::View;
-use super::{Code, Findings};
+use super::{Code, Findings, Gate};
 use crate::experiment::Environment;
 use crate::stats::median;
 
@@ -34,7 +34,11 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let shared = view.experiment.environment == Environment::Shared;
     let mut noted: BTreeMap<Code, Vec<String>> = BTreeMap::new();
     for &trial in view.completed() {
-        for (code, message) in disturbances(view, view.summary(trial)) {
+        let summary = view.summary(trial);
+        for what in unknown(summary).into_iter().chain(unknown_of_machine(summary)) {
+            findings.unknown(Gate::Isolated, summary, what);
+        }
+        for (code, message) in disturbances(view, summary) {
             if shared && is_of_others(code) {
                 noted.entry(code).or_default().push(message);
             } else {
@@ -45,10 +49,9 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     for messages in noted.into_values() {
         if let Some(first) = messages.first() {
             let (runs, all) = (messages.len(), view.completed().len());
-            let text = format!(
-                "{runs} of {all} runs were disturbed, and count all the same on a shared machine: such as {first}."
-            );
-            findings.note(None, text);
+            let text =
+                format!("{runs} of {all} runs were disturbed but still count on a shared machine. Example: {first}.");
+            findings.note(Gate::Isolated, None, text);
         }
     }
     throttled(view, findings);
@@ -67,8 +70,8 @@ fn machine(view: &View<'_>, trial: usize, findings: &mut Findings) {
     }
     if view.experiment.require_nvme && storage.nvme != Some(true) {
         let message = match storage.nvme {
-            Some(_) => "the data directory is not on a local NVMe device, which the experiment requires",
-            None => "the device below the data directory is unknown, and the experiment requires NVMe",
+            Some(_) => "the experiment requires NVMe, but the data directory is not on a local NVMe device",
+            None => "the experiment requires NVMe, but the device of the data directory is unknown",
         };
         findings.experiment(Code::NotNvme, message);
         findings.trial(trial, Code::NotNvme, message);
@@ -96,8 +99,9 @@ fn throttled(view: &View<'_>, findings: &mut Findings) {
         }
     }
     if runs > 0 && equal && covers {
-        let text = format!("{runs} of {} runs used up a quota that all have, and were throttled by it.", quotas.len());
-        findings.note(None, text);
+        let text =
+            format!("{runs} of {} runs were throttled: they used up the quota that all runs have.", quotas.len());
+        findings.note(Gate::Isolated, None, text);
     }
 }
 
@@ -108,51 +112,47 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
 
     match placement.affinity_cpus {
         Some(cpus) if cpus != view.experiment.cpus => {
-            let message = format!("ran on {cpus} CPUs, {} were asked for", view.experiment.cpus);
+            let message = format!("ran on {cpus} CPUs, {} requested", view.experiment.cpus);
             found.push((Code::AffinityMismatch, message));
         }
         _ => {}
     }
     if placement.stable == Some(false) {
-        found.push((Code::AffinityUnstable, "the CPUs changed within the window".to_owned()));
+        found.push((Code::AffinityUnstable, "the CPU affinity changed during the window".to_owned()));
     }
     if strict && placement.whole_cores == Some(false) {
-        let message = "the trial shares cores with others: not all hyper-threads are its own";
+        let message = "the trial shares cores with others: it does not own all hyper-threads";
         found.push((Code::SharedCores, message.to_owned()));
     }
     over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
     // A disturbance below the clock's resolution is an artefact of the clock.
     let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
     // The kernel's threads work for whoever does I/O, which is the trial.
-    over(&mut found, Code::ForeignCpu, "of our CPUs' time used by others", seen.foreign_cpu_percent, limit);
+    over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", seen.foreign_cpu_percent, limit);
     let pressure = seen.memory_pressure_full_percent;
-    over(
-        &mut found,
-        Code::MemoryPressure,
-        "of the window everything waited for memory",
-        pressure,
-        MEMORY_PRESSURE_PERCENT,
-    );
+    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, MEMORY_PRESSURE_PERCENT);
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
     if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
         found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
     }
     if let Some(free) = summary.storage.free_percent.filter(|&free| free < FREE_DISK_PERCENT) {
-        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % are needed");
+        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % needed");
         found.push((Code::DiskNearlyFull, message));
     }
     found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
     let unknown = unknown(summary);
     if strict && !unknown.is_empty() {
-        found
-            .push((Code::EvidenceUnknown, format!("exclusive CPUs are required, but unknown: {}", unknown.join(", "))));
+        found.push((
+            Code::EvidenceUnknown,
+            format!("exclusive CPUs are required, but could not be checked: {}", unknown.join(", ")),
+        ));
     }
     found
 }
 
 fn over(found: &mut Vec<(Code, String)>, code: Code, what: &str, percent: Option<f64>, limit: f64) {
     if let Some(percent) = percent.filter(|&percent| percent > limit) {
-        found.push((code, format!("{} % {what}, the limit is {limit:.1} %", above(percent, limit))));
+        found.push((code, format!("{} % {what} (limit {limit:.1} %)", above(percent, limit))));
     }
 }
 
@@ -188,6 +188,15 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
     .collect()
 }
 
+/// The same of what every run may leave open, wherever its CPUs are.
+fn unknown_of_machine(summary: &Summary) -> impl Iterator<Item = &'static str> {
+    let missing = [
+        (summary.disturbance.clock_step_seconds.is_none(), "clock changes"),
+        (summary.storage.free_percent.is_none(), "free disk space"),
+    ];
+    missing.into_iter().filter_map(|(unknown, name)| unknown.then_some(name))
+}
+
 fn fill_levels(view: &View<'_>, findings: &mut Findings) {
     for block in view.blocks() {
         let free = |trial: usize| view.summary(trial).storage.free_percent;
@@ -196,7 +205,7 @@ fn fill_levels(view: &View<'_>, findings: &mut Findings) {
         let Some(usual) = median(&baseline) else { continue };
         for &trial in block {
             if let Some(own) = free(trial).filter(|own| (own - usual).abs() > DISK_FILL_POINTS) {
-                let message = format!("{own:.1} % of the file system free, {usual:.1} % in the baseline's runs");
+                let message = format!("{own:.1} % of the file system free, but {usual:.1} % in the baseline's runs");
                 findings.trial(trial, Code::DiskFillChanged, message);
             }
         }
@@ -282,10 +291,10 @@ mod tests {
         assert_eq!(codes(&gated.trials[1]), []);
         let notes: Vec<&str> = gated.notes.iter().map(|note| note.text.as_str()).collect();
         let expected = [
-            "1 of 16 runs were disturbed, and count all the same on a shared machine: such as 20.0 % of our CPUs' time used by others, \
-             the limit is 1.0 %.",
-            "1 of 16 runs were disturbed, and count all the same on a shared machine: such as 3.0 % of CPU time stolen by the \
-             hypervisor, the limit is 1.0 %.",
+            "1 of 16 runs were disturbed but still count on a shared machine. Example: 20.0 % of the trial's CPU time \
+             used by others (limit 1.0 %).",
+            "1 of 16 runs were disturbed but still count on a shared machine. Example: 3.0 % of CPU time stolen by the \
+             hypervisor (limit 1.0 %).",
         ];
         assert_eq!(notes, expected);
         // What moves the trial itself, or fills its disk, is no neighbour.
@@ -303,7 +312,7 @@ mod tests {
         assert!(gated.trials.iter().all(|state| codes(state).is_empty()));
         assert_eq!(
             gated.notes.first().map(|n| n.text.as_str()),
-            Some("8 of 16 runs used up a quota that all have, and were throttled by it.")
+            Some("8 of 16 runs were throttled: they used up the quota that all runs have.")
         );
         // A smaller one is a machine that is not what was asked for, and another one is no comparison.
         let small = gated_with_all(&experiment(), |s| {

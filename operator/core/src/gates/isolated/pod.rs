@@ -3,7 +3,7 @@
 use assay_protocol::PodEvidence;
 
 use crate::gates::view::View;
-use crate::gates::{Code, Findings};
+use crate::gates::{Code, Findings, Gate};
 
 /// The only quality of service class whose CPUs the kubelet can set apart.
 const GUARANTEED: &str = "Guaranteed";
@@ -13,15 +13,15 @@ const GUARANTEED: &str = "Guaranteed";
 pub(super) fn disturbances(pod: &PodEvidence) -> Vec<(Code, String)> {
     let mut found = Vec::new();
     if let Some(class) = pod.qos_class.as_deref().filter(|&class| class != GUARANTEED) {
-        let message = format!("the pod's quality of service class is {class}, {GUARANTEED} was asked for");
+        let message = format!("the pod's quality of service class is {class}, not {GUARANTEED}");
         found.push((Code::NotGuaranteed, message));
     }
     if !pod.foreign_containers.is_empty() {
-        let message = format!("beside the bench the pod had containers: {}", pod.foreign_containers.join(", "));
+        let message = format!("the pod had containers besides the bench: {}", pod.foreign_containers.join(", "));
         found.push((Code::ForeignContainer, message));
     }
     if let Some(events) = pod.throttle_events.filter(|&events| events > 0) {
-        found.push((Code::Overheated, format!("a CPU of the trial clocked down for heat {events} times")));
+        found.push((Code::Overheated, format!("heat throttled a CPU of the trial {events} times")));
     }
     found
 }
@@ -35,10 +35,10 @@ pub(super) fn mixed_page_caches(view: &View<'_>, findings: &mut Findings) {
     let (yes, no, unknown) = (count(Some(true)), count(Some(false)), count(None));
     if yes > 0 && no + unknown > 0 {
         let text = format!(
-            "Suspect: the node's page cache was dropped before {yes} runs and kept before {no}, and of {unknown} nobody knows: \
-             look for a node without an agent, or at what an agent's log says."
+            "Suspect: the node's page cache was dropped before {yes} runs, kept before {no} and unknown for {unknown}. \
+             Look for a node without an agent, or check the agents' logs."
         );
-        findings.note(None, text);
+        findings.note(Gate::Isolated, None, text);
     }
 }
 
@@ -76,7 +76,7 @@ mod tests {
             let injected = with(strict, &pod(Some("Guaranteed"), &["istio-proxy", "agent"]));
             assert_eq!(codes(&injected), [Code::ForeignContainer]);
             let TrialState::Invalid(findings) = injected else { panic!("it is valid") };
-            assert_eq!(findings[0].message, "beside the bench the pod had containers: istio-proxy, agent");
+            assert_eq!(findings[0].message, "the pod had containers besides the bench: istio-proxy, agent");
         }
     }
 
@@ -104,9 +104,9 @@ mod tests {
         assert!(noted(|_, _| Some(false)).is_empty());
         assert!(noted(|_, _| None).is_empty());
         let arms = noted(|_, config| Some(config == "base"));
-        assert!(arms[0].contains("dropped before 8 runs and kept before 8, and of 0 nobody knows"), "{arms:?}");
+        assert!(arms[0].contains("dropped before 8 runs, kept before 8 and unknown for 0"), "{arms:?}");
         let blocks = noted(|block, _| (block > 0).then_some(true));
-        assert!(blocks[0].contains("dropped before 14 runs and kept before 0, and of 2 nobody knows"), "{blocks:?}");
+        assert!(blocks[0].contains("dropped before 14 runs, kept before 0 and unknown for 2"), "{blocks:?}");
     }
 
     #[test]

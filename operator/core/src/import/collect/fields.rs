@@ -37,7 +37,7 @@ impl Collector<'_> {
         let ending = columns::ending(word);
         if ending.is_none() {
             let column = self.policy.columns.column(Meaning::Failed);
-            self.problem(place, Some(column), format!("{} has no meaning: {}", shown(word), columns::ENDINGS));
+            self.problem(place, Some(column), format!("{} is not valid: {}", shown(word), columns::ENDINGS));
         }
         ending
     }
@@ -69,7 +69,7 @@ impl Collector<'_> {
     fn value(&mut self, place: Place, rule: usize, text: &str) -> Option<f64> {
         let MetricRule { name, scale, direction, .. } = &self.rules[rule];
         let problem = match text.parse::<f64>() {
-            _ if text.is_empty() => format!("is empty: {}", self.without_value()),
+            _ if text.is_empty() => format!("empty: {}", self.without_value()),
             Err(_) => format!("{} is not a number: write it as 1234.5 or 1.2345e3", shown(text)),
             Ok(value) => match scale.transform(*direction, value) {
                 // Zero has no logarithm, but a rank. Adding it turns -0 into it.
@@ -88,19 +88,19 @@ impl Collector<'_> {
     /// What to do about a row that has none.
     fn without_value(&self) -> String {
         let failed = self.policy.columns.column(Meaning::Failed);
-        format!("if the run failed, mark it in a column {failed}; otherwise leave the row out")
+        format!("if the run failed, mark it in the {failed} column; otherwise remove the row")
     }
 }
 
 fn name_problem(text: &str) -> Option<String> {
     if text.is_empty() {
-        return Some("is empty: every row needs one".to_owned());
+        return Some("empty: every row needs a value".to_owned());
     }
     let length = text.chars().count();
     if length > MOST_NAME {
-        return Some(format!("has {length} characters, {MOST_NAME} at most: use a shorter name"));
+        return Some(format!("{length} characters, at most {MOST_NAME} allowed: use a shorter name"));
     }
-    text.chars().any(char::is_control).then(|| "has control characters: remove them".to_owned())
+    text.chars().any(char::is_control).then(|| "contains control characters: remove them".to_owned())
 }
 
 /// A value as it was written, as far as anybody wants to read it.

@@ -113,8 +113,8 @@ impl<'a> Collector<'a> {
         self.values += 1;
         if self.values > MOST_VALUES {
             let message = format!(
-                "has more than {MOST_VALUES} values to judge: a value must be that of a whole run, not of one request or \
-                 iteration; reduce every run to one number per metric"
+                "more than {MOST_VALUES} values to judge: a value must stand for a whole run, not one request or \
+                 iteration; reduce each run to one number per metric"
             );
             self.refuse(place, message);
             return;
@@ -141,9 +141,8 @@ impl<'a> Collector<'a> {
             key.replicate = self.next_run(key, metric, ending);
         }
         if self.names > MOST_NAMES {
-            let message = format!(
-                "has more than {MOST_NAMES} different names: is a column with measurements mapped to one with names?"
-            );
+            let message =
+                format!("more than {MOST_NAMES} different names: is a column of measurements mapped to names?");
             self.refuse(place, message);
             return;
         }
@@ -163,12 +162,12 @@ impl<'a> Collector<'a> {
         let began = run.place;
         if let Some(first) = first {
             let add = if sample.replicate.is_none() {
-                "; a column replicate tells several runs of one config apart"
+                ", or add a replicate column to tell runs of one config apart"
             } else {
                 ""
             };
             let message = format!(
-                "{} of this run of {} in {} stands at {} already: remove one of them{add}",
+                "{} of this run of {} in {} duplicates {}: remove one of them{add}",
                 sample.metric,
                 sample.config,
                 sample.scenario,
@@ -177,9 +176,9 @@ impl<'a> Collector<'a> {
             self.problem(place, None, message);
         } else if let Some(meaning) = clash {
             let what = if meaning == Meaning::Failed {
-                "mark either all rows of a run as failed, or none".to_owned()
+                "mark all rows of a run as failed, or none".to_owned()
             } else {
-                format!("a run has one {}", meaning.name())
+                format!("a run has only one {}", meaning.name())
             };
             let message = format!("differs from {} within one run: {what}", self.data.at(began));
             self.problem(place, Some(self.policy.columns.column(meaning)), message);
@@ -211,13 +210,13 @@ impl<'a> Collector<'a> {
         }
         if !self.problems.is_empty() {
             if self.is_full() && !self.over {
-                self.problems.push(DataProblem::new("the rest was not read: correct these first"));
+                self.problems.push(DataProblem::new("the rest was not read: fix these first"));
             }
             return Err(self.problems);
         }
         if !self.others.is_empty() {
             let names: Vec<&str> = self.others.iter().map(String::as_str).collect();
-            let text = format!("Not judged, since the policy does not declare them: {}.", names.join(", "));
+            let text = format!("Not judged because the policy does not declare them: {}.", names.join(", "));
             self.data.notes.push(text);
         }
         Ok(self.data)
@@ -231,11 +230,9 @@ impl<'a> Collector<'a> {
             }
             let found: Vec<&str> = self.others.iter().map(String::as_str).collect();
             let hint = did_you_mean(name, found.iter().copied());
-            let found = if found.is_empty() { String::new() } else { format!("; others are {}", found.join(", ")) };
-            let message = format!(
-                "no row has the metric {name}, which the policy declares{}",
-                if hint.is_empty() { found } else { hint }
-            );
+            let found = if found.is_empty() { String::new() } else { format!("; metrics found: {}", found.join(", ")) };
+            let message =
+                format!("no row has the declared metric {name}{}", if hint.is_empty() { found } else { hint });
             self.problems.push(DataProblem::new(message));
         }
         let of = |name: fn(&RunKey) -> Name| -> BTreeSet<&str> {
@@ -250,7 +247,7 @@ impl<'a> Collector<'a> {
             .filter(|(_, name, known)| !known.contains(name))
             .map(|(kind, name, known)| {
                 let hint = did_you_mean(name, known.iter().copied());
-                DataProblem::new(format!("no row is of the {kind} {name}, which the policy declares{hint}"))
+                DataProblem::new(format!("no row has the declared {kind} {name}{hint}"))
             })
             .collect();
         self.problems.extend(missing);

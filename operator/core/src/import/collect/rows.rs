@@ -14,7 +14,7 @@ impl Collector<'_> {
         let mut seen = BTreeSet::new();
         for column in columns {
             if !seen.insert(column) {
-                self.problem(place, Some(column), "is there twice: rename one of them");
+                self.problem(place, Some(column), "duplicate column: rename one of them");
             }
             self.meaning(place, column);
         }
@@ -27,7 +27,7 @@ impl Collector<'_> {
                 nearest(wanted, columns.iter().copied().filter(|column| self.policy.columns.meaning(column).is_none()));
             let hint = close.map(|name| format!(" (is it {name}?)")).unwrap_or_default();
             let message = format!(
-                "there is no column {wanted}: name the column that has the {0} in the policy, columns.{0}{hint}",
+                "column {wanted} is missing: set columns.{0} in the policy to the column with the {0}{hint}",
                 needed.name()
             );
             self.problem(place, None, message);
@@ -44,7 +44,7 @@ impl Collector<'_> {
         if meaning.is_none() && self.unknown_columns.insert(column.to_owned()) {
             let hint = did_you_mean(column, Meaning::ALL.map(|meaning| self.policy.columns.column(meaning)));
             let message =
-                format!("has no meaning: map it under columns in the policy, or list it in ignoreColumns{hint}");
+                format!("unknown column: map it under columns in the policy, or list it in ignoreColumns{hint}");
             self.problem(place, Some(column), message);
         }
         meaning
@@ -80,7 +80,7 @@ impl Collector<'_> {
         for needed in &missing {
             let wanted = self.policy.columns.column(*needed);
             let message =
-                format!("there is no {wanted}: every row needs one, or columns.{} in the policy", needed.name());
+                format!("{wanted} is missing: add it to every row, or set columns.{} in the policy", needed.name());
             self.problem(place, None, message);
         }
         if missing.is_empty() {

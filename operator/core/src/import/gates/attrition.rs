@@ -10,8 +10,8 @@ use crate::import::comparison::Comparison;
 use crate::import::data::Name;
 use crate::stats::{ALPHA, holm, uneven};
 
-const WHAT_TO_DO: &str = "Runs that are missing may be those that went badly: run them, mark those that failed in a column failed, or leave \
-                          the config out.";
+const WHAT_TO_DO: &str = "Missing runs may be the ones that went badly. Run them, mark failed runs in a failed column, \
+                          or leave the config out.";
 
 /// One block of a scenario: whether the config's run is missing, and which of the baseline's are.
 type Gap = (bool, Vec<bool>);
@@ -67,7 +67,7 @@ impl Planned {
         } else {
             "the run".to_owned()
         };
-        let so = if is_baseline { "; such a block counts for no config" } else { "" };
+        let so = if is_baseline { "; such blocks count for no config" } else { "" };
         let planned = self.blocks.len();
         too_many(missing, planned)
             .then(|| format!("{missing} of {planned} blocks of {place} lack {runs} of {name}{so}."))
@@ -101,7 +101,8 @@ fn counted(comparison: &Comparison<'_>, config: Name, gaps: &[Gap], p: f64) -> S
     let own = gaps.iter().filter(|(own, _)| *own).count();
     let baseline = gaps.iter().flat_map(|(_, baseline)| baseline).filter(|missing| **missing).count();
     format!(
-        "{own} of {} runs of {} are missing, and {baseline} of {} of {} in the same blocks: p = {p:.3} if only chance chose them",
+        "{own} of {} runs of {} are missing, against {baseline} of {} of {} in the same blocks: p = {p:.3} by chance \
+         alone",
         gaps.len(),
         comparison.text(config),
         gaps.len() * comparison.m0,

@@ -64,7 +64,7 @@ fn finding(code: Code, message: String, what_to_do: &str) -> Finding {
 }
 
 const SAME_BUILD: &str =
-    "Run the baseline and the config with one build, or compare the config with a baseline of its own build.";
+    "Run the baseline and the config with the same build, or compare the config with a baseline of its own build.";
 
 /// What the policy declares of configs.
 fn attributes(comparison: &Comparison<'_>, gated: &mut Gated) {
@@ -91,7 +91,7 @@ fn attributes(comparison: &Comparison<'_>, gated: &mut Gated) {
     }
     for (key, who) in unknown {
         let who: Vec<&str> = who.into_iter().collect();
-        gated.notes.push(format!("{key} of {} is not known: whether it is equal is not checked.", who.join(", ")));
+        gated.notes.push(format!("{key} of {} is unknown and was not compared.", who.join(", ")));
     }
 }
 
@@ -111,7 +111,7 @@ fn builds(comparison: &Comparison<'_>, gated: &mut Gated) {
     let theirs = of(comparison.baseline);
     let base = comparison.text(comparison.baseline);
     if theirs.len() > 1 {
-        let message = format!("runs of {base} are of {}", words(&theirs));
+        let message = format!("runs of {base} use different builds: {}", words(&theirs));
         gated.all.push(finding(Code::FeatureMismatch, message, SAME_BUILD));
         return;
     }
@@ -119,13 +119,10 @@ fn builds(comparison: &Comparison<'_>, gated: &mut Gated) {
         let mine = of(config);
         if mine.len() > 1 || (!mine.is_empty() && !theirs.is_empty() && mine != theirs) {
             let message =
-                format!("{} is built as {} and {base} as {}", comparison.text(config), words(&mine), words(&theirs));
+                format!("{} uses build {}, but {base} uses {}", comparison.text(config), words(&mine), words(&theirs));
             gated.configs.entry(config).or_default().push(finding(Code::FeatureMismatch, message, SAME_BUILD));
         } else if mine.is_empty() != theirs.is_empty() {
-            let text = format!(
-                "The build of {} or {base} is not known: whether it is equal is not checked.",
-                comparison.text(config)
-            );
+            let text = format!("The build of {} or {base} is unknown and was not compared.", comparison.text(config));
             gated.notes.push(text);
         }
     }

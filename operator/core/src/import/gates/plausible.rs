@@ -11,8 +11,8 @@ use crate::verdict::Purpose;
 /// Runs that a message names one by one.
 const NAMED: usize = 3;
 
-const WHAT_TO_DO: &str = "Look for runs that did not do their work. Such a value counts once three runs repeat it and a work column \
-                          shows that all did the same.";
+const WHAT_TO_DO: &str = "Check whether these runs did all their work. Such a value counts once three runs repeat it \
+                          and a work column shows that they did the same work.";
 
 /// A run that is far better than all others of its scenario counts once its config repeats it with equal work.
 pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, worked: bool, gated: &mut Gated) {
@@ -40,7 +40,7 @@ pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, worked: bool, g
             if better.len() >= REPEATED && worked {
                 let runs = standard.ratios(&better);
                 gated.notes.push(format!(
-                    "{about} is more than {FACTOR} times better in {runs}, of equal work; repeated, so kept."
+                    "{about} is more than {FACTOR} times better in {runs}, with equal work; repeated, so kept."
                 ));
             } else if !better.is_empty() {
                 let message = format!("{about} is {}", standard.places(&better, comparison));

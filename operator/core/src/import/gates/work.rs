@@ -10,7 +10,7 @@ use crate::import::data::{Name, RunKey};
 use crate::stats::median;
 
 const SAME_WORK: &str =
-    "Runs that did other work can't be compared: repeat them with the same operations on the same data.";
+    "Runs that did different work are not comparable. Repeat them with the same operations on the same data.";
 
 /// Whether all runs say what they did; those that did something else than the baseline in their block do not count.
 pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) -> bool {
@@ -44,7 +44,7 @@ pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gat
         }
         let Some((first, work, reference)) = differing.first() else { continue };
         let message = format!(
-            "{} of {} runs of {} in {place} did other work than the baseline: {work} instead of {reference} at {}",
+            "{} of {} runs of {} in {place} did different work than the baseline: {work} instead of {reference} at {}",
             differing.len(),
             runs.len(),
             comparison.text(arm),

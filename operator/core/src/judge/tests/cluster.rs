@@ -88,6 +88,6 @@ fn a_trial_without_a_queried_metric_counts_for_the_others() {
     assert_eq!((report.progress.invalid, report.progress.trials_valid), (0, 16));
     let blocks: Vec<usize> = report.configs[0].ruling.estimates.iter().map(|estimate| estimate.blocks).collect();
     assert_eq!(blocks, [8, 7]);
-    let text = "node_reads was not measured in some runs of fill; they don't count for it.";
+    let text = "node_reads was not measured in some runs of fill; these runs don't count for it.";
     assert!(report.notes.iter().any(|note| note.text == text), "{:?}", report.notes);
 }

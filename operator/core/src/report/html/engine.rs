@@ -3,11 +3,12 @@
 use std::fmt::Write as _;
 
 use super::escape;
+use super::number;
 use super::pairs::{BASELINE, STYLES, TOGETHER, grouped, legend};
-use super::svg::{self, Axis, Chart, Ticks};
-use super::text::charts;
+use super::svg::{Axis, Chart, Ticks};
+use super::text::{Table, charts, with_words};
 use crate::report::attachments::WRITE_AMPLIFICATION;
-use crate::report::{Attachment, Report};
+use crate::report::{Attachment, Report, unit};
 
 /// A chart over time: column, name, and what its numbers count.
 const PANELS: [(&str, &str, &str); 7] = [
@@ -15,8 +16,8 @@ const PANELS: [(&str, &str, &str); 7] = [
     (WRITE_AMPLIFICATION, "Write amplification so far", "bytes per byte"),
     ("stall_fraction", "Writers stalled", "share of time"),
     ("flush_bytes_per_second", "Flush", "bytes/s"),
-    ("compaction_write_bytes_per_second", "Compaction, written", "bytes/s"),
-    ("l0_files", "Files in level 0", "most of any family"),
+    ("compaction_write_bytes_per_second", "Compaction writes", "bytes/s"),
+    ("l0_files", "Files in level 0", "highest of any family"),
     ("pending_compaction_bytes", "Pending compaction", "bytes"),
 ];
 
@@ -32,17 +33,18 @@ fn shown<'a>(
     styles.filter_map(|(config, (class, _))| Some((class, of(config)?))).collect()
 }
 
-/// One set of charts per group of configs that can be told apart.
-fn by_group(report: &Report, chart: impl Fn(&str, &[&str]) -> Vec<(String, String)>) -> Option<String> {
+/// One set of charts per group of configs that can be told apart, the first with the words about all of them.
+fn by_group(report: &Report, how: &str, chart: impl Fn(&str, &[&str]) -> Vec<(String, String)>) -> Option<String> {
     let configs: Vec<&str> = report.configs.iter().map(|config| config.config.as_str()).collect();
     let mut out = String::new();
     for group in configs.chunks(TOGETHER) {
-        let mut body = legend(report, group, true);
+        let how = if out.is_empty() { how } else { "" };
+        let mut body = format!("{how}{}", legend(report, group, true));
         let all: Vec<_> = report.design.scenarios.iter().map(|scenario| (scenario, chart(scenario, group))).collect();
         let any = all.iter().any(|(_, charts)| !charts.is_empty());
         if all.iter().all(|(_, charts)| charts.len() <= 1) {
             let single: Vec<_> = all.into_iter().flat_map(|(_, charts)| charts).collect();
-            body.push_str(&charts(&single));
+            body = with_words(&body, &single);
         } else {
             for (scenario, own) in all.iter().filter(|(_, charts)| !charts.is_empty()) {
                 if report.design.scenarios.len() > 1 {
@@ -60,20 +62,54 @@ fn by_group(report: &Report, chart: impl Fn(&str, &[&str]) -> Vec<(String, Strin
 
 pub(super) fn missing(what: &str) -> String {
     format!(
-        "<p class=\"empty\">No data: {what} is in the full records, and this page was written without any of a trial that \
-         counts. <code>assay run</code> on the folder of the experiment writes it anew with all that are there.</p>\n"
+        "<p class=\"empty\">No data: {what} comes from full records, and this page was written without one of a trial \
+         that counts. Run <code>assay run</code> on the experiment's folder to rewrite it with all available \
+         records.</p>\n"
     )
 }
 
 pub fn latency(report: &Report, records: &[Attachment]) -> String {
-    let how = "<p class=\"how\">Latency of the primary role's steps, all counted runs of a config together: lower is better, and \
-               the far right is the worst that was seen. This picture pools runs; verdicts compare them pair by pair.</p>\n";
-    let found = by_group(report, |scenario, group| {
+    let how = "<p class=\"how\">Latency of the primary role's steps, all counted runs of a config together. Lower is \
+               better; the far right is the worst case seen. This chart pools runs; verdicts compare them pair by \
+               pair.</p>\n";
+    let found = by_group(report, how, |scenario, group| {
         let own = shown(report, records, scenario, group);
         let caption = format!("<strong>{}</strong>", escape(scenario));
         distribution(scenario, &own).map(|svg| (caption, svg)).into_iter().collect()
     });
-    found.map_or_else(|| missing("the distribution of latency"), |charts| format!("{how}{charts}"))
+    found.unwrap_or_else(|| missing("the latency distribution")) + &percentiles(report)
+}
+
+/// Columns of the table below a chart of latencies.
+const LATENCIES: [(&str, &str); 5] = [
+    ("step_latency_p50", "#p50"),
+    ("step_latency_p90", "#p90"),
+    ("step_latency_p99", "#p99"),
+    ("step_latency_p999", "#p99.9"),
+    ("step_latency_max", "#longest"),
+];
+
+/// Percentiles of the runs that count, and their stalls.
+fn percentiles(report: &Report) -> String {
+    if report.records.is_empty() {
+        return String::new();
+    }
+    let mut columns = vec!["scenario", "config", "#runs"];
+    columns.extend(LATENCIES.map(|(_, column)| column));
+    columns.extend(["#stalls", "#time stalled"]);
+    let caption = "Latency of a step, medians of the runs that count; stalls of all these runs together";
+    let mut table = Table::new(caption, &columns);
+    for facts in &report.records {
+        let mut row = vec![escape(&facts.scenario), escape(&facts.config), format!("#{}", facts.runs)];
+        let shown = |name: &str, value: Option<f64>| {
+            format!("#{}", value.map_or("unknown".to_owned(), |value| unit::value(name, value)))
+        };
+        row.extend(LATENCIES.map(|(name, _)| shown(name, facts.medians.get(name).copied())));
+        row.push(shown("stall_count", facts.stalls));
+        row.push(shown("stall_seconds", facts.stall_seconds));
+        table.row(&row);
+    }
+    table.finish()
 }
 
 /// Percentiles that are named where they are in reach.
@@ -105,7 +141,7 @@ fn distribution(scenario: &str, shown: &[(&str, &Attachment)]) -> Option<String>
     let mut description = "95 of 100 steps took no longer than".to_owned();
     for (_, own) in shown {
         if let Some((_, value)) = own.latency.iter().find(|(one_in, _)| *one_in >= 20.0) {
-            let _ = write!(description, " {} with {},", svg::latency_label(*value as f64), own.config);
+            let _ = write!(description, " {} with {},", number::latency(*value as f64), own.config);
         }
     }
     let mut chart = Chart::new(
@@ -134,17 +170,17 @@ fn logarithmic(values: impl Iterator<Item = f64>) -> Ticks {
     let last = grid.iter().copied().filter(|tick| *tick >= high).fold(12.0, f64::min);
     let mut axis = Axis::over([first, last].into_iter(), 1).cut(first, last);
     axis.ticks = grid.into_iter().filter(|tick| (first..=last).contains(tick)).collect();
-    Ticks::new(axis, |_, tick| svg::latency_label(10_f64.powf(tick).round()))
+    Ticks::new(axis, |_, tick| number::latency(10_f64.powf(tick).round()))
 }
 
 pub fn series(report: &Report, records: &[Attachment]) -> String {
-    let how = "<p class=\"how\">Over the measured window, median of the counted runs. A config that is slower works longer, so \
-               its line is longer; it ends where half of its runs have ended.</p>\n";
-    let found = by_group(report, |scenario, group| {
+    let how = "<p class=\"how\">Over the measured window, median of the counted runs. A slower config has a longer \
+               line; it ends when half of its runs have ended.</p>\n";
+    let found = by_group(report, how, |scenario, group| {
         let own = shown(report, records, scenario, group);
         PANELS.iter().filter_map(|panel| over_time(scenario, *panel, &own)).collect()
     });
-    found.map_or_else(|| missing("what RocksDB did over time"), |charts| format!("{how}{charts}"))
+    found.unwrap_or_else(|| missing("RocksDB's activity over time"))
 }
 
 fn over_time(scenario: &str, panel: (&str, &str, &str), shown: &[(&str, &Attachment)]) -> Option<(String, String)> {
@@ -167,7 +203,7 @@ fn over_time(scenario: &str, panel: (&str, &str, &str), shown: &[(&str, &Attachm
     let mut description = "Means over the window:".to_owned();
     for (_, own, values) in &lines {
         let mean = values.iter().sum::<f64>() / values.len().max(1) as f64;
-        let _ = write!(description, " {} {} ({} runs),", own.config, super::number::measured(mean), own.trials);
+        let _ = write!(description, " {} {} ({} runs),", own.config, number::measured(mean), own.trials);
     }
     let title = format!("{name} in {scenario}, {unit}");
     let mut chart = Chart::new(&title, description.trim_end_matches(','), x, "seconds since the window opened", y);

@@ -1,34 +1,18 @@
 //! How the numbers came about: gates, attempts that do not count, looks, and what is promised.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::text::{Table, folded, plural};
 use super::{badge, escape};
-use crate::gates::{Finding, Gate};
-use crate::report::{Report, TrialFate};
-
-/// What each gate asks.
-pub(super) const GATES: &[(Gate, &str)] = &[
-    (Gate::SameWork, "Did every run do the same work, and get the same answers?"),
-    (Gate::SameBuild, "Was it the same program, machine and boot?"),
-    (Gate::ConfigAttested, "Did RocksDB really run with the declared options, and no others?"),
-    (Gate::Inert, "Did the declared options reach anything?"),
-    (Gate::Isolated, "Did the run have its CPUs, memory and disk for itself?"),
-    (Gate::Engaged, "Did the changed options have anything to do?"),
-    (Gate::Steady, "Did every run start settled, and stay level?"),
-    (Gate::SameUnits, "Do times, counts and rates agree with each other?"),
-    (Gate::GeneratorHeadroom, "Was the database measured, and not the load generator?"),
-    (Gate::CausalPath, "Can the database be the cause of so large an effect?"),
-    (Gate::Plausible, "Can the measured values be true?"),
-    (Gate::Attrition, "Did all arms lose alike, and was anything left?"),
-];
+use crate::gates::Finding;
+use crate::report::gates::question;
+use crate::report::{GateState, Report, TrialFate};
 
 pub fn evidence(report: &Report) -> String {
     let progress = &report.progress;
     let mut out = format!(
-        "<p>{}: {} valid, {} invalid, {} failed under their config, {} lost. Gates look at how a run was measured, not at its \
-         result.</p>\n",
+        "<p>{}: {} valid, {} invalid, {} failed under their config, {} lost. Gates check how a run was measured, not \
+         its result.</p>\n",
         plural(progress.attempts, "attempt"),
         progress.trials_valid,
         progress.invalid,
@@ -48,7 +32,8 @@ pub fn evidence(report: &Report) -> String {
         for note in &report.notes {
             let config =
                 note.config.as_ref().map_or(String::new(), |config| format!("<code>{}</code>: ", escape(config)));
-            let _ = writeln!(out, "<li>{config}{}</li>", escape(&note.text));
+            let gate = note.gate.map_or(String::new(), |gate| format!(" <small>{gate:?}</small>"));
+            let _ = writeln!(out, "<li>{config}{}{gate}</li>", escape(&note.text));
         }
         out.push_str("</ul>\n");
     }
@@ -56,26 +41,21 @@ pub fn evidence(report: &Report) -> String {
 }
 
 fn gates(report: &Report) -> String {
-    let of_trials = report.trials.iter().flat_map(|trial| &trial.findings);
-    let of_configs = report.configs.iter().flat_map(|config| &config.findings);
-    let mut found: BTreeMap<Gate, BTreeMap<String, usize>> = BTreeMap::new();
-    for finding in of_trials.chain(of_configs).chain(&report.invalid) {
-        *found.entry(finding.gate).or_default().entry(finding.code.to_string()).or_default() += 1;
+    if report.gates.is_empty() {
+        return String::new();
     }
-    let mut table = Table::new("Gates that every run went through", &["gate", "what it asks", "found"]);
-    for (gate, question) in GATES {
-        let found = found.remove(gate).map_or("nothing".to_owned(), |codes| counted(&codes));
-        table.row(&[format!("{gate:?}"), (*question).to_owned(), found]);
-    }
-    for (gate, codes) in &found {
-        table.row(&[format!("{gate:?}"), String::new(), counted(codes)]);
+    let mut table = Table::new("Gates that every run went through", &["gate", "what it checks", "state", "details"]);
+    for gate in &report.gates {
+        let class = match gate.state {
+            GateState::Passed => "passed",
+            GateState::Noted => "noted",
+            GateState::CouldNotCheck => "unchecked",
+            GateState::Failed => "failed",
+        };
+        let state = format!("<strong class=\"state {class}\">{}</strong>", gate.state.words());
+        table.row(&[format!("{:?}", gate.gate), question(gate.gate).to_owned(), state, escape(&gate.details())]);
     }
     table.finish()
-}
-
-fn counted(codes: &BTreeMap<String, usize>) -> String {
-    let all: Vec<String> = codes.iter().map(|(code, count)| format!("{count} × {code}")).collect();
-    format!("<strong>{}</strong>", all.join(", "))
 }
 
 fn unused(report: &Report) -> String {
@@ -89,7 +69,12 @@ fn unused(report: &Report) -> String {
         let why: Vec<String> = why.chain(trial.message.clone()).map(|text| escape(&text)).collect();
         let todo: Vec<String> = trial.findings.iter().map(|Finding { what_to_do, .. }| escape(what_to_do)).collect();
         let state = format!("{:?}", trial.state);
-        table.row(&[escape(&trial.trial.file_stem()), state, why.join("; "), todo.join(" ")]);
+        table.row(&[
+            format!("<code>{}</code>", escape(&trial.trial.file_stem())),
+            state,
+            why.join("; "),
+            todo.join(" "),
+        ]);
     }
     let table = table.finish();
     // What is short need not be asked for.
@@ -111,7 +96,7 @@ fn looks(report: &Report) -> String {
         for look in &report.looks {
             let own = look.configs.iter().find(|own| own.config == config.config);
             row.push(match own {
-                Some(_) if stopped => "<small>decided before</small>".to_owned(),
+                Some(_) if stopped => "<small>decided earlier</small>".to_owned(),
                 Some(own) => {
                     stopped = own.stopped;
                     format!("{} <small>{}</small>", badge(own.verdict), escape(&own.reason))
@@ -128,7 +113,7 @@ fn order_check(report: &Report) -> String {
     if report.order_check.is_empty() {
         return String::new();
     }
-    let mut table = Table::new("Whether the order of runs shows", &["scenario", "metric", "effect of", "#p", "state"]);
+    let mut table = Table::new("Effect of the run order", &["scenario", "metric", "effect of", "#p", "state"]);
     for check in &report.order_check {
         let state =
             if check.warning { "<strong>seen</strong>: the random order keeps verdicts fair" } else { "not seen" };
@@ -143,7 +128,7 @@ fn by_node(report: &Report) -> String {
     if report.configs.iter().all(|config| config.by_node.is_empty()) {
         return String::new();
     }
-    let mut table = Table::new("Estimates node by node", &["config", "metric", "node", "#blocks", "#estimate"]);
+    let mut table = Table::new("Estimates by node", &["config", "metric", "node", "#blocks", "#estimate"]);
     for config in &report.configs {
         for node in &config.by_node {
             let scale = report.design.metrics.iter().find(|rule| rule.name == node.metric).map(|rule| rule.scale);
@@ -172,10 +157,10 @@ pub fn promise(report: &Report) -> String {
     let design = &report.design;
     let _ = writeln!(
         out,
-        "<p>Fixed before the first run: {} of every scenario, the baseline {} per block. The fewest that can prove a gain are {} \
-         overall and {} in a single scenario.</p>",
+        "<p>Fixed before the first run: {} per scenario with {} each. Proving a gain takes at least {} blocks overall \
+         and {} in a single scenario.</p>",
         plural(design.blocks as usize, "block"),
-        plural(design.baseline_replicates as usize, "time"),
+        plural(design.baseline_replicates as usize, "baseline run"),
         design.fewest_blocks,
         design.fewest_blocks_per_scenario
     );

@@ -21,9 +21,9 @@ struct Row<'a> {
 }
 
 pub fn effects(report: &Report) -> String {
-    let mut out = "<p class=\"how\">The dot is the estimate, the line its 95 % interval, the band the margin: the smallest \
-                   change that matters. Right of the middle is better, for latencies too: +25 % is 1.25 times as fast. The estimate is \
-                   about the typical run, the mean about all runs together.</p>\n"
+    let mut out = "<p class=\"how\">The dot is the estimate, the line its 95 % interval, the band the margin: the \
+                   smallest change that matters. Right of the middle is better, for latencies too: +25 % means 1.25 \
+                   times as fast. The estimate describes the typical run, the mean all runs together.</p>\n"
         .to_owned();
     let several = report.design.scenarios.len() > 1;
     for (metric, rule) in report.design.metrics.iter().enumerate() {
@@ -54,7 +54,12 @@ pub fn effects(report: &Report) -> String {
             Purpose::Info => "for information",
         };
         let _ = writeln!(out, "<h3>{} <small>{purpose}</small></h3>", escape(&rule.name));
-        let over = if several { ", all scenarios together" } else { "" };
+        // A plot without a dot or a line is easily taken for one of no effect.
+        if overall.iter().chain(&rows).all(|row| row.estimate.estimate.is_none()) {
+            out.push_str("<p class=\"empty\">No config has an estimate of it yet.</p>\n");
+            continue;
+        }
+        let over = if several { ", all scenarios" } else { "" };
         out.push_str(&plot(&format!("{}{over}", rule.name), rule, &axis, &overall));
         if several && !rows.is_empty() {
             let by = plot(&format!("{}, by scenario", rule.name), rule, &axis, &rows);
@@ -65,11 +70,16 @@ pub fn effects(report: &Report) -> String {
     out
 }
 
+/// The interval, or the bounds that stand for it.
+fn drawn(estimate: &Estimate) -> Option<Interval> {
+    estimate.bounds.or(estimate.interval95)
+}
+
 /// One axis for all rows of a metric, in what people read: percent on a log scale.
 fn axis<'a>(rule: &MetricRule, estimates: impl Iterator<Item = &'a Estimate>) -> Axis {
     let margin = rule.scale.margin(rule.margin);
     let ends = estimates.flat_map(|e| {
-        let Interval { low, high } = e.interval95.unwrap_or(Interval { low: None, high: None });
+        let Interval { low, high } = drawn(e).unwrap_or(Interval { low: None, high: None });
         [e.estimate, low, high]
     });
     let values: Vec<f64> = ends.flatten().chain([-1.3 * margin, 1.3 * margin]).filter(|v| v.is_finite()).collect();
@@ -152,10 +162,10 @@ fn strip(row: &Row<'_>, rule: &MetricRule, axis: &Axis) -> String {
     let margin = rule.scale.margin(rule.margin);
     svg.rect("band", (percent(-margin), 0.0), (percent(margin), HEIGHT));
     svg.line("zero", (percent(0.0), 0.0), (percent(0.0), HEIGHT));
-    if let Some(interval) = e.interval95 {
+    if let Some(interval) = drawn(e) {
         let end = |limit: Option<f64>, open: f64| limit.map_or(open, percent);
         let (low, high) = (end(interval.low, 0.0), end(interval.high, 100.0));
-        let open = interval.low.is_none() || interval.high.is_none();
+        let open = e.bounds.is_some() || interval.low.is_none() || interval.high.is_none();
         svg.line(if open { "ci open" } else { "ci" }, (low, middle), (high, middle));
         for limit in [interval.low, interval.high].into_iter().flatten() {
             svg.line("ci", (percent(limit), middle - 4.0), (percent(limit), middle + 4.0));

@@ -5,6 +5,7 @@ mod evidence;
 mod forest;
 mod pairs;
 mod raw;
+mod setup;
 mod svg;
 mod text;
 mod time;
@@ -13,14 +14,15 @@ use std::fmt::Write as _;
 
 use text::escape;
 
-use super::{Attachment, ConfigReport, Report, number};
+use super::{Attachment, ConfigReport, Report, TrialFate, human_change, number};
 use crate::verdict::Verdict;
 
 /// Nothing may be loaded, whatever a name in the report contains.
 const POLICY: &str = "default-src 'none'; style-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
 
-/// The report as a page. Of trials that have no attachment it shows what the report itself knows.
-pub fn html(report: &Report, records: &[Attachment]) -> String {
+/// The report as a page. Of trials that have no attachment it shows what the report itself knows. `experiment` is the text of the
+/// experiment's file.
+pub fn html(report: &Report, records: &[Attachment], experiment: Option<&str>) -> String {
     let title = escape(&report.experiment);
     let mut out = format!(
         "<!DOCTYPE html>\n<html lang=\"en\">\n<head>\n<meta charset=\"utf-8\">\n\
@@ -34,14 +36,18 @@ pub fn html(report: &Report, records: &[Attachment]) -> String {
     header(&mut out, report);
     out.push_str("<main>\n");
     section(&mut out, "verdicts", "Verdicts", &verdicts(report));
-    section(&mut out, "effects", "Effects", &forest::effects(report));
-    section(&mut out, "blocks", "Block by block", &pairs::blocks(report));
-    section(&mut out, "order", "In the order of the runs", &pairs::order(report));
-    section(&mut out, "latency", "Latency", &engine::latency(report, records));
-    section(&mut out, "rocksdb", "Inside RocksDB", &engine::series(report, records));
-    section(&mut out, "time", "Where the time went", &time::time(report));
+    // Without a run that counts there is nothing to draw.
+    if report.trials.iter().any(|trial| trial.state == TrialFate::Valid) {
+        section(&mut out, "effects", "Effects", &forest::effects(report));
+        section(&mut out, "blocks", "Block by block", &pairs::blocks(report));
+        section(&mut out, "order", "In run order", &pairs::order(report));
+        section(&mut out, "latency", "Latency", &engine::latency(report, records));
+        section(&mut out, "rocksdb", "Inside RocksDB", &engine::series(report, records));
+        section(&mut out, "time", "Where the time went", &time::time(report));
+    }
+    section(&mut out, "setup", "What was run, and where", &setup::setup(report, experiment));
     section(&mut out, "evidence", "How it was measured", &evidence::evidence(report));
-    section(&mut out, "promise", "What these verdicts promise", &evidence::promise(report));
+    section(&mut out, "promise", "What these verdicts guarantee", &evidence::promise(report));
     section(&mut out, "reproduce", "How to reproduce", &evidence::reproduce(report));
     section(&mut out, "numbers", "All numbers", &raw::numbers(report));
     let _ = write!(
@@ -72,9 +78,9 @@ fn header(out: &mut String, report: &Report) {
     );
     if !progress.complete {
         out.push_str(
-            "<p class=\"banner\"><strong>Not finished.</strong> What follows are estimates so far, and the verdicts of \
-             looks that were planned. The others come with the last planned run: whoever may stop when it pleases finds an \
-             effect in any noise.</p>\n",
+            "<p class=\"banner\"><strong>Not finished.</strong> These are estimates so far, plus the verdicts of \
+             planned looks. The other verdicts come with the last planned run: stopping at will would find an effect \
+             in any noise.</p>\n",
         );
     }
     out.push_str("</header>\n");
@@ -94,15 +100,23 @@ fn verdicts(report: &Report) -> String {
             finding.code
         );
     }
-    for config in &report.configs {
-        card(&mut out, report, config);
+    if !report.trials.iter().any(|trial| trial.state == TrialFate::Valid) {
+        out.push_str("<p class=\"empty\">No run counts yet, so there is nothing to draw.</p>\n");
     }
     if report.configs.is_empty() {
-        out.push_str("<p class=\"empty\">There is no config beside the baseline.</p>\n");
+        out.push_str("<p class=\"empty\">There is no config besides the baseline.</p>\n");
+    } else {
+        out.push_str("<div class=\"cards\">\n");
+        report.configs.iter().for_each(|config| card(&mut out, report, config));
+        out.push_str("</div>\n");
     }
-    for labelled in &report.labels {
-        let label = format!("{:?}", labelled.label);
-        let _ = writeln!(out, "<p class=\"label\"><strong>{label}.</strong> {}</p>", escape(&labelled.text));
+    if !report.labels.is_empty() {
+        out.push_str("<div class=\"labels\">\n");
+        for labelled in &report.labels {
+            let label = format!("{:?}", labelled.label);
+            let _ = writeln!(out, "<p class=\"label\"><strong>{label}.</strong> {}</p>", escape(&labelled.text));
+        }
+        out.push_str("</div>\n");
     }
     out
 }
@@ -111,24 +125,15 @@ fn card(out: &mut String, report: &Report, config: &ConfigReport) {
     let ruling = &config.ruling;
     let _ = write!(
         out,
-        "<article class=\"card {}\">\n<h3>{} <span class=\"config\">{}</span></h3>\n<p>{}</p>\n",
+        "<article class=\"card {}\">\n<h3>{} <span class=\"config\">{}</span></h3>\n<div>\n<p>{}</p>\n",
         class(ruling.verdict),
         badge(ruling.verdict),
         escape(&config.config),
         escape(&ruling.sentence)
     );
-    if config.changes.is_empty() {
-        out.push_str("<p class=\"changes\">Changes nothing: it is there to see the noise (A/A).</p>\n");
-    } else {
-        out.push_str("<ul class=\"changes\">\n");
-        for change in &config.changes {
-            let _ = writeln!(out, "<li><code>{}</code></li>", escape(change));
-        }
-        out.push_str("</ul>\n");
-    }
     for label in &ruling.labels {
         let _ =
-            writeln!(out, "<p class=\"label\"><strong>{label:?}.</strong> Its interval begins below the margin.</p>");
+            writeln!(out, "<p class=\"label\"><strong>{label:?}.</strong> Its interval starts below the margin.</p>");
     }
     if config.failed > 0 {
         let (failed, runs) = (config.failed, config.runs);
@@ -139,9 +144,24 @@ fn card(out: &mut String, report: &Report, config: &ConfigReport) {
         let on = config.fragile.iter().map(|what| escape(what)).collect::<Vec<_>>().join(", ");
         let _ = writeln!(out, "<p class=\"label\"><strong>Fragile.</strong> Without {on} it would not be a Win.</p>");
     }
+    for (scenario, lines) in report.not_judged_of(&config.config) {
+        let place = if report.design.scenarios.len() > 1 { format!(" in {}", escape(scenario)) } else { String::new() };
+        let lines = escape(&lines.join("; "));
+        let _ = writeln!(out, "<p class=\"label\"><strong>Not judged{place}:</strong> {lines}.</p>");
+    }
     if let Some(blocks) = config.stopped_after {
         let planned = report.design.blocks;
         let _ = writeln!(out, "<p class=\"label\">Decided early, after {blocks} of {planned} blocks.</p>");
+    }
+    out.push_str("</div>\n<div>\n");
+    if config.changes.is_empty() {
+        out.push_str("<p class=\"changes\">Changes nothing: it shows the noise (A/A).</p>\n");
+    } else {
+        out.push_str("<ul class=\"changes\">\n");
+        for change in &config.changes {
+            let _ = writeln!(out, "<li><code>{}</code></li>", escape(&human_change(change)));
+        }
+        out.push_str("</ul>\n");
     }
     let mut cells = report.cells_of(&config.config).peekable();
     if report.design.scenarios.len() > 1 && cells.peek().is_some() {
@@ -152,7 +172,7 @@ fn card(out: &mut String, report: &Report, config: &ConfigReport) {
         }
         out.push_str("</ul>\n");
     }
-    out.push_str("</article>\n");
+    out.push_str("</div>\n</article>\n");
 }
 
 /// A verdict with its sign, so that colour is not all that tells it.

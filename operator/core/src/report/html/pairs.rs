@@ -4,9 +4,9 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use super::svg::{Axis, Chart, Mark, Svg, Ticks};
-use super::text::{charts, folded};
+use super::text::{charts, folded, with_words};
 use super::{badge, class, escape, number};
-use crate::report::{CellReport, Report, TrialFate, TrialReport};
+use crate::report::{CellReport, Report, TrialFate, TrialReport, unit};
 use crate::stats::{Scale, median};
 use crate::verdict::{MetricRule, Purpose};
 
@@ -28,9 +28,10 @@ struct Block<'a> {
 
 pub fn blocks(report: &Report) -> String {
     let Some(rule) = objective(report) else { return empty() };
-    let mut out = format!(
-        "<p class=\"how\">Every dot is one run of the config: its {} against the median of the baseline's runs in the same \
-         block, better is up. Rings are the baseline's own runs. The line is the estimate, the band the margin.</p>\n",
+    let words = format!(
+        "<p class=\"how\">Each dot is one run of the config: its {} relative to the median of the baseline's runs in \
+         the same block. Up is better. Rings are the baseline's own runs. The line is the estimate, the band the \
+         margin.</p>\n",
         escape(&rule.name)
     );
     let mut all = Vec::new();
@@ -50,22 +51,17 @@ pub fn blocks(report: &Report) -> String {
             all.push((caption(report, cell), paired(rule, cell, &blocks, &seen)));
         }
     }
-    show(&mut out, &all);
-    out
-}
-
-fn show(out: &mut String, all: &[(String, String)]) {
     if all.is_empty() {
-        out.push_str(&empty());
+        words + &empty()
     } else if all.len() <= OPEN_CHARTS {
-        out.push_str(&charts(all));
+        with_words(&words, &all)
     } else {
-        out.push_str(&folded(&format!("{} charts", all.len()), &charts(all)));
+        words + &folded(&format!("{} charts", all.len()), &charts(&all))
     }
 }
 
 fn empty() -> String {
-    "<p class=\"empty\">No trial counts yet.</p>\n".to_owned()
+    "<p class=\"empty\">No valid trials yet.</p>\n".to_owned()
 }
 
 fn caption(report: &Report, cell: &CellReport) -> String {
@@ -75,19 +71,23 @@ fn caption(report: &Report, cell: &CellReport) -> String {
 }
 
 fn paired(rule: &MetricRule, cell: &CellReport, blocks: &BTreeMap<u32, Block<'_>>, seen: &[f64]) -> String {
-    let last = blocks.keys().next_back().copied().unwrap_or(0);
-    let x = Axis::over([0.0, f64::from(last)].into_iter(), 5).whole().cut(-0.5, f64::from(last) + 0.5);
+    // People count from 1, ids from 0.
+    let place = |number: &u32| f64::from(*number + 1);
+    let last = blocks.keys().next_back().map_or(1.0, place);
+    let x = Axis::over([1.0, last].into_iter(), 5).whole().cut(0.5, last + 0.5);
     let (mut own, mut baseline) = (Vec::new(), Vec::new());
     for (number, block) in blocks {
         let Some(middle) = median(&block.baseline) else { continue };
         if block.baseline.len() > 1 {
-            baseline.extend(
-                block.baseline.iter().map(|value| (f64::from(*number), number::shown(rule.scale, value - middle))),
-            );
+            baseline
+                .extend(block.baseline.iter().map(|value| (place(number), number::shown(rule.scale, value - middle))));
         }
         if let Some(value) = block.configs.get(cell.config.as_str()) {
-            own.push((f64::from(*number), number::shown(rule.scale, value - middle)));
+            own.push((place(number), number::shown(rule.scale, value - middle)));
         }
+    }
+    if own.is_empty() {
+        return "<p class=\"empty\">No run of it counts.</p>".to_owned();
     }
     let better = own.iter().filter(|(_, effect)| *effect > 0.0).count();
     let title = format!("{} of {} in {} by block", rule.name, cell.config, cell.scenario);
@@ -114,25 +114,28 @@ fn paired(rule: &MetricRule, cell: &CellReport, blocks: &BTreeMap<u32, Block<'_>
 
 pub fn order(report: &Report) -> String {
     let Some(rule) = objective(report) else { return empty() };
-    let mut out = format!(
-        "<p class=\"how\">The {} of every run, in the order in which they started. A slope or a step here is drift of the machine: \
-         the order within blocks is random and runs are compared with their neighbours, so it hits all configs alike. Crosses \
-         do not count.</p>\n",
+    let how = format!(
+        "<p class=\"how\">The {} of every run, in start order. A slope or a step is machine drift. It hits all configs \
+         alike, because the order within blocks is random and runs are compared with their neighbours. Crosses do not \
+         count.</p>\n",
         escape(&rule.name)
     );
     let configs: Vec<&str> = report.configs.iter().map(|config| config.config.as_str()).collect();
+    let mut out = String::new();
     for group in configs.chunks(TOGETHER) {
         let mut all = Vec::new();
         for scenario in &report.design.scenarios {
             if let Some(svg) = ordered(report, rule, scenario, group) {
-                all.push((format!("<strong>{}</strong>", escape(scenario)), svg));
+                let unit = unit::of(&rule.name).map_or(String::new(), |unit| format!(" <small>{unit}</small>"));
+                all.push((format!("<strong>{}</strong>{unit}", escape(scenario)), svg));
             }
         }
-        let body = format!("{}{}", legend(report, group, false), charts(&all));
         if all.is_empty() {
-            return out + &empty();
+            return how + &empty();
         }
-        out.push_str(&grouped(&configs, group, &body));
+        let words = if out.is_empty() { how.as_str() } else { "" };
+        let words = format!("{words}{}", legend(report, group, false));
+        out.push_str(&grouped(&configs, group, &with_words(&words, &all)));
     }
     out
 }
@@ -155,7 +158,7 @@ fn ordered(report: &Report, rule: &MetricRule, scenario: &str, group: &[&str]) -
     }
     let y = Ticks::new(Axis::over(trials.iter().map(|(_, value)| *value), 4), Axis::label);
     let x = Axis::over([0.0, trials.len() as f64].into_iter(), 5).whole().cut(0.0, trials.len() as f64 + 1.0);
-    let title = format!("{} in {scenario} in the order of the runs", rule.name);
+    let title = format!("{} in {scenario} in run order", rule.name);
     let description = format!("{} runs of {} and the baseline.", trials.len(), group.join(", "));
     let mut chart = Chart::new(&title, &description, Ticks::new(x, Axis::label), "run", y);
     let points = |name: &str, valid: bool| -> Vec<(f64, f64)> {

@@ -1,16 +1,21 @@
 //! Every number of the report in tables, folded away.
 
+use assay_protocol::METRICS;
+
 use super::text::{Table, folded};
 use super::{escape, number};
-use crate::report::{Report, Ruling};
+use crate::report::{RecordFacts, Report, Ruling, TrialReport, unit};
 
 pub fn numbers(report: &Report) -> String {
     let mut out =
-        "<p>The same numbers are in <code>report.json</code>, whose schema is <code>schemas/report.json</code> of the \
-                   project.</p>\n"
+        "<p>The same numbers are in <code>report.json</code>; its schema is <code>schemas/report.json</code> in the \
+         project.</p>\n"
             .to_owned();
     out.push_str(&folded("Estimates", &estimates(report)));
-    out.push_str(&folded("Trials", &trials(report)));
+    if !report.records.is_empty() {
+        out.push_str(&folded("Medians of every metric", &medians(report)));
+    }
+    out.push_str(&folded("Runs", &runs(report)));
     out
 }
 
@@ -31,11 +36,12 @@ fn estimates(report: &Report) -> String {
         "#p worse",
         "#p equal",
     ];
-    let mut table = Table::new("Estimates; p values hold over all looks and claims", &columns);
+    let mut table = Table::new("Estimates; p values are corrected for all looks and claims", &columns);
     let unknown = |value: Option<String>| format!("#{}", value.unwrap_or_else(|| "–".to_owned()));
     let mut add = |config: &str, scenario: &str, ruling: &Ruling| {
         for e in &ruling.estimates {
             let p = |of: fn(&crate::verdict::PValues) -> f64| unknown(e.p.as_ref().map(|p| format!("{:.4}", of(p))));
+            let median = |value: Option<f64>| unknown(value.map(|value| unit::value(&e.metric, value)));
             table.row(&[
                 escape(config),
                 escape(scenario),
@@ -43,8 +49,8 @@ fn estimates(report: &Report) -> String {
                 format!("{:?}", ruling.verdict),
                 e.status.map_or(String::new(), |status| format!("{status:?}")),
                 format!("#{}", e.blocks),
-                unknown(e.baseline_median.map(number::measured)),
-                unknown(e.config_median.map(number::measured)),
+                median(e.baseline_median),
+                median(e.config_median),
                 format!("#{}", number::estimate(e)),
                 format!("#{}", number::interval(e)),
                 unknown(e.detectable_percent.map(|percent| format!("{percent:.1} %"))),
@@ -63,26 +69,69 @@ fn estimates(report: &Report) -> String {
     table.finish()
 }
 
-fn trials(report: &Report) -> String {
+/// A table for each scenario: a row for each metric that any arm has, a column for each arm.
+fn medians(report: &Report) -> String {
+    let mut out = String::new();
+    for scenario in &report.design.scenarios {
+        let arms: Vec<&RecordFacts> = report.records.iter().filter(|facts| facts.scenario == *scenario).collect();
+        if arms.is_empty() {
+            continue;
+        }
+        let named = arms.iter().map(|facts| format!("#{}", facts.config));
+        let columns: Vec<String> = std::iter::once("metric".to_owned()).chain(named).collect();
+        let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
+        let mut table = Table::new(&format!("{scenario}: medians of the runs that count"), &columns);
+        for info in METRICS.iter().filter(|info| arms.iter().any(|facts| facts.medians.contains_key(info.name))) {
+            let cell = |facts: &&RecordFacts| match facts.medians.get(info.name) {
+                Some(value) => format!("#{}", unit::value(info.name, *value)),
+                None => "#–".to_owned(),
+            };
+            table.row(&std::iter::once(info.name.to_owned()).chain(arms.iter().map(cell)).collect::<Vec<_>>());
+        }
+        out.push_str(&table.finish());
+    }
+    out
+}
+
+/// One line per run.
+fn runs(report: &Report) -> String {
     let with_node = report.trials.iter().any(|trial| trial.node.is_some());
-    let mut columns = vec!["trial".to_owned(), "#place in block".to_owned(), "state".to_owned()];
+    let mut columns: Vec<String> =
+        ["#block", "#order", "config", "scenario", "state", "#window"].map(ToOwned::to_owned).into();
+    columns.extend(report.design.metrics.iter().map(|rule| format!("#{}", rule.name)));
     if with_node {
         columns.push("node".to_owned());
     }
-    columns.extend(report.design.metrics.iter().map(|rule| format!("#{}", rule.name)));
+    columns.push("folder".to_owned());
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
-    let mut table = Table::new("Every attempt, in the order of the plan", &columns);
+    let mut table = Table::new("Every attempt, in plan order", &columns);
     for trial in &report.trials {
-        let mut row =
-            vec![escape(&trial.trial.file_stem()), format!("#{}", trial.trial.order + 1), format!("{:?}", trial.state)];
+        let missing = || "–".to_owned();
+        let window = trial.window_seconds.map_or_else(missing, |seconds| format!("{seconds:.1} s"));
+        let mut row = vec![
+            format!("#{}", trial.trial.block + 1),
+            format!("#{}", trial.trial.order + 1),
+            escape(&config(trial)),
+            escape(&trial.trial.scenario),
+            format!("{:?}", trial.state),
+            format!("#{window}"),
+        ];
+        for rule in &report.design.metrics {
+            let value = trial.metrics.get(&rule.name).map(|value| unit::value(&rule.name, *value));
+            row.push(format!("#{}", value.unwrap_or_else(missing)));
+        }
         if with_node {
             row.push(trial.node.as_deref().map_or(String::new(), escape));
         }
-        for rule in &report.design.metrics {
-            let value = trial.metrics.get(&rule.name).copied().map(number::measured);
-            row.push(format!("#{}", value.unwrap_or_else(|| "–".to_owned())));
-        }
+        row.push(format!("<code>{}</code>", escape(&trial.trial.file_stem())));
         table.row(&row);
     }
     table.finish()
+}
+
+/// The config, with which of the baseline's runs and which try it is.
+fn config(trial: &TrialReport) -> String {
+    let run = if trial.trial.replicate > 0 { format!(", run {}", trial.trial.replicate + 1) } else { String::new() };
+    let again = if trial.trial.attempt > 0 { format!(", try {}", trial.trial.attempt + 1) } else { String::new() };
+    format!("{}{run}{again}", trial.trial.config)
 }

@@ -8,7 +8,7 @@ use crate::gates::testing::{experiment, plan, rule, scenario, summaries};
 use crate::judge::judge_with;
 use crate::judge::tests::{full_report, golden, judged, larger};
 use crate::report::time_spent::tests::sample;
-use crate::report::{TrialFate, TrialReport, schema};
+use crate::report::{TrialFate, TrialReport, measured, schema, setup};
 use crate::stats::{Direction, Interval};
 use crate::verdict::{Intervals, Purpose, Status};
 
@@ -36,6 +36,9 @@ fn attachments(report: &Report, points: u32) -> Vec<Attachment> {
     }
     all
 }
+
+/// The beginning of an experiment's file.
+const EXPERIMENT: &str = "apiVersion: assay.rocks/v1alpha1\nkind: TuningExperiment\n# with <marks> & \"quotes\"\n";
 
 /// The names of all elements, refusing what is not closed, not opened or not quoted.
 fn elements(page: &str) -> Vec<&str> {
@@ -69,7 +72,9 @@ fn elements(page: &str) -> Vec<&str> {
 fn the_page_is_as_committed() {
     let mut report = full_report(true);
     report.time_spent = sample(&report);
-    golden("report.html", &html(&report, &attachments(&report, 12)));
+    report.records = measured::tests::sample(&report);
+    report.setup = Some(setup::tests::sample());
+    golden("report.html", &html(&report, &attachments(&report, 12), Some(EXPERIMENT)));
 }
 
 #[test]
@@ -78,7 +83,7 @@ fn pages_are_well_formed_and_every_picture_has_a_title() {
         let mut report = full_report(complete);
         for records in [attachments(&report, 40), Vec::new()] {
             report.time_spent = if records.is_empty() { Vec::new() } else { sample(&report) };
-            let page = html(&report, &records);
+            let page = html(&report, &records, None);
             let elements = elements(&page);
             let count = |name: &str| elements.iter().filter(|element| **element == name).count();
             assert_eq!((count("html"), count("h1"), count("main"), count("script")), (1, 1, 1, 0));
@@ -94,6 +99,76 @@ fn pages_are_well_formed_and_every_picture_has_a_title() {
             }
         }
     }
+}
+
+#[test]
+fn what_nothing_is_known_of_is_not_drawn() {
+    let mut all = summaries(&larger());
+    for summary in &mut all {
+        summary.disturbance.throttled_periods = Some(7);
+    }
+    let all: Vec<Attempt> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+    let invalid = html(&judged(&larger(), &all), &[], None);
+    elements(&invalid);
+    assert!(invalid.contains("Nothing can be judged (NothingValid).") && invalid.contains("No run counts yet"));
+    assert!(!invalid.contains("<svg") && !invalid.contains("No data"), "{invalid}");
+    // One config without a run that counts, beside one that has all.
+    let mut some = summaries(&larger());
+    some.iter_mut().filter(|s| s.trial.config == "candidate").for_each(|s| s.options.undeclared.count = 1);
+    let some: Vec<Attempt> = some.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+    let page = html(&judged(&larger(), &some), &[], None);
+    assert_eq!(page.matches("No run of it counts.").count(), 2);
+    assert_eq!(page.matches("of same in fill by block").count(), 1);
+}
+
+#[test]
+fn a_single_chart_has_its_words_beside_it() {
+    let one = |report: &Report| html(report, &attachments(report, 12), None).matches("<div class=\"beside\">").count();
+    let all: Vec<Attempt> =
+        summaries(&experiment()).into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+    // Block by block, in run order, latency.
+    assert_eq!(one(&judged(&experiment(), &all)), 3);
+    assert_eq!(one(&full_report(true)), 0);
+}
+
+/// Ids count blocks from 0, people from 1.
+#[test]
+fn blocks_are_numbered_from_one() {
+    let mut few = experiment();
+    few.repetitions = 2;
+    let all: Vec<Attempt> = summaries(&few).into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+    let page = html(&judged(&few, &all), &[], None);
+    let chart = page.split("by block</title>").nth(1).and_then(|rest| rest.split("</svg>").next()).unwrap();
+    let labels: Vec<&str> =
+        chart.split("<text class=\"mid\"").skip(1).filter_map(|rest| rest.split(['>', '<']).nth(1)).collect();
+    assert_eq!(labels, ["1", "2"], "{chart}");
+}
+
+#[test]
+fn what_was_run_and_where_is_shown() {
+    let mut report = full_report(true);
+    let without = html(&report, &[], None);
+    assert!(without.contains("<td>unknown</td>") && !without.contains("The experiment file"));
+    report.records = measured::tests::sample(&report);
+    report.setup = Some(setup::tests::sample());
+    let page = html(&report, &[], Some(EXPERIMENT));
+    elements(&page);
+    for expected in [
+        "1,000 keys of 20 B + 100 B values in 1 family",
+        "write_buffer_size: 64 MiB -&gt; 1 MiB",
+        "Micron 7450, nvme0n1",
+        "with &lt;marks&gt; &amp; &quot;quotes&quot;",
+        "<th scope=\"col\" class=\"n\">p99.9</th>",
+        "<td class=\"n\">400 µs</td>",
+        "<td class=\"n\">10.12 s</td>",
+    ] {
+        assert!(page.contains(expected), "{expected}");
+    }
+    // A line per run: block, order, config, scenario, state, window, the judged metrics, folder.
+    let row = "<tr><th scope=\"row\" class=\"n\">4</th><td class=\"n\">2</td><td>candidate, try 2</td><td>fill</td>\
+               <td>Valid</td><td class=\"n\">10.0 s</td><td class=\"n\">1200 steps/s</td><td class=\"n\">1 ms</td>\
+               <td><code>fill-b003-candidate-r0-a1</code></td></tr>";
+    assert!(page.contains(row), "{page}");
 }
 
 #[test]
@@ -116,7 +191,7 @@ fn names_can_not_become_markup() {
     report.configs[0].fragile = vec![evil.to_owned()];
     report.trials[0].message = Some(evil.to_owned());
     report.trials[0].state = TrialFate::Lost;
-    let page = html(&report, &attachments(&report, 5));
+    let page = html(&report, &attachments(&report, 5), Some(evil));
     let elements = elements(&page);
     assert!(!elements.contains(&"script"));
     assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;"));
@@ -124,7 +199,7 @@ fn names_can_not_become_markup() {
 
 #[test]
 fn equal_reports_give_equal_pages() {
-    let page = |report: &Report| html(report, &attachments(report, 20));
+    let page = |report: &Report| html(report, &attachments(report, 20), Some(EXPERIMENT));
     let report = full_report(true);
     let again = serde_json::from_str(&report.json().unwrap()).unwrap();
     assert_eq!(page(&report), page(&again));
@@ -158,6 +233,7 @@ fn a_large_experiment_is_a_small_page() {
             message: None,
             node: None,
             started_unix_ms: summary.started_unix_ms,
+            window_seconds: Some(summary.window_seconds),
             record: Some(summary.record),
             metrics: summary.metrics,
         })
@@ -169,7 +245,7 @@ fn a_large_experiment_is_a_small_page() {
         estimate.status = Some(Status::NonInferior);
     }
     assert_eq!((report.configs.len(), report.cells.len(), report.trials.len()), (18, 54, 3 * 30 * 22));
-    let page = html(&report, &attachments(&report, 60));
+    let page = html(&report, &attachments(&report, 60), None);
     assert!(elements(&page).len() > 1000);
     let limit = 2 << 20;
     assert!(page.len() < limit, "{} bytes", page.len());
@@ -180,7 +256,7 @@ fn a_large_experiment_is_a_small_page() {
 fn looks_and_checks_are_shown_where_there_are_any() {
     use crate::report::{LookConfig, LookReport, NodeEstimate, OrderCheck, OrderEffect};
     let mut report = full_report(true);
-    let without = html(&report, &[]);
+    let without = html(&report, &[], None);
     assert!(without.contains("Judged once, after all 8 blocks") && !without.contains("each planned look"));
     report.design.looks = vec![4, 6, 8];
     report.looks = [(4, false), (6, true), (8, true)]
@@ -210,11 +286,11 @@ fn looks_and_checks_are_shown_where_there_are_any() {
         p: Some(0.004),
         warning: true,
     }];
-    let page = html(&report, &[]);
+    let page = html(&report, &[], None);
     elements(&page);
     for expected in [
         "Verdicts as they stood at each planned look",
-        "decided before",
+        "decided earlier",
         "Decided early, after 6 of 8 blocks.",
         "Without block 3 it would not be a Win.",
         "node-a",
@@ -239,7 +315,8 @@ fn every_gate_is_explained() {
         names.extend(part.get("const").and_then(|only| only.as_str()));
     }
     names.sort_unstable();
-    let mut explained: Vec<String> = evidence::GATES.iter().map(|(gate, _)| format!("{gate:?}")).collect();
+    let mut explained: Vec<String> =
+        crate::report::gates::QUESTIONS.iter().map(|(gate, _)| format!("{gate:?}")).collect();
     explained.sort_unstable();
     assert_eq!(names, explained);
     assert!(names.contains(&format!("{:?}", Gate::SameWork).as_str()));

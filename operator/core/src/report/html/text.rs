@@ -49,7 +49,8 @@ impl Table {
         self.out.push_str("<tr>");
         for (i, cell) in cells.iter().enumerate() {
             let _ = match cell.strip_prefix('#') {
-                _ if i == 0 => write!(self.out, "<th scope=\"row\">{cell}</th>"),
+                Some(number) if i == 0 => write!(self.out, "<th scope=\"row\" class=\"n\">{number}</th>"),
+                None if i == 0 => write!(self.out, "<th scope=\"row\">{cell}</th>"),
                 Some(number) => write!(self.out, "<td class=\"n\">{number}</td>"),
                 None => write!(self.out, "<td>{cell}</td>"),
             };
@@ -65,6 +66,16 @@ impl Table {
 
 pub fn folded(summary: &str, body: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
+}
+
+/// Charts with the words about them: beside a single one, above several.
+pub fn with_words(words: &str, charts: &[(String, String)]) -> String {
+    let drawn = self::charts(charts);
+    if charts.len() == 1 {
+        format!("<div class=\"beside\">\n<div>\n{words}</div>\n{drawn}</div>\n")
+    } else {
+        format!("{words}{drawn}")
+    }
 }
 
 /// Charts side by side, as many as there is room for; each is its caption's markup and its picture.

@@ -12,7 +12,7 @@ use crate::report::{Report, TimeTable};
 
 pub fn time(report: &Report) -> String {
     if report.time_spent.is_empty() {
-        return missing("where the time went");
+        return missing("the time breakdown");
     }
     let mut out = format!("<p class=\"how\">{HOW}</p>\n");
     for table in &report.time_spent {
@@ -33,9 +33,9 @@ pub fn time(report: &Report) -> String {
 
 /// The configs from the `first` on that have room beside each other.
 fn table(table: &TimeTable, report: &Report, first: usize) -> String {
-    let mut columns = vec!["component".to_owned(), "clock".to_owned(), format!("#{}", report.baseline)];
+    let mut columns = vec!["component".to_owned(), "clock".to_owned(), format!("#{}, µs", report.baseline)];
     for config in report.configs.iter().skip(first).take(TOGETHER) {
-        columns.extend([format!("#{}", config.config), "#difference".to_owned()]);
+        columns.extend([format!("#{}, µs", config.config), "#difference, µs".to_owned()]);
     }
     let columns: Vec<&str> = columns.iter().map(String::as_str).collect();
     let caption = format!("{}: microseconds per step of {}", table.scenario, table.role);

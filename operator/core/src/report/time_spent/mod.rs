@@ -9,12 +9,13 @@ use serde::{Deserialize, Serialize};
 use super::{Report, number};
 use crate::stats::{Interval, Paired};
 
-/// Where the time of the runs of one scenario went, in microseconds per step. It explains; nothing is judged by it.
+/// Where the runs of one scenario spent their time, in microseconds per step. Explanation only: nothing is judged by
+/// it.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TimeTable {
     pub scenario: String,
-    /// The role whose steps it is per.
+    /// The role whose steps are counted.
     pub role: String,
     /// Components that took time in any run.
     pub rows: Vec<TimeRow>,
@@ -23,10 +24,10 @@ pub struct TimeTable {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TimeRow {
-    /// The component's name, or for the threads of a role `role: part`.
+    /// The component's name; `role: part` for the threads of a role.
     pub component: String,
     pub clock: Clock,
-    /// Rows above that hold all of this one, each within the one before.
+    /// Number of parent rows that this row is part of.
     pub depth: u32,
     /// Mean over the baseline's runs.
     pub baseline: f64,
@@ -38,10 +39,10 @@ pub struct TimeRow {
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct TimeCell {
     pub config: String,
-    /// Mean over the config's runs; absent where none has it.
+    /// Mean over the config's runs; absent if none has it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub mean: Option<f64>,
-    /// The config's runs less the baseline's of the same blocks: positive is more time.
+    /// The config's runs minus the baseline's in the same blocks; positive means more time.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub difference: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -57,11 +58,12 @@ impl TimeCell {
 
     /// The difference as people read it, and its interval.
     pub(super) fn difference_texts(&self) -> (String, String) {
-        let Some(difference) = self.difference else { return ("unknown".to_owned(), "no whole block".to_owned()) };
-        let end = |value: Option<f64>| value.map_or("?".to_owned(), signed);
+        let Some(difference) = self.difference else { return ("unknown".to_owned(), "no complete block".to_owned()) };
         let interval = match self.interval95 {
-            Some(Interval { low: None, high: None }) | None => "not bounded yet".to_owned(),
-            Some(Interval { low, high }) => format!("{} to {}", end(low), end(high)),
+            Some(Interval { low: Some(low), high: Some(high) }) => format!("{} to {}", signed(low), signed(high)),
+            Some(Interval { low: Some(low), high: None }) => format!("at least {}", signed(low)),
+            Some(Interval { low: None, high: Some(high) }) => format!("at most {}", signed(high)),
+            Some(Interval { low: None, high: None }) | None => "too few blocks".to_owned(),
         };
         (signed(difference), interval)
     }
@@ -89,10 +91,11 @@ pub(super) fn clock_text(clock: Clock) -> &'static str {
 }
 
 /// How to read the tables, for those who have not read the manual.
-pub(super) const HOW: &str = "Microseconds per step of the primary role, means over the runs that count. Times of several threads add up. A \
-     row that is set in is part of the one above it that is not; other rows overlap, and wall time holds waits. A difference is the \
-     estimate over blocks with its 95 % interval; positive is more time. It is bold where the interval leaves 0 out, which one of twenty \
-     does by chance.";
+pub(super) const HOW: &str = "Microseconds per step of the primary role, averaged over the runs that count. Times of \
+                              several threads add up. Indented rows are part of their parent; other rows overlap, and \
+                              wall time includes waits. A difference is the estimate over blocks with its 95 % \
+                              interval; positive means more time. Bold: the interval excludes 0, as 1 in 20 does by \
+                              chance.";
 
 /// Collects the tables from records in any order.
 #[derive(Clone, Debug, Default)]

@@ -78,7 +78,7 @@ fn only_whole_blocks_are_compared() {
     // Means are of all there are, differences of pairs.
     let some = cell("candidate", 7);
     assert_eq!((some.mean, some.difference), (Some(8.0), Some(0.0)));
-    assert_eq!(some.difference_texts().1, "not bounded yet");
+    assert_eq!(some.difference_texts().1, "too few blocks");
     let none = cell("candidate", 8);
     assert_eq!((none.mean, none.difference, none.interval95), (None, None, None));
     assert_eq!((none.difference_texts().0.as_str(), none.differs()), ("unknown", false));

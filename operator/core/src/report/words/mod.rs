@@ -35,13 +35,13 @@ impl Failures {
         let Self { own, baseline } = self;
         let damaged = if own.damaged > 0 { format!(" ({} with damaged data)", own.damaged) } else { String::new() };
         format!(
-            "{} of the {} runs of {} failed{damaged}, of {} {} of {}",
+            "{} of {} runs of {} failed{damaged}, against {} of {} of {}",
             own.failed,
             own.ended(),
             about.config,
-            about.baseline,
             baseline.failed,
-            baseline.ended()
+            baseline.ended(),
+            about.baseline
         )
     }
 }
@@ -60,7 +60,7 @@ pub(crate) fn sentence(
     if (own.failed == 0 && baseline.failed == 0) || told {
         return sentence;
     }
-    format!("{sentence} Of all that ended, {}.", about.failures.words(&about))
+    format!("{sentence} Among finished runs, {}.", about.failures.words(&about))
 }
 
 /// Where there is no answer, the words say what would give one.
@@ -74,12 +74,11 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
     match (verdict, kind) {
         (Verdict::Win, _) => {
             let safe = list(guardrails().map(|e| format!("{} does not get {} worse", e.metric, margin(e))));
-            let safe =
-                if guardrails().next().is_some() { format!(" It is proven that {safe}.") } else { String::new() };
+            let safe = if guardrails().next().is_some() { format!(" Proven: {safe}.") } else { String::new() };
             let open = Ruling::labels(verdict, estimates).contains(&Label::SizeOpen);
             let better = || objectives().filter(|e| e.status == Some(Status::Better));
             let size = if open {
-                format!(", perhaps by less than the {} named", list(better().map(margin)))
+                format!(", perhaps by less than the margin of {}", list(better().map(margin)))
             } else {
                 String::new()
             };
@@ -100,57 +99,56 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
                 let words = if inside(e) { "inside" } else { "but proven to be within" };
                 format!("{}, {words} the margin of {}", ranged(e), margin(e))
             }));
-            format!("{baseline} is kept: with {config} {inside}.")
+            format!("{config} makes no meaningful difference, so keep {baseline}: {inside}.")
         }
         (Verdict::Reject, "Unstable") => format!(
-            "{config} fails more often than {baseline}: {}. They ended in errors, out of memory or past their deadline, or data was \
-             wrong.",
+            "{config} fails more often than {baseline}: {}. Failed runs hit an error, ran out of memory, missed their \
+             deadline or had wrong data.",
             about.failures.words(&about)
         ),
         (Verdict::Reject, "Harm") => format!("{config} is worse than {baseline}: {}.", with(Status::Worse)),
         (Verdict::Reject, _) => {
-            format!(
-                "{config} is {reason}, and over all scenarios it does not win, so {baseline} is kept: {}.",
-                effects(objectives())
-            )
+            format!("{config} is {reason} and does not win overall, so keep {baseline}: {}.", effects(objectives()))
         }
         (Verdict::Tradeoff, _) if reason.starts_with("worse in") => {
-            format!("{config} is better over all scenarios together, but {reason}: decide which of them matters.")
+            format!("{config} is better overall, but {reason}. Decide which matters more.")
         }
         (Verdict::Tradeoff, "SlowTail") => format!(
-            "{config} is better in its typical run ({}) and worse in sum, because some runs are slow: {}. Decide which matters.",
+            "{config} is better in its typical run ({}) but worse in total, because some runs are slow: {}. Decide \
+             which matters more.",
             with(Status::Better),
             tails(detail, estimates)
         ),
         (Verdict::Tradeoff, _) => format!(
-            "{config} is better in one way and worse in another: {}, but {}. Decide which matters.",
+            "{config} is better in one way and worse in another: {}, but {}. Decide which matters more.",
             with(Status::Better),
             with(Status::Worse)
         ),
         (Verdict::Inconclusive, INCOMPLETE) => format!(
-            "Not all planned runs of {config} are there. So far, as an estimate and not as a verdict: {}.",
+            "{config} has not finished its planned runs. Estimate so far, not a verdict: {}.",
             effects(objectives())
         ),
         (Verdict::Inconclusive, "Failures") => format!(
-            "{config} is not adopted: {}. That is too few to prove that it fails more often, and too many to overlook. Find out why runs \
-             fail; so far: {}.",
+            "Do not adopt {config} yet: {}. That is too few to prove that it fails more often, but too many to ignore. \
+             Find out why runs fail. So far: {}.",
             about.failures.words(&about),
             effects(objectives())
         ),
         (Verdict::Inconclusive, "Attrition") => format!(
-            "{config} is not adopted: more of its runs did not count at first than of {baseline}'s beside them. That is too few to prove that \
-             the config decides which do, and too many to overlook. Find out why; so far: {}.",
+            "Do not adopt {config} yet: more of its runs did not count at first than of {baseline}'s in the same \
+             blocks. That is too few to prove that the config is the cause, but too many to ignore. Find out why. So \
+             far: {}.",
             effects(objectives())
         ),
         (Verdict::Inconclusive, "SlowTail") => format!(
-            "{config} is better in its typical run ({}), but slow runs leave open whether it is in sum: {}. Find what makes them \
-             slow; to decide, {}.",
+            "{config} is better in its typical run ({}), but slow runs leave its total open: {}. Find out what makes \
+             them slow; to decide, {}.",
             with(Status::Better),
             tails(detail, estimates),
             cure(&about, objectives())
         ),
         (Verdict::Inconclusive, "ScenarioUnresolved") => format!(
-            "{config} is better over all scenarios together ({}), but that none of them pays for it is not proven of {}. To decide, {}.",
+            "{config} is better overall ({}), but a loss is not ruled out in {}. To decide, {}.",
             with(Status::Better),
             list(detail.split(',').map(str::to_owned)),
             cure(&about, objectives())
@@ -161,15 +159,15 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
                 about.needed.and_then(|needed| needed.win).or(objectives().filter_map(|e| e.blocks_for_margin).max());
             let needed = needed.map_or(about.fewest_blocks, |n| about.fewest_blocks.max(n as usize));
             format!(
-                "Too few blocks to prove anything about {config}: {counted} count, and {} is the least. So far: {}. To decide, \
-                 plan {needed} repetitions.",
+                "Too few blocks to prove anything about {config}: {counted} count, at least {} are needed. So far: {}. \
+                 To decide, plan {needed} repetitions.",
                 about.fewest_blocks,
                 effects(objectives())
             )
         }
         (Verdict::Inconclusive, "NoGain") => format!(
-            "{config} is not worth it, but not proven harmless: that it is {} better is excluded, and {}. {baseline} is kept; to \
-             know whether it does harm, {}.",
+            "{config} is not worth it, but not proven harmless: an improvement of {} or more is ruled out, and {}. \
+             Keep {baseline}; to find out whether {config} does harm, {}.",
             list(objectives().map(margin)),
             effects(objectives()),
             cure(&about, objectives())
@@ -178,15 +176,15 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
             let open = || guardrails().chain(objectives()).filter(|e| detail.split(',').any(|name| name == e.metric));
             let gains = objectives().any(|e| e.status == Some(Status::Better));
             format!(
-                "{config} {} ({}), but that nothing else gets worse is not proven: {}. To decide, {}.",
-                if gains { "may be worth it" } else { "makes no difference where it should" },
+                "{config} {} ({}), but harm is not ruled out: {}. To decide, {}.",
+                if gains { "may be worth it" } else { "makes no difference to its objectives" },
                 effects(objectives()),
-                list(open().map(|e| format!("{}, and {} worse is not excluded", ranged(e), margin(e)))),
+                list(open().map(|e| format!("{} ({} worse is possible)", ranged(e), margin(e)))),
                 cure(&about, open())
             )
         }
         (Verdict::Inconclusive, _) => format!(
-            "The runs do not tell whether {config} helps: {}. To decide, {}.",
+            "The runs do not show whether {config} helps: {}. To decide, {}.",
             effects(objectives()),
             cure(&about, objectives())
         ),
@@ -221,44 +219,45 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
     let (margin, metric) = (margin(estimate), &estimate.metric);
     let found = estimate
         .detectable_percent
-        .map_or(String::new(), |percent| format!(" (now {blocks}, which find effects from {percent:.1} % on)"));
+        .map_or(String::new(), |percent| format!(" (the current {blocks} detect effects of {percent:.1} % or more)"));
     if needed <= blocks {
         return format!(
-            "run {} repetitions: noise is low, but the effect on {metric} lies close to the margin of {margin}, so allow for many \
-             or declare another margin in a new experiment",
+            "run {} repetitions: noise is low, but the effect on {metric} is close to the margin of {margin}, so plan \
+             for many or declare another margin in a new experiment",
             2 * blocks
         );
     }
     if needed > TOO_MANY * blocks {
         return format!(
-            "make the runs longer or use a quieter machine: at this noise of {metric} an effect of {margin} needs about {needed} \
-             repetitions{found}"
+            "make runs longer or use a quieter machine: at this noise, an effect of {margin} on {metric} needs about \
+             {needed} repetitions{found}"
         );
     }
     format!(
-        "run about {needed} repetitions{found}, or longer runs on a quieter machine: that finds {margin} of {metric} four times out of five"
+        "run about {needed} repetitions{found}, or longer runs on a quieter machine: that detects {margin} on {metric} \
+         with 80 % probability"
     )
 }
 
 /// More blocks of the same experiment would be a look that nobody has paid for, so what decides is another one.
 fn planned(needed: NeededBlocks, open: &[&Estimate]) -> String {
-    const QUIETER: &str = "make the runs longer or use a quieter machine";
+    const QUIETER: &str = "make runs longer or use a quieter machine";
     let blocks = open.iter().map(|e| e.blocks).max().unwrap_or(0);
     let gain = list(open.iter().filter(|e| e.purpose == Purpose::Objective).map(|e| margin(e)));
     let gain = if gain.ends_with('%') { format!("a gain of {gain}") } else { "a gain of the margin".to_owned() };
     match (needed.win, needed.neutral) {
         (Some(win), _) if win as usize > TOO_MANY * blocks => {
-            format!("{QUIETER}: at this noise {win} repetitions would show {gain} four times out of five")
+            format!("{QUIETER}: at this noise, {win} repetitions would show {gain} with 80 % probability")
         }
         (Some(win), neutral) => {
             let none =
                 neutral.map_or(String::new(), |neutral| format!(", and {neutral} show that there is no difference"));
             format!(
-                "plan a new experiment (`assay plan FILE --noise-from DIR`): four times out of five {win} repetitions show {gain} as a \
-                 Win{none}"
+                "plan a new experiment (`assay plan FILE --noise-from DIR`): with 80 % probability, {win} repetitions \
+                 show {gain} as a Win{none}"
             )
         }
-        (None, _) => format!("{QUIETER}: at this noise no number of repetitions that anybody runs would"),
+        (None, _) => format!("{QUIETER}: at this noise, no practical number of repetitions would decide"),
     }
 }
 
@@ -269,14 +268,14 @@ fn tails(detail: &str, estimates: &[Estimate]) -> String {
     if scenarios.is_empty() {
         list(named().filter_map(summed))
     } else {
-        format!("that is so in {}", list(scenarios.split(',').map(str::to_owned)))
+        format!("seen in {}", list(scenarios.split(',').map(str::to_owned)))
     }
 }
 
 /// What the runs of a metric add up to.
 fn summed(estimate: &Estimate) -> Option<String> {
     let mean = estimate.mean?;
-    Some(format!("{} of all runs together is {}", estimate.metric, sided(estimate.scale, mean)))
+    Some(format!("{} over all runs is {}", estimate.metric, sided(estimate.scale, mean)))
 }
 
 /// Metrics with their effects.
@@ -288,11 +287,10 @@ fn effects<'a>(estimates: impl Iterator<Item = &'a Estimate>) -> String {
 fn ranged(estimate: &Estimate) -> String {
     let name = &estimate.metric;
     match (estimate.estimate, estimate.interval95) {
-        (None, _) if estimate.has_zeros => format!("{name} has runs of zero, to which there is no ratio"),
+        (None, _) if estimate.has_zeros => format!("{name} has zero values, so there is no ratio"),
         (None, _) => format!("{name} is unknown"),
-        (Some(value), None | Some(Interval { low: None, high: None })) => {
-            format!("{name} is about {} (not bounded yet)", sided(estimate.scale, value))
-        }
+        (Some(value), None) => format!("{name} is about {} (no interval)", sided(estimate.scale, value)),
+        (Some(value), Some(Interval { low: None, high: None })) => bounded(estimate, value),
         (_, Some(Interval { low: Some(low), high: None })) => {
             format!("{name} is at worst {}", sided(estimate.scale, low))
         }
@@ -313,6 +311,20 @@ fn ranged(estimate: &Estimate) -> String {
             }
             format!("{name} is between {low} and {high}")
         }
+    }
+}
+
+/// The same where the blocks are too few for an interval.
+fn bounded(estimate: &Estimate, value: f64) -> String {
+    let Estimate { metric: name, scale, bounds, .. } = estimate;
+    let side = |value: f64| sided(*scale, value);
+    match bounds.map(number::one_sided) {
+        Some((Some(low), None)) if low > 0.0 => format!("{name} is at least {}", side(low)),
+        Some((None, Some(high))) if high < 0.0 => format!("{name} is at least {}", side(high)),
+        Some((Some(low), Some(high))) => format!("{name} is at worst {} and at best {}", side(low), side(high)),
+        Some((Some(low), None)) => format!("{name} is at worst {}", side(low)),
+        Some((None, Some(high))) => format!("{name} is at best {}", side(high)),
+        Some((None, None)) | None => format!("{name} is about {} (too few blocks for a bound)", side(value)),
     }
 }
 

@@ -22,6 +22,7 @@ fn estimate(metric: &str, purpose: Purpose, status: Status, percent: [f64; 2]) -
         blocks: 12,
         estimate: Some(f64::midpoint(low, high)),
         interval95: Some(Interval { low: Some(low), high: Some(high) }),
+        bounds: None,
         estimate_percent: None,
         mean: None,
         mean_percent: None,
@@ -56,27 +57,29 @@ fn every_verdict_has_its_words() {
             Verdict::Win,
             Reason::Better(names(&["throughput"])),
             both(Status::Better, [18.0, 21.0], Status::NonInferior, [-1.0, 1.0]),
-            "per-level is better than default: throughput is 18.0 to 21.0 % better. It is proven that p99 does not get 2 % worse.",
+            "per-level is better than default: throughput is 18.0 to 21.0 % better. Proven: p99 does not get 2 % \
+             worse.",
         ),
         (
             Verdict::Neutral,
             Reason::Equivalent,
             vec![throughput(Status::Equivalent, [-1.2, 0.8])],
-            "default is kept: with per-level throughput is between 1.2 % worse and 0.8 % better, inside the margin of 2 %.",
+            "per-level makes no meaningful difference, so keep default: throughput is between 1.2 % worse and 0.8 % \
+             better, inside the margin of 2 %.",
         ),
         (
             Verdict::Neutral,
             Reason::Equivalent,
             vec![throughput(Status::Equivalent, [-1.2, 2.1])],
-            "default is kept: with per-level throughput is between 1.2 % worse and 2.1 % better, but proven to be within the \
-             margin of 2 %.",
+            "per-level makes no meaningful difference, so keep default: throughput is between 1.2 % worse and 2.1 % \
+             better, but proven to be within the margin of 2 %.",
         ),
         (
             Verdict::Reject,
             Reason::Unstable,
             vec![],
-            "per-level fails more often than default: 0 of the 12 runs of per-level failed, of default 0 of 12. They ended in errors, out of \
-             memory or past their deadline, or data was wrong.",
+            "per-level fails more often than default: 0 of 12 runs of per-level failed, against 0 of 12 of default. \
+             Failed runs hit an error, ran out of memory, missed their deadline or had wrong data.",
         ),
         (
             Verdict::Reject,
@@ -88,68 +91,70 @@ fn every_verdict_has_its_words() {
             Verdict::Reject,
             Reason::WorseIn(names(&["read"])),
             vec![throughput(Status::Unresolved, [-3.0, 1.0])],
-            "per-level is worse in read, and over all scenarios it does not win, so default is kept: throughput is between 3.0 % \
-             worse and 1.0 % better.",
+            "per-level is worse in read and does not win overall, so keep default: throughput is between 3.0 % worse \
+             and 1.0 % better.",
         ),
         (
             Verdict::Tradeoff,
             Reason::WorseIn(names(&["read"])),
             vec![throughput(Status::Better, [3.0, 4.0])],
-            "per-level is better over all scenarios together, but worse in read: decide which of them matters.",
+            "per-level is better overall, but worse in read. Decide which matters more.",
         ),
         (
             Verdict::Tradeoff,
             Reason::Mixed { better: names(&["throughput"]), worse: names(&["p99"]) },
             both(Status::Better, [3.0, 4.0], Status::Worse, [-9.0, -6.5]),
-            "per-level is better in one way and worse in another: throughput is 3.0 to 4.0 % better, but p99 is 6.5 to 9.0 % \
-             worse. Decide which matters.",
+            "per-level is better in one way and worse in another: throughput is 3.0 to 4.0 % better, but p99 is 6.5 to \
+             9.0 % worse. Decide which matters more.",
         ),
         (
             Verdict::Inconclusive,
             Reason::TooFewBlocks,
             vec![Estimate { blocks: 5, interval95: None, ..throughput(Status::Unresolved, [4.0, 4.0]) }],
-            "Too few blocks to prove anything about per-level: 5 count, and 8 is the least. So far: throughput is about 4.0 % \
-             better (not bounded yet). To decide, plan 27 repetitions.",
+            "Too few blocks to prove anything about per-level: 5 count, at least 8 are needed. So far: throughput is \
+             about 4.0 % better (no interval). To decide, plan 27 repetitions.",
         ),
         (
             Verdict::Inconclusive,
             Reason::NoGain,
             vec![throughput(Status::Unresolved, [-3.0, 1.0])],
-            "per-level is not worth it, but not proven harmless: that it is 2 % better is excluded, and throughput is between \
-             3.0 % worse and 1.0 % better. default is kept; to know whether it does harm, run about 27 repetitions (now 12, which \
-             find effects from 3.0 % on), or longer runs on a quieter machine: that finds 2 % of throughput four times out of five.",
+            "per-level is not worth it, but not proven harmless: an improvement of 2 % or more is ruled out, and \
+             throughput is between 3.0 % worse and 1.0 % better. Keep default; to find out whether per-level does \
+             harm, run about 27 repetitions (the current 12 detect effects of 3.0 % or more), or longer runs on a \
+             quieter machine: that detects 2 % on throughput with 80 % probability.",
         ),
         (
             Verdict::Inconclusive,
             Reason::GuardrailUnresolved(names(&["p99"])),
             both(Status::Better, [3.0, 4.0], Status::Unresolved, [-3.0, 1.0]),
-            "per-level may be worth it (throughput is 3.0 to 4.0 % better), but that nothing else gets worse is not proven: p99 is \
-             between 3.0 % worse and 1.0 % better, and 2 % worse is not excluded. To decide, run about 27 repetitions (now 12, which find effects from \
-             3.0 % on), or longer runs on a quieter machine: that finds 2 % of p99 four times out of five.",
+            "per-level may be worth it (throughput is 3.0 to 4.0 % better), but harm is not ruled out: p99 is between \
+             3.0 % worse and 1.0 % better (2 % worse is possible). To decide, run about 27 repetitions (the current 12 \
+             detect effects of 3.0 % or more), or longer runs on a quieter machine: that detects 2 % on p99 with 80 % \
+             probability.",
         ),
         (
             Verdict::Inconclusive,
             Reason::GuardrailUnresolved(names(&["p99"])),
             both(Status::Equivalent, [-1.0, 1.0], Status::Unresolved, [-2.5, 1.0]),
-            "per-level makes no difference where it should (throughput is between 1.0 % worse and 1.0 % better), but that nothing \
-             else gets worse is not proven: p99 is between 2.5 % worse and 1.0 % better, and 2 % worse is not excluded. To decide, \
-             run about 27 repetitions (now 12, which find effects from 3.0 % on), or longer runs on a quieter machine: that finds \
-             2 % of p99 four times out of five.",
+            "per-level makes no difference to its objectives (throughput is between 1.0 % worse and 1.0 % better), but \
+             harm is not ruled out: p99 is between 2.5 % worse and 1.0 % better (2 % worse is possible). To decide, \
+             run about 27 repetitions (the current 12 detect effects of 3.0 % or more), or longer runs on a quieter \
+             machine: that detects 2 % on p99 with 80 % probability.",
         ),
         (
             Verdict::Inconclusive,
             Reason::Underpowered,
             vec![Estimate { blocks_for_margin: Some(400), ..throughput(Status::Unresolved, [-9.0, 9.0]) }],
-            "The runs do not tell whether per-level helps: throughput is between 9.0 % worse and 9.0 % better. To decide, make the \
-             runs longer or use a quieter machine: at this noise of throughput an effect of 2 % needs about 400 repetitions (now 12, \
-             which find effects from 3.0 % on).",
+            "The runs do not show whether per-level helps: throughput is between 9.0 % worse and 9.0 % better. To \
+             decide, make runs longer or use a quieter machine: at this noise, an effect of 2 % on throughput needs \
+             about 400 repetitions (the current 12 detect effects of 3.0 % or more).",
         ),
         (
             Verdict::Invalid,
             invalid,
             vec![],
-            "per-level can't be judged (Throttled): throttled in 7 scheduler periods. Remove the CPU quota, or raise it to at \
-             least placement.cpus.",
+            "per-level can't be judged (Throttled): throttled in 7 scheduler periods. Remove the CPU quota, or raise \
+             it to at least placement.cpus.",
         ),
     ];
     for (verdict, reason, estimates, expected) in cases {
@@ -212,14 +217,20 @@ fn every_failure_is_told() {
     };
     let better = Reason::Better(names(&["throughput"]));
     let win = decided_about(failing(1, 0), Verdict::Win, &better, &throughput);
-    assert!(win.ends_with(" Of all that ended, 1 of the 12 runs of per-level failed, of default 0 of 12."), "{win}");
+    assert!(
+        win.ends_with(" Among finished runs, 1 of 12 runs of per-level failed, against 0 of 12 of default."),
+        "{win}"
+    );
     let unstable = decided_about(failing(7, 0), Verdict::Reject, &Reason::Unstable, &throughput);
     assert!(
-        unstable.starts_with("per-level fails more often than default: 7 of the 12 runs of per-level failed"),
+        unstable.starts_with("per-level fails more often than default: 7 of 12 runs of per-level failed"),
         "{unstable}"
     );
     let open = decided_about(failing(2, 1), Verdict::Inconclusive, &Reason::Failures, &throughput);
-    assert!(open.contains("2 of the 12 runs of per-level failed (1 with damaged data), of default 0 of 12."), "{open}");
+    assert!(
+        open.contains("2 of 12 runs of per-level failed (1 with damaged data), against 0 of 12 of default."),
+        "{open}"
+    );
     assert_eq!(open.matches("failed").count(), 1, "{open}");
 }
 
@@ -231,17 +242,17 @@ fn sums_scenarios_and_sizes_have_words() {
     };
     let tail = |scenarios: &[&str]| Reason::SlowTail { metrics: names(&["throughput"]), scenarios: names(scenarios) };
     let worse = decided_about(ABOUT, Verdict::Tradeoff, &tail(&[]), &[throughput(-7.0)]);
-    assert!(worse.contains("throughput of all runs together is 7.0 % worse"), "{worse}");
+    assert!(worse.contains("throughput over all runs is 7.0 % worse"), "{worse}");
     let open = decided_about(ABOUT, Verdict::Inconclusive, &tail(&["fill"]), &[throughput(1.0)]);
-    assert!(open.contains("slow runs leave open whether it is in sum: that is so in fill."), "{open}");
+    assert!(open.contains("slow runs leave its total open: seen in fill."), "{open}");
     let unresolved = Reason::ScenarioUnresolved(names(&["fill", "read"]));
     let scenarios = decided_about(ABOUT, Verdict::Inconclusive, &unresolved, &[throughput(5.0)]);
-    assert!(scenarios.contains("that none of them pays for it is not proven of fill and read"), "{scenarios}");
+    assert!(scenarios.contains("but a loss is not ruled out in fill and read"), "{scenarios}");
 
     let win = Reason::Better(names(&["throughput"]));
     let small = estimate("throughput", Purpose::Objective, Status::Better, [1.0, 6.0]);
     let open = decided_about(ABOUT, Verdict::Win, &win, std::slice::from_ref(&small));
-    assert!(open.starts_with("per-level is better than default, perhaps by less than the 2 % named: "), "{open}");
+    assert!(open.starts_with("per-level is better than default, perhaps by less than the margin of 2 %: "), "{open}");
     let sized = decided_about(ABOUT, Verdict::Win, &win, &[Estimate { at_least: Some(0.03), ..small }]);
     assert!(sized.ends_with("throughput is 1.0 to 6.0 % better (at least 3 % is proven)."), "{sized}");
     assert!(sized.starts_with("per-level is better than default: "), "what was asked for is proven: {sized}");
@@ -257,12 +268,12 @@ fn what_would_decide_is_a_new_experiment() {
     let both = with(Some(30), Some(41));
     assert!(
         both.ends_with(
-            "To decide, plan a new experiment (`assay plan FILE --noise-from DIR`): four times out of five 41 repetitions show a gain of \
-             2 % as a Win, and 30 show that there is no difference."
+            "To decide, plan a new experiment (`assay plan FILE --noise-from DIR`): with 80 % probability, 41 \
+             repetitions show a gain of 2 % as a Win, and 30 show that there is no difference."
         ),
         "{both}"
     );
     let many = with(Some(300), Some(410));
-    assert!(many.contains("make the runs longer or use a quieter machine: at this noise 410 repetitions"), "{many}");
-    assert!(with(None, None).contains("no number of repetitions that anybody runs"), "{}", with(None, None));
+    assert!(many.contains("make runs longer or use a quieter machine: at this noise, 410 repetitions"), "{many}");
+    assert!(with(None, None).contains("no practical number of repetitions would decide"), "{}", with(None, None));
 }

@@ -7,25 +7,25 @@ fn each_mistake_is_named() {
     let table = [
         ("/apiVersion", json!("assay.rocks/v2"), "apiVersion: must be assay.rocks/v1alpha1, not \"assay.rocks/v2\""),
         ("/kind", json!("Deployment"), "kind: must be TuningExperiment, not \"Deployment\""),
-        ("/metadata", json!({}), "metadata: name is missing: results are filed under it"),
-        ("/metadata/name", json!("n".repeat(64)), "metadata.name: has 64 characters, 63 at most"),
+        ("/metadata", json!({}), "metadata: name is required: results are stored under it"),
+        ("/metadata/name", json!("n".repeat(64)), "metadata.name: has 64 characters, at most 63 allowed"),
         ("/metadata/lables", json!({}), "metadata.lables: unknown field; did you mean labels?"),
         (
             "/specs",
             json!({}),
             "specs: unknown field; did you mean spec?; an experiment has apiVersion, kind, metadata and spec",
         ),
-        ("/spec", json!(null), "spec is missing: it says what to compare"),
-        ("/spec/baseline", json!("larg"), "spec.baseline: no config has the name \"larg\"; did you mean large?"),
+        ("/spec", json!(null), "spec is required: it says what to compare"),
+        ("/spec/baseline", json!("larg"), "spec.baseline: no config is named \"larg\"; did you mean large?"),
         (
             "/spec/baseline",
             json!("other"),
-            "spec.baseline: no config has the name \"other\"; the configs are large and small",
+            "spec.baseline: no config is named \"other\"; the configs are large and small",
         ),
         (
             "/spec/configs/1/name",
             json!("large"),
-            "spec.configs[1].name: \"large\" is there twice: spec.configs[0] has it already",
+            "spec.configs[1].name: duplicate \"large\"; first used in spec.configs[0]",
         ),
         (
             "/spec/configs/1",
@@ -48,17 +48,17 @@ fn each_mistake_is_named() {
         (
             "/spec/configs/1/dbOptions",
             json!({"a;b=c": 1}),
-            "spec.configs[1].dbOptions[\"a;b=c\"]: is not the name of an option: names are of letters, digits and _",
+            "spec.configs[1].dbOptions[\"a;b=c\"]: is not an option name; use letters, digits and _",
         ),
         (
             "/spec/configs/1/columnFamilies/0/options",
             json!({"merge_operator": "x"}),
-            "spec.configs[1].columnFamilies[0].options.merge_operator: belongs to the workload, which would read other data with another one; remove it. A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions",
+            "spec.configs[1].columnFamilies[0].options.merge_operator: is fixed by the workload, because another one would change the data it reads; remove it. A config can set RocksDB's other options (dbOptions, columnFamilies), blockCache, writeOptions",
         ),
         (
             "/spec/configs/1/columnFamilies/0/options",
             json!({"block_based_table_factory": "{block_size=4K; block_cache = 8M}"}),
-            "spec.configs[1].columnFamilies[0].options.block_based_table_factory: block_cache can't be given as an option: use the config's field blockCache, which holds size and sharing",
+            "spec.configs[1].columnFamilies[0].options.block_based_table_factory: block_cache can't be set as an option; use the config's blockCache field (size and sharing)",
         ),
         (
             "/spec/configs/1/columnFamilies/0/match",
@@ -68,32 +68,28 @@ fn each_mistake_is_named() {
         (
             "/spec/configs/1/blockCache",
             json!({"size": "-1Gi"}),
-            "spec.configs[1].blockCache.size: must be a quantity such as 512Mi, and not negative, not \"-1Gi\"",
+            "spec.configs[1].blockCache.size: must be a non-negative quantity such as 512Mi, not \"-1Gi\"",
         ),
-        (
-            "/spec/configs/1/blockCache",
-            json!({"size": -5}),
-            "spec.configs[1].blockCache.size: is negative: a size is at least 0",
-        ),
+        ("/spec/configs/1/blockCache", json!({"size": -5}), "spec.configs[1].blockCache.size: must not be negative"),
         (
             "/spec/configs/1/blockCache",
             json!({"size": "1500m"}),
-            "spec.configs[1].blockCache.size: is not a whole number of bytes",
+            "spec.configs[1].blockCache.size: must be a whole number of bytes",
         ),
         (
             "/spec/configs/1/writeOptions",
             json!({"sync": true, "disableWAL": true}),
-            "spec.configs[1].writeOptions: sync waits for the write-ahead log that disableWAL skips: RocksDB refuses both; set one",
+            "spec.configs[1].writeOptions: RocksDB refuses sync with disableWAL: sync waits for the log that disableWAL skips; set only one",
         ),
         (
             "/spec/configs/1/policy",
             json!({"retention": "1"}),
-            "spec.configs[1].policy.retention: the workload keyValue of scenario \"writes\" declares no policy keys; remove it",
+            "spec.configs[1].policy.retention: the keyValue workload of scenario \"writes\" has no policy keys; remove it",
         ),
         (
             "/spec/objectives/0/metric",
             json!("througput"),
-            "spec.objectives[0].metric: no metric has the name \"througput\"; did you mean throughput?",
+            "spec.objectives[0].metric: unknown metric \"througput\"; did you mean throughput?",
         ),
         (
             "/spec/objectives/0/margin",
@@ -108,27 +104,27 @@ fn each_mistake_is_named() {
         (
             "/spec/objectives/0/margin",
             json!("2 %"),
-            "spec.objectives[0].margin: must be a percentage such as 2% or 2.5%, not \"2 %\"",
+            "spec.objectives[0].margin: must be a percentage such as 2% or 2.5%, not \"2 %\"; write 2%",
         ),
         (
             "/spec/guardrails/0/metric",
             json!("throughput"),
-            "spec.guardrails[0].metric: throughput is an objective already, and an objective is guarded as well; remove it here",
+            "spec.guardrails[0].metric: throughput is already an objective, and objectives are guarded too; remove it here",
         ),
         (
             "/spec/guardrails/0/metric",
             json!("step_latency_p999"),
-            "spec.guardrails[0].metric: step_latency_p999 needs at least 100000 steps, so that 100 lie beyond it, but role \"writer\" of scenario \"writes\" has 20000: raise spec.scenarios[0].workload.keyValue.roles[0].steps, or judge a lower quantile",
+            "spec.guardrails[0].metric: step_latency_p999 needs at least 100000 steps (100 of them beyond it), but role \"writer\" of scenario \"writes\" has 20000: raise spec.scenarios[0].workload.keyValue.roles[0].steps, or judge a lower quantile",
         ),
         (
             "/spec/repetitions",
             json!(4),
-            "spec.repetitions: 4 blocks can't prove anything about 1 config against the baseline x 1 objective: no result can reach 5 % with fewer than 5; set 5 or more",
+            "spec.repetitions: 4 blocks can't prove anything about 1 config against the baseline x 1 objective: no result is significant at 5 % with fewer than 5; set 5 or more",
         ),
         (
             &format!("{SCENARIO}/dataset"),
             json!({"from": "smal"}),
-            "spec.scenarios[0].dataset.from: no config has the name \"smal\"; did you mean small?",
+            "spec.scenarios[0].dataset.from: no config is named \"smal\"; did you mean small?",
         ),
         (
             &format!("{SCENARIO}/pageCache"),
@@ -158,12 +154,12 @@ fn each_mistake_is_named() {
         (
             &format!("{KEY_VALUE}/keys"),
             json!(1),
-            "spec.scenarios[0].workload.keyValue.keys: 1 keys leave some of the 2 column families empty",
+            "spec.scenarios[0].workload.keyValue.keys: 1 keys leave some of the 2 column families empty; use at least 2",
         ),
         (
             &format!("{KEY_VALUE}/roles/1"),
-            json!({"name": "writer", "steps": 5, "mix": {"put": 1}}),
-            "spec.scenarios[0].workload.keyValue.roles[1].name: \"writer\" is there twice: spec.scenarios[0].workload.keyValue.roles[0] has it already",
+            json!({"name": "writer", "steps": 20_000, "mix": {"put": 1}}),
+            "spec.scenarios[0].workload.keyValue.roles[1].name: duplicate \"writer\"; first used in spec.scenarios[0].workload.keyValue.roles[0]",
         ),
         (
             &format!("{ROLE}/mix"),
@@ -190,7 +186,7 @@ fn each_mistake_is_named() {
 
 #[test]
 fn no_option_puts_files_elsewhere() {
-    let why = "would put files outside of the trial's own directory, where they are neither counted nor removed";
+    let why = "would put files outside the trial's directory, where they are not counted or removed";
     for option in ["wal_dir", "db_log_dir", "db_paths", "cf_paths", "env"] {
         for (pointer, field) in [
             ("/spec/configs/1/dbOptions", "spec.configs[1].dbOptions"),
@@ -204,7 +200,7 @@ fn no_option_puts_files_elsewhere() {
 
 #[test]
 fn no_value_brings_options_of_its_own() {
-    let why = "has braces that don't match, or goes on after the last: RocksDB would read the rest as other options";
+    let why = "has unbalanced braces or text after the last one: RocksDB would read the rest as other options";
     for value in ["{x};wal_dir=/x", "{x}wal_dir=/x", "a=1};wal_dir=/x;c={d=1", "}", "{", "{a={b=1}", "{a=1}}"] {
         let found = messages(&with("/spec/configs/1/dbOptions", json!({"db_host_id": value})));
         assert_eq!(found, [format!("spec.configs[1].dbOptions.db_host_id: {why}")], "{value}");
@@ -251,17 +247,17 @@ fn combinations_are_checked() {
     let table = [
         (scan, "a scan can't be batched; set batch to 1 (is 10) or give scans a role of their own"),
         (zipf, "must be a decimal number above 0, such as 0.99, not \"0.0\""),
-        (late, "20000 steps with 0 to warm up take 10000 s at 2 steps per second, beyond deadlineSeconds 3600"),
-        (empty, "there are no data to migrate, as preload is Empty; remove one of them"),
-        (direct, "contradicts pageCache: Direct of scenario \"writes\"; remove one of them"),
+        (late, "20000 steps and 0 warm-up steps take 10000 s at 2 steps per second, beyond deadlineSeconds 3600"),
+        (empty, "no data to migrate: preload is Empty; remove one of them"),
+        (direct, "conflicts with pageCache: Direct in scenario \"writes\"; remove one of them"),
         (idle, "4 steps leave some of the 8 threads idle"),
         (
             with(&format!("{ROLE}/stepsPerSecond"), json!(1000)),
-            "throughput can't improve in scenario \"writes\", which is paced by stepsPerSecond; judge a latency, or remove the pace",
+            "throughput can't improve in scenario \"writes\": stepsPerSecond sets its pace; judge a latency, or remove the pace",
         ),
         (
             with("/spec/guardrails/0/metric", json!("flush_count")),
-            "flush_count informs, but can't be judged; these can: throughput",
+            "flush_count is informational and can't be judged; these can: throughput",
         ),
     ];
     for (document, message) in table {
@@ -282,6 +278,54 @@ fn all_problems_come_at_once() {
         assert!(found.iter().any(|message| message.starts_with(&format!("{field}: "))), "{field} in {found:?}");
     }
     assert_eq!(found.len(), 5, "{found:?}");
+}
+
+/// What is said of the second of two roles, of which the first has 20000 steps.
+fn of_company(role: serde_json::Value) -> Vec<String> {
+    messages(&with(&format!("{KEY_VALUE}/roles/1"), role))
+}
+
+#[test]
+fn company_of_the_first_role() {
+    let role = |fields: serde_json::Value| {
+        let mut role = json!({"name": "reader", "mix": {"get": 1}});
+        role.as_object_mut().expect("a map").extend(fields.as_object().cloned().unwrap_or_default());
+        role
+    };
+    let path = "spec.scenarios[0].workload.keyValue.roles[1]";
+    let cases = [
+        (json!({"until": "PrimaryEnds", "stepsPerSecond": 100}), String::new()),
+        (json!({"steps": 20_000}), String::new()),
+        (json!({}), format!("{path}.steps: is required; a role next to the first may have until: PrimaryEnds instead")),
+        (
+            json!({"until": "PrimaryEnds", "stepsPerSecond": 100, "steps": 7}),
+            format!("{path}.until: set either steps or until"),
+        ),
+        (
+            json!({"until": "PrimaryEnds"}),
+            format!(
+                "{path}.until: needs stepsPerSecond: at its own speed a config that slows this role down would win by it"
+            ),
+        ),
+        (
+            json!({"steps": 2000}),
+            format!(
+                "warning: {path}.steps: reader will probably finish before writer, which then runs alone; replace steps with until: PrimaryEnds \
+                 and a stepsPerSecond"
+            ),
+        ),
+    ];
+    for (fields, expected) in cases {
+        assert_eq!(of_company(role(fields)).join("\n"), expected);
+    }
+    let mut document = with(ROLE, role(json!({"until": "PrimaryEnds", "stepsPerSecond": 100})));
+    document["spec"]["guardrails"] = json!([]);
+    document["spec"]["defaultGuardrails"] = json!("Remove");
+    let found = messages(&document);
+    assert!(
+        found.iter().any(|message| message.contains("roles[0].until: the first role is the one that is measured")),
+        "{found:?}"
+    );
 }
 
 #[test]

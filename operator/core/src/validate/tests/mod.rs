@@ -121,7 +121,7 @@ fn other_fields_override_as_well() {
     assert_eq!(
         messages(&document),
         [
-            "note: spec.configs[1].image: runs a bench of its own: on one machine say which with `assay run --bench small=PATH`"
+            "note: spec.configs[1].image: runs its own bench: for a local run, pass the binary with `assay run --bench small=PATH`"
         ]
     );
 }
@@ -150,9 +150,7 @@ fn hints_that_are_no_errors() {
     let same = with("/spec/configs/1", json!({"name": "small"}));
     assert_eq!(
         messages(&same),
-        [
-            "note: spec.configs[1]: changes nothing against the baseline: an A/A comparison, which shows what noise looks like"
-        ]
+        ["note: spec.configs[1]: is identical to the baseline: this A/A comparison shows the noise"]
     );
     assert!(validate_document(&same).experiment.is_some());
     let mut second = document();
@@ -163,11 +161,11 @@ fn hints_that_are_no_errors() {
     assert_eq!(
         messages(&second),
         [
-            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails and failures need 7",
-            "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not a single scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
+            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails, plus failures, need 7",
+            "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not the verdicts per scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
         ]
     );
-    assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator writes it"]);
+    assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator sets it"]);
 }
 
 #[test]
@@ -191,12 +189,12 @@ fn limits_of_the_whole() {
         scenario
     };
     document["spec"]["scenarios"] = (0..32).map(named).collect();
-    let config = |index: usize| json!({"name": format!("c{index}"), "dbOptions": {"max_background_jobs": index}});
+    let config = |index: usize| json!({"name": format!("c{index}"), "dbOptions": {"max_background_jobs": index + 1}});
     document["spec"]["configs"] = (0..8).map(config).collect();
     document["spec"]["baseline"] = json!("c0");
     assert_eq!(
         messages(&document),
-        ["spec.repetitions: makes 320000 trials, 100000 at most: use fewer repetitions, configs or scenarios"]
+        ["spec.repetitions: makes 320000 trials, at most 100000 allowed: use fewer repetitions, configs or scenarios"]
     );
 }
 
@@ -216,7 +214,7 @@ fn disk_is_checked_against_what_is_free() {
     let problem = disk::check(&experiment, room.total() - 1).expect("it does not fit").to_string();
     assert_eq!(
         problem,
-        "spec.scenarios[0].workload: the experiment needs 1.1 GiB of disk (9 MiB for datasets, 1 GiB for a trial of scenario \"writes\", which is ended where it takes more) and 1.1 GiB are free: use fewer keys or steps, or a larger disk"
+        "spec.scenarios[0].workload: the experiment needs 1.1 GiB of disk (9 MiB for datasets, 1 GiB per trial of scenario \"writes\"; killed above that), but only 1.1 GiB is free: use fewer keys or steps, or a larger disk"
     );
     // Datasets stay beside each other, trials don't.
     let mut twice = experiment.clone();
@@ -276,11 +274,11 @@ fn answers_of_the_bench_find_their_fields() {
         problems,
         [
             "spec.configs[0].columnFamilies[0].options.write_buffer_size: no",
-            "spec.configs[1]: NoEffectPossible: nothing that this config declares reaches RocksDB (max_background_jobs), so it can't differ from the baseline; remove it",
+            "spec.configs[1]: NoEffectPossible: none of this config's options has an effect (max_background_jobs), so it can't differ from the baseline; remove it",
             "spec.configs[1]: can't be opened",
             "spec.configs[1].columnFamilies[0].options.write_buffer_size: RocksDB has no such option; did you mean wbs?",
             "warning: spec.configs[1].columnFamilies[0].options.write_buffer_size: is changed by RocksDB: kept 64 KiB",
-            "warning: spec.configs[1].dbOptions.max_background_jobs: reaches nothing: ignored",
+            "warning: spec.configs[1].dbOptions.max_background_jobs: has no effect: ignored",
         ]
     );
 }
@@ -295,7 +293,7 @@ fn keys_of_a_nested_option_are_found_where_they_were_declared() {
         json!({"config": "small", "scope": "state", "option": option, "message": message})
     };
     let answer = serde_json::from_value(json!({
-        "problems": [], "inert": [note("filter_policy", "RocksDB accepts it and keeps nullptr")],
+        "problems": [], "inert": [note("filter_policy", "RocksDB accepts it but keeps nullptr")],
         "sanitised": [note("block_size", "RocksDB corrects 1 to 2")], "allInert": [],
     }));
     let problems: Vec<String> =
@@ -305,7 +303,7 @@ fn keys_of_a_nested_option_are_found_where_they_were_declared() {
         problems,
         [
             format!("warning: {field}: block_size is changed by RocksDB: RocksDB corrects 1 to 2"),
-            format!("warning: {field}: filter_policy reaches nothing: RocksDB accepts it and keeps nullptr"),
+            format!("warning: {field}: filter_policy has no effect: RocksDB accepts it but keeps nullptr"),
         ]
     );
 }
@@ -329,7 +327,7 @@ fn what_writes_nothing_has_no_write_amplification() {
     assert_eq!(
         messages(&document),
         [
-            "spec.guardrails[0].metric: scenario \"writes\" writes nothing, so it has no write_amplification: remove one of them"
+            "spec.guardrails[0].metric: scenario \"writes\" writes nothing, so it has no write_amplification; remove one of them"
         ]
     );
 }
@@ -404,7 +402,7 @@ fn sizes_and_scenarios_have_margins_of_their_own() {
     let said = |pointer: &str, value: Value| messages(&with(pointer, value));
     assert_eq!(
         said("/spec/guardrails/0/atLeast", json!("3%")),
-        ["spec.guardrails[0].atLeast: a guardrail has nothing to gain: name it as an objective, or remove this"]
+        ["spec.guardrails[0].atLeast: a guardrail has nothing to gain: make it an objective, or remove atLeast"]
     );
     assert_eq!(
         said("/spec/objectives/0/scenarioMargin", json!("0%")),
@@ -418,8 +416,8 @@ fn a_margin_may_be_too_wide_to_mean_anything() {
     assert_eq!(
         wide,
         [
-            "warning: spec.objectives[0].margin: is more than 3 times the usual 5 %: a throughput that is nearly so much worse still \
-             passes for unchanged"
+            "warning: spec.objectives[0].margin: is more than 3 times the usual 5 %: a throughput almost that much worse still \
+             counts as unchanged"
         ]
     );
     assert!(messages(&with("/spec/objectives/0/margin", json!("15%"))).is_empty());

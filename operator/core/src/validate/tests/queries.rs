@@ -50,18 +50,17 @@ fn a_query_can_be_an_objective() {
 #[test]
 fn each_mistake_in_a_query_is_named() {
     let metric = |spec: &mut Value, field: &str, value: &str| spec["metrics"][0][field] = json!(value);
-    let no_window =
-        "spec.metrics[0].query: must be a query with a range that is written [$window], for the measured window, not";
+    let no_window = "spec.metrics[0].query: must be a query with the range [$window], the measured window, not";
     let table: [(Change<'_>, String); 7] = [
         (&|spec| metric(spec, "query", "rate(a[5m])"), format!("{no_window} \"rate(a[5m])\"")),
         (
             &|spec| metric(spec, "query", "rate(a[$window]) + rate(b[5m])"),
-            "spec.metrics[0].query: [5m] is not the measured window: write [$window]".to_owned(),
+            "spec.metrics[0].query: [5m] is not the measured window; write [$window]".to_owned(),
         ),
         (
             &|spec| spec["guardrails"][1]["metric"] = json!("node_read"),
-            "spec.guardrails[1].metric: no metric has the name \"node_read\"; did you mean node_reads?\n\
-             spec.metrics[0]: node_reads is neither an objective nor a guardrail: judge it, or remove it"
+            "spec.guardrails[1].metric: unknown metric \"node_read\"; did you mean node_reads?\n\
+             spec.metrics[0]: node_reads is neither an objective nor a guardrail; make it one, or remove it"
                 .to_owned(),
         ),
         (
@@ -69,11 +68,11 @@ fn each_mistake_in_a_query_is_named() {
                 metric(spec, "name", "throughput");
                 spec["guardrails"] = json!([]);
             },
-            "spec.metrics[0].name: throughput is a metric of the bench: choose another name".to_owned(),
+            "spec.metrics[0].name: throughput is a bench metric; choose another name".to_owned(),
         ),
         (
             &|spec| spec["objectives"][0]["metric"] = json!("node_reads"),
-            "spec.guardrails[1].metric: node_reads is an objective already, and an objective is guarded as well; remove it here"
+            "spec.guardrails[1].metric: node_reads is already an objective, and objectives are guarded too; remove it here"
                 .to_owned(),
         ),
         (
@@ -82,7 +81,7 @@ fn each_mistake_in_a_query_is_named() {
         ),
         (
             &|spec| metric(spec, "name", "Node"),
-            "spec.guardrails[1].metric: no metric has the name \"node_reads\"".to_owned(),
+            "spec.guardrails[1].metric: unknown metric \"node_reads\"".to_owned(),
         ),
     ];
     for (change, message) in table {

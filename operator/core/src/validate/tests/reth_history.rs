@@ -25,8 +25,8 @@ fn a_quantile_counts_the_steps_of_its_role() {
     assert_eq!(
         messages(&document("save_latency_p90", json!({}))),
         [
-            "spec.objectives[0].metric: save_latency_p90 needs at least 1000 steps, so that 100 lie beyond it, but role \"saves\" of \
-             scenario \"writes\" has 200: raise spec.scenarios[0].workload.rethHistory.blocks, of which a save takes 10, or judge a lower \
+            "spec.objectives[0].metric: save_latency_p90 needs at least 1000 steps (100 of them beyond it), but role \"saves\" of \
+             scenario \"writes\" has 200: raise spec.scenarios[0].workload.rethHistory.blocks (10 per save), or judge a lower \
              quantile"
         ]
     );
@@ -34,7 +34,7 @@ fn a_quantile_counts_the_steps_of_its_role() {
     assert_eq!(
         messages(&document("step_latency_p99", json!({}))),
         [
-            "spec.objectives[0].metric: step_latency_p99 needs at least 10000 steps, so that 100 lie beyond it, but role \"execution\" of \
+            "spec.objectives[0].metric: step_latency_p99 needs at least 10000 steps (100 of them beyond it), but role \"execution\" of \
              scenario \"writes\" has 2000: raise spec.scenarios[0].workload.rethHistory.blocks, or judge a lower quantile"
         ]
     );
@@ -44,8 +44,8 @@ fn a_quantile_counts_the_steps_of_its_role() {
 fn a_metric_that_the_workload_lacks_is_refused_with_those_it_has() {
     let found = messages(&document("shred_throughput", json!({})));
     let [message] = &found[..] else { panic!("{found:?}") };
-    let start = "spec.objectives[0].metric: the rethHistory workload of scenario \"writes\" has no shred_throughput; what all scenarios have \
-                 and can be judged is throughput, drained_throughput, operation_throughput, gas_throughput, step_latency_mean,";
+    let start = "spec.objectives[0].metric: the rethHistory workload of scenario \"writes\" has no shred_throughput; all scenarios \
+                 have throughput, drained_throughput, operation_throughput, gas_throughput, step_latency_mean,";
     assert!(message.starts_with(start) && message.contains("save_latency_p99"), "{message}");
 
     for foreign in ["gas_throughput", "shred_throughput", "save_latency_mean", "save_latency_p50"] {
@@ -62,19 +62,16 @@ fn a_metric_that_the_workload_lacks_is_refused_with_those_it_has() {
 #[test]
 fn what_cannot_be_saved_is_refused() {
     for (fields, says) in [
+        (json!({"blocks": 2005}), "blocks: 2005 is not a multiple of blocksPerSave (10); use 2000 or 2010"),
+        (json!({"warmupBlocks": 5}), "warmupBlocks: 5 is not a multiple of blocksPerSave (10); use 10"),
+        (json!({"mgasPerBlock": 501}), "accounts: a block of 501 Mgas changes 10020: use at least 10020, or less gas"),
         (
-            json!({"blocks": 2005}),
-            "blocks: 2005 blocks are no whole number of saves of 10 (blocksPerSave); use 2000 or 2010",
+            json!({"mgasPerBlock": 601, "accounts": 20_000}),
+            "storageSlots: a block of 601 Mgas changes 20034: use at least",
         ),
-        (
-            json!({"warmupBlocks": 5}),
-            "warmupBlocks: 5 blocks are no whole number of saves of 10 (blocksPerSave); use 10",
-        ),
-        (json!({"mgasPerBlock": 501}), "accounts: a block of 501 Mgas changes 10020 of them, there must be as many"),
-        (json!({"mgasPerBlock": 601, "accounts": 20_000}), "storageSlots: a block of 601 Mgas changes 20034 of them"),
         (
             json!({"blocksPerSave": 2000, "warmupBlocks": 2000}),
-            "blocksPerSave: a save of 2000 blocks of 30 Mgas is too large to be made in memory; 30000 Mgas are possible",
+            "blocksPerSave: a save of 2000 blocks of 30 Mgas is too large for memory; the limit is 30000 Mgas per save",
         ),
     ] {
         let found = messages(&document("gas_throughput", fields));

@@ -137,7 +137,7 @@ fn triggers_act_from_the_lower_value_on() {
     assert_eq!(found(&off, peak(20)).0, []);
     let (codes, notes) = found(&with_options(&[("level0_stop_writes_trigger", "many")]), peak(1));
     assert!(codes.is_empty());
-    assert_eq!(notes, ["Whether it came into action in fill can't be said: level0_stop_writes_trigger."]);
+    assert_eq!(notes, ["Unknown whether these took effect in fill: level0_stop_writes_trigger."]);
 }
 
 #[test]
@@ -151,8 +151,9 @@ fn the_message_says_what_was_seen() {
     assert_eq!(
         found.as_deref(),
         Some(
-            "nothing that candidate changes came into action in fill: level0_stop_writes_trigger (at most 2 files in L0, \
-             it acts from 36 on), write_buffer_size (no memtable was full: the largest held 0 B, it acts from 64 MiB in one family on)"
+            "no change of candidate took effect in fill: level0_stop_writes_trigger (at most 2 files in L0; it takes \
+             effect at 36), write_buffer_size (no memtable filled up: the largest held 0 B; it takes effect at 64 MiB \
+             in one family)"
         )
     );
 }
@@ -164,13 +165,13 @@ fn one_that_acts_carries_the_others_which_are_named() {
     assert!(codes.is_empty());
     assert_eq!(
         notes,
-        ["Did not come into action in fill: level0_stop_writes_trigger (at most 0 files in L0, it acts from 36 on)."]
+        ["Never took effect in fill: level0_stop_writes_trigger (at most 0 files in L0; it takes effect at 36)."]
     );
 }
 
 #[test]
 fn what_nobody_can_see_is_never_held_against_a_config() {
-    let says = "Whether it came into action in fill can't be said: ";
+    let says = "Unknown whether these took effect in fill: ";
     for (options, named) in [
         (&[("memtable_factory", "skip_list")][..], "memtable_factory"),
         (&[("memtable_factory", "skip_list"), ("write_buffer_size", "1")], "memtable_factory"),

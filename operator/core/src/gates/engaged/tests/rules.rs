@@ -38,7 +38,7 @@ const ROWS: &[Row] = &[
         Some("134217728"),
         |seen| (seen.fullest_memtable_bytes, seen.flushes) = (Some(100 * MIB), Some(3)),
         |seen| seen.fullest_memtable_bytes = Some(128 * MIB),
-        "the largest held 100 MiB, it acts from 128 MiB in one family on",
+        "the largest held 100 MiB; it takes effect at 128 MiB in one family",
     ),
     (
         "write_buffer_size",
@@ -46,7 +46,7 @@ const ROWS: &[Row] = &[
         Some("128M"),
         |seen| seen.fullest_memtable_bytes = Some(63 * MIB),
         |seen| seen.filled_memtables = Some(1),
-        "it acts from 64 MiB",
+        "it takes effect at 64 MiB",
     ),
     (
         "max_write_buffer_number",
@@ -55,7 +55,7 @@ const ROWS: &[Row] = &[
         |seen| seen.immutable_memtables_peak = Some(2),
         // Of four, writes are delayed at three.
         |seen| seen.immutable_memtables_peak = Some(3),
-        "at most 2 memtables of a family waited to be flushed, it holds writes back from 3 on",
+        "at most 2 memtables of a family waited for a flush; it delays writes at 3",
     ),
     (
         "max_write_buffer_number",
@@ -63,7 +63,7 @@ const ROWS: &[Row] = &[
         Some("6"),
         |seen| seen.immutable_memtables_peak = Some(1),
         |seen| seen.immutable_memtables_peak = Some(2),
-        "from 2 on",
+        "it delays writes at 2",
     ),
     (
         "min_write_buffer_number_to_merge",
@@ -87,7 +87,7 @@ const ROWS: &[Row] = &[
         Some("8"),
         |seen| seen.l0_files_peak = Some(3),
         |seen| seen.l0_files_peak = Some(4),
-        "at most 3 files in L0, it acts from 4 on",
+        "at most 3 files in L0; it takes effect at 4",
     ),
     (
         "level0_slowdown_writes_trigger",
@@ -95,7 +95,7 @@ const ROWS: &[Row] = &[
         Some("40"),
         |seen| seen.l0_files_peak = Some(19),
         |seen| seen.l0_files_peak = Some(20),
-        "from 20 on",
+        "takes effect at 20",
     ),
     (
         "level0_stop_writes_trigger",
@@ -103,7 +103,7 @@ const ROWS: &[Row] = &[
         Some("100"),
         |seen| seen.l0_files_peak = Some(2),
         |seen| seen.l0_files_peak = Some(36),
-        "from 36 on",
+        "takes effect at 36",
     ),
     (
         "max_background_jobs",
@@ -112,7 +112,7 @@ const ROWS: &[Row] = &[
         // Six jobs are one flush and five compactions.
         |seen| (seen.flushes_due_peak, seen.compactions_due_peak) = (Some(1), Some(5)),
         |seen| seen.flushes_due_peak = Some(2),
-        "flushes: at most 1 due at once, it acts from 2 on; compactions: at most 5 due at once, it acts from 6 on",
+        "flushes: at most 1 due at once, takes effect at 2; compactions: at most 5 due at once, takes effect at 6",
     ),
     (
         "max_background_jobs",
@@ -121,7 +121,7 @@ const ROWS: &[Row] = &[
         // Two and four jobs both have one flush.
         |seen| (seen.flushes_due_peak, seen.compactions_due_peak) = (Some(3), Some(1)),
         |seen| seen.compactions_due_peak = Some(2),
-        "it acts from 2 on",
+        "takes effect at 2",
     ),
     (
         "bytes_per_sync",
@@ -129,7 +129,7 @@ const ROWS: &[Row] = &[
         Some("4194304"),
         |seen| (seen.largest_file_bytes, seen.flushes) = (Some(2 * MIB - 1), Some(9)),
         |seen| seen.largest_file_bytes = Some(2 * MIB),
-        "it acts from 2 MiB on",
+        "it takes effect at 2 MiB",
     ),
     (
         "bytes_per_sync",
@@ -137,7 +137,7 @@ const ROWS: &[Row] = &[
         Some("4M"),
         |seen| seen.largest_file_bytes = Some(4 * MIB),
         |seen| seen.largest_file_bytes = Some(5 * MIB),
-        "it acts from 5 MiB on",
+        "it takes effect at 5 MiB",
     ),
     (
         "enable_pipelined_write",
@@ -145,7 +145,7 @@ const ROWS: &[Row] = &[
         Some("true"),
         |seen| seen.user_bytes_written = Some(1 << 30),
         |seen| seen.grouped_writes = Some(1),
-        "no write that came in while another thread wrote",
+        "no concurrent write",
     ),
     (
         "db_write_buffer_size",
@@ -153,7 +153,7 @@ const ROWS: &[Row] = &[
         Some("1G"),
         |seen| seen.memtable_bytes_peak = Some(895 * MIB),
         |seen| seen.memtable_bytes_peak = Some(896 * MIB),
-        "held at most 895 MiB, it acts from 896 MiB, 7/8 of it, on",
+        "held at most 895 MiB; it takes effect at 896 MiB (7/8 of the limit)",
     ),
     (
         "db_write_buffer_size",
@@ -161,7 +161,7 @@ const ROWS: &[Row] = &[
         Some("1G"),
         |seen| seen.filled_memtables = Some(7),
         |seen| seen.buffer_manager_flushes = Some(1),
-        "7/8 of it",
+        "7/8 of the limit",
     ),
 ];
 
@@ -234,13 +234,13 @@ fn a_list_of_codecs_counts_from_the_base_level() {
     let places = [place(&[none, (option, None, Some(PER_LEVEL))])];
     // Up to max_bytes_for_level_base there are L0 and L6, which both keep what they had.
     let Answer::Idle(why) = said(option, &places, tree(6, &[], &[0, 6])) else { panic!("no level has another codec") };
-    assert!(why.contains("a base level of L6 it gives no level another codec"), "{why}");
+    assert!(why.contains("no level gets another codec: data reaches only L6 and the base level is L6"), "{why}");
     assert!(why.contains("a smaller max_bytes_for_level_base"), "{why}");
     // With one level more the last one has LZ4.
     assert_eq!(said(option, &places, tree(5, &[6], &[])), Answer::Acted);
     assert_eq!(said(option, &places, tree(5, &[], &[6])), Answer::Acted);
     let Answer::Idle(why) = said(option, &places, tree(5, &[], &[0, 5])) else { panic!("only L6 has another codec") };
-    assert_eq!(why, "it changes the codec of L6, and compressed data were written to and read from L0, L5");
+    assert_eq!(why, "it changes the codec of L6; levels written compressed or read: L0, L5");
     // Against LZ4 everywhere the same list differs where it has none, and where it has Zstd.
     let lz4 = ("compression", Some("kLZ4Compression"), Some("kLZ4Compression"));
     let places = [place(&[lz4, (option, None, Some(PER_LEVEL))])];
@@ -266,7 +266,7 @@ fn the_codec_of_the_last_level_acts_there() {
     let places = [place(&[(option, None, Some("kZSTD"))])];
     assert_eq!(said(option, &places, tree(5, &[6], &[])), Answer::Acted);
     let Answer::Idle(why) = said(option, &places, tree(5, &[0, 5], &[0])) else { panic!("L6 was not touched") };
-    assert!(why.starts_with("it changes the codec of L6, "), "{why}");
+    assert!(why.starts_with("it changes the codec of L6; "), "{why}");
     let off = [place(&[(option, None, Some("kDisableCompressionOption"))])];
     assert!(matches!(said(option, &off, tree(5, &[6], &[6])), Answer::Idle(_)));
 }
@@ -293,7 +293,7 @@ fn families_that_nobody_writes_to_are_named() {
         })
         .1
     };
-    assert_eq!(notes(1, &["code_shred"]), ["Nothing was written in fill to families that it tunes: code_shred."]);
+    assert_eq!(notes(1, &["code_shred"]), ["It tunes families that fill never writes to: code_shred."]);
     assert!(notes(1, &[]).is_empty());
     // Who only reads writes nowhere.
     assert!(notes(0, &["code_shred"]).is_empty());

@@ -90,17 +90,6 @@ fn decimals(step: f64) -> usize {
     decimals
 }
 
-/// Nanoseconds as people say them.
-pub fn latency(nanoseconds: f64) -> String {
-    let (value, unit) = match nanoseconds {
-        n if n >= 1e9 => (n / 1e9, "s"),
-        n if n >= 1e6 => (n / 1e6, "ms"),
-        n if n >= 1e3 => (n / 1e3, "µs"),
-        n => (n, "ns"),
-    };
-    if value >= 100.0 || value.fract() < 0.005 { format!("{value:.0} {unit}") } else { format!("{value:.1} {unit}") }
-}
-
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -141,13 +130,5 @@ mod tests {
         let axis = Axis::over([-5.0, 10.0].into_iter(), 3);
         let labels: Vec<String> = axis.ticks.iter().map(|tick| axis.signed_percent(*tick)).collect();
         assert_eq!(labels, ["-5 %", "0", "+5 %", "+10 %"]);
-    }
-
-    #[test]
-    fn latencies_have_their_unit() {
-        assert_eq!(
-            [812.0, 3_435.0, 51_519.0, 2e6, 1.5e9].map(latency),
-            ["812 ns", "3.4 µs", "51.5 µs", "2 ms", "1.5 s"]
-        );
     }
 }

@@ -6,7 +6,7 @@ mod chart;
 
 use std::fmt::Write as _;
 
-pub(super) use axis::{Axis, latency as latency_label};
+pub(super) use axis::Axis;
 pub(super) use chart::{Chart, Ticks};
 
 use super::escape;
