@@ -6,6 +6,7 @@ mod support;
 
 use std::collections::BTreeMap;
 use std::fs;
+use std::path::Path;
 use std::process::{Command, Output};
 
 use assay_protocol::{EngineConfig, Exit, MAX_SUMMARY_BYTES, OptionsAnswer, OptionsQuestion, PageCache, invocation};
@@ -54,6 +55,51 @@ fn a_long_answer_is_shortened_in_the_termination_log_alone() {
     assert!(log.len() <= MAX_SUMMARY_BYTES);
     let logged: OptionsAnswer = serde_json::from_slice(&log).unwrap();
     assert!(!logged.problems.is_empty() && printed.problems.starts_with(&logged.problems));
+}
+
+/// `assay import` compares with defaults from a file, since it does not link RocksDB.
+#[test]
+fn the_defaults_that_are_committed_are_those_of_rocksdb() {
+    let file = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../operator/core/src/adopt/defaults.ini");
+    let text = fs::read_to_string(file).unwrap();
+    // What can't be declared: objects, what is empty, and what the bench sets itself.
+    let cannot = [
+        "comparator",
+        "create_if_missing",
+        "create_missing_column_families",
+        "db_host_id",
+        "error_if_exists",
+        "flush_block_policy_factory",
+        "table_factory",
+    ];
+    let (mut sections, mut title) = (BTreeMap::<&str, BTreeMap<&str, &str>>::new(), "");
+    for line in text.lines().map(str::trim).filter(|line| !line.starts_with('#')) {
+        if line.starts_with('[') {
+            title = line;
+        } else if let Some((name, value)) = line.split_once('=')
+            && !matches!(value, "" | "nullptr")
+            && !cannot.contains(&name)
+        {
+            sections.entry(title).or_default().insert(name, value);
+        }
+    }
+    let table = &sections["[TableOptions/BlockBasedTable \"default\"]"];
+    let as_string = table.iter().map(|(name, value)| format!("{name}={value}")).collect::<Vec<_>>().join(";");
+    let as_string = format!("{{{as_string}}}");
+    let mut family: Vec<(&str, &str)> =
+        sections["[CFOptions \"default\"]"].iter().map(|(name, value)| (*name, *value)).collect();
+    family.push(("block_based_table_factory", &as_string));
+    let db = sections["[DBOptions]"].iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect();
+    let output = ask(&TempDir::new().unwrap(), EngineConfig { db_options: db, ..options(&family) });
+    let answer: OptionsAnswer = serde_json::from_slice(&output.stdout).unwrap();
+    assert_eq!((answer.problems, answer.sanitised), (Vec::new(), Vec::new()));
+    // Each of them is what a database has without it.
+    let inert: Vec<&str> = answer.inert.iter().map(|note| note.option.as_str()).collect();
+    let in_table = table.keys().map(|name| format!("block_based_table_factory.{name}"));
+    let plain = sections["[DBOptions]"].keys().chain(sections["[CFOptions \"default\"]"].keys());
+    for option in plain.map(|name| (*name).to_owned()).chain(in_table) {
+        assert!(inert.contains(&option.as_str()), "{option} has another default: write defaults.ini anew");
+    }
 }
 
 #[test]

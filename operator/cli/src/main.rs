@@ -29,6 +29,8 @@ use crate::command::{Cli, Command};
 
 fn main() -> ExitCode {
     let result = match cli().command {
+        Command::Init(args) => command::init::command(&args),
+        Command::Import(args) => command::import::command(&args),
         Command::Validate(args) => command::validate::command(&args),
         Command::Plan(args) => command::plan::command(&args),
         Command::Run(args) => command::run::command(&args),

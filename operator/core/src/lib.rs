@@ -1,5 +1,6 @@
 //! What decides, without I/O and without a clock. Floor upon floor, each of which uses those below it only:
 //!
+//! - `adopt`: from what users have to an experiment,
 //! - `import`, `aa`, `status`, `cluster`, `node`: what else is done with verdicts and attempts,
 //! - `judge`: from attempts to a report,
 //! - `report`: what a report holds, and its texts,
@@ -12,6 +13,7 @@
 //! - `stats`, `quantity`, `attempt`: formulas, amounts of bytes, one try of one trial.
 
 pub mod aa;
+pub mod adopt;
 pub mod attempt;
 pub mod cluster;
 pub mod decide;

@@ -4,6 +4,9 @@ pub mod aa;
 pub mod cancel;
 pub mod completions;
 pub mod crd;
+mod drafted;
+pub mod import;
+pub mod init;
 pub mod judge;
 pub mod nodes;
 mod options;
@@ -18,6 +21,8 @@ use clap::{Parser, Subcommand};
 
 use aa::AaArgs;
 use cancel::CancelArgs;
+use import::ImportArgs;
+use init::InitArgs;
 use judge::JudgeArgs;
 use nodes::NodesArgs;
 use options::{CheckArgs, NameArgs};
@@ -36,6 +41,10 @@ pub struct Cli {
 
 #[derive(Debug, Subcommand)]
 pub enum Command {
+    /// Write an experiment file: from an OPTIONS file, a `db_bench` command, or answers to a few questions
+    Init(InitArgs),
+    /// Write an experiment file that has a database's options as the baseline, from the database's folder
+    Import(ImportArgs),
     /// Check an experiment file and report every problem at once
     Validate(CheckArgs),
     /// Show the trials of an experiment in order, and what it can decide

@@ -7,10 +7,11 @@ use std::rc::Rc;
 use assay_api::TuningExperimentSpec;
 use assay_core::experiment::Experiment;
 use assay_core::validate::{self, Problem, Severity};
+use assay_protocol::OptionProblem;
 
 use super::document::{self, Document};
 use super::node::Node;
-use super::problem::Position;
+use super::problem::{FileProblem, Position};
 use crate::bench::{BenchArg, Benches};
 
 /// What is known of an experiment file.
@@ -26,6 +27,8 @@ pub struct Checked {
     pub benches: Option<Benches>,
     /// What was read: a pipe can't be read again.
     pub document: Option<Document>,
+    /// What RocksDB rejects, in its own words.
+    pub rejected: Vec<OptionProblem>,
 }
 
 #[derive(Debug, PartialEq, Eq, PartialOrd, Ord)]
@@ -55,14 +58,38 @@ pub fn check(
 
 /// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
 pub fn check_for_cluster(file: &Path) -> Checked {
-    read(file, Checked::ask_a_bench_if_there)
+    read(file, |checked, places, validation| {
+        checked.ask_a_bench_if_there(places, validation, "options not checked here; the operator will check them");
+    })
+}
+
+/// The same for a file that is to be written. It can do without a bench: whoever runs it needs one.
+pub fn check_text(file: &Path, text: String) -> Checked {
+    check_document(file, document::parse(text.into_bytes()), |checked, places, validation| {
+        checked.ask_a_bench_if_there(places, validation, "options not checked; `assay validate` will check them");
+    })
 }
 
 fn read(file: &Path, further: impl FnOnce(&mut Checked, &Rc<Node>, &validate::Validation)) -> Checked {
+    check_document(file, document::read(file), further)
+}
+
+fn check_document(
+    file: &Path,
+    document: Result<Document, Vec<FileProblem>>,
+    further: impl FnOnce(&mut Checked, &Rc<Node>, &validate::Validation),
+) -> Checked {
     let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
-    let mut checked =
-        Checked { file: name, lines: Vec::new(), experiment: None, spec: None, benches: None, document: None };
-    let document = match document::read(file) {
+    let mut checked = Checked {
+        file: name,
+        lines: Vec::new(),
+        experiment: None,
+        spec: None,
+        benches: None,
+        document: None,
+        rejected: Vec::new(),
+    };
+    let document = match document {
         Ok(document) => document,
         Err(problems) => {
             let lines = problems.into_iter();
@@ -133,7 +160,7 @@ impl Checked {
         self.benches = Some(benches);
     }
 
-    fn ask_a_bench_if_there(&mut self, places: &Rc<Node>, validation: &validate::Validation) {
+    fn ask_a_bench_if_there(&mut self, places: &Rc<Node>, validation: &validate::Validation, otherwise: &str) {
         let Some(spec) = &validation.spec else { return };
         let mut questions = validation.questions();
         for question in &mut questions {
@@ -145,12 +172,13 @@ impl Checked {
         });
         match asked {
             Ok(answers) => {
-                for answer in &answers {
-                    self.add(places, validate::answer_problems(spec, answer));
+                for answer in answers {
+                    self.add(places, validate::answer_problems(spec, &answer));
+                    self.rejected.extend(answer.problems);
                 }
             }
             Err(error) => {
-                let text = format!("note: options not checked here; the operator will check them ({error:#})");
+                let text = format!("note: {otherwise} ({error:#})");
                 self.lines.push(Line { at: None, severity: Severity::Note, text });
             }
         }

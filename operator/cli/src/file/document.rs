@@ -51,7 +51,7 @@ fn slurp(reader: impl Read) -> std::io::Result<Vec<u8>> {
     Ok(bytes)
 }
 
-fn parse(source: Vec<u8>) -> Result<Document, Vec<FileProblem>> {
+pub fn parse(source: Vec<u8>) -> Result<Document, Vec<FileProblem>> {
     let text = utf8(&source)?;
     let text = text.strip_prefix('\u{feff}').unwrap_or(text);
     let mut places = places::documents(text)?.into_iter();

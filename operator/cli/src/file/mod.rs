@@ -6,5 +6,5 @@ mod node;
 mod places;
 mod problem;
 
-pub use check::{Checked, check, check_for_cluster};
+pub use check::{Checked, check, check_for_cluster, check_text};
 pub use document::{Document, read};

@@ -3,13 +3,14 @@
 use std::collections::BTreeSet;
 use std::fs;
 use std::path::{Path, PathBuf};
+use std::process::Command;
 
 use assay_api::{TuningExperiment, names};
 use assay_core::attempt::LostReason;
 use assay_core::verdict::Reason;
 use serde_json::Value;
 
-use crate::common::{assay, package, stdout};
+use crate::common::{assay, package, stderr, stdout};
 use crate::examples::merge;
 
 fn root() -> PathBuf {
@@ -162,6 +163,34 @@ fn must_have(name: &str, words: impl IntoIterator<Item = String>) {
     assert!(!words.is_empty(), "nothing is asked of docs/{name}");
     words.retain(|word| !text.contains(&format!("`{word}")));
     assert!(words.is_empty(), "docs/{name} lacks {words:?}");
+}
+
+#[test]
+fn every_benchmark_that_becomes_a_scenario_is_explained() {
+    must_have("db-bench.md", assay_core::adopt::BENCHMARKS.map(ToOwned::to_owned));
+}
+
+/// The loop of shell that readers are told to copy, with another benchmark.
+#[test]
+fn the_loop_around_a_program_of_ones_own_ends_in_a_verdict() {
+    let text = page("application.md");
+    let found = parts(&text).1.into_iter().find(|(_, code)| code.contains("for block in")).expect("there is a loop");
+    let program = env!("CARGO_BIN_EXE_assay");
+    let lines = found.1.lines().map(|line| match line {
+        // To drop the page cache takes root, and time.
+        line if line.contains("drop_caches") => "    true\n".to_owned(),
+        line => line.replace("bin/assay", program) + "\n",
+    });
+    let folder = tempfile::tempdir().expect("a folder");
+    let put = |name: &str, text: &str| fs::write(folder.path().join(name), text).expect("a file");
+    put("loop.sh", &lines.collect::<String>());
+    put("snapshot", "data");
+    put("benchmark", "#!/bin/sh\ncase $2 in candidate.ini) echo 200;; *) echo 100;; esac\n");
+    let mode = std::os::unix::fs::PermissionsExt::from_mode(0o755);
+    fs::set_permissions(folder.path().join("benchmark"), mode).expect("a program");
+    let output = Command::new("sh").arg("loop.sh").current_dir(folder.path()).output().expect("sh");
+    assert!(output.status.success(), "{}{}", stdout(&output), stderr(&output));
+    assert!(stdout(&output).contains("candidate is better than current"), "{}", stdout(&output));
 }
 
 /// The values of an enum in a committed schema.

@@ -1,5 +1,6 @@
 //! The command line as its users see it: `validate`, `plan` and `crd`, and the documentation that tells of it.
 
+mod adopt;
 mod check;
 mod common;
 mod crd;

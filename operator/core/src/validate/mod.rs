@@ -24,9 +24,11 @@ use assay_api::{CellsAdjust, Requirement, TuningExperiment, TuningExperimentSpec
 use assay_protocol::{Digest, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
+pub use configs::is_owned;
 pub use options::answer_problems;
 pub use percent::{display as display_percent, fraction};
 pub use problem::{FieldPath, Problem, Segment, Severity};
+pub(crate) use reach::levels;
 pub use suggest::{did_you_mean, nearest};
 
 use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};

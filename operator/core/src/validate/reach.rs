@@ -117,7 +117,7 @@ fn level_base(options: &Options) -> f64 {
 }
 
 /// Levels below L0 that so many bytes fill: each is as many times the one above as the multiplier says.
-fn levels(options: &Options, bytes: f64) -> usize {
+pub fn levels(options: &Options, bytes: f64) -> usize {
     let multiplier = bytes_of(options, "max_bytes_for_level_multiplier", 10.0).max(2.0);
     let most = bytes_of(options, "num_levels", 7.0) as usize;
     let (mut levels, mut left) = (1, bytes);

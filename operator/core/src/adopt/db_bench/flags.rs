@@ -1,0 +1,213 @@
+//! A command line of `db_bench` as flags, read as gflags reads them.
+
+use std::collections::BTreeMap;
+
+use super::table;
+
+/// Flags by name, without those that were asked for already.
+#[derive(Clone, Debug, Default)]
+pub struct Flags {
+    given: BTreeMap<String, String>,
+}
+
+/// The value of a flag without one.
+const SET: &str = "true";
+
+/// Flags beside those of options that take no value in the next word.
+const SWITCHES: [&str; 14] = [
+    "disable_wal",
+    "histogram",
+    "index_with_first_key",
+    "memtable_use_huge_page",
+    "partition_index",
+    "print_malloc_stats",
+    "progress_reports",
+    "statistics",
+    "sync",
+    "use_existing_db",
+    "use_existing_keys",
+    "use_hash_search",
+    "use_ribbon_filter",
+    "verify_checksum",
+];
+
+impl Flags {
+    /// Reads a command line: what comes before the program and after a pipe or a redirection is no flag.
+    pub fn parse(command: &str) -> Result<Self, String> {
+        let words = shlex::split(command).ok_or("a quote in the command is not closed, or it ends in a backslash")?;
+        let mut words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        if let Some(program) = words.iter().position(|word| is_program(word)) {
+            words.drain(..=program);
+        } else if words.first().is_some_and(|word| !word.starts_with('-')) {
+            return Err(format!("{:?} is not db_bench: pass its command line, or only its flags", words[0]));
+        }
+        if let Some(end) = words.iter().position(|word| is_of_the_shell(word)) {
+            words.truncate(end);
+        }
+        let mut flags = Self::default();
+        let mut words = words.into_iter().peekable();
+        while let Some(word) = words.next() {
+            let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
+                return Err(format!("{word:?} is not a flag: write --flag=value, and quote values with blanks"));
+            };
+            let (name, value) = match flag.split_once('=') {
+                Some((name, value)) => (name, value.to_owned()),
+                None if is_off(flag) => (&flag[2..], "false".to_owned()),
+                None if is_switch(flag) => (flag, SET.to_owned()),
+                None => (flag, words.next_if(|next| is_value(next)).unwrap_or_else(|| SET.to_owned())),
+            };
+            if name.is_empty() {
+                return Err(format!("{word:?} has no name"));
+            }
+            if value.contains("$(") || value.contains('`') || value.starts_with('$') {
+                return Err(format!("--{name}={value}: the shell has not replaced this; write the value itself"));
+            }
+            flags.given.insert(name.to_owned(), value);
+        }
+        Ok(flags)
+    }
+
+    /// A flag's text, which is then no longer among the rest.
+    pub fn take(&mut self, name: &str) -> Option<String> {
+        self.given.remove(name)
+    }
+
+    /// A whole number, with what `db_bench` has where the flag is missing.
+    pub fn number(&mut self, name: &str, default: i64) -> Result<i64, String> {
+        self.take(name).map_or(Ok(default), |text| whole(name, &text))
+    }
+
+    pub fn decimal(&mut self, name: &str, default: f64) -> Result<f64, String> {
+        let Some(text) = self.take(name) else { return Ok(default) };
+        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+        number.ok_or_else(|| format!("--{name}={text}: not a number"))
+    }
+
+    pub fn switch(&mut self, name: &str, default: bool) -> Result<bool, String> {
+        self.take(name).map_or(Ok(default), |text| truth(name, &text))
+    }
+
+    /// What nobody has asked for.
+    pub fn rest(&self) -> impl Iterator<Item = (&str, &str)> {
+        self.given.iter().map(|(name, value)| (name.as_str(), value.as_str()))
+    }
+}
+
+/// A whole number in one of the spellings of gflags, which has no suffixes.
+pub fn whole(name: &str, text: &str) -> Result<i64, String> {
+    let number = match text.strip_prefix("0x") {
+        Some(digits) => i64::from_str_radix(digits, 16),
+        None => text.parse(),
+    };
+    number.map_err(|_| format!("--{name}={text}: not a whole number (db_bench takes no suffixes such as K or M)"))
+}
+
+pub fn truth(name: &str, text: &str) -> Result<bool, String> {
+    match text.to_ascii_lowercase().as_str() {
+        "true" | "t" | "1" | "yes" | "y" => Ok(true),
+        "false" | "f" | "0" | "no" | "n" => Ok(false),
+        _ => Err(format!("--{name}={text}: neither true nor false")),
+    }
+}
+
+fn is_program(word: &str) -> bool {
+    let name = word.rsplit('/').next().unwrap_or(word);
+    !word.starts_with('-') && !word.contains('=') && name.starts_with("db_bench")
+}
+
+fn is_of_the_shell(word: &str) -> bool {
+    matches!(word, "|" | "||" | "&" | "&&" | ";" | "|&") || word.starts_with(['>', '<']) || word.starts_with("2>")
+}
+
+/// `nosync` switches `sync` off.
+fn is_off(flag: &str) -> bool {
+    flag.strip_prefix("no").is_some_and(is_switch)
+}
+
+fn is_switch(flag: &str) -> bool {
+    SWITCHES.contains(&flag) || table::is_switch(flag)
+}
+
+/// Whether a word is a value rather than the next flag.
+fn is_value(word: &str) -> bool {
+    let negative = word.strip_prefix('-').is_some_and(|rest| rest.starts_with(|c: char| c.is_ascii_digit()));
+    negative || !word.starts_with('-')
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn flags(command: &str) -> Result<Vec<(String, String)>, String> {
+        let flags = Flags::parse(command)?;
+        Ok(flags.rest().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
+    }
+
+    fn pairs(list: &[(&str, &str)]) -> Vec<(String, String)> {
+        list.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()
+    }
+
+    #[test]
+    fn flags_in_every_spelling() {
+        for (command, expected) in [
+            (
+                "db_bench --num=5 --threads 2 -value_size=10 -key_size 8",
+                &[("key_size", "8"), ("num", "5"), ("threads", "2"), ("value_size", "10")][..],
+            ),
+            (
+                "./build/db_bench --sync --num 7 --nohistogram --nouse_fsync",
+                &[("histogram", "false"), ("num", "7"), ("sync", "true"), ("use_fsync", "false")],
+            ),
+            ("--num=5", &[("num", "5")]),
+            ("--cache_numshardbits -1 --seed=-3", &[("cache_numshardbits", "-1"), ("seed", "-3")]),
+            (
+                "LD_PRELOAD=x numactl -N 0 /opt/db_bench.static \\\n  --num=5 \\\n --db='/a b' | tee log",
+                &[("db", "/a b"), ("num", "5")],
+            ),
+            ("db_bench --num=1 --num=2 > out 2>&1", &[("num", "2")]),
+            (
+                "db_bench --benchmarks=\"fillseq,readrandom\" --db=/db_bench",
+                &[("benchmarks", "fillseq,readrandom"), ("db", "/db_bench")],
+            ),
+            ("db_bench --statistics --unknown --num=1", &[("num", "1"), ("statistics", "true"), ("unknown", "true")]),
+            ("", &[]),
+        ] {
+            assert_eq!(flags(command), Ok(pairs(expected)), "{command}");
+        }
+    }
+
+    #[test]
+    fn what_is_no_command_line_says_why() {
+        for (command, message) in [
+            ("db_bench --db='/a", "a quote in the command is not closed"),
+            ("ldb scan", "\"ldb\" is not db_bench"),
+            ("db_bench --num=5 fillseq", "\"fillseq\" is not a flag"),
+            ("db_bench --=5", "\"--=5\" has no name"),
+            ("db_bench --num=$N", "--num=$N: the shell has not replaced this"),
+            ("db_bench --num=$(nproc)", "--num=$(nproc): the shell has not replaced this"),
+        ] {
+            let said = flags(command).unwrap_err();
+            assert!(said.starts_with(message), "{command}: {said}");
+        }
+    }
+
+    #[test]
+    fn values_are_checked() {
+        let mut flags = Flags::parse("--a=0x10 --b=1M --c=maybe --d=1e3 --e=nan --f=t").unwrap();
+        assert_eq!(flags.number("a", 1), Ok(16));
+        assert_eq!(flags.number("none", 1), Ok(1));
+        assert!(flags.number("b", 1).unwrap_err().starts_with("--b=1M: not a whole number"));
+        assert!(flags.switch("c", true).unwrap_err().starts_with("--c=maybe: neither"));
+        assert_eq!(flags.decimal("d", 0.0), Ok(1000.0));
+        assert!(flags.decimal("e", 0.0).is_err());
+        assert_eq!(flags.switch("f", false), Ok(true));
+        assert_eq!(flags.rest().count(), 0);
+    }
+
+    proptest::proptest! {
+        #[test]
+        fn any_text_is_read_or_refused(text in "(db_bench|--|-|num|=|5|'|\"|\\\\|\\$| |\n|.){0,30}") {
+            let _ = Flags::parse(&text);
+        }
+    }
+}

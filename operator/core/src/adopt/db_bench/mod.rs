@@ -1,0 +1,198 @@
+//! A command line of `db_bench`, RocksDB's own benchmark, as an experiment.
+
+mod benchmarks;
+mod flags;
+mod options;
+mod table;
+
+use assay_protocol::Preload;
+
+pub use benchmarks::BENCHMARKS;
+use benchmarks::{Outcome, Work};
+use flags::Flags;
+
+use super::draft::{CANDIDATE, Draft, DraftScenario};
+use crate::validate::did_you_mean;
+
+/// Flags about output and places. Assay measures and reports in its own way, in its own directories.
+const NOT_NEEDED: [&str; 27] = [
+    "build_info",
+    "confidence_interval_only",
+    "db",
+    "dump_malloc_stats",
+    "histogram",
+    "ops_between_duration_checks",
+    "perf_level",
+    "print_malloc_stats",
+    "progress_reports",
+    "report_bg_io_stats",
+    "report_file",
+    "report_file_operations",
+    "report_interval_seconds",
+    "report_open_timing",
+    "show_table_properties",
+    "slow_usecs",
+    "statistics",
+    "statistics_string",
+    "stats_history_buffer_size",
+    "stats_interval",
+    "stats_interval_seconds",
+    "stats_level",
+    "stats_per_interval",
+    "stats_persist_period_sec",
+    "thread_status_per_interval",
+    "use_existing_db",
+    "wal_dir",
+];
+
+/// Flags without a counterpart about which there is more to say.
+const EXPLAINED: [(&str, &str); 7] = [
+    ("cache_type", "the block cache is an LRU cache"),
+    ("enable_numa", "trials are pinned to CPUs; see placement"),
+    ("options_file", "use `assay init --from-options` with that file, and copy the scenarios from here"),
+    ("read_random_exp_range", "use keyOrder: Zipfian"),
+    ("row_cache_size", "an option string can't create a row cache"),
+    ("transaction_db", "the workloads use no transactions"),
+    ("use_plain_table", "only block-based tables"),
+];
+
+/// Names of scenarios and seeds as experiments have them.
+const MOST_FAMILIES: u64 = 32;
+const LARGEST_SEED: u64 = 9_007_199_254_740_991;
+
+/// The experiment that a command line describes, as far as it can be one.
+pub fn from_command(name: &str, command: &str, cpus: u32) -> Result<Draft, String> {
+    let mut flags = Flags::parse(command)?;
+    let benchmarks = flags.take("benchmarks").ok_or(
+        "--benchmarks is missing: name the benchmarks, such as --benchmarks=fillrandom,readrandom (db_bench would run all)",
+    )?;
+    let mut lost = Vec::new();
+    let families = families(&mut flags, &mut lost)?;
+    let engine = options::engine(&mut flags, &families)?;
+    let seed = flags.number("seed", 0)?.unsigned_abs();
+    let work = Work::of(&mut flags, &families)?;
+    lost.extend(work.changed.iter().cloned());
+    let scenarios = scenarios(&benchmarks, &work, &mut lost)?;
+    lost.extend(rest(&flags));
+    Ok(Draft {
+        name: name.to_owned(),
+        head: vec![
+            format!("Written by `assay init --from-db-bench` from: {}", one_line(command)),
+            format!(
+                "To do: say what `{CANDIDATE}` changes, then use `assay validate` and `assay plan` on this file. docs/db-bench.md \
+                 says how flags and benchmarks become fields."
+            ),
+        ],
+        seed: (1..=LARGEST_SEED).contains(&seed).then_some(seed),
+        baseline: engine.baseline,
+        baseline_notes: vec![format!(
+            "What the flags set. In these, db_bench without flags is not as RocksDB without options: {}.",
+            options::OWN_DEFAULTS.map(|(option, _)| option).join(", ")
+        )],
+        cache: engine.cache,
+        write: engine.write,
+        change: None,
+        scenarios,
+        lost,
+        cpus,
+    })
+}
+
+fn one_line(command: &str) -> String {
+    command.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ")
+}
+
+/// The column families, under the names that `db_bench` gives them.
+fn families(flags: &mut Flags, lost: &mut Vec<String>) -> Result<Vec<String>, String> {
+    let given = flags.number("num_column_families", 1)?;
+    let wanted = u64::try_from(given).unwrap_or_default().max(1);
+    if wanted > MOST_FAMILIES {
+        lost.push(format!("--num_column_families={given}: {MOST_FAMILIES} are the most"));
+    }
+    let name = |number: u64| match number {
+        0 => "default".to_owned(),
+        number => format!("column_family_name_{number:06}"),
+    };
+    Ok((0..wanted.min(MOST_FAMILIES)).map(name).collect())
+}
+
+/// One scenario for each benchmark that has a counterpart.
+fn scenarios(benchmarks: &str, work: &Work, lost: &mut Vec<String>) -> Result<Vec<DraftScenario>, String> {
+    let mut scenarios: Vec<DraftScenario> = Vec::new();
+    let mut filled = Preload::Shuffled;
+    let mut not_needed = Vec::new();
+    for benchmark in benchmarks.split(',').map(str::trim).filter(|name| !name.is_empty()) {
+        // `readrandom[X3-W1]` repeats and warms up.
+        let (name, repeats) = benchmark.split_once('[').map_or((benchmark, ""), |(name, rest)| (name, rest));
+        let name = name.to_ascii_lowercase();
+        if !repeats.is_empty() {
+            lost.push(format!("{benchmark}: repetitions and warmupSteps take the place of [{repeats}"));
+        }
+        match work.scenario(&name, filled) {
+            Outcome::Scenario(scenario) => {
+                if scenario.workload.preload == Preload::Empty {
+                    filled =
+                        if name == "fillseq" || name == "fillbatch" { Preload::Sequential } else { Preload::Shuffled };
+                }
+                let before = scenarios.iter().filter(|other| other.name.split('-').next() == Some(&name)).count();
+                if scenarios.iter().any(|other| other.workload == scenario.workload && other.notes == scenario.notes) {
+                    lost.push(format!("{benchmark}: the same once more; blocks repeat each scenario"));
+                } else if before == 0 {
+                    scenarios.push(*scenario);
+                } else {
+                    scenarios.push(DraftScenario { name: format!("{name}-{}", before + 1), ..*scenario });
+                }
+            }
+            Outcome::NotNeeded => not_needed.push(name),
+            Outcome::Missing(why) => lost.push(format!("{name}: {why}")),
+        }
+    }
+    if !not_needed.is_empty() {
+        not_needed.dedup();
+        let names = not_needed.join(", ");
+        lost.push(format!("not needed, as datasets are settled and records have the statistics: {names}"));
+    }
+    if scenarios.is_empty() {
+        return Err(format!("--benchmarks={benchmarks}: no benchmark has a counterpart ({})", lost.join("; ")));
+    }
+    Ok(scenarios)
+}
+
+/// The flags that nothing has asked for.
+fn rest(flags: &Flags) -> Vec<String> {
+    let mut not_needed = Vec::new();
+    let mut lines = Vec::new();
+    for (name, value) in flags.rest() {
+        if NOT_NEEDED.contains(&name) {
+            not_needed.push(format!("--{name}"));
+        } else if let Some((_, why)) = EXPLAINED.iter().find(|(flag, _)| *flag == name) {
+            lines.push(format!("--{name}={value}: {why}"));
+        } else {
+            let known = table::SAME_NAME.iter().map(|(flag, _)| *flag).chain(KNOWN);
+            lines.push(format!("--{name}={value}: no counterpart{}", did_you_mean(name, known)));
+        }
+    }
+    if !not_needed.is_empty() {
+        lines.push(format!("not needed: {}", not_needed.join(", ")));
+    }
+    lines
+}
+
+/// Flags that people mistype.
+const KNOWN: [&str; 12] = [
+    "batch_size",
+    "bloom_bits",
+    "cache_size",
+    "compression_type",
+    "duration",
+    "key_size",
+    "num",
+    "reads",
+    "seek_nexts",
+    "threads",
+    "value_size",
+    "writes",
+];
+
+#[cfg(test)]
+mod tests;
