@@ -37,7 +37,7 @@ fn main() -> ExitCode {
         Command::Aa(args) => command::aa::command(&args),
         Command::Status(args) => command::status::command(&args),
         Command::Nodes(args) => command::nodes::command(&args),
-        Command::Report(args) => command::report::command(args),
+        Command::Report(args) => command::report::command(&args),
         Command::Suspend(args) => command::suspend::command(&args, true),
         Command::Resume(args) => command::suspend::command(&args, false),
         Command::Cancel(args) => command::cancel::command(&args),

@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::{Api, Client, Config, ResourceExt as _};
 
-use super::errors::{Explain as _, not_found};
+use super::errors::{Explain as _, Unreachable, not_found};
 use crate::folder::Origin;
 
 /// A cluster that does not answer for so long is not there.
@@ -155,8 +155,9 @@ async fn config(args: &ClusterArgs) -> anyhow::Result<Config> {
 
 /// These errors say their causes themselves.
 fn unchosen(error: impl std::fmt::Display) -> anyhow::Error {
-    anyhow::anyhow!(
+    let said = format!(
         "can't choose a cluster ({error}): set KUBECONFIG, or pass a kubeconfig with --kubeconfig and one of its \
          contexts with --context"
-    )
+    );
+    Unreachable { said, is_chosen: false }.into()
 }

@@ -1,6 +1,7 @@
 //! What went wrong between us and a cluster, with what to do about it.
 
 use std::error::Error as StdError;
+use std::fmt;
 
 use kube::Error;
 use kube::client::AuthError;
@@ -13,9 +14,32 @@ pub trait Explain<T> {
 
 impl<T> Explain<T> for Result<T, Error> {
     fn explain(self, failed: &str) -> anyhow::Result<T> {
-        self.map_err(|error| anyhow::anyhow!("{failed}: {}", words(&error)))
+        self.map_err(|error| {
+            let said = format!("{failed}: {}", words(&error));
+            if matches!(error, Error::Api(_)) {
+                anyhow::Error::msg(said)
+            } else {
+                Unreachable { said, is_chosen: true }.into()
+            }
+        })
     }
 }
+
+/// There is no cluster, or none that answers. What lies on this machine may do as well.
+#[derive(Debug)]
+pub struct Unreachable {
+    pub said: String,
+    /// Whether it is known which cluster is meant.
+    pub is_chosen: bool,
+}
+
+impl fmt::Display for Unreachable {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.said)
+    }
+}
+
+impl StdError for Unreachable {}
 
 /// The object is not there, though its kind is known.
 pub fn not_found(error: &Error) -> bool {

@@ -13,5 +13,6 @@ pub mod status;
 mod words;
 
 pub use client::{Cluster, ClusterArgs, on};
+pub use errors::Unreachable;
 pub use fetch::outcome;
 pub use words::finished;

@@ -59,7 +59,7 @@ pub enum Command {
     Status(StatusArgs),
     /// Show which nodes of a cluster can run trials, why others can't, and what trials found on them
     Nodes(NodesArgs),
-    /// Fetch the trials, records and report of an experiment from a cluster
+    /// Show the report of an experiment: from a cluster, with its trials and records, or from a folder
     Report(ReportArgs),
     /// Pause an experiment on a cluster: running trials finish; no new ones start
     Suspend(NameArgs),

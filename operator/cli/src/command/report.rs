@@ -1,10 +1,16 @@
 //! `assay report`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
+use anyhow::{Context as _, bail};
+use assay_core::report::terminal;
+
 use super::options::{CodeArgs, experiment_name};
-use crate::cluster::{self, ClusterArgs, on};
+use crate::cluster::{self, ClusterArgs, Unreachable, on};
+use crate::folder::{Pages, folder_of};
+use crate::judge::records;
+use crate::print;
 
 /// Arguments of `assay report`.
 #[derive(Clone, Debug, clap::Args)]
@@ -13,10 +19,10 @@ use crate::cluster::{self, ClusterArgs, on};
                         Reject or Tradeoff); 1: error."
 )]
 pub struct ReportArgs {
-    /// The name of the experiment
-    #[arg(value_parser = experiment_name)]
-    name: String,
-    /// The folder for records and reports; default: results/EXPERIMENT
+    /// The name of an experiment on a cluster, or the folder of a run
+    #[arg(value_name = "NAME|FOLDER")]
+    what: PathBuf,
+    /// The folder for records and reports; default: results/EXPERIMENT, or for a folder none
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
     #[command(flatten)]
@@ -25,11 +31,92 @@ pub struct ReportArgs {
     cluster: ClusterArgs,
 }
 
-pub fn command(args: ReportArgs) -> anyhow::Result<ExitCode> {
-    let ReportArgs { name, out, codes, cluster } = args;
-    on(&cluster, |cluster| async move {
-        let experiment = cluster.experiment(&name).await?;
-        let outcome = cluster::outcome(&cluster, &experiment, out.as_deref(), None).await?;
-        Ok(ExitCode::from(codes.code(&outcome.report)))
-    })
+pub fn command(args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    let name = args.what.to_str().filter(|text| experiment_name(text).is_ok());
+    let Some(name) = name else {
+        if args.cluster != ClusterArgs::default() {
+            let what = args.what.display();
+            bail!("{what} is no name of an experiment, and --kubeconfig, --context and --namespace apply to no folder");
+        }
+        return of_folder(&args.what, args);
+    };
+    // An experiment that was run on this machine, or fetched before, has its report in a folder of its name.
+    let usual = folder_of(name, None);
+    let local = [usual.as_path(), Path::new(name)].into_iter().find(|folder| records::are_in(folder));
+    let out = args.out.as_deref();
+    let fetched = on(&args.cluster, |cluster| async move {
+        let experiment = match (cluster.find(name).await?, local) {
+            (Some(experiment), _) => experiment,
+            (None, Some(folder)) => bail!(
+                "no experiment {name} in namespace {}. {1} has results of that name: `assay report ./{1}`",
+                cluster.namespace,
+                folder.display()
+            ),
+            (None, None) => cluster.experiment(name).await?,
+        };
+        let outcome = cluster::outcome(&cluster, &experiment, out, None).await?;
+        Ok(ExitCode::from(args.codes.code(&outcome.report)))
+    });
+    let error = match fetched {
+        Err(error) if error.is::<Unreachable>() => error,
+        fetched => return fetched,
+    };
+    if let Some(folder) = local {
+        print::note(format_args!("assay: no cluster answers, so this is the report of {}", folder.display()));
+        return of_folder(folder, args);
+    }
+    let usual = usual.display();
+    // Who has never heard of a cluster should not read about kubeconfigs.
+    if args.cluster == ClusterArgs::default() && error.downcast_ref().is_some_and(|why: &Unreachable| !why.is_chosen) {
+        bail!(
+            "{usual} has no results, and there is no cluster to fetch {name} from: pass the folder of the run, or choose \
+             a cluster with --context or --kubeconfig"
+        );
+    }
+    bail!("{usual} has no results, and the cluster can't be asked: {error:#}")
+}
+
+/// The report of a folder, computed again from its records.
+fn of_folder(folder: &Path, args: &ReportArgs) -> anyhow::Result<ExitCode> {
+    if !records::are_in(folder) {
+        bail!("{}", not_a_run(folder));
+    }
+    let pages = Pages::of(&records::judge(folder)?, folder);
+    print::out(terminal(&pages.report))?;
+    let to = args.out.as_deref().unwrap_or(folder);
+    if args.out.is_some() {
+        pages.keep(to)?;
+    }
+    let page = to.join("report.html");
+    if page.is_file() {
+        print::out(format_args!("\nReport: {}; for a pull request: report.md\n", page.display()))?;
+    }
+    Ok(ExitCode::from(args.codes.code(&pages.report)))
+}
+
+/// What something is that has no records, and what to type instead.
+fn not_a_run(path: &Path) -> String {
+    let shown = path.display();
+    if path.is_file() {
+        return format!("{shown} is a file: run `assay judge {shown}` if it holds results of a benchmark");
+    }
+    if !path.is_dir() {
+        return format!("{shown} is neither a folder nor the name of an experiment");
+    }
+    let runs = runs_in(path).unwrap_or_default();
+    match runs.as_slice() {
+        [] => format!(
+            "{shown} has no plan.json, so it is not the folder of a run; for other results: `assay judge {shown}`"
+        ),
+        [first, ..] => format!("{shown} holds the folders of several runs: run `assay report {}`", first.display()),
+    }
+}
+
+/// The folders of runs in a folder.
+fn runs_in(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
+    let entries = std::fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut runs: Vec<PathBuf> =
+        entries.flatten().map(|entry| entry.path()).filter(|path| records::are_in(path)).collect();
+    runs.sort();
+    Ok(runs)
 }

@@ -65,9 +65,15 @@ fn commands_for_this_machine_need_no_cluster() {
 fn names_are_names() {
     let server = Server::start();
     for name in ["../pods", "Upper", "-x", ""] {
-        let ran = server.assay(&["report", "--", name]);
+        let ran = server.assay(&["suspend", "--", name]);
         assert_eq!(ran.code(), 2, "{name:?}: {}", ran.stderr());
         assert!(ran.stderr().contains("must be the name of an experiment"), "{}", ran.stderr());
+    }
+    // What is no name may be a folder.
+    for name in ["../pods", "Upper", "-x"] {
+        server
+            .assay(&["report", "--", name])
+            .refused(&format!("{name} is neither a folder nor the name of an experiment"));
     }
     assert_eq!(server.requests(""), 0);
 }

@@ -48,6 +48,19 @@ fn table(ran: &Ran) -> String {
 }
 
 #[test]
+fn a_name_that_only_this_machine_knows_leads_to_its_folder() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let server = Server::start();
+    fs::create_dir_all(server.dir().join("results")).unwrap();
+    fs::rename(lab.out(), server.dir().join("results/buffers")).unwrap();
+    let ran = server.assay(&["report", "buffers"]);
+    ran.refused("no experiment buffers in namespace perf. results/buffers has results of that name");
+    ran.refused("`assay report ./results/buffers`");
+    server.assay(&["report", "./results/buffers"]).succeeded();
+}
+
+#[test]
 fn the_folder_of_a_cluster_says_what_that_of_this_machine_says() {
     let (lab, objects) =
         run("fail=fill-b001-candidate-r0-a0,crash=fill-b002-base-r0-a0,disturbed=fill-b003-base-r0-a0");

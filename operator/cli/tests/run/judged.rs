@@ -116,3 +116,41 @@ fn a_folder_of_older_rules_is_judged_again_and_says_so() {
     let text = judged.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
     assert!(text.contains("judged by version 1 of the rules"), "{text}");
 }
+
+#[test]
+fn the_report_of_a_folder_needs_no_cluster() {
+    let lab = Lab::new();
+    let ran = lab.run("");
+    let report = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+        command.current_dir(lab.dir.path()).env("KUBECONFIG", "/nowhere").env("HOME", "/nowhere");
+        Ran(command.arg("report").args(args).output().unwrap())
+    };
+    let of_folder = report(&["./out"]);
+    assert_eq!(of_folder.code(), ran.code(), "{}", of_folder.stderr());
+    assert_eq!(
+        of_folder.stdout(),
+        judge(&lab, &[]).stdout() + "\nReport: ./out/report.html; for a pull request: report.md\n"
+    );
+    assert_eq!(of_folder.stderr(), "");
+    // By its name, where runs go unless somebody says otherwise.
+    report(&["buffers"]).refused("results/buffers has no results, and there is no cluster to fetch buffers from");
+    report(&["buffers", "--context", "x"]).refused("the cluster can't be asked: can't choose a cluster");
+    fs::create_dir(lab.dir.path().join("results")).unwrap();
+    fs::rename(lab.out(), lab.dir.path().join("results/buffers")).unwrap();
+    let named = report(&["buffers"]);
+    assert_eq!(named.code(), ran.code(), "{}", named.stderr());
+    assert_eq!(named.stderr(), "assay: no cluster answers, so this is the report of results/buffers\n");
+    let text = of_folder.stdout().replace("./out/", "results/buffers/");
+    assert_eq!(named.stdout(), text);
+    // Written elsewhere.
+    assert!(report(&["results/buffers", "--out", "copy"]).stdout().contains("\nReport: copy/report.html;"));
+    assert_eq!(reports(&lab, "copy"), reports(&lab, "results/buffers"));
+    // What is neither says what to type.
+    report(&["./results"]).refused("holds the folders of several runs: run `assay report ./results/buffers`");
+    report(&["./experiment.yaml"]).refused("is a file: run `assay judge ./experiment.yaml`");
+    report(&["./nowhere"]).refused("./nowhere is neither a folder nor the name of an experiment");
+    report(&["./results/buffers", "-n", "x"]).refused("apply to no folder");
+    fs::create_dir(lab.dir.path().join("empty")).unwrap();
+    report(&["./empty"]).refused("./empty has no plan.json, so it is not the folder of a run");
+}
