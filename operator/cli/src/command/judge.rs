@@ -1,14 +1,14 @@
 //! `assay judge`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::bail;
-use assay_core::import::{self, Format};
+use assay_core::import::{self, ColumnFlag, Flags, Format, ImportReport, MetricFlag};
 use assay_core::report::terminal;
 
 use crate::folder::Pages;
-use crate::judge::{self, Asked, records};
+use crate::judge::{self, Asked, Refused, records};
 use crate::print;
 use crate::text::plural;
 
@@ -27,17 +27,32 @@ pub struct JudgeArgs {
     /// The config to compare all others with, in every session; default: the policy's
     #[arg(long, value_name = "CONFIG")]
     pub baseline: Option<String>,
+    /// A metric to improve, with the smallest change that matters (default: 5%); repeatable
+    #[arg(long = "objective", value_name = "NAME:higher|lower[:MARGIN]")]
+    pub objectives: Vec<MetricFlag>,
+    /// A metric that must not get worse; repeatable
+    #[arg(long = "guardrail", value_name = "NAME:higher|lower[:MARGIN]")]
+    pub guardrails: Vec<MetricFlag>,
+    /// What a column with another name means, such as block=round; repeatable
+    #[arg(long = "column", value_name = "ROLE=COLUMN")]
+    pub columns: Vec<ColumnFlag>,
+    /// A column to ignore; repeatable
+    #[arg(long = "ignore-column", value_name = "COLUMN")]
+    pub ignored: Vec<String>,
     /// The format of the results; default: detected from the content
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
     /// The folder for report.json and report.md
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// Write a policy from the data and these arguments, to check and edit, instead of judging
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out"])]
+    pub write_policy: Option<PathBuf>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum FormatArg {
-    /// A table with a header
+    /// A table with a header; columns are separated by commas, tabs or semicolons
     Csv,
     /// One JSON object per line
     Jsonl,
@@ -66,27 +81,57 @@ pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     let asked = Asked {
         path: &args.path,
         policy: args.policy.as_deref(),
-        baseline: args.baseline.as_deref(),
+        flags: Flags {
+            baseline: args.baseline.as_deref(),
+            objectives: &args.objectives,
+            guardrails: &args.guardrails,
+            columns: &args.columns,
+            ignored: &args.ignored,
+        },
         format: args.format.map(Format::from),
     };
-    Ok(match judge::judge(&asked)? {
-        Ok(report) => {
-            print::out(import::terminal(&report))?;
-            if let Some(dir) = &args.out {
-                judge::keep(&report, dir)?;
-                print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
-            }
-            ExitCode::from(report.exit_code())
-        }
-        Err(refused) => {
-            for line in &refused.lines {
-                print::out(format_args!("{line}\n"))?;
-            }
-            let errors = plural(refused.lines.len(), "error");
-            print::out(format_args!("{}: {errors}\n", refused.path.display()))?;
-            ExitCode::FAILURE
-        }
-    })
+    let done = match &args.write_policy {
+        Some(file) => judge::draft(&asked)?.map(|text| written(args, file, &text)),
+        None => judge::judge(&asked)?.map(|report| judged(args, &report)),
+    };
+    done.unwrap_or_else(|refused| said(&refused))
+}
+
+fn judged(args: &JudgeArgs, report: &ImportReport) -> anyhow::Result<ExitCode> {
+    print::out(import::terminal(report))?;
+    if let Some(dir) = &args.out {
+        judge::keep(report, dir)?;
+    }
+    kept(args)?;
+    Ok(ExitCode::from(report.exit_code()))
+}
+
+/// Says where the report is.
+fn kept(args: &JudgeArgs) -> anyhow::Result<()> {
+    if let Some(dir) = &args.out {
+        print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
+    }
+    Ok(())
+}
+
+fn written(args: &JudgeArgs, file: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    let found = judge::keep_draft(&args.path, file, text)?;
+    let named = if found { String::new() } else { format!(" --policy {}", file.display()) };
+    print::out(format_args!(
+        "Wrote {}. Check the guesses in it, then run: assay judge {}{named}\n",
+        file.display(),
+        args.path.display()
+    ))?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn said(refused: &Refused) -> anyhow::Result<ExitCode> {
+    for line in &refused.lines {
+        print::out(format_args!("{line}\n"))?;
+    }
+    let errors = plural(refused.lines.len(), "error");
+    print::out(format_args!("{}: {errors}\n", refused.path.display()))?;
+    Ok(ExitCode::FAILURE)
 }
 
 /// The verdict of a folder that `assay run` has made.
@@ -94,7 +139,12 @@ fn of_records(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     for (flag, given) in [
         ("--policy", args.policy.is_some()),
         ("--baseline", args.baseline.is_some()),
+        ("--objective", !args.objectives.is_empty()),
+        ("--guardrail", !args.guardrails.is_empty()),
+        ("--column", !args.columns.is_empty()),
+        ("--ignore-column", !args.ignored.is_empty()),
         ("--format", args.format.is_some()),
+        ("--write-policy", args.write_policy.is_some()),
     ] {
         if given {
             bail!("{flag} does not apply to Assay's own records: their plan fixes what is judged");
@@ -104,7 +154,7 @@ fn of_records(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     print::out(terminal(&pages.report))?;
     if let Some(dir) = &args.out {
         pages.keep(dir)?;
-        print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
     }
+    kept(args)?;
     Ok(ExitCode::from(pages.report.exit_code()))
 }

@@ -7,7 +7,7 @@ use anyhow::{Context, bail};
 use assay_core::import::Policy;
 
 const POLICIES: [&str; 3] = ["policy.yaml", "policy.yml", "policy.json"];
-const ENDINGS: [&str; 7] = ["csv", "jsonl", "ndjson", "json", "txt", "log", "out"];
+const ENDINGS: [&str; 8] = ["csv", "tsv", "jsonl", "ndjson", "json", "txt", "log", "out"];
 /// Our own reports are no results.
 const OURS: [&str; 2] = ["report.json", "report.md"];
 

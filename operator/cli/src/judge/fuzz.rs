@@ -18,7 +18,7 @@ fn outcome(bytes: &[u8], format: Option<Format>) -> Result<(), Vec<String>> {
     let policy = Policy::read(&policy).expect("the policy is valid");
     let mut to = Collector::new(&policy);
     let input: read::Input = Box::new(BufReader::new(Cursor::new(bytes.to_vec())));
-    let (format, input) = read::detect(input, format).expect("memory can be read");
+    let (format, input) = read::detect(input, format).map_err(|error| vec![error.to_string()])?;
     let file = to.file("data");
     match format {
         Format::Csv => table::csv(input, file, &mut to),
@@ -52,14 +52,18 @@ proptest! {
 
     #[test]
     fn broken_files(at in any::<prop::sample::Index>(), with in prop::collection::vec(any::<u8>(), 0..3)) {
-        for text in [CSV, JSONL] {
+        for text in [CSV, JSONL, WIDE] {
             let _ = outcome(&mutated(text, at, &with), None);
         }
     }
 }
 
+const WIDE: &str = "config\tblock\tops\tm\na\t1\t7.5\t10\nb\t1\t\t11\n";
+
 #[test]
 fn sound_files_are_sound() {
+    assert_eq!(outcome(WIDE.as_bytes(), None), Ok(()));
+    assert_eq!(outcome(WIDE.replace('\t', ";").as_bytes(), None), Ok(()));
     assert_eq!(outcome(CSV.as_bytes(), None), Ok(()));
     assert_eq!(outcome(JSONL.as_bytes(), None), Ok(()));
     let marked = [b"\xef\xbb\xbf", CSV.as_bytes()].concat();

@@ -1,18 +1,27 @@
 //! Which policy results are judged by.
 
-use std::path::Path;
+use std::path::{Path, PathBuf};
 
 use assay_core::import::Policy;
 use assay_core::validate::Problem;
 
-use super::{Refused, files};
+use super::{Asked, Refused, files};
 use crate::file;
 
-/// The policy that is named, else the one beside the results, else none.
-pub fn find(results: &Path, named: Option<&Path>) -> Result<Policy, Refused> {
-    let found = named.map(Path::to_owned).or_else(|| files::policy_beside(results));
-    let Some(path) = found else { return Ok(Policy::default()) };
-    let problems = match file::read(&path) {
+/// The policy that is named, else the one beside the results, else none, with what the command line says; and its file.
+pub fn find(asked: &Asked<'_>) -> Result<(Policy, Option<PathBuf>), Refused> {
+    let used = asked.policy.map(Path::to_owned).or_else(|| files::policy_beside(asked.path));
+    let policy = used.as_deref().map_or(Ok(Policy::default()), read)?;
+    let path = used.as_deref().unwrap_or(asked.path);
+    let contradictions = |problems: Vec<String>| Refused {
+        path: path.to_owned(),
+        lines: problems.into_iter().map(|problem| format!("{}: {problem}", path.display())).collect(),
+    };
+    Ok((policy.with(&asked.flags).map_err(contradictions)?, used))
+}
+
+fn read(path: &Path) -> Result<Policy, Refused> {
+    let problems = match file::read(path) {
         Ok(document) => match Policy::read(&document.value) {
             Ok(policy) => return Ok(policy),
             Err(problems) => {
@@ -30,5 +39,5 @@ pub fn find(results: &Path, named: Option<&Path>) -> Result<Policy, Refused> {
         format!("{}{place}: {text}", path.display())
     });
     let lines = lines.collect();
-    Err(Refused { path, lines })
+    Err(Refused { path: path.to_owned(), lines })
 }

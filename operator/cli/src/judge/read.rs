@@ -26,16 +26,32 @@ pub fn open(path: &Path) -> io::Result<Input> {
     Ok(Box::new(BufReader::with_capacity(PEEK, File::open(path)?)))
 }
 
-/// The format by what a file begins with, and the whole file again without its byte order mark.
+/// The format by what a file begins with, and the whole file again without its byte order mark. What is no text has no format.
 pub fn detect(mut input: Input, format: Option<Format>) -> io::Result<(Format, Input)> {
     let mut start = Vec::new();
     // A pipe may give a few bytes at a time.
     input.by_ref().take(PEEK as u64).read_to_end(&mut start)?;
+    if let Some(problem) = no_text(&start) {
+        return Err(io::Error::other(problem));
+    }
     if start.starts_with(BOM) {
         start.drain(..BOM.len());
     }
     let found = format.unwrap_or_else(|| guess(&String::from_utf8_lossy(&start)));
     Ok((found, Box::new(BufReader::new(io::Cursor::new(start).chain(input)))))
+}
+
+/// What a file is that holds no text in UTF-8, and what to do about it.
+fn no_text(start: &[u8]) -> Option<&'static str> {
+    const KNOWN: [(&[u8], &str); 5] = [
+        (b"PK\x03\x04", "it is a spreadsheet (.xlsx, .ods) or another zip archive; save it as CSV"),
+        (b"\xd0\xcf\x11\xe0", "it is an old spreadsheet (.xls); save it as CSV"),
+        (b"\x1f\x8b", "it is compressed; unpack it with gunzip"),
+        (b"\xff\xfe", "it is UTF-16; save it as UTF-8"),
+        (b"\xfe\xff", "it is UTF-16; save it as UTF-8"),
+    ];
+    let known = KNOWN.iter().find(|(magic, _)| start.starts_with(magic)).map(|(_, problem)| *problem);
+    known.or_else(|| start.contains(&0).then_some("it has NUL bytes: not a text file, or UTF-16; save it as UTF-8"))
 }
 
 fn guess(start: &str) -> Format {
@@ -67,7 +83,7 @@ pub fn lines(mut input: Input, file: u32, to: &mut Collector<'_>, mut each: impl
             }
             Ok(_) => match std::str::from_utf8(&line) {
                 Ok(text) => each(place.line, text.trim_end_matches(['\n', '\r']), to),
-                Err(_) => to.problem(place, None, "is not UTF-8: save the file as UTF-8"),
+                Err(_) => return to.problem(place, None, "is not UTF-8: save the file as UTF-8"),
             },
             Err(error) => return to.problem(place, None, format!("can't be read: {error}")),
         }

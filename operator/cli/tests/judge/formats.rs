@@ -92,6 +92,11 @@ fn one_export_of_hyperfine_is_only_advice() {
     golden("ok-hyperfine-one.txt", &text);
     assert!(text.contains("design: unblocked (advisory)") && text.contains("8/8"), "{text}");
     assert!(text.contains("Inconclusive Unblocked") && text.ends_with("exit code 11\n"), "{text}");
+    // One improvement, one sign, whichever number says it.
+    let text = said(&judge_in(&data("hyperfine-one"), &["export.json", "--baseline", "long"]));
+    let row: Vec<&str> = text.lines().find(|line| line.starts_with("short")).unwrap_or_default().split("  ").collect();
+    let numbers: Vec<&str> = row.into_iter().map(str::trim).filter(|cell| cell.ends_with('%')).collect();
+    assert!(numbers.len() == 2 && numbers.iter().all(|cell| cell.starts_with('+')), "{text}");
 }
 
 #[test]

@@ -2,5 +2,6 @@
 
 mod bad_input;
 mod common;
+mod first_hour;
 mod formats;
 mod outputs;

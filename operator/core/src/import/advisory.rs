@@ -8,7 +8,7 @@ use super::gates::Gated;
 use super::report::{CellRuling, ComparisonReport, ConfigRuling, Layout, Numbers};
 use super::words::probability;
 use crate::gates::Finding;
-use crate::report::{About, Estimate, Failures, Ruling, number, sentence};
+use crate::report::{About, Estimate, Failures, Ruling, sentence, sided};
 use crate::stats::{Direction, Scale, Unmeasurable, holm, mann_whitney, median, shift};
 use crate::verdict::{Ending, MetricRule, Purpose, Reason, Runs, Verdict};
 
@@ -191,7 +191,7 @@ fn two_samples(rule: &MetricRule, baseline: &Arm, own: &Arm) -> Numbers {
         baseline_runs: baseline.values.len(),
         config_failed: own.failed,
         baseline_failed: baseline.failed,
-        means_percent: means_percent(rule.scale, &baseline.values, &own.values),
+        means_percent: means_percent(rule, &baseline.values, &own.values),
         shift: if has_zeros { None } else { shift(&finite(&a), &finite(&b)) },
         has_zeros,
         p: test.two_sided,
@@ -227,16 +227,20 @@ fn ranked(effects: &[f64]) -> Vec<f64> {
     effects.iter().map(|&effect| effect.clamp(f64::MIN, f64::MAX)).collect()
 }
 
-/// What most people compute: one mean against the other.
-pub(super) fn means_percent(scale: Scale, baseline: &[f64], own: &[f64]) -> Option<f64> {
+/// What most people compute: one mean against the other. As everywhere, positive is better: for a time it is how much faster.
+pub(super) fn means_percent(rule: &MetricRule, baseline: &[f64], own: &[f64]) -> Option<f64> {
     // In ascending order, so that the sum does not depend on the order of rows.
     let mean = |values: &[f64]| {
         let mut values = values.to_vec();
         values.sort_unstable_by(f64::total_cmp);
         values.iter().sum::<f64>() / values.len() as f64
     };
-    let percent = 100.0 * (mean(own) / mean(baseline) - 1.0);
-    (scale == Scale::Log && percent.is_finite()).then_some(percent)
+    let ratio = match rule.direction {
+        Direction::Higher => mean(own) / mean(baseline),
+        Direction::Lower => mean(baseline) / mean(own),
+    };
+    let percent = 100.0 * (ratio - 1.0);
+    (rule.scale == Scale::Log && percent.is_finite()).then_some(percent)
 }
 
 /// Every comparison on an objective is one more chance to find something by accident.
@@ -290,7 +294,7 @@ fn fewest(numbers: &Numbers) -> usize {
 fn words(rule: &MetricRule, numbers: &Numbers) -> String {
     let Numbers { metric, config_runs, baseline_runs, p, smallest_p, .. } = numbers;
     let effect = match numbers.shift {
-        Some(shift) => number::effect(rule.scale, shift),
+        Some(shift) => sided(rule.scale, shift),
         None if numbers.has_zeros => "has zero values, so there is no ratio".to_owned(),
         None => return format!("{metric} unknown"),
     };

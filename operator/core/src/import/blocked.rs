@@ -188,7 +188,7 @@ fn numbers(
         baseline_runs: baseline.len(),
         config_failed: failures.own.failed,
         baseline_failed: failures.baseline.failed,
-        means_percent: super::advisory::means_percent(comparison.rules[metric].scale, &baseline, &own),
+        means_percent: super::advisory::means_percent(&comparison.rules[metric], &baseline, &own),
         shift: effect.estimate,
         has_zeros: effect.has_zeros,
         p: two_sided(better, worse),

@@ -5,13 +5,15 @@ use serde::{Deserialize, Serialize};
 
 use crate::verdict::Ending;
 
-/// The names of the columns. `scenario`, `config`, `metric` and `value` are required; the others are optional.
+/// The names of the columns. `config` is required. A table with `metric` and `value` has a row per metric; in one without them, every
+/// other column of numbers is a metric.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Columns {
     /// Runs of different sessions are never compared with each other.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub session: Option<String>,
+    /// Without this column there is one scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario: Option<String>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
@@ -41,7 +43,7 @@ pub struct Columns {
 
 /// What a column means.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Meaning {
+pub enum Meaning {
     Session,
     Scenario,
     Config,
@@ -69,8 +71,8 @@ impl Meaning {
         Self::Build,
         Self::Failed,
     ];
-    /// Without these a row says nothing; that of a failed run needs no value.
-    pub const NEEDED: [Self; 4] = [Self::Scenario, Self::Config, Self::Metric, Self::Value];
+    /// Without these a row of one metric says nothing; that of a failed run needs no value.
+    pub(super) const NEEDED: [Self; 3] = [Self::Config, Self::Metric, Self::Value];
 
     /// Its field in `columns`, and the column's name unless another is given.
     pub fn name(self) -> &'static str {
@@ -88,10 +90,42 @@ impl Meaning {
             Self::Failed => "failed",
         }
     }
+
+    /// What a column of another name is likely to mean. It is asked about, never assumed.
+    pub(super) fn likely(column: &str) -> Option<Self> {
+        Some(match column.to_ascii_lowercase().as_str() {
+            "config" | "configuration" | "variant" | "setup" | "candidate" => Self::Config,
+            "scenario" | "workload" | "benchmark" | "bench" | "test" | "case" | "threads" | "clients"
+            | "concurrency" => Self::Scenario,
+            "block" | "round" | "iteration" | "iter" | "pass" => Self::Block,
+            "replicate" | "rep" | "repeat" | "repetition" | "run" | "trial" | "attempt" => Self::Replicate,
+            "session" | "machine" | "host" | "hostname" | "node" => Self::Session,
+            "build" | "version" | "commit" | "revision" => Self::Build,
+            "failed" | "status" | "exit_code" | "error" => Self::Failed,
+            _ => return None,
+        })
+    }
 }
 
 impl Columns {
-    fn given(&self, meaning: Meaning) -> Option<&str> {
+    pub(super) fn set(&mut self, meaning: Meaning, column: &str) {
+        let field = match meaning {
+            Meaning::Session => &mut self.session,
+            Meaning::Scenario => &mut self.scenario,
+            Meaning::Config => &mut self.config,
+            Meaning::Block => &mut self.block,
+            Meaning::Replicate => &mut self.replicate,
+            Meaning::Metric => &mut self.metric,
+            Meaning::Value => &mut self.value,
+            Meaning::Unit => &mut self.unit,
+            Meaning::Work => &mut self.work,
+            Meaning::Build => &mut self.build,
+            Meaning::Failed => &mut self.failed,
+        };
+        *field = Some(column.to_owned());
+    }
+
+    pub(super) fn given(&self, meaning: Meaning) -> Option<&str> {
         match meaning {
             Meaning::Session => &self.session,
             Meaning::Scenario => &self.scenario,

@@ -31,6 +31,8 @@ pub struct Sample {
     pub build: Option<String>,
     /// As it is written; a failed run needs no value.
     pub failed: Option<String>,
+    /// The metric names the column of the value.
+    pub is_wide: bool,
 }
 
 /// Why data can't be judged.

@@ -196,6 +196,7 @@ impl Reader {
                 work: Some(work.clone()).filter(|work| !work.is_empty()),
                 build: self.build.clone(),
                 failed: None,
+                is_wide: false,
             },
         );
     }

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::report::{ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{direction_note, percent, probability, runs, shift, supported};
+use super::words::{design, direction_note, percent, probability, shift, supported};
 use crate::report::markdown::{bullets, code, escape, folded};
 use crate::report::{Ruling, number};
 
@@ -60,16 +60,8 @@ fn cells(report: &ImportReport, numbers: &Numbers) -> String {
 
 fn one(out: &mut String, report: &ImportReport, comparison: &ComparisonReport) {
     let name = comparison.session.clone().unwrap_or_else(|| "Runs".to_owned());
-    let design = match comparison.design {
-        Layout::Blocked => format!(
-            "blocked, {} blocks with {} of the baseline each (needed: {})",
-            comparison.blocks,
-            runs(comparison.baseline_replicates),
-            comparison.fewest_blocks
-        ),
-        Layout::Unblocked => "unblocked (advisory)".to_owned(),
-    };
-    let _ = writeln!(out, "## {} against {}\n\nDesign: {design}.\n", escape(&name), code(&comparison.baseline));
+    let (baseline, design) = (code(&comparison.baseline), design(comparison));
+    let _ = writeln!(out, "## {} against {baseline}\n\nDesign: {design}.\n", escape(&name));
     match comparison.design {
         Layout::Blocked => {
             let _ =

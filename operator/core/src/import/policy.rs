@@ -187,6 +187,10 @@ pub enum Claimed {
     Tradeoff,
 }
 
+/// The margin of a metric for which nobody declares another.
+pub const DEFAULT_MARGIN: &str = "5%";
+/// As many objectives, and as many guardrails, as the schema allows.
+pub(super) const MOST_METRICS: usize = 8;
 /// As strict as the counts of real engines allow.
 const WORK_TOLERANCE: f64 = 0.005;
 
@@ -211,7 +215,7 @@ impl Policy {
     }
 
     /// What a schema can't see.
-    fn problems(&self) -> Vec<Problem> {
+    pub(super) fn problems(&self) -> Vec<Problem> {
         let root = FieldPath::root();
         let mut problems = Vec::new();
         let mut names = BTreeSet::new();
@@ -292,6 +296,19 @@ impl Policy {
 }
 
 impl JudgedMetric {
+    /// A metric of which nothing else is declared.
+    pub fn new(metric: &str, direction: Direction, margin: Option<&str>) -> Self {
+        Self {
+            metric: metric.to_owned(),
+            direction,
+            margin: margin.unwrap_or(DEFAULT_MARGIN).to_owned(),
+            scale: Scale::Log,
+            at_least: None,
+            scenario_margin: None,
+            quantile: false,
+        }
+    }
+
     /// Its sizes of changes, and whether they have a meaning for what is asked of it.
     fn check(&self, purpose: Purpose, path: &FieldPath, problems: &mut Vec<Problem>) {
         let declared = [("atLeast", &self.at_least), ("scenarioMargin", &self.scenario_margin)];

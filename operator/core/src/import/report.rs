@@ -100,7 +100,7 @@ pub struct Numbers {
     /// Runs that failed: p takes them for the worst, and no other number has them.
     pub config_failed: u32,
     pub baseline_failed: u32,
-    /// Config against baseline in percent, in the metric's own direction; log scale only.
+    /// The ratio of the means in percent, log scale only. Positive is better: for a time it is the gain in speed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub means_percent: Option<f64>,
     /// Hodges-Lehmann: a log ratio, or a difference on a linear scale.

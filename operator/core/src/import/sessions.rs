@@ -17,7 +17,9 @@ use crate::verdict::MetricRule;
 pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProblem>> {
     let rules = policy.rules();
     if rules.iter().all(|rule| !rule.purpose.is_required()) || policy.objectives.is_empty() {
-        return Err(vec![DataProblem::new("no objective declared: add objectives to the policy")]);
+        return Err(vec![DataProblem::new(
+            "no objective declared: pass --objective NAME:higher or NAME:lower, or add objectives to the policy",
+        )]);
     }
     let sessions: BTreeSet<Name> = data.runs.keys().map(|key| key.session).collect();
     if sessions.is_empty() {
@@ -66,7 +68,7 @@ pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProbl
         version: VERSION,
         rules: RULES,
         produced_by: crate::PRODUCED_BY.to_owned(),
-        title: policy.title.clone().unwrap_or_else(|| "judged".to_owned()),
+        title: policy.title.clone().unwrap_or_else(|| "Imported results".to_owned()),
         metrics: rules,
         comparisons,
         claims,

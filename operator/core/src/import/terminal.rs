@@ -1,5 +1,5 @@
 use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{direction_note, percent, probability, runs, shift, supported};
+use super::words::{design, direction_note, percent, probability, shift, supported};
 use crate::report::number;
 use crate::report::table::{Table, WIDTH, wrap};
 use crate::report::{Estimate, Ruling};
@@ -39,16 +39,7 @@ pub fn terminal(report: &ImportReport) -> String {
 
 fn heading(comparison: &ComparisonReport) -> String {
     let session = comparison.session.as_ref().map_or(String::new(), |session| format!("{session}: "));
-    let baseline = &comparison.baseline;
-    match comparison.design {
-        Layout::Blocked => format!(
-            "{session}baseline {baseline}, design: blocked, {} blocks with {} of the baseline each (needed: {})",
-            comparison.blocks,
-            runs(comparison.baseline_replicates),
-            comparison.fewest_blocks
-        ),
-        Layout::Unblocked => format!("{session}baseline {baseline}, design: unblocked (advisory)"),
-    }
+    format!("{session}baseline {}, design: {}", comparison.baseline, design(comparison))
 }
 
 fn blocked(comparison: &ComparisonReport) -> String {

@@ -1,6 +1,6 @@
 //! Numbers and phrases that all outputs share.
 
-use super::report::Numbers;
+use super::report::{ComparisonReport, Layout, Numbers};
 use crate::report::number;
 use crate::stats::Scale;
 use crate::verdict::Verdict;
@@ -32,7 +32,7 @@ pub(super) fn shift(scale: Scale, numbers: &Numbers) -> String {
     numbers.shift.map_or(none.to_owned(), |shift| number::effect(scale, shift))
 }
 
-pub(super) fn runs(count: usize) -> String {
+fn runs(count: usize) -> String {
     if count == 1 { "1 run".to_owned() } else { format!("{count} runs") }
 }
 
@@ -40,10 +40,23 @@ pub(super) fn supported(verdict: Option<Verdict>, reason: &str) -> String {
     verdict.map_or_else(|| reason.to_owned(), |verdict| format!("{verdict:?} {reason}"))
 }
 
+/// How the runs were laid out.
+pub(super) fn design(comparison: &ComparisonReport) -> String {
+    match comparison.design {
+        Layout::Blocked => format!(
+            "blocked, {} blocks with {} of the baseline each (needed: {})",
+            comparison.blocks,
+            runs(comparison.baseline_replicates),
+            comparison.fewest_blocks
+        ),
+        Layout::Unblocked => "unblocked (advisory)".to_owned(),
+    }
+}
+
 pub(super) fn direction_note() -> &'static str {
-    "Positive estimates and shifts are better, for latencies too. The estimate describes the typical run, the mean all \
-     runs together; without blocks, means are compared as they are. \"Best p\" is the smallest two-sided p possible \
-     with so few runs. \"Runs\" counts the config's and the baseline's runs with a value."
+    "Positive is better in every column, for times too: +25 % means 1.25 times as fast. Estimate and shift describe the \
+     typical run, mean and means all runs together; without blocks, means are compared as they are. \"Best p\" is the \
+     smallest two-sided p possible with so few runs. \"Runs\" counts the config's and the baseline's runs with a value."
 }
 
 #[cfg(test)]

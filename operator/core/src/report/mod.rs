@@ -40,7 +40,7 @@ pub use not_judged::NotJudged;
 pub use setup::{BuildFacts, MachineFacts, Setup, Setups};
 pub use terminal::terminal;
 pub use time_spent::{TimeCell, TimeRow, TimeTable, TimeTables};
-pub(crate) use words::{About, Failures, sentence};
+pub(crate) use words::{About, Failures, sentence, sided};
 
 use crate::gates::{Finding, Label, Note};
 use crate::verdict::{MetricRule, Status, Verdict};

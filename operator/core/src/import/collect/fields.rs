@@ -44,7 +44,7 @@ impl Collector<'_> {
 
     /// The value of a run that did not fail.
     pub(super) fn measured(&mut self, place: Place, sample: &Sample, rule: usize) -> Option<f64> {
-        if self.unit(place, sample) { self.value(place, rule, &sample.value) } else { None }
+        if self.unit(place, sample) { self.value(place, rule, sample) } else { None }
     }
 
     fn unit(&mut self, place: Place, sample: &Sample) -> bool {
@@ -66,10 +66,16 @@ impl Collector<'_> {
         false
     }
 
-    fn value(&mut self, place: Place, rule: usize, text: &str) -> Option<f64> {
+    fn value(&mut self, place: Place, rule: usize, sample: &Sample) -> Option<f64> {
         let MetricRule { name, scale, direction, .. } = &self.rules[rule];
+        let text = &sample.value;
+        let column = if sample.is_wide { sample.metric.as_str() } else { self.policy.columns.column(Meaning::Value) };
         let problem = match text.parse::<f64>() {
             _ if text.is_empty() => format!("empty: {}", self.without_value()),
+            Err(_) if has_comma(text) => {
+                self.comma(place, column, text);
+                return None;
+            }
             Err(_) => format!("{} is not a number: write it as 1234.5 or 1.2345e3", shown(text)),
             Ok(value) => match scale.transform(*direction, value) {
                 // Zero has no logarithm, but a rank. Adding it turns -0 into it.
@@ -80,9 +86,16 @@ impl Collector<'_> {
                 Err(problem) => format!("{} {problem}: {}", shown(text), self.without_value()),
             },
         };
-        let column = self.policy.columns.column(Meaning::Value);
         self.problem(place, Some(column), problem);
         None
+    }
+
+    /// A number with commas: decimals in one country, thousands in another. The other numbers have them, too.
+    pub(super) fn comma(&mut self, place: Place, column: &str, text: &str) {
+        let problem =
+            format!("{} has a comma: write all numbers with a decimal point only, such as 1234.5", shown(text));
+        self.problem(place, Some(column), problem);
+        self.over = true;
     }
 
     /// What to do about a row that has none.
@@ -101,6 +114,13 @@ fn name_problem(text: &str) -> Option<String> {
         return Some(format!("{length} characters, at most {MOST_NAME} allowed: use a shorter name"));
     }
     text.chars().any(char::is_control).then(|| "contains control characters: remove them".to_owned())
+}
+
+/// Digits between commas, and perhaps points.
+pub(super) fn has_comma(text: &str) -> bool {
+    let unsigned = text.strip_prefix(['-', '+']).unwrap_or(text);
+    let is_number = |part: &str| !part.is_empty() && part.chars().all(|c| c.is_ascii_digit());
+    unsigned.contains(',') && unsigned.split([',', '.']).all(is_number)
 }
 
 /// A value as it was written, as far as anybody wants to read it.

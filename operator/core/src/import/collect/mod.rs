@@ -1,6 +1,7 @@
 //! From rows to runs. What a row says is checked here once; afterwards every value can be judged.
 
 mod fields;
+mod found;
 mod rows;
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -10,6 +11,8 @@ use super::data::{Data, DataProblem, Name, Place, Replicate, Run, RunKey, Sample
 use super::policy::Policy;
 use crate::validate::did_you_mean;
 use crate::verdict::{Ending, MetricRule};
+
+pub use found::Found;
 
 /// Problems after which the rest of the data is not read: the same mistake is likely to be in every row.
 const MOST_PROBLEMS: usize = 20;
@@ -36,7 +39,9 @@ pub struct Collector<'a> {
     others: BTreeSet<String>,
     /// Those that are, as far as rows name them.
     seen: BTreeSet<usize>,
-    unknown_columns: BTreeSet<String>,
+    /// Columns of which it was asked what they are.
+    asked: BTreeSet<String>,
+    found: Found,
     /// Runs without a name, by the rest of the key, the metric, and whether they failed.
     counted: BTreeMap<(RunKey, Name, bool), u32>,
     /// Where a failed run stands, metric by metric.
@@ -56,10 +61,15 @@ impl<'a> Collector<'a> {
             units: BTreeMap::new(),
             others: BTreeSet::new(),
             seen: BTreeSet::new(),
-            unknown_columns: BTreeSet::new(),
+            asked: BTreeSet::new(),
+            found: Found::default(),
             counted: BTreeMap::new(),
             failed: BTreeMap::new(),
         }
+    }
+
+    pub fn policy(&self) -> &'a Policy {
+        self.policy
     }
 
     /// Begins a file; its number goes into places.
@@ -90,6 +100,11 @@ impl<'a> Collector<'a> {
         }
     }
 
+    /// What the rows have named so far.
+    pub fn found(&self) -> &Found {
+        &self.found
+    }
+
     /// One value of one run, or that it failed.
     pub fn sample(&mut self, place: Place, sample: &Sample) {
         if self.is_full() || !self.has_names(place, sample) {
@@ -99,8 +114,9 @@ impl<'a> Collector<'a> {
         let rule = self.rules.iter().position(|rule| rule.name == sample.metric);
         if let Some(rule) = rule {
             self.seen.insert(rule);
-        } else if self.others.len() < MOST_NAME {
-            self.others.insert(sample.metric.clone());
+            self.found.add(sample);
+        } else {
+            self.not_judged(sample);
         }
         // A failed run is worse than any that ended: it counts whatever it measured, and whichever metric its row is about.
         let value = if ending.has_failed() {
@@ -120,6 +136,14 @@ impl<'a> Collector<'a> {
             return;
         }
         self.keep(place, sample, ending, value);
+    }
+
+    /// A value of a metric that nobody asked for.
+    fn not_judged(&mut self, sample: &Sample) {
+        self.found.add(sample);
+        if self.others.len() < MOST_NAME {
+            self.others.insert(sample.metric.clone());
+        }
     }
 
     /// A problem that makes all others unimportant.
@@ -216,7 +240,7 @@ impl<'a> Collector<'a> {
         }
         if !self.others.is_empty() {
             let names: Vec<&str> = self.others.iter().map(String::as_str).collect();
-            let text = format!("Not judged because the policy does not declare them: {}.", names.join(", "));
+            let text = format!("Not judged, because not declared: {}.", names.join(", "));
             self.data.notes.push(text);
         }
         Ok(self.data)

@@ -329,7 +329,7 @@ fn bounded(estimate: &Estimate, value: f64) -> String {
 }
 
 /// An effect without its sign, and what the sign means: for latencies, too, positive is better.
-fn sided(scale: Scale, value: f64) -> String {
+pub(crate) fn sided(scale: Scale, value: f64) -> String {
     let signed = number::effect(scale, value);
     match signed.strip_prefix('-') {
         Some(size) => format!("{size} worse"),
