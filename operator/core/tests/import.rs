@@ -214,8 +214,8 @@ fn runs_too_good_to_be_true_need_proof() {
     let fast = |work: &'static str| {
         let rows: Vec<String> =
             blocks(12, 4.0).lines().map(|line| format!("{},{work},", line.trim_end_matches(",,"))).collect();
-        // Others set the standard.
-        let calm = |b: usize| format!("\n,fill,c,{b},,1050,{work},\n,fill,d,{b},,1055,{work},");
+        // Others set the standard, with values that are never equal.
+        let calm = |b: usize| format!("\n,fill,c,{b},,{}.5,{work},\n,fill,d,{b},,{}.25,{work},", 1040 + b, 1060 + b);
         rows.join("\n") + &(1..=12).map(calm).collect::<Vec<_>>().concat()
     };
     let report = judged(&policy(), &fast("1000")).expect("rows can be judged");

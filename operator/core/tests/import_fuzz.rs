@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 fn policy(metric: &str) -> Policy {
     let policy = json!({"baseline": "a", "objectives": [{"metric": metric, "direction": "higher", "margin": "5%"}],
         "guardrails": [{"metric": "share", "direction": "lower", "margin": "0.01", "scale": "linear"}]});
-    Policy::read(&policy).expect("the policy is sound")
+    Policy::read(&policy).expect("the policy is valid")
 }
 
 /// Judges what was collected, and prints it in every form.

@@ -154,3 +154,17 @@ fn a_policy_can_be_written_and_used() {
     let text = judged(folder.path(), &["runs.csv", "--write-policy", "x.yaml"]);
     assert!(text.contains("column round: may be the block") && !folder.path().join("x.yaml").exists(), "{text}");
 }
+
+#[test]
+fn copied_blocks_are_no_evidence() {
+    let text = wide("config", "block", ',');
+    let copied = text.lines().filter(|line| line.contains(",1,")).fold(text.clone(), |mut all, line| {
+        let _ = writeln!(all, "{}", line.replacen(",1,", ",9,", 1));
+        all
+    });
+    let folder = with("runs.csv", &copied);
+    let text = judged(folder.path(), &[&["runs.csv"][..], &OBJECTIVE].concat());
+    assert!(text.contains("Invalid") && text.contains("CopiedRuns") && text.ends_with("exit code 11\n"), "{text}");
+    let line = text.replace('\n', " ");
+    assert!(line.contains("2 of 9 runs of old in workload equal another run in 5 digits of ops_per_sec"), "{text}");
+}

@@ -65,6 +65,7 @@ pub enum Code {
     RateMismatch,
     TimeMismatch,
     Implausible,
+    CopiedRuns,
     Attrition,
     NothingValid,
     DisturbedUnequally,
@@ -109,7 +110,7 @@ impl Code {
             Self::DatasetFilesMismatch | Self::NotSettled | Self::HdrSaturated => Gate::Steady,
             Self::GeneratorBound => Gate::GeneratorHeadroom,
             Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
-            Self::Implausible => Gate::Plausible,
+            Self::Implausible | Self::CopiedRuns => Gate::Plausible,
             Self::Attrition | Self::NothingValid => Gate::Attrition,
         }
     }
@@ -215,6 +216,10 @@ impl Code {
             Self::Implausible => {
                 "The run is more than three times better than its config's other runs. It counts once three blocks \
                  show the same. Until then, check its record for another cause."
+            }
+            Self::CopiedRuns => {
+                "Copies are no evidence. Check how the results were put together, and make the missing runs. If equal \
+                 work always gives an equal value, declare the metric with deterministic: true in a policy."
             }
             Self::Attrition => {
                 "It lost a different share of runs than the baseline (invalid or without a measurement), so the runs \

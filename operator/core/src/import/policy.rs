@@ -139,6 +139,9 @@ pub struct JudgedMetric {
     /// mean is not judged.
     #[serde(default)]
     pub quantile: bool,
+    /// The same work always gives the same value, as of a count. Runs with equal values of it are not taken for copies.
+    #[serde(default)]
+    pub deterministic: bool,
 }
 
 /// The run that a file of `db_bench` output holds.
@@ -256,6 +259,11 @@ impl Policy {
         problems
     }
 
+    /// Whether runs may agree in a metric without being copies.
+    pub(super) fn is_deterministic(&self, metric: &str) -> bool {
+        self.judged().any(|(_, _, judged, _)| judged.metric == metric && judged.deterministic)
+    }
+
     fn judged(&self) -> impl Iterator<Item = (&'static str, usize, &JudgedMetric, Purpose)> {
         let objectives = self.objectives.iter().enumerate().map(|(i, m)| ("objectives", i, m, Purpose::Objective));
         objectives.chain(self.guardrails.iter().enumerate().map(|(i, m)| ("guardrails", i, m, Purpose::Guardrail)))
@@ -264,7 +272,7 @@ impl Policy {
     /// Objectives first, then guardrails.
     pub fn rules(&self) -> Vec<MetricRule> {
         let rule = |(_, _, judged, purpose): (_, _, &JudgedMetric, Purpose)| {
-            let JudgedMetric { metric, direction, margin, scale, at_least, scenario_margin, quantile } = judged;
+            let JudgedMetric { metric, direction, margin, scale, at_least, scenario_margin, quantile, .. } = judged;
             let size = |text: &str| judged.size(text);
             Some(MetricRule {
                 at_least: at_least.as_deref().and_then(size),
@@ -306,6 +314,7 @@ impl JudgedMetric {
             at_least: None,
             scenario_margin: None,
             quantile: false,
+            deterministic: false,
         }
     }
 

@@ -58,6 +58,11 @@ fn exclusive(lab: &mut Lab) {
     });
 }
 
+/// Codes that records can have: only imported runs are asked whether they are copies.
+fn codes_of_records() -> Vec<Code> {
+    codes().into_iter().filter(|code| *code != Code::CopiedRuns).collect()
+}
+
 /// Breaks the one thing that a code is about. A new code does not compile before it has its case here.
 fn break_for(code: Code, lab: &mut Lab) {
     match code {
@@ -140,6 +145,7 @@ fn break_for(code: Code, lab: &mut Lab) {
             s.metrics.entry("step_latency_mean".to_owned()).and_modify(|mean| *mean *= 1.1);
         }),
         Code::Implausible => lab.one(|s| faster(s, 4.0)),
+        Code::CopiedRuns => panic!("no gate over records finds it"),
         Code::Attrition => {
             *lab = Lab::of(Experiment { repetitions: 16, ..lab.plan.experiment.clone() });
             lab.lose(Some("cramped"), 8);
@@ -175,8 +181,8 @@ fn real_records_pass() {
 
 #[test]
 fn one_broken_thing_is_found_and_nothing_else() {
-    assert!(codes().len() > 30);
-    for code in codes() {
+    assert!(codes_of_records().len() > 30);
+    for code in codes_of_records() {
         let mut lab = Lab::new();
         break_for(code, &mut lab);
         assert_eq!(lab.found().into_iter().collect::<Vec<_>>(), [code]);
@@ -186,7 +192,7 @@ fn one_broken_thing_is_found_and_nothing_else() {
 #[test]
 fn what_is_found_costs_something() {
     // What it costs is in the docs; here it is enough that nobody wins with it.
-    for code in codes() {
+    for code in codes_of_records() {
         let mut lab = Lab::new();
         break_for(code, &mut lab);
         let report = lab.report();

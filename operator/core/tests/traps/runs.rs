@@ -36,7 +36,7 @@ pub fn blocks(count: u32, metrics: &[(&str, f64, f64)]) -> String {
     let mut rows = String::new();
     for block in 1..=count {
         for (metric, base, changed) in metrics {
-            let noise = 1.0 + f64::from(block * 37 % 11) / 1000.0;
+            let noise = 1.0 + f64::from(block * 37 % 101) / 10_000.0;
             let more = noise * (1.0 + f64::from(block * 29 % 7) / 2000.0);
             let _ = writeln!(
                 rows,

@@ -246,6 +246,13 @@ impl<'a> Collector<'a> {
         Ok(self.data)
     }
 
+    /// The data as far as it was read, whatever is wrong with the whole of it.
+    #[cfg(test)]
+    pub(in crate::import) fn into_data(self) -> Data {
+        assert!(self.problems.is_empty(), "{:?}", self.problems);
+        self.data
+    }
+
     /// What can only be said at the end.
     fn complete(&mut self) {
         for (rule, MetricRule { name, .. }) in self.rules.iter().enumerate() {

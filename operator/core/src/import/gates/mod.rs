@@ -1,6 +1,7 @@
 //! What makes imported runs unfit: the same gates as those over records, as far as such data allows.
 
 mod attrition;
+mod copied;
 mod plausible;
 mod work;
 
@@ -52,6 +53,8 @@ pub(super) fn check(comparison: &Comparison<'_>) -> Gated {
     attributes(comparison, &mut gated);
     builds(comparison, &mut gated);
     for &scenario in &comparison.scenarios {
+        // First, so that copies set no standard for what is plausible.
+        copied::check(comparison, scenario, &mut gated);
         let worked = work::check(comparison, scenario, &mut gated);
         plausible::check(comparison, scenario, worked, &mut gated);
     }
