@@ -6,6 +6,7 @@
 use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 
 use assay_core::attempt::Attempt;
+use assay_core::import::{self, Collector, Place, Policy};
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::report::{
@@ -63,6 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(folder.join("small.txt"), terminal(&report))?;
     let part = judge(&plan, &attempts[..attempts.len() / 3])?;
     fs::write(folder.join("partial.html"), html(&part, &[], None))?;
+    fs::write(folder.join("imported.html"), imported()?)?;
     // One config, and nothing that counts.
     let (plan, attempts) = experiment(0..1, 1, 8)?;
     let report = judge(&plan, &attempts)?;
@@ -82,6 +84,29 @@ fn main() -> Result<(), Box<dyn Error>> {
     seen(&mut report);
     fs::write(folder.join("large.html"), html(&report, &attachments(&report), Some(FILE)))?;
     Ok(())
+}
+
+/// Results of another benchmark, with and without blocks, and with copies among them.
+fn imported() -> Result<String, Box<dyn Error>> {
+    let metric = |name: &str, direction: &str| json!({"metric": name, "direction": direction, "margin": "5%"});
+    let (rate, tail) = (metric("ops_per_sec", "higher"), metric("p99_us", "lower"));
+    let policy = Policy::read(&json!({"baseline": "old", "objectives": [rate], "guardrails": [tail]}));
+    let policy = policy.map_err(|problems| format!("{problems:?}"))?;
+    let mut to = Collector::new(&policy);
+    let (file, mut noise) = (to.file("runs.csv"), Noise(3));
+    for (line, block) in (0..12).flat_map(|block| [block; 4]).enumerate() {
+        let (config, gain) = [("old", 1.0), ("new", 1.2), ("copied", 1.1), ("slow", 0.8)][line % 4];
+        let chance = if config == "copied" { 1.0 } else { noise.factor(0.02) };
+        let (ops, p99) = (format!("{:.1}", 48_000.0 * gain * chance), format!("{:.2}", 150.0 / gain * chance));
+        for session in ["blocked", "loose"] {
+            let fields = [("session", session), ("config", config), ("ops_per_sec", &ops), ("p99_us", &p99)];
+            let block = [("block", block.to_string())];
+            let block = block.iter().filter(|_| session == "blocked").map(|(column, value)| (*column, value.as_str()));
+            to.row(Place { file, line: line as u64 + 2 }, fields.into_iter().chain(block));
+        }
+    }
+    let report = to.finish().and_then(|data| import::judge(&data, &policy));
+    Ok(import::html(&report.map_err(|problems| format!("{problems:?}"))?))
 }
 
 /// The beginning of an experiment's file, with a line that is wider than a phone.

@@ -42,11 +42,14 @@ pub struct JudgeArgs {
     /// The format of the results; default: detected from the content
     #[arg(long, value_enum)]
     pub format: Option<FormatArg>,
-    /// The folder for report.json and report.md
+    /// The folder for report.html, report.md and report.json
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
+    /// The file for the report as a page
+    #[arg(long, value_name = "FILE")]
+    pub html: Option<PathBuf>,
     /// Write a policy from the data and these arguments, to check and edit, instead of judging
-    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out"])]
+    #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out", "html"])]
     pub write_policy: Option<PathBuf>,
 }
 
@@ -102,6 +105,9 @@ fn judged(args: &JudgeArgs, report: &ImportReport) -> anyhow::Result<ExitCode> {
     if let Some(dir) = &args.out {
         judge::keep(report, dir)?;
     }
+    if let Some(file) = &args.html {
+        judge::keep_text(file, &import::html(report))?;
+    }
     kept(args)?;
     Ok(ExitCode::from(report.exit_code()))
 }
@@ -109,7 +115,11 @@ fn judged(args: &JudgeArgs, report: &ImportReport) -> anyhow::Result<ExitCode> {
 /// Says where the report is.
 fn kept(args: &JudgeArgs) -> anyhow::Result<()> {
     if let Some(dir) = &args.out {
-        print::out(format_args!("\nReport: {}\n", dir.join("report.md").display()))?;
+        let page = dir.join("report.html");
+        print::out(format_args!("\nReport: {}; for a pull request: report.md\n", page.display()))?;
+    }
+    if let Some(file) = &args.html {
+        print::out(format_args!("\nReport: {}\n", file.display()))?;
     }
     Ok(())
 }
@@ -154,6 +164,9 @@ fn of_records(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     print::out(terminal(&pages.report))?;
     if let Some(dir) = &args.out {
         pages.keep(dir)?;
+    }
+    if let Some(file) = &args.html {
+        judge::keep_text(file, &pages.html())?;
     }
     kept(args)?;
     Ok(ExitCode::from(pages.report.exit_code()))

@@ -46,12 +46,17 @@ impl Pages {
         Self { report: full, attachments: attachments.finish(), experiment }
     }
 
+    /// The report as one page.
+    pub fn html(&self) -> String {
+        html(&self.report, &self.attachments, self.experiment.as_deref())
+    }
+
     /// Writes the report in all its forms.
     pub fn keep(&self, dir: &Path) -> anyhow::Result<()> {
         fs::create_dir_all(dir).with_context(|| format!("can't create {}: choose another --out", dir.display()))?;
         write(&dir.join("report.json"), self.report.json()?.as_bytes())?;
         write(&dir.join("report.md"), markdown(&self.report).as_bytes())?;
-        write(&dir.join("report.html"), html(&self.report, &self.attachments, self.experiment.as_deref()).as_bytes())
+        write(&dir.join("report.html"), self.html().as_bytes())
     }
 }
 

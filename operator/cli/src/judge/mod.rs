@@ -159,7 +159,11 @@ fn defaults(policy: &mut Policy, format: Format) {
 /// Writes a report down.
 pub fn keep(report: &ImportReport, dir: &Path) -> anyhow::Result<()> {
     fs::create_dir_all(dir).with_context(|| format!("can't create {}: choose another --out", dir.display()))?;
-    for (name, text) in [("report.json", report.json()?), ("report.md", import::markdown(report))] {
+    for (name, text) in [
+        ("report.json", report.json()?),
+        ("report.md", import::markdown(report)),
+        ("report.html", import::html(report)),
+    ] {
         keep_text(&dir.join(name), &text)?;
     }
     Ok(())

@@ -163,8 +163,10 @@ fn copied_blocks_are_no_evidence() {
         all
     });
     let folder = with("runs.csv", &copied);
-    let text = judged(folder.path(), &[&["runs.csv"][..], &OBJECTIVE].concat());
+    let text = judged(folder.path(), &[&["runs.csv", "--out", "out"][..], &OBJECTIVE].concat());
     assert!(text.contains("Invalid") && text.contains("CopiedRuns") && text.ends_with("exit code 11\n"), "{text}");
     let line = text.replace('\n', " ");
     assert!(line.contains("2 of 9 runs of old in workload equal another run in 5 digits of ops_per_sec"), "{text}");
+    let page = fs::read_to_string(folder.path().join("out/report.html")).expect("a page");
+    assert!(page.contains("CopiedRuns") && page.contains("Copies are no evidence."), "{page}");
 }

@@ -46,15 +46,20 @@ fn blocked_reports_are_stable() {
     golden("ok-blocked.txt", &said(&output));
     let read = |name: &str| fs::read_to_string(folder.path().join("out").join(name)).expect("a report");
     golden("ok-blocked.md", &read("report.md"));
+    let page = read("report.html");
+    assert!(page.contains("<h1>Twelve rounds</h1>") && page.contains("<svg"), "{page}");
+    let alone = judge_in(folder.path(), &[".", "--html", "page.html"]);
+    assert!(said(&alone).contains("\nReport: page.html\n"), "{}", said(&alone));
+    assert_eq!(fs::read_to_string(folder.path().join("page.html")).expect("a page"), page);
     let json = read("report.json");
     assert!(serde_json::from_str::<assay_core::import::ImportReport>(&json).is_ok());
     // Reports that lie with the results are not results.
     assert_eq!(
-        said(&judge_in(folder.path(), &[".", "--out", "."])).replace("./report.md", "out/report.md"),
+        said(&judge_in(folder.path(), &[".", "--out", "."])).replace("./report.html", "out/report.html"),
         said(&output)
     );
     assert_eq!(
-        said(&judge_in(folder.path(), &[".", "--out", "."])).replace("./report.md", "out/report.md"),
+        said(&judge_in(folder.path(), &[".", "--out", "."])).replace("./report.html", "out/report.html"),
         said(&output)
     );
     assert_eq!(fs::read_to_string(folder.path().join("report.json")).expect("a report"), json);

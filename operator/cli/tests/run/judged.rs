@@ -154,3 +154,13 @@ fn the_report_of_a_folder_needs_no_cluster() {
     fs::create_dir(lab.dir.path().join("empty")).unwrap();
     report(&["./empty"]).refused("./empty has no plan.json, so it is not the folder of a run");
 }
+
+#[test]
+fn a_page_of_records_can_be_had_alone() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let judged = judge(&lab, &["--html", "page.html"]);
+    assert!(judged.stdout().ends_with("\nReport: page.html\n"), "{}", judged.stdout());
+    assert_eq!(fs::read_to_string(lab.dir.path().join("page.html")).unwrap(), reports(&lab, "out")[2]);
+    judge(&lab, &["--objective", "throughput:higher"]).refused("--objective does not apply to Assay's own records");
+}

@@ -6,7 +6,7 @@ mod change;
 mod checks;
 mod estimate;
 mod gates;
-mod html;
+pub(crate) mod html;
 mod latency;
 pub(crate) mod markdown;
 pub(crate) mod measured;

@@ -3,8 +3,8 @@
 use std::fmt::Write as _;
 
 use super::svg::{Axis, Svg};
-use super::{badge, class, escape, number};
-use crate::report::{Estimate, Report, Ruling};
+use super::{Judged, badge, class, escape, number};
+use crate::report::{Estimate, Ruling};
 use crate::stats::{Interval, Scale};
 use crate::verdict::{MetricRule, Purpose, Status, Verdict};
 
@@ -20,33 +20,14 @@ struct Row<'a> {
     estimate: &'a Estimate,
 }
 
-pub fn effects(report: &Report) -> String {
+/// The effects of configs on each metric, overall and, where there are `cells`, by scenario.
+pub(crate) fn effects(metrics: &[MetricRule], configs: &[Judged<'_>], cells: &[Judged<'_>]) -> String {
     let mut out = "<p class=\"how\">The dot is the estimate, the line its 95 % interval, the band the margin: the \
                    smallest change that matters. Right of the middle is better, for latencies too: +25 % means 1.25 \
                    times as fast. The estimate describes the typical run, the mean all runs together.</p>\n"
         .to_owned();
-    let several = report.design.scenarios.len() > 1;
-    for (metric, rule) in report.design.metrics.iter().enumerate() {
-        let overall: Vec<Row<'_>> = report
-            .configs
-            .iter()
-            .filter_map(|c| {
-                Some(Row {
-                    config: &c.config,
-                    scenario: None,
-                    ruling: &c.ruling,
-                    estimate: c.ruling.estimates.get(metric)?,
-                })
-            })
-            .collect();
-        let mut rows = Vec::new();
-        for row in &overall {
-            for cell in report.cells_of(row.config).filter(|_| several) {
-                let Some(estimate) = cell.ruling.estimates.get(metric) else { continue };
-                let scenario = Some(cell.scenario.as_str());
-                rows.push(Row { config: row.config, scenario, ruling: &cell.ruling, estimate });
-            }
-        }
+    for (metric, rule) in metrics.iter().enumerate() {
+        let (overall, rows) = (rows(configs, metric), rows(cells, metric));
         let axis = axis(rule, overall.iter().chain(&rows).map(|row| row.estimate));
         let purpose = match rule.purpose {
             Purpose::Objective => "objective",
@@ -59,15 +40,24 @@ pub fn effects(report: &Report) -> String {
             out.push_str("<p class=\"empty\">No config has an estimate of it yet.</p>\n");
             continue;
         }
-        let over = if several { ", all scenarios" } else { "" };
-        out.push_str(&plot(&format!("{}{over}", rule.name), rule, &axis, &overall));
-        if several && !rows.is_empty() {
+        let over = if rows.is_empty() { "" } else { ", all scenarios" };
+        if !overall.is_empty() {
+            out.push_str(&plot(&format!("{}{over}", rule.name), rule, &axis, &overall));
+        }
+        if !rows.is_empty() {
             let by = plot(&format!("{}, by scenario", rule.name), rule, &axis, &rows);
-            let open = if rows.len() <= OPEN_ROWS { " open" } else { "" };
+            let open = if rows.len() <= OPEN_ROWS || overall.is_empty() { " open" } else { "" };
             let _ = write!(out, "<details{open}>\n<summary>By scenario</summary>\n{by}</details>\n");
         }
     }
     out
+}
+
+fn rows<'a>(judged: &[Judged<'a>], metric: usize) -> Vec<Row<'a>> {
+    let row = |&Judged { config, scenario, ruling, .. }: &Judged<'a>| {
+        Some(Row { config, scenario, ruling, estimate: ruling.estimates.get(metric)? })
+    };
+    judged.iter().filter_map(row).collect()
 }
 
 /// The interval, or the bounds that stand for it.

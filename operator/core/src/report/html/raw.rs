@@ -3,15 +3,19 @@
 use assay_protocol::METRICS;
 
 use super::text::{Table, folded};
-use super::{escape, number};
-use crate::report::{RecordFacts, Report, Ruling, TrialReport, unit};
+use super::{Judged, by_scenario, escape, number, overall};
+use crate::report::{RecordFacts, Report, TrialReport, unit};
 
 pub fn numbers(report: &Report) -> String {
     let mut out =
         "<p>The same numbers are in <code>report.json</code>; its schema is <code>schemas/report.json</code> in the \
          project.</p>\n"
             .to_owned();
-    out.push_str(&folded("Estimates", &estimates(report)));
+    let judged = report.configs.iter().flat_map(|config| {
+        let cells = by_scenario(report, &config.config);
+        std::iter::once(overall(config)).chain(cells)
+    });
+    out.push_str(&folded("Estimates", &estimates(judged)));
     if !report.records.is_empty() {
         out.push_str(&folded("Medians of every metric", &medians(report)));
     }
@@ -19,7 +23,8 @@ pub fn numbers(report: &Report) -> String {
     out
 }
 
-fn estimates(report: &Report) -> String {
+/// What is known of each metric of these verdicts.
+pub(crate) fn estimates<'a>(judged: impl Iterator<Item = Judged<'a>>) -> String {
     let columns = [
         "config",
         "scenario",
@@ -38,13 +43,13 @@ fn estimates(report: &Report) -> String {
     ];
     let mut table = Table::new("Estimates; p values are corrected for all looks and claims", &columns);
     let unknown = |value: Option<String>| format!("#{}", value.unwrap_or_else(|| "–".to_owned()));
-    let mut add = |config: &str, scenario: &str, ruling: &Ruling| {
+    for Judged { config, scenario, ruling, .. } in judged {
         for e in &ruling.estimates {
             let p = |of: fn(&crate::verdict::PValues) -> f64| unknown(e.p.as_ref().map(|p| format!("{:.4}", of(p))));
             let median = |value: Option<f64>| unknown(value.map(|value| unit::value(&e.metric, value)));
             table.row(&[
                 escape(config),
-                escape(scenario),
+                escape(scenario.unwrap_or("all")),
                 escape(&e.metric),
                 format!("{:?}", ruling.verdict),
                 e.status.map_or(String::new(), |status| format!("{status:?}")),
@@ -58,12 +63,6 @@ fn estimates(report: &Report) -> String {
                 p(|p| p.worse_adjusted.unwrap_or(p.worse_seq)),
                 p(|p| p.equivalent_seq),
             ]);
-        }
-    };
-    for config in &report.configs {
-        add(&config.config, "all", &config.ruling);
-        for cell in report.cells_of(&config.config) {
-            add(&config.config, &cell.scenario, &cell.ruling);
         }
     }
     table.finish()

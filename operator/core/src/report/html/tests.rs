@@ -10,7 +10,7 @@ use crate::judge::tests::{full_report, golden, judged, larger};
 use crate::report::time_spent::tests::sample;
 use crate::report::{TrialFate, TrialReport, measured, schema, setup};
 use crate::stats::{Direction, Interval};
-use crate::verdict::{Intervals, Purpose, Status};
+use crate::verdict::{Intervals, Purpose, Status, Verdict};
 
 /// What records would give, without any.
 fn attachments(report: &Report, points: u32) -> Vec<Attachment> {
@@ -41,7 +41,7 @@ fn attachments(report: &Report, points: u32) -> Vec<Attachment> {
 const EXPERIMENT: &str = "apiVersion: assay.rocks/v1alpha1\nkind: TuningExperiment\n# with <marks> & \"quotes\"\n";
 
 /// The names of all elements, refusing what is not closed, not opened or not quoted.
-fn elements(page: &str) -> Vec<&str> {
+pub(crate) fn elements(page: &str) -> Vec<&str> {
     let (mut open, mut all) = (Vec::new(), Vec::new());
     let mut rest = page.strip_prefix("<!DOCTYPE html>").expect("a page starts with its type");
     while let Some(start) = rest.find('<') {

@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 /// Text from outside must not become markup: names and messages can hold anything.
-pub fn escape(text: &str) -> String {
+pub(crate) fn escape(text: &str) -> String {
     let mut out = String::with_capacity(text.len());
     for c in text.chars() {
         match c {
@@ -18,12 +18,12 @@ pub fn escape(text: &str) -> String {
     out
 }
 
-pub fn plural(count: usize, what: &str) -> String {
+pub(crate) fn plural(count: usize, what: &str) -> String {
     if count == 1 { format!("1 {what}") } else { format!("{count} {what}s") }
 }
 
 /// A table that scrolls by itself where it is wider than the page. Cells are markup already.
-pub struct Table {
+pub(crate) struct Table {
     out: String,
 }
 
@@ -64,7 +64,7 @@ impl Table {
     }
 }
 
-pub fn folded(summary: &str, body: &str) -> String {
+pub(crate) fn folded(summary: &str, body: &str) -> String {
     format!("<details>\n<summary>{}</summary>\n{body}</details>\n", escape(summary))
 }
 
