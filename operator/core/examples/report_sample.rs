@@ -10,8 +10,8 @@ use assay_core::import::{self, Collector, Place, Policy};
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::report::{
-    Attachment, BuildFacts, MachineFacts, RecordFacts, Report, Setup, TimeCell, TimeRow, TimeTable, html, markdown,
-    terminal,
+    Attachment, BuildFacts, MachineFacts, RecordFacts, Report, Setup, TimeCell, TimeRow, TimeTable, WIDTH, html,
+    markdown, terminal,
 };
 use assay_core::stats::Interval;
 use assay_core::validate::validate_document;
@@ -61,7 +61,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     seen(&mut report);
     fs::write(folder.join("small.html"), html(&report, &attachments(&report), Some(FILE)))?;
     fs::write(folder.join("small.md"), markdown(&report))?;
-    fs::write(folder.join("small.txt"), terminal(&report))?;
+    fs::write(folder.join("small.txt"), terminal(&report, WIDTH))?;
     let part = judge(&plan, &attempts[..attempts.len() / 3])?;
     fs::write(folder.join("partial.html"), html(&part, &[], None))?;
     fs::write(folder.join("imported.html"), imported()?)?;

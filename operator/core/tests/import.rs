@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 
 use assay_core::gates::Label;
 use assay_core::import::{Collector, ImportReport, Layout, Place, Policy, judge, markdown, terminal};
+use assay_core::report::WIDTH;
 use assay_core::verdict::Verdict;
 use serde_json::{Value, json};
 
@@ -137,7 +138,7 @@ fn unblocked_runs_never_have_a_verdict() {
     assert_eq!(verdict(&report), "Inconclusive Unblocked");
     assert!(report.comparisons[0].cells[0].numbers[0].p < 1e-9);
     assert_eq!(report.comparisons[0].design, Layout::Unblocked);
-    assert!(terminal(&report).contains("design: unblocked"));
+    assert!(terminal(&report, WIDTH).contains("design: unblocked"));
     assert!(markdown(&report).contains("unblocked (advisory)"));
     assert_eq!(verdict_of(&policy(), &runs(&many[..3], &more[..3])), "Inconclusive TooFewBlocks");
 }
@@ -397,7 +398,7 @@ fn zero_is_a_value() {
     let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
     assert_eq!((estimate.blocks, estimate.has_zeros, estimate.estimate), (12, true, None));
     assert!(markdown(&report).contains("none (zeros)"), "{}", markdown(&report));
-    assert!(terminal(&report).contains("zero values"), "{}", terminal(&report));
+    assert!(terminal(&report, WIDTH).contains("zero values"), "{}", terminal(&report, WIDTH));
     // Of a rate it is the worst, and no reason to leave the run out.
     let stopped = paired("fill", 12, |block| if block <= 6 { 0.0 } else { 1.2 });
     let report = judged(&policy(), &stopped).expect("rows can be judged");
@@ -420,7 +421,7 @@ fn zeros_without_blocks_are_told() {
     assert!(numbers.means_percent.is_some_and(|percent| percent < 0.0));
     let notes = &report.comparisons[0].notes;
     assert!(notes.iter().any(|note| note.starts_with("Some values of ops are zero")), "{notes:?}");
-    assert!(terminal(&report).contains("none (zeros)"), "{}", terminal(&report));
+    assert!(terminal(&report, WIDTH).contains("none (zeros)"), "{}", terminal(&report, WIDTH));
 }
 
 /// An objective with more declared.
@@ -439,7 +440,11 @@ fn stalls_are_paid_for() {
     let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
     assert!(estimate.mean.is_some_and(|mean| mean < 0.0), "{estimate:?}");
     assert!(estimate.estimate.is_some_and(|estimate| estimate > 0.0), "{estimate:?}");
-    assert!(markdown(&report).contains("| mean |") && terminal(&report).contains("mean -"), "{}", terminal(&report));
+    assert!(
+        markdown(&report).contains("| mean |") && terminal(&report, WIDTH).contains("proven  mean"),
+        "{}",
+        terminal(&report, WIDTH)
+    );
     // Quantiles add up to nothing.
     assert_eq!(verdict_of(&objective("quantile", json!(true)), &stall(0.2)), "Win Better:ops");
 }
@@ -468,7 +473,7 @@ fn a_win_says_its_size() {
     let open = paired("fill", 12, |block| if block % 2 == 0 { 1.15 } else { 1.03 });
     let report = judged(&policy(), &open).expect("rows can be judged");
     assert_eq!(report.comparisons[0].configs[0].ruling.labels, [Label::SizeOpen]);
-    assert!(terminal(&report).contains("SizeOpen"), "{}", terminal(&report));
+    assert!(terminal(&report, WIDTH).contains("SizeOpen"), "{}", terminal(&report, WIDTH));
 }
 
 #[test]
@@ -523,7 +528,7 @@ fn claims_are_put_beside_the_verdicts() {
         report.claims.iter().map(|claim| (claim.holds(), claim.supported)).collect();
     let win = Some(Verdict::Win);
     assert_eq!(found, [(true, win), (false, win), (true, Some(Verdict::Reject)), (false, None)]);
-    assert!(terminal(&report).contains("(2 of 4 hold)"), "{}", terminal(&report));
+    assert!(terminal(&report, WIDTH).contains("(2 of 4 hold)"), "{}", terminal(&report, WIDTH));
     let refused =
         |claim: Value| judged(&with(policy(), "claims", json!([claim])), &blocks(6, 1.2)).expect_err("refused");
     assert_eq!(

@@ -1,6 +1,7 @@
 //! No input makes the importers panic, and what they refuse has words.
 
 use assay_core::import::{Collector, DataProblem, Place, Policy, db_bench, hyperfine, judge, markdown, terminal};
+use assay_core::report::WIDTH;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -13,7 +14,7 @@ fn policy(metric: &str) -> Policy {
 /// Judges what was collected, and prints it in every form.
 fn to_the_end(collector: Collector<'_>, policy: &Policy) -> Result<(), Vec<DataProblem>> {
     let report = collector.finish().and_then(|data| judge(&data, policy))?;
-    assert!(terminal(&report).lines().all(|line| line.chars().count() <= 100), "{}", terminal(&report));
+    assert!(terminal(&report, WIDTH).lines().all(|line| line.chars().count() <= WIDTH), "{}", terminal(&report, WIDTH));
     assert!(!markdown(&report).is_empty());
     assert!(report.json().is_ok());
     Ok(())

@@ -101,7 +101,7 @@ pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
 }
 
 fn judged(args: &JudgeArgs, report: &ImportReport) -> anyhow::Result<ExitCode> {
-    print::out(import::terminal(report))?;
+    print::out(import::terminal(report, print::width()))?;
     if let Some(dir) = &args.out {
         judge::keep(report, dir)?;
     }
@@ -161,7 +161,7 @@ fn of_records(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
         }
     }
     let pages = Pages::of(&records::judge(&args.path)?, &args.path);
-    print::out(terminal(&pages.report))?;
+    print::out(terminal(&pages.report, print::width()))?;
     if let Some(dir) = &args.out {
         pages.keep(dir)?;
     }

@@ -82,7 +82,7 @@ fn of_folder(folder: &Path, args: &ReportArgs) -> anyhow::Result<ExitCode> {
         bail!("{}", not_a_run(folder));
     }
     let pages = Pages::of(&records::judge(folder)?, folder);
-    print::out(terminal(&pages.report))?;
+    print::out(terminal(&pages.report, print::width()))?;
     let to = args.out.as_deref().unwrap_or(folder);
     if args.out.is_some() {
         pages.keep(to)?;

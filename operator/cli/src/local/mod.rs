@@ -65,7 +65,7 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
         (Err(stopped), report) => {
             // Why it has stopped is said in any case.
             if let Ok(report) = report
-                && let Err(error) = print::out(terminal(&report))
+                && let Err(error) = print::out(terminal(&report, print::width()))
             {
                 print::note(format_args!("assay: {error:#}"));
             }

@@ -37,10 +37,10 @@ fn a_table_needs_no_policy() {
     let folder = with("runs.csv", &wide("config", "block", ','));
     let text = judged(folder.path(), &[&["runs.csv"][..], &OBJECTIVE].concat());
     assert!(text.contains("baseline old, design: blocked, 8 blocks") && text.contains("Better:ops_per_sec"), "{text}");
-    assert!(text.contains("margin 3 %") && text.ends_with("exit code 0\n"), "{text}");
+    assert!(text.contains("Margins: ops_per_sec 3 %.") && text.ends_with("exit code 0\n"), "{text}");
     assert!(text.contains("Note: Not judged, because not declared: p99_us."), "{text}");
     let guarded = judged(folder.path(), &[&["runs.csv", "--guardrail", "p99_us:lower:10%"][..], &OBJECTIVE].concat());
-    assert!(guarded.contains("margin 10 %") && !guarded.contains("Not judged"), "{guarded}");
+    assert!(guarded.contains("Margins: ops_per_sec 3 %, p99_us 10 %.") && !guarded.contains("Not judged"), "{guarded}");
     // The same in a long table, and with other separators.
     let mut long = "config,block,metric,value\n".to_owned();
     for row in wide("config", "block", ',').lines().skip(1) {

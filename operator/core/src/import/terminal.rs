@@ -1,38 +1,38 @@
 use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, Numbers};
 use super::words::{design, direction_note, percent, probability, shift, supported};
-use crate::report::number;
-use crate::report::table::{Table, WIDTH, wrap};
-use crate::report::{Estimate, Ruling};
+use crate::report::table::{Table, paragraph};
+use crate::report::terminal::{heads, margins, ruling};
 use crate::verdict::{MetricRule, Verdict};
 
-/// The report for a terminal: no colour needed, at most 100 columns.
-pub fn terminal(report: &ImportReport) -> String {
+/// The report for a terminal of so many columns: no colour needed.
+pub fn terminal(report: &ImportReport, width: usize) -> String {
+    let say = |out: &mut String, text: &str| paragraph(out, text, width, 0);
     let mut out = String::new();
-    paragraph(&mut out, &report.title);
+    say(&mut out, &report.title);
     for comparison in &report.comparisons {
         out.push('\n');
-        paragraph(&mut out, &heading(comparison));
+        say(&mut out, &heading(comparison));
         out.push_str(&match comparison.design {
-            Layout::Blocked => blocked(comparison),
-            Layout::Unblocked => unblocked(report, comparison),
+            Layout::Blocked => blocked(report, comparison, width),
+            Layout::Unblocked => unblocked(report, comparison, width),
         });
         for config in &comparison.configs {
             if comparison.design == Layout::Blocked || config.ruling.verdict == Verdict::Invalid {
-                paragraph(&mut out, &config.ruling.sentence);
+                say(&mut out, &config.ruling.sentence);
             }
         }
         for note in &comparison.notes {
-            paragraph(&mut out, &format!("Note: {note}"));
+            say(&mut out, &format!("Note: {note}"));
         }
     }
     out.push('\n');
-    paragraph(&mut out, direction_note());
+    say(&mut out, direction_note());
     for note in &report.notes {
-        paragraph(&mut out, &format!("Note: {note}"));
+        say(&mut out, &format!("Note: {note}"));
     }
     if !report.claims.is_empty() {
         out.push('\n');
-        claims(&mut out, &report.metrics, &report.claims);
+        claims(&mut out, &report.metrics, &report.claims, width);
     }
     out
 }
@@ -42,35 +42,25 @@ fn heading(comparison: &ComparisonReport) -> String {
     format!("{session}baseline {}, design: {}", comparison.baseline, design(comparison))
 }
 
-fn blocked(comparison: &ComparisonReport) -> String {
-    let mut table = Table::new(&[16, 20, 9, 18, 12], WIDTH);
-    table.row(["config", "metric", "estimate", "95 % interval", "verdict", "reason"]);
-    let mut add = |config: &str, scope: &str, ruling: &Ruling, why: &str| {
-        table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), why]);
-        for estimate in &ruling.estimates {
-            let Estimate { metric, status, scale, margin, .. } = estimate;
-            let status = status.map_or(String::new(), |status| format!("{status:?}"));
-            let mut margin = format!("margin {}", number::margin(*scale, *margin));
-            if estimate.mean.is_some() {
-                margin = format!("{margin}, mean {}", number::mean(estimate));
-            }
-            let (value, interval) = (number::estimate(estimate), number::interval(estimate));
-            table.row(["", &format!("  {metric}"), &value, &interval, &status, &margin]);
-        }
-    };
+fn blocked(report: &ImportReport, comparison: &ComparisonReport, width: usize) -> String {
+    let mut out = String::new();
+    paragraph(&mut out, &margins(&report.metrics), width, 0);
+    out.push('\n');
+    let mut table = Table::new(width);
+    heads(&mut table);
     for config in &comparison.configs {
-        add(&config.config, "overall", &config.ruling, &config.ruling.why(config.failed, config.runs));
+        ruling(&mut table, &config.config, &config.ruling, &config.ruling.why(config.failed, config.runs));
         if comparison.scenarios.len() > 1 {
             for cell in comparison.cells.iter().filter(|cell| cell.config == config.config) {
                 let why = cell.ruling.why(cell.failed, cell.runs);
-                add("", &format!("in {}", cell.scenario), &cell.ruling, &why);
+                ruling(&mut table, &format!("  in {}", cell.scenario), &cell.ruling, &why);
             }
         }
     }
-    table.render()
+    out + &table.render()
 }
 
-fn unblocked(report: &ImportReport, comparison: &ComparisonReport) -> String {
+fn unblocked(report: &ImportReport, comparison: &ComparisonReport, width: usize) -> String {
     let head = ["config", "metric", "shift", "means", "Holm p", "best p", "runs", "verdict"];
     let mut rows = vec![head.map(str::to_owned)];
     for cell in &comparison.cells {
@@ -85,21 +75,13 @@ fn unblocked(report: &ImportReport, comparison: &ComparisonReport) -> String {
             rows.push([first(&config), numbers.metric.clone(), moved, means, adjusted, best, runs, first(&verdict)]);
         }
     }
-    fitted(&rows)
+    rendered(&rows, width)
 }
 
-/// A table whose first column has what the others leave of a line.
-fn fitted<const N: usize>(rows: &[[String; N]]) -> String {
-    // Of a column, and of the first one; two spaces lie between columns.
-    const MOST: usize = 25;
-    const FEWEST: usize = 12;
-    let width = |column: usize| rows.iter().map(|row| row[column].chars().count()).max().unwrap_or(0).min(MOST);
-    let others: usize = (1..N).map(|column| width(column) + 2).sum();
-    let mut limits: Vec<usize> = (0..N - 1).map(width).collect();
-    limits[0] = WIDTH.saturating_sub(others).max(FEWEST);
-    let mut table = Table::new(&limits, WIDTH);
+fn rendered<const N: usize>(rows: &[[String; N]], width: usize) -> String {
+    let mut table = Table::new(width);
     for row in rows {
-        table.row(row.each_ref().map(String::as_str));
+        table.row(&row.each_ref().map(String::as_str));
     }
     table.render()
 }
@@ -116,15 +98,15 @@ fn columns(rule: &MetricRule, numbers: &Numbers) -> [String; 6] {
     ]
 }
 
-fn claims(out: &mut String, metrics: &[MetricRule], claims: &[ClaimReport]) {
+fn claims(out: &mut String, metrics: &[MetricRule], claims: &[ClaimReport], width: usize) {
     let holding = claims.iter().filter(|claim| claim.holds()).count();
-    paragraph(out, &format!("Claims and what the runs support ({holding} of {} hold)", claims.len()));
+    paragraph(out, &format!("Claims and what the runs support ({holding} of {} hold)", claims.len()), width, 0);
     let scale = |name: &str| metrics.iter().find(|rule| rule.name == name).map(|rule| rule.scale).unwrap_or_default();
     let head = ["config", "claimed", "supported", "reason", "means", "shift", "p", "best p", "runs"];
     for group in claims.chunk_by(|a, b| (&a.text, &a.session) == (&b.text, &b.session)) {
         let session = group[0].session.as_ref().map_or(String::new(), |session| format!("{session}: "));
         out.push('\n');
-        paragraph(out, &format!("{session}{}", group[0].text));
+        paragraph(out, &format!("{session}{}", group[0].text), width, 0);
         let mut rows = vec![head.map(str::to_owned)];
         for claim in group {
             let numbers = claim.numbers.as_ref();
@@ -141,13 +123,6 @@ fn claims(out: &mut String, metrics: &[MetricRule], claims: &[ClaimReport]) {
                 shown(&|n| format!("{}/{}", n.config_runs, n.baseline_runs)),
             ]);
         }
-        out.push_str(&fitted(&rows));
-    }
-}
-
-fn paragraph(out: &mut String, text: &str) {
-    for line in wrap(text, WIDTH) {
-        out.push_str(&line);
-        out.push('\n');
+        out.push_str(&rendered(&rows, width));
     }
 }

@@ -1,86 +1,92 @@
-use std::fmt::Write as _;
-
-use super::table::{Table, WIDTH, wrap};
-use super::{CellReport, Estimate, Report, Ruling, TrialFate, number};
+use super::table::{Table, paragraph};
+use super::{CellReport, Report, Ruling, TrialFate, number};
+use crate::verdict::MetricRule;
 
 /// Attempts that are listed one by one; the rest stands in report.json.
 const LISTED: usize = 20;
 
-/// The report for a terminal: no colour needed, at most 100 columns.
-pub fn terminal(report: &Report) -> String {
+/// The report for a terminal of so many columns: no colour needed.
+pub fn terminal(report: &Report, width: usize) -> String {
+    let say = |out: &mut String, text: &str| paragraph(out, text, width, 0);
     let mut out = String::new();
     let progress = &report.progress;
     let mut head = format!("{}: {}, baseline {}", report.experiment, progress.text(), report.baseline);
     if !progress.complete {
         head.push_str(" (incomplete: only planned looks give verdicts)");
     }
-    paragraph(&mut out, &head);
+    say(&mut out, &head);
+    say(&mut out, &margins(&report.design.metrics));
     out.push('\n');
-    out.push_str(&verdicts(report));
-    paragraph(&mut out, "Positive estimates are better, for latencies too.");
+    out.push_str(&verdicts(report, width));
+    say(&mut out, "Positive estimates are better, for latencies too.");
     out.push('\n');
     for config in &report.configs {
-        paragraph(&mut out, &config.ruling.sentence);
+        say(&mut out, &config.ruling.sentence);
     }
     for config in &report.configs {
         for (scenario, lines) in report.not_judged_of(&config.config) {
             let place = if report.design.scenarios.len() > 1 { format!(" in {scenario}") } else { String::new() };
-            paragraph(&mut out, &format!("{}{place}, not judged: {}.", config.config, lines.join("; ")));
+            say(&mut out, &format!("{}{place}, not judged: {}.", config.config, lines.join("; ")));
         }
     }
     for finding in &report.invalid {
-        paragraph(&mut out, &format!("Invalid ({}): {}. {}", finding.code, finding.message, finding.what_to_do));
+        say(&mut out, &format!("Invalid ({}): {}. {}", finding.code, finding.message, finding.what_to_do));
     }
     for labelled in &report.labels {
-        paragraph(&mut out, &format!("{:?}: {}", labelled.label, labelled.text));
+        say(&mut out, &format!("{:?}: {}", labelled.label, labelled.text));
     }
     for note in &report.notes {
         let about = note.config.as_deref().map_or(String::new(), |config| format!("{config}: "));
-        paragraph(&mut out, &format!("Note: {about}{}", note.text));
+        say(&mut out, &format!("Note: {about}{}", note.text));
     }
-    out.push_str(&unused(report));
+    unused(&mut out, report, width);
     out
 }
 
-fn verdicts(report: &Report) -> String {
-    let mut table = Table::new(&[16, 20, 9, 18, 12], WIDTH);
-    table.row(["config", "metric", "estimate", "95 % interval", "verdict", "reason"]);
-    let one_scenario = report.design.scenarios.len() == 1;
+/// What counts as a change, metric by metric.
+pub(crate) fn margins(metrics: &[MetricRule]) -> String {
+    let margin = |rule: &MetricRule| format!("{} {}", rule.name, number::margin(rule.scale, rule.margin));
+    format!("Margins: {}.", metrics.iter().map(margin).collect::<Vec<_>>().join(", "))
+}
+
+fn verdicts(report: &Report, width: usize) -> String {
+    let mut table = Table::new(width);
+    heads(&mut table);
     for config in &report.configs {
-        ruling(&mut table, &config.config, "overall", &config.ruling, &config.ruling.why(config.failed, config.runs));
+        ruling(&mut table, &config.config, &config.ruling, &config.ruling.why(config.failed, config.runs));
         // With one scenario its cell says what the overall verdict says.
-        if !one_scenario {
+        if report.design.scenarios.len() > 1 {
             for CellReport { scenario, ruling: own, failed, runs, .. } in report.cells_of(&config.config) {
-                ruling(&mut table, "", &format!("in {scenario}"), own, &own.why(*failed, *runs));
+                ruling(&mut table, &format!("  in {scenario}"), own, &own.why(*failed, *runs));
             }
         }
     }
     table.render()
 }
 
-fn ruling(table: &mut Table, config: &str, scope: &str, ruling: &Ruling, why: &str) {
-    table.row([config, scope, "", "", &format!("{:?}", ruling.verdict), why]);
-    for estimate in &ruling.estimates {
-        let (value, interval) = (number::estimate(estimate), number::interval(estimate));
-        let status = estimate.status.map_or(String::new(), |status| format!("{status:?}"));
-        let metric = format!("  {}", estimate.metric);
-        table.row(["", &metric, &value, &interval, &status, &margin(estimate)]);
-    }
+pub(crate) fn heads(table: &mut Table) {
+    table.row(&["config and metric", "estimate", "95 % interval", "proven", "mean"]);
 }
 
-fn margin(estimate: &Estimate) -> String {
-    let margin = format!("margin {}", number::margin(estimate.scale, estimate.margin));
-    if estimate.mean.is_some() { format!("{margin}, mean {}", number::mean(estimate)) } else { margin }
+/// A verdict across all columns, and the metrics below it.
+pub(crate) fn ruling(table: &mut Table, about: &str, ruling: &Ruling, why: &str) {
+    table.heading(&format!("{about}: {:?} ({why})", ruling.verdict));
+    let indent = about.chars().take_while(|c| *c == ' ').count() + 2;
+    for estimate in &ruling.estimates {
+        let metric = format!("{:indent$}{}", "", estimate.metric);
+        let status = estimate.status.map_or(String::new(), |status| format!("{status:?}"));
+        let (value, interval) = (number::estimate(estimate), number::interval(estimate));
+        table.row(&[&metric, &value, &interval, &status, &number::mean(estimate)]);
+    }
 }
 
 /// Attempts that do not count, with the reason.
-fn unused(report: &Report) -> String {
-    let mut out = String::new();
+fn unused(out: &mut String, report: &Report, width: usize) {
     let unused: Vec<_> = report.trials.iter().filter(|trial| trial.state != TrialFate::Valid).collect();
     if unused.is_empty() {
-        return out;
+        return;
     }
-    let _ = writeln!(out, "\nAttempts that do not count:");
+    out.push_str("\nAttempts that do not count:\n");
     for trial in unused.iter().take(LISTED) {
         let why = trial
             .findings
@@ -88,20 +94,10 @@ fn unused(report: &Report) -> String {
             .map(|finding| format!("{}: {}", finding.code, finding.message))
             .or_else(|| trial.message.clone())
             .unwrap_or_default();
-        let text = format!("{} {:?} {why}", trial.trial.file_stem(), trial.state);
-        for (i, line) in wrap(text.trim_end(), WIDTH - 4).into_iter().enumerate() {
-            let _ = writeln!(out, "  {}{line}", if i == 0 { "" } else { "  " });
-        }
+        let text = format!("  {} {:?} {why}", trial.trial.file_stem(), trial.state);
+        paragraph(out, text.trim_end(), width, 4);
     }
     if unused.len() > LISTED {
-        let _ = writeln!(out, "  and {} more in report.json", unused.len() - LISTED);
-    }
-    out
-}
-
-fn paragraph(out: &mut String, text: &str) {
-    for line in wrap(text, WIDTH) {
-        out.push_str(&line);
-        out.push('\n');
+        paragraph(out, &format!("  and {} more in report.json", unused.len() - LISTED), width, 4);
     }
 }

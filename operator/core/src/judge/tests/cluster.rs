@@ -72,7 +72,7 @@ fn queried_metrics_are_judged() {
     let ruling = &report.configs[0].ruling;
     assert_eq!((ruling.verdict, ruling.reason.as_str()), (Verdict::Win, "Better:node_reads"));
     assert!(report.trials.iter().all(|trial| trial.metrics.contains_key("node_reads")));
-    assert!(markdown(&report).contains("node_reads") && terminal(&report).contains("node_reads"));
+    assert!(markdown(&report).contains("node_reads") && terminal(&report, WIDTH).contains("node_reads"));
 }
 
 #[test]

@@ -1,12 +1,14 @@
 mod cluster;
 
+use std::collections::BTreeSet;
+
 use assay_protocol::Summary;
 
 use super::*;
 use crate::attempt::{Attempt, Lost, LostReason};
 use crate::experiment::Experiment;
 use crate::gates::testing::{BLOCKS, experiment, fail, plan, rule, scenario, summaries};
-use crate::report::{markdown, terminal};
+use crate::report::{WIDTH, markdown, terminal};
 use crate::stats::Direction;
 use crate::verdict::{Purpose, Verdict};
 
@@ -95,7 +97,7 @@ fn the_same_records_give_the_same_bytes() {
     reversed.reverse();
     let bytes = |attempts: &[Attempt]| {
         let report = judged(&experiment, attempts);
-        (report.json().unwrap_or_default(), markdown(&report), terminal(&report))
+        (report.json().unwrap_or_default(), markdown(&report), terminal(&report, WIDTH))
     };
     assert_eq!(bytes(&all), bytes(&reversed));
 }
@@ -314,10 +316,23 @@ fn texts_are_as_committed() {
             report.records = crate::report::measured::tests::sample(&report);
             report.setup = Some(crate::report::setup::tests::sample());
         }
-        let text = terminal(&report);
-        assert!(text.lines().all(|line| line.chars().count() <= 100), "{text}");
-        golden(&format!("{name}.txt"), &text);
+        golden(&format!("{name}.txt"), &terminal(&report, WIDTH));
+        golden(&format!("{name}-80.txt"), &terminal(&report, 80));
         golden(&format!("{name}.md"), &markdown(&report));
+    }
+}
+
+#[test]
+fn no_terminal_is_too_narrow_for_a_word() {
+    let report = full_report(true);
+    let words = |text: &str| {
+        text.split([' ', '\n', ',']).filter(|word| !word.is_empty()).map(str::to_owned).collect::<BTreeSet<_>>()
+    };
+    let wide = words(&terminal(&report, 1000));
+    for width in [80, 100, 132] {
+        let text = terminal(&report, width);
+        assert!(text.lines().all(|line| line.chars().count() <= width), "{text}");
+        assert_eq!(words(&text), wide, "{text}");
     }
 }
 
