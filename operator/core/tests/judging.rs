@@ -217,7 +217,7 @@ fn a_declared_scenario_margin_holds_for_a_single_scenario() {
     let one = |scenario_margin: Option<f64>| {
         let mut design = design();
         design.scenarios.truncate(1);
-        design.metrics[1].scenario_margin = scenario_margin;
+        (design.metrics[1].scenario_margin, design.metrics[1].quantile) = (scenario_margin, true);
         // 3 % more of what must not grow by more than 10 %.
         let samples = vec![vec![row(BLOCKS, 1000.0, [1.1, 1.0]), row(BLOCKS, 8.0, [1.03, 1.0])]];
         let observed = Observed { samples, ended: true, ..Observed::default() };

@@ -87,7 +87,7 @@ impl MetricRule {
 
     /// Whether its runs add up to a total that has to hold as well.
     pub fn has_total(&self) -> bool {
-        self.purpose == Purpose::Objective && !self.quantile
+        self.purpose.is_required() && !self.quantile
     }
 }
 

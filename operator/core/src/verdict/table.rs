@@ -147,14 +147,16 @@ fn unless_doubted(outcome: Outcome, doubt: Option<Reason>) -> Outcome {
     }
 }
 
-/// Takes back a Win whose runs add up to something worse, or may ("Totals").
+/// Takes back a Win whose runs add up to something worse, or may, on whatever it is required of: a stall that spoils the sum of a guardrail
+/// is paid for like any other ("Totals").
 fn unless_slow(outcome: Outcome, parts: &[(&str, &[Judged<'_>])], is_only: bool) -> Outcome {
-    let Reason::Better(won) = &outcome.reason else { return outcome };
+    if outcome.verdict != Verdict::Win {
+        return outcome;
+    }
     for (total, verdict) in [(Total::Worse, Verdict::Tradeoff), (Total::Open, Verdict::Inconclusive)] {
         let (mut metrics, mut scenarios) = (Vec::new(), Vec::new());
         for (scenario, judged) in parts {
-            let found: Vec<&Judged<'_>> =
-                judged.iter().filter(|m| m.total == total && won.iter().any(|name| name == m.name)).collect();
+            let found: Vec<&Judged<'_>> = judged.iter().filter(|m| m.total == total).collect();
             if !found.is_empty() {
                 metrics.extend(
                     found.iter().map(|m| m.name.to_owned()).filter(|name| !metrics.contains(name)).collect::<Vec<_>>(),
@@ -195,11 +197,6 @@ pub(super) fn overall(outcome: Outcome, parts: &[Part<'_>]) -> Outcome {
     Outcome { verdict: Verdict::Inconclusive, reason: Reason::ScenarioUnresolved(open) }
 }
 
-/// Whether a verdict is a Win of all these metrics.
-fn is_claimed(outcome: &Outcome, metrics: &[String]) -> bool {
-    matches!(&outcome.reason, Reason::Better(won) if metrics.iter().all(|metric| won.contains(metric)))
-}
-
 /// What the scenarios have to say against an overall verdict ("Veto"): a mean must not hide that one of them got worse, nor that
 /// one of them was not measured.
 fn veto(overall: Outcome, cells: &[(&str, &Outcome)]) -> Outcome {
@@ -217,8 +214,8 @@ fn veto(overall: Outcome, cells: &[(&str, &Outcome)]) -> Outcome {
                 unmeasured.push((*scenario).to_owned());
             }
             (Verdict::Reject, Reason::Unstable) => unstable = true,
-            // What a Win adds up to in a scenario is asked of the Win itself, of all that it claims.
-            (Verdict::Tradeoff, Reason::SlowTail { metrics, .. }) if is_claimed(&overall, metrics) => {}
+            // What its runs add up to in a scenario is asked of the Win itself.
+            (Verdict::Tradeoff, Reason::SlowTail { .. }) if overall.verdict == Verdict::Win => {}
             (Verdict::Reject | Verdict::Tradeoff, _) => against.push((*scenario).to_owned()),
             _ => {}
         }
@@ -265,7 +262,7 @@ mod tests {
     const N_MIN: usize = 8;
 
     fn metric(name: &'static str, purpose: Purpose, status: Status) -> Judged<'static> {
-        let total = if purpose == Purpose::Objective { Total::Holds } else { Total::NotAsked };
+        let total = if purpose.is_required() { Total::Holds } else { Total::NotAsked };
         Judged { name, purpose, status, no_gain: 0.5, n: 20, holds_in_scenario: true, total }
     }
 
@@ -359,9 +356,17 @@ mod tests {
         assert_eq!(said(Total::NotAsked), "Win Better:ops");
         assert_eq!(said(Total::Open), "Inconclusive SlowTail:ops");
         assert_eq!(said(Total::Worse), "Tradeoff SlowTail:ops");
-        // Of an objective that is not what is won the total is not asked.
-        let other = Judged { total: Total::Open, ..metric("cpu", Purpose::Objective, Status::NonInferior) };
-        assert_eq!(cell(&[with(Total::Holds), other], N_MIN, None).verdict, Verdict::Win);
+        // Nor does it matter whether the metric that stalls is the one that is won.
+        for purpose in [Purpose::Objective, Purpose::Guardrail] {
+            let other = |total| {
+                let other = Judged { total, ..metric("cpu", purpose, Status::NonInferior) };
+                let Outcome { verdict, reason } = cell(&[with(Total::Holds), other], N_MIN, None);
+                format!("{verdict:?} {reason}")
+            };
+            assert_eq!(other(Total::Holds), "Win Better:ops");
+            assert_eq!(other(Total::Open), "Inconclusive SlowTail:cpu");
+            assert_eq!(other(Total::Worse), "Tradeoff SlowTail:cpu");
+        }
     }
 
     #[test]

@@ -132,12 +132,11 @@ def claims(metric, own, base, alone):
         primary = metric["role"] == "primary"
         lost = eps if primary else effect_of(metric, 2 * metric["margin"])
         p["scenario"] = p_value(own, base, -lost, True)
-        if primary:
-            cost = (lambda x: math.exp(-x)) if metric["scale"] == "log" else (lambda x: -x)
-            pairs = [(cost(c), mean(map(cost, runs))) for c, runs in zip(own, base)]
-            allowed = (lambda b: b * math.exp(lost)) if metric["scale"] == "log" else (lambda b: b + lost)
-            p["total"] = sign_flips([allowed(b) - c for c, b in pairs])
-            p["total_worse"] = sign_flips([c - b for c, b in pairs])
+        cost = (lambda x: math.exp(-x)) if metric["scale"] == "log" else (lambda x: -x)
+        pairs = [(cost(c), mean(map(cost, runs))) for c, runs in zip(own, base)]
+        allowed = (lambda b: b * math.exp(lost)) if metric["scale"] == "log" else (lambda b: b + lost)
+        p["total"] = sign_flips([allowed(b) - c for c, b in pairs])
+        p["total_worse"] = sign_flips([c - b for c, b in pairs])
     return p
 
 
@@ -192,7 +191,7 @@ class Family:
 
         self.better = family("better", lambda m: m["role"] == "primary")
         self.worse = family("worse", is_required, len(self.units))
-        self.total_worse = family("total_worse", lambda m: m["role"] == "primary")
+        self.total_worse = family("total_worse", is_required)
 
     def status(self, unit, metric):
         key = (unit, metric["name"])
@@ -228,10 +227,10 @@ class Family:
             return "INCONCLUSIVE", "NoGain"
         return "INCONCLUSIVE", "Underpowered"
 
-    def tail(self, unit, won):
-        """Of what is won, where the mean does not hold: worse, or open."""
+    def tail(self, unit):
+        """Required metrics whose mean does not hold: worse, or open."""
         found = {"worse": [], "open": []}
-        for name in won:
+        for name in (m["name"] for m in self.metrics if is_required(m)):
             if self.seq[unit, name]["total"] > ALPHA:
                 found["worse" if self.total_worse[unit, name] <= ALPHA else "open"].append(name)
         return found
@@ -240,7 +239,7 @@ class Family:
 def cell_outcome(cells, unit):
     verdict, reason = cells.outcome(unit)
     if verdict == "WIN":
-        tail = cells.tail(unit, reason.removeprefix("Better:").split(","))
+        tail = cells.tail(unit)
         for kind, instead in (("worse", "TRADEOFF"), ("open", "INCONCLUSIVE")):
             if tail[kind]:
                 return instead, "SlowTail:" + ",".join(tail[kind])
@@ -260,7 +259,7 @@ def overall_outcome(together, cells, scenarios, config):
         return "REJECT", "worse in " + ",".join(against)
     if verdict != "WIN":
         return verdict, reason
-    tails = {s: cells.tail(units[s], reason.removeprefix("Better:").split(",")) for s in scenarios}
+    tails = {s: cells.tail(units[s]) for s in scenarios}
     where = lambda places: " in " + ",".join(places) if len(scenarios) > 1 else ""
     said = lambda kind: ",".join(dict.fromkeys(m for s in scenarios for m in tails[s][kind]))
     if said("worse"):

@@ -37,6 +37,8 @@ pub struct Setting {
     pub metric: &'static str,
     pub margin: &'static str,
     pub at_least: Option<&'static str>,
+    /// What must not get worse, if anything, by the same margin.
+    pub guardrail: Option<&'static str>,
     pub environment: &'static str,
     pub stop_on: &'static str,
     /// One for each config beside the baseline.
@@ -52,6 +54,7 @@ impl Default for Setting {
             metric: "throughput",
             margin: "5%",
             at_least: None,
+            guardrail: None,
             environment: "Dedicated",
             stop_on: "Overall",
             configs: vec![Behaviour::default()],
@@ -104,13 +107,14 @@ impl Setting {
         if let Some(least) = self.at_least {
             objective["atLeast"] = json!(least);
         }
+        let guardrails = self.guardrail.map(|metric| json!({"metric": metric, "margin": self.margin}));
         let document = json!({
             "apiVersion": "assay.rocks/v1alpha1",
             "kind": "TuningExperiment",
             "metadata": {"name": "calibration"},
             "spec": {
                 "baseline": "config-0", "configs": configs, "scenarios": scenarios, "repetitions": self.blocks,
-                "objectives": [objective], "defaultGuardrails": "Remove", "placement": {"environment": self.environment},
+                "objectives": [objective], "guardrails": guardrails.as_slice(), "defaultGuardrails": "Remove", "placement": {"environment": self.environment},
                 "stopOn": self.stop_on,
             },
         });
@@ -254,12 +258,11 @@ impl<'a> Lab<'a> {
             let too_slow = behaviour.as_ref().and_then(|own| own.loses_slow).is_some_and(|limit| run.luck < limit);
             before = too_slow || self.noise.hits(own) || self.noise.hits(if before { sticky } else { chance });
             if before {
-                self.attempts.push(self.template.disturbed(self.setting, id, run));
+                self.attempts.push(self.template.disturbed(self.setting, id, run, behaviour.as_ref()));
                 continue;
             }
-            let cpu = behaviour.as_ref().map_or(1.0, |behaviour| behaviour.cpu);
             let zero = behaviour.as_ref().is_some_and(|behaviour| self.noise.hits(behaviour.zeros));
-            self.attempts.push(self.template.ended(self.setting, id, run, cpu, zero));
+            self.attempts.push(self.template.ended(self.setting, id, run, behaviour.as_ref(), zero));
             match config {
                 Some(config) => {
                     self.values[scenario].1[config].push(run.throughput);

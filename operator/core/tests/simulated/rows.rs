@@ -232,6 +232,29 @@ fn tails() -> Vec<Row> {
             rows.push(row(&format!("stalls-{name}{suffix}"), &what, setting, questions));
         }
     }
+    for (name, what, share) in [
+        (
+            "guarded-stalls",
+            "write amplification -20 %, of the throughput that guards it 15 % of runs -60 %, the rest +5 %",
+            0.15,
+        ),
+        ("guarded", "the same without the stalls", 0.0),
+    ] {
+        let behaviour = Behaviour { cost: 0.8, stalls: Some((share, -0.60, None)), ..gain(0.05) };
+        let setting = Setting {
+            metric: "write_amplification",
+            guardrail: Some("throughput"),
+            configs: vec![behaviour],
+            world: World { cv: 0.02, slow: 0.0, ..World::default() },
+            ..Setting::default()
+        };
+        let (no_stall, win) = if share > 0.0 {
+            (ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::Above(3.0), ""))
+        } else {
+            (ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::AtLeast(95.0), ""))
+        };
+        rows.push(row(name, &format!("{what}, scatter 2 %"), setting, vec![no_stall, win]));
+    }
     for (share, times) in [(10, 1.93), (20, 1.44)] {
         let behaviour = Behaviour { stalls: Some((f64::from(share) / 100.0, 1.0 / times - 1.0, None)), ..gain(0.05) };
         let world = World { cv: 0.04, slow: 0.0, ..World::default() };

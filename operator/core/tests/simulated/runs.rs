@@ -4,12 +4,17 @@ use assay_core::attempt::Attempt;
 use assay_protocol::{Digest, Summary, TrialId, VERSION};
 use serde_json::json;
 
-use super::{STEPS, Setting, world::Run};
+use super::{
+    STEPS, Setting,
+    world::{Behaviour, Run},
+};
 
 /// Share of a run's time that it spends in the database, the rest being the generator's.
 const DB_PERCENT: f64 = 90.0;
 /// Share of its CPU that the baseline wants.
 const DEMAND: f64 = 0.8;
+/// Spread of a cost that does not depend on speed.
+const COST_SPREAD: f64 = 0.01;
 
 /// A summary from which all are made.
 pub struct Template(Summary);
@@ -75,13 +80,13 @@ impl Template {
         summary
     }
 
-    /// A run that ended.
-    pub fn ended(&self, setting: &Setting, id: TrialId, run: Run, cpu: f64, zero: bool) -> Attempt {
+    /// A run that ended, of a config that behaves so.
+    pub fn ended(&self, setting: &Setting, id: TrialId, run: Run, own: Option<&Behaviour>, zero: bool) -> Attempt {
         let mut summary = self.of(id);
         let window = STEPS / run.throughput;
         summary.window_seconds = window;
         // The same work at any speed: CPU per step is the config's own.
-        let per_step = cpu * DEMAND / 1000.0;
+        let per_step = own.map_or(1.0, |own| own.cpu) * DEMAND / 1000.0;
         let wanted = per_step * STEPS / (1.0 - run.taken);
         summary.disturbance.steal_percent = Some(100.0 * (wanted - per_step * STEPS) / window);
         let cost = if zero { 0.0 } else { 1000.0 / run.throughput };
@@ -92,15 +97,19 @@ impl Template {
             ("cpu_seconds_per_step".to_owned(), per_step),
             ("write_amplification".to_owned(), 1.0 + 1000.0 / run.throughput),
         ]);
-        if setting.metric != "throughput" {
+        if setting.guardrail.is_some() {
+            // A cost that has nothing to do with the speed that is guarded.
+            let cost = 10.0 * own.map_or(1.0, |own| own.cost) * (COST_SPREAD * run.luck).exp();
+            summary.metrics.insert(setting.metric.to_owned(), cost);
+        } else if setting.metric != "throughput" {
             summary.metrics.insert(setting.metric.to_owned(), cost);
         }
         Attempt::Finished(summary.into())
     }
 
     /// A run that does not count: the machine was disturbed.
-    pub fn disturbed(&self, setting: &Setting, id: TrialId, run: Run) -> Attempt {
-        let Attempt::Finished(mut summary) = self.ended(setting, id, run, 1.0, false) else { unreachable!() };
+    pub fn disturbed(&self, setting: &Setting, id: TrialId, run: Run, own: Option<&Behaviour>) -> Attempt {
+        let Attempt::Finished(mut summary) = self.ended(setting, id, run, own, false) else { unreachable!() };
         summary.disturbance.memory_pressure_full_percent = Some(9.0);
         Attempt::Finished(summary)
     }

@@ -54,6 +54,8 @@ pub struct Behaviour {
     pub loses_slow: Option<f64>,
     /// CPU time that it wants, of what the baseline wants.
     pub cpu: f64,
+    /// What a cost other than time is, of the baseline's.
+    pub cost: f64,
     /// Share of what others take that it escapes: luck that is no merit.
     pub spared: f64,
     /// Share of blocks in which the metric is zero.
@@ -70,6 +72,7 @@ impl Default for Behaviour {
             lost: 0.0,
             loses_slow: None,
             cpu: 1.0,
+            cost: 1.0,
             spared: 0.0,
             zeros: 0.0,
         }
