@@ -16,25 +16,36 @@ impl<'a> Places<'a> {
     pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
         let mut places = Self::unlooked(plan, attempts)?;
         if let Some(planned) = &plan.experiment.looks {
-            for (config, rounds) in decided(&places, planned)? {
+            let Looked { decided, skipped } = looked(&places, planned)?;
+            for (config, rounds) in decided {
                 places.free(&config, rounds);
             }
+            places.skipped = skipped;
         }
         Ok(places)
     }
 }
 
-/// The configs that looks have decided so far, and the rounds after which they did.
-fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u32>, Unplanned> {
-    let mut decided: BTreeMap<String, u32> = BTreeMap::new();
+/// What came of the looks so far.
+#[derive(Default)]
+struct Looked {
+    /// Configs that they have decided, and the rounds after which they did.
+    decided: BTreeMap<String, u32>,
+    /// Looks that were not taken.
+    skipped: Vec<usize>,
+}
+
+fn looked(places: &Places<'_>, planned: &LookPlan) -> Result<Looked, Unplanned> {
+    let mut looked = Looked::default();
+    let Looked { decided, skipped } = &mut looked;
     let plan = places.plan();
-    let design = plan.experiment.design();
+    let planned_design = plan.experiment.design();
     // The last look is the end.
-    let Some((_, early)) = planned.blocks.split_last() else { return Ok(decided) };
+    let Some((_, early)) = planned.blocks.split_last() else { return Ok(looked) };
     for &rounds in early {
         let before = places.before(rounds);
         let mut seen = Places::unlooked(plan, &before)?;
-        for (config, since) in &decided {
+        for (config, since) in &*decided {
             seen.free(config, *since);
         }
         if seen.rounds_closed() < rounds {
@@ -42,8 +53,10 @@ fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u
         }
         // What is wrong with a scenario so far may mend itself: no reason to stop, and none to decide.
         if !seen.gated().scenarios.is_empty() {
+            skipped.push(rounds);
             continue;
         }
+        let design = planned_design.without_looks(skipped);
         let samples = Samples::of(&seen, &design, rounds, false);
         // What can't be judged at all ends without a look.
         let Ok(judgement) = verdict::judge(&design, &samples.observed, Intervals::None) else { break };
@@ -54,7 +67,7 @@ fn decided(places: &Places<'_>, planned: &LookPlan) -> Result<BTreeMap<String, u
             break;
         }
     }
-    Ok(decided)
+    Ok(looked)
 }
 
 #[cfg(test)]
@@ -176,7 +189,7 @@ mod tests {
             let mut some = attempts[..count].to_vec();
             some.reverse();
             let places = Places::unlooked(&plan, &some).unwrap_or_else(|error| unreachable!("{error}"));
-            decided(&places, &planned).unwrap_or_else(|error| unreachable!("{error}"))
+            looked(&places, &planned).unwrap_or_else(|error| unreachable!("{error}")).decided
         };
         let first_look = 12 * 2 * 4;
         assert!(decided_by(first_look - 1).is_empty());
@@ -218,6 +231,35 @@ mod tests {
         };
         assert_eq!(at_look_and_end(elsewhere(12)), ["Win Better:throughput"; 2]);
         assert_eq!(at_look_and_end(elsewhere(0)), ["Invalid CausalPathExceeded"; 2]);
+    }
+
+    /// While a scenario can't be judged nobody looks, and nobody acts later as if somebody had.
+    #[test]
+    fn a_look_that_was_not_taken_decides_nothing_at_the_end() {
+        let experiment = adaptive();
+        // The baseline waits for its generator at first; over all rounds it does not.
+        let bound = |summary: &mut Summary| {
+            if summary.trial.block < 12 {
+                (summary.primary.generator_percent, summary.primary.db_percent) = (20.0, 75.0);
+            }
+        };
+        let judged_at_end = |value: &dyn Fn(&TrialId) -> f64| {
+            let attempts = run_as(&experiment, value, bound);
+            assert_eq!(rounds(&experiment, &attempts, "candidate"), 30, "looks after 12 and 20 rounds are skipped");
+            let report = judged(&experiment, &attempts);
+            let looks: Vec<u32> = report.looks.iter().map(|look| look.blocks).collect();
+            assert_eq!(looks, [30]);
+            assert!(report.notes.iter().any(|note| note.text.starts_with("No look was taken after 12 and 20 blocks")));
+            (verdict(&report, 0), report.configs[0].ruling.estimates[0].blocks)
+        };
+        assert_eq!(judged_at_end(&value), ("Win Better:throughput".into(), 30));
+        // A gain of the rounds before the look alone is none.
+        let early = |trial: &TrialId| {
+            let own = trial.config == "candidate" && trial.block >= 12;
+            if own { value(trial) / 1.44 } else { value(trial) }
+        };
+        let (found, blocks) = judged_at_end(&early);
+        assert_eq!((found.contains("Win"), blocks), (false, 30), "{found}");
     }
 
     #[test]

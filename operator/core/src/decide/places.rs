@@ -93,6 +93,8 @@ pub struct Places<'a> {
     gated: Gated,
     /// Configs that looks have decided, and the rounds after which they did.
     decided: BTreeMap<String, u32>,
+    /// Planned looks that were not taken.
+    pub(super) skipped: Vec<usize>,
 }
 
 impl<'a> Places<'a> {
@@ -122,7 +124,16 @@ impl<'a> Places<'a> {
             by_block[block].push((slot, i));
             block_of.push(block);
         }
-        let mut places = Self { plan, attempts, states, blocks: Vec::new(), block_of, gated, decided: BTreeMap::new() };
+        let mut places = Self {
+            plan,
+            attempts,
+            states,
+            blocks: Vec::new(),
+            block_of,
+            gated,
+            decided: BTreeMap::new(),
+            skipped: Vec::new(),
+        };
         places.blocks = by_block.iter().enumerate().map(|(block, seen)| places.block(block, seen)).collect();
         places.skip();
         Ok(places)
@@ -238,6 +249,11 @@ impl<'a> Places<'a> {
             looks.entry(rounds as usize).or_default().push(config);
         }
         looks
+    }
+
+    /// Planned looks that were not taken, because a scenario was unfit to be judged: who judges now must not take them either.
+    pub fn skipped(&self) -> &[usize] {
+        &self.skipped
     }
 
     /// What a look after so many rounds saw.

@@ -47,6 +47,8 @@ pub fn judge(plan: &Plan, attempts: &[Attempt]) -> Result<Report, JudgeError> {
 /// As [`judge`], without intervals where they would take too long.
 pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) -> Result<Report, JudgeError> {
     let experiment = &places.plan().experiment;
+    let planned = design;
+    let design = &planned.without_looks(places.skipped());
     let standing = Standing::of(places, design, intervals)?;
     let context = Context::of(places, design, &standing)?;
     let families = design.families();
@@ -115,6 +117,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     notes.extend(context::smeared(&order));
     notes.extend(configs.iter().filter_map(unseen));
     notes.extend(disturbance::unseen(places));
+    notes.extend(unlooked(places.skipped()));
     let mut report = Report {
         version: VERSION,
         rules: RULES,
@@ -129,7 +132,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
             workloads: experiment.scenarios.iter().map(|scenario| workload::words(&scenario.workload)).collect(),
             weights: design.scenarios.iter().map(|scenario| scenario.weight).collect(),
             metrics: design.metrics.clone(),
-            looks: design.looks.iter().flat_map(|looks| &looks.blocks).map(|&blocks| blocks as u32).collect(),
+            looks: planned.looks.iter().flat_map(|looks| &looks.blocks).map(|&blocks| blocks as u32).collect(),
             blocks: experiment.repetitions,
             baseline_replicates: experiment.baseline_replicates,
             fewest_blocks: families.overall.n_min,
@@ -180,7 +183,7 @@ pub struct Standings {
 
 /// What [`judge`] concludes, with all gates and without what only a report shows: for who asks thousands of times.
 pub fn standings(places: &Places<'_>, design: &Design) -> Result<Standings, JudgeError> {
-    let standing = Standing::of(places, design, Intervals::Wins)?;
+    let standing = Standing::of(places, &design.without_looks(places.skipped()), Intervals::Wins)?;
     let configs = 0..design.configs.len();
     let cells = 0..design.configs.len() * design.scenarios.len();
     Ok(Standings {
@@ -241,6 +244,19 @@ fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededB
     let spreads = (0..design.scenarios.len()).map(spread).collect::<Option<Vec<_>>>()?;
     let power::Needed { neutral, win } = power::needed(design, &spreads);
     Some(NeededBlocks { neutral: neutral.map(|n| n as u32), win: win.map(|n| n as u32) })
+}
+
+/// Looks that were planned and not taken.
+fn unlooked(skipped: &[usize]) -> Option<Note> {
+    let blocks: Vec<String> = skipped.iter().map(ToString::to_string).collect();
+    (!blocks.is_empty()).then(|| {
+        let text = format!(
+            "No look was taken after {} blocks, because a scenario could not be judged then. The next look has its \
+             share of the error.",
+            blocks.join(" and ")
+        );
+        Note::new(None, text)
+    })
 }
 
 /// How rare what spoils a run may be, and yet not have happened in the runs of a Win ("Totals").

@@ -233,6 +233,16 @@ impl Design {
         Families { overall: family(self.configs.len()), cells: family(self.configs.len() * self.scenarios.len()) }
     }
 
+    /// The same without looks that were not taken: what they would have spent is left to the next ("Looks").
+    #[must_use]
+    pub(crate) fn without_looks(&self, skipped: &[usize]) -> Self {
+        let mut design = self.clone();
+        if let Some(looks) = &mut design.looks {
+            looks.blocks.retain(|blocks| !skipped.contains(blocks));
+        }
+        design
+    }
+
     /// Shares of the error that the last planned look has: what is left for those who wait for it.
     pub(crate) fn last_look(&self) -> Look {
         self.look_after(self.max_blocks)
@@ -344,6 +354,16 @@ mod tests {
         assert_eq!(design.check_decidable(), Ok(()));
         design.max_blocks = 5;
         assert_eq!(design.check_decidable(), Err(DesignError::Undecidable { max_blocks: 5, claims: 3, n_min: 6 }));
+    }
+
+    #[test]
+    fn a_look_that_was_not_taken_spends_nothing() {
+        let mut design = design();
+        design.looks = Some(LookPlan { blocks: vec![12, 15, 30], stop_on: StopOn::Overall, futility: true });
+        let taken = design.without_looks(&[12]);
+        assert_eq!(taken.check(), Ok(()));
+        assert_eq!(taken.looks_reached(20, 20, false), [Look { blocks: 15, better: 0.25, other: 0.5 }]);
+        assert_eq!(design.without_looks(&[12, 15]).last_look(), Look { blocks: 30, better: 1.0, other: 1.0 });
     }
 
     #[test]
