@@ -156,6 +156,20 @@ impl Observed {
         (own, baseline)
     }
 
+    /// Of each block in which the run of a config ended and all of the baseline's did: whether it failed, and which of those.
+    pub(super) fn failures(
+        &self,
+        scenario: usize,
+        config: usize,
+        blocks: usize,
+    ) -> impl Iterator<Item = (bool, Vec<bool>)> {
+        let endings = self.endings.get(scenario);
+        let own = endings.and_then(|endings| endings.configs.get(config)).into_iter().flatten();
+        let ends = own.zip(endings.into_iter().flat_map(|endings| &endings.baseline)).take(blocks);
+        ends.filter(|(own, runs)| !runs.iter().chain([*own]).any(|end| *end == Ending::Missing))
+            .map(|(own, runs)| (own.has_failed(), runs.iter().map(|end| end.has_failed()).collect()))
+    }
+
     /// How the run of a config in a block ended.
     pub(super) fn config_failed(&self, scenario: usize, config: usize, block: usize) -> bool {
         let ending = self.endings.get(scenario).and_then(|endings| endings.configs.get(config)?.get(block));

@@ -2,7 +2,7 @@ use super::{
     design::{Design, Families, StopOn},
     judgement::{CellConclusion, Conclusion, ConfigConclusion, Effect, Judgement, LookTaken, Outcome, Reason, Verdict},
     ledger::{Intervals, Ledger, Proven},
-    observed::{Observed, Runs},
+    observed::Observed,
     table::{self, Part},
     values::{JudgeError, Values},
 };
@@ -149,10 +149,8 @@ impl<'a> Ledgers<'a> {
             self.overall.set_mean(config, metric, means.sum());
         }
         self.seen[config] = look.blocks;
-        let all = scenarios.map(|scenario| self.observed.runs(scenario, config, look.blocks));
-        let (own, baseline) =
-            all.fold((Runs::default(), Runs::default()), |(c, b), (own, base)| (c.plus(own), b.plus(base)));
-        self.overall.take_failures(config, table::fails_more(own, baseline), look);
+        let all = scenarios.flat_map(|scenario| self.observed.failures(scenario, config, look.blocks));
+        self.overall.take_failures(config, table::fails_more(all, self.design.m0), look);
         Ok(())
     }
 
@@ -172,8 +170,8 @@ impl<'a> Ledgers<'a> {
                 self.design.scenarios.len() > 1 || self.design.metrics[metric].scenario_margin.is_some();
             self.cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, asks_scenario, look);
         }
-        let (own, baseline) = self.observed.runs(scenario, config, look.blocks);
-        self.cells.take_failures(unit, table::fails_more(own, baseline), look);
+        let failures = self.observed.failures(scenario, config, look.blocks);
+        self.cells.take_failures(unit, table::fails_more(failures, self.design.m0), look);
         self.seen[config] = look.blocks;
         Ok(())
     }

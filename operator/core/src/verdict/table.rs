@@ -3,12 +3,11 @@ use std::collections::BTreeSet;
 use super::{
     design::{Design, Purpose},
     judgement::{Outcome, Reason, Recommendation, Status, Verdict},
-    observed::Runs,
 };
-use crate::stats::{ALPHA, FUTILITY, Look, fisher_greater};
+use crate::stats::{ALPHA, FUTILITY, Look, uneven};
 
 /// One failure can be anybody's bad luck.
-const FEWEST_FAILURES: u32 = 2;
+const FEWEST_FAILURES: usize = 2;
 
 /// The p values that decide a metric's status. `None` where the metric makes no such claim.
 #[derive(Clone, Copy, Debug)]
@@ -84,12 +83,15 @@ pub(super) struct Judged<'a> {
     pub total: Total,
 }
 
-/// P value of the claim that a config fails more often than the baseline in the same blocks ("Failures").
-pub(super) fn fails_more(config: Runs, baseline: Runs) -> f64 {
-    if config.failed < FEWEST_FAILURES {
+/// P value of the claim that a config fails more often than the baseline ("Failures"). Of each block, whether its run failed and which of the
+/// `m0` baseline runs did. Block by block: what makes one run of each fail, such as being the first, is not the config's doing.
+pub(super) fn fails_more(blocks: impl Iterator<Item = (bool, Vec<bool>)>, m0: usize) -> f64 {
+    // A block without a failure says nothing, and most have none.
+    let failing: Vec<(bool, Vec<bool>)> = blocks.filter(|(own, runs)| *own || runs.contains(&true)).collect();
+    if failing.iter().filter(|(own, _)| *own).count() < FEWEST_FAILURES {
         return 1.0;
     }
-    fisher_greater((config.failed, config.sound), (baseline.failed, baseline.sound))
+    uneven(failing.into_iter(), m0).up
 }
 
 /// Failures of a config in a scenario, without a success, that prove that it fails more often than a baseline that never does, at any look.
@@ -98,11 +100,10 @@ pub fn fewest_failures(design: &Design) -> u32 {
     let claims = design.families().cells.worse as f64;
     let planned = design.looks.as_ref().map_or_else(|| vec![design.max_blocks], |looks| looks.blocks.clone());
     let least = Look::schedule(&planned).iter().map(|look| look.other).fold(1.0, f64::min);
-    let proves = |&failed: &u32| {
-        let p = fisher_greater((failed, 0), (0, failed * design.m0 as u32));
-        p * claims / least <= ALPHA
-    };
-    (FEWEST_FAILURES..design.max_blocks as u32).find(proves).unwrap_or(design.max_blocks as u32)
+    let alone = (true, vec![false; design.m0]);
+    let proves =
+        |&failed: &usize| fails_more(std::iter::repeat_n(alone.clone(), failed), design.m0) * claims / least <= ALPHA;
+    (FEWEST_FAILURES..design.max_blocks).find(proves).unwrap_or(design.max_blocks) as u32
 }
 
 /// The verdict that follows from the metrics: rows 3 to 10 of the table ("Verdict"), the first that matches. The rows before
@@ -257,6 +258,7 @@ fn names<'a>(metrics: impl Iterator<Item = &'a Judged<'a>>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::observed::Runs;
     use super::*;
 
     const N_MIN: usize = 8;
@@ -317,12 +319,34 @@ mod tests {
 
     #[test]
     fn row_2_needs_failures_that_the_baseline_does_not_have() {
-        let runs = |failed, sound| Runs { failed, damaged: 0, sound };
-        assert!(fails_more(runs(3, 9), runs(0, 24)) <= ALPHA);
-        assert!(fails_more(runs(3, 9), runs(6, 18)) > ALPHA);
+        // Of 12 blocks, those in which the config's run failed, and those in which the first of two baseline runs did.
+        let p = |own: &[usize], baseline: &[usize]| {
+            fails_more((0..12).map(|block| (own.contains(&block), vec![baseline.contains(&block), false])), 2)
+        };
+        assert!((p(&[0, 3, 7], &[]) - 1.0 / 27.0).abs() < 1e-15);
+        assert!(p(&[0, 3, 7], &[1, 2, 4, 5, 6, 8]) > 0.5);
         // Significant, but a single failure.
-        assert!(fails_more(runs(1, 0), runs(0, 24)) > ALPHA);
-        assert!(fails_more(runs(2, 10), runs(0, 4)) > ALPHA);
+        assert_eq!(p(&[3], &[]), 1.0);
+        assert!(p(&[3, 5], &[]) > ALPHA);
+    }
+
+    /// In each block one run of two fails, the first, and chance puts the config there eight times of ten. Taken for independent, as by
+    /// Fisher's exact test, these failures would be a proof: p = 0.01.
+    #[test]
+    fn failures_that_the_order_decides_prove_little() {
+        let first = |own: usize| fails_more((0..10).map(|block| (block < own, vec![block >= own])), 1);
+        assert!(crate::stats::fisher_greater((8, 2), (2, 8)) < 0.012);
+        assert!((first(8) - 56.0 / 1024.0).abs() < 1e-12, "{}", first(8));
+        assert!(first(10) < 0.001);
+    }
+
+    #[test]
+    fn as_many_failures_are_enough_as_prove_it() {
+        let design = |configs, m0| crate::verdict::testing::design(configs, &["read"], m0, 30);
+        // Two claims of harm for each config: 2^-6, 3^-6 and 5^-6 are small enough.
+        assert_eq!(fewest_failures(&design(1, 1)), 6);
+        assert_eq!(fewest_failures(&design(3, 2)), 5);
+        assert_eq!(fewest_failures(&design(18, 4)), 5);
     }
 
     #[test]

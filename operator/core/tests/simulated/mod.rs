@@ -248,7 +248,8 @@ impl<'a> Lab<'a> {
         let mut before = false;
         for attempt in 0..TRIES {
             let id: TrialId = block.trial(slot, pass * TRIES + attempt).unwrap();
-            let fails = config.is_some_and(|config| self.failing[config][scenario].contains(&number));
+            let fails = config.is_some_and(|config| self.failing[config][scenario].contains(&number))
+                || (self.setting.world.first_fails && share == 0.0);
             if fails || self.noise.hits(self.setting.world.failing) {
                 self.attempts.push(self.template.failed(id));
                 return Try::Failed;

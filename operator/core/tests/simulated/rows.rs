@@ -326,6 +326,26 @@ fn failures() -> Vec<Row> {
             ],
         ));
     }
+    for (configs, scenarios) in [(1, 1), (1, 3), (3, 3)] {
+        let world = World { first_fails: true, ..World::default() };
+        let setting =
+            Setting { scenarios, configs: alike(configs, &Behaviour::default()), world, ..Setting::default() };
+        rows.push(row(
+            &format!("first-fails-{configs}-{scenarios}"),
+            &format!("{configs} equal configs, the first run of each block fails, scenarios: {scenarios}"),
+            setting,
+            vec![ask("any Reject", any_reject, Bound::AtMost(5.0), "")],
+        ));
+    }
+    for (percent, failing) in [(20, 0.2), (40, 0.4)] {
+        let configs = vec![Behaviour { fails: (30.0 * failing) as usize, ..Behaviour::default() }];
+        rows.push(row(
+            &format!("unstable-{percent}"),
+            &format!("an equal config of which {percent} % of runs fail, of the baseline none"),
+            Setting { configs, ..Setting::default() },
+            vec![ask("Reject Unstable", unstable, Bound::None, "")],
+        ));
+    }
     for configs in [1, 3] {
         let world = World { cv: 0.05, failing: 0.02, ..World::default() };
         let setting = Setting { scenarios: 3, configs: alike(configs, &gain(0.10)), world, ..Setting::default() };

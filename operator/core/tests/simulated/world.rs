@@ -27,13 +27,24 @@ pub struct World {
     pub disturbed: (f64, f64),
     /// Chance that a run fails, whatever its config.
     pub failing: f64,
+    /// Whether the first run of each block fails.
+    pub first_fails: bool,
     /// Share of the time in which other programs take CPU in bursts; on a shared machine.
     pub bursts: f64,
 }
 
 impl Default for World {
     fn default() -> Self {
-        Self { cv: 0.08, drift: 0.05, slow: 0.02, state: (0.0, 0.0), disturbed: (0.0, 0.0), failing: 0.0, bursts: 0.0 }
+        Self {
+            cv: 0.08,
+            drift: 0.05,
+            slow: 0.02,
+            state: (0.0, 0.0),
+            disturbed: (0.0, 0.0),
+            failing: 0.0,
+            first_fails: false,
+            bursts: 0.0,
+        }
     }
 }
 

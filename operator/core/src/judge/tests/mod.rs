@@ -154,7 +154,7 @@ fn the_fewest_blocks_say_how_large_an_effect_is_at_least() {
 fn failures_are_facts_about_the_config() {
     let experiment = experiment();
     let failing = attempts(&experiment, |s| {
-        if s.trial.config == "candidate" && s.trial.block < 5 {
+        if s.trial.config == "candidate" && s.trial.block < 6 {
             fail(s, "OutOfMemory");
         }
     });
