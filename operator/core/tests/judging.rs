@@ -204,7 +204,7 @@ fn values_that_are_missing_may_be_the_bad_ones() {
 /// What is lost may be what was slow.
 #[test]
 fn a_config_that_loses_more_runs_is_no_win() {
-    let lossy = Observed { lossy: vec![0, 1], ..observed() };
+    let lossy = Observed { lossy: vec![(0, BLOCKS), (1, BLOCKS)], ..observed() };
     assert_eq!(overall(&lossy), ["Inconclusive Attrition", "Inconclusive Attrition"]);
     let harmful =
         Observed { samples: vec![vec![row(BLOCKS, 1000.0, [0.8, 1.0]), row(BLOCKS, 8.0, [1.0, 1.0])]; 2], ..lossy };

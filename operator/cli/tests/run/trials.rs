@@ -47,11 +47,24 @@ fn trials_are_pinned() {
 #[test]
 fn a_killed_bench_costs_one_attempt() {
     let lab = Lab::new();
-    let ran = lab.run("crash=fill-b001-candidate-r0-a0");
+    let ran = lab.run("crash=fill-b001-base-r0-a0");
     ran.succeeded();
     assert!(ran.stderr().contains("killed by signal 9"), "{}", ran.stderr());
-    assert_eq!(lab.states("Lost"), ["candidate 0"]);
+    assert_eq!(lab.states("Lost"), ["base 0"]);
     assert_eq!(lab.report()["progress"]["trialsValid"], 2 * BLOCKS);
+}
+
+/// Whoever kills what takes too long, until it is fast, has no Win.
+#[test]
+fn a_killed_run_of_the_config_may_have_been_a_slow_one() {
+    let lab = Lab::new();
+    let ran = lab.run("crash=fill-b001-candidate-r0-a0");
+    assert!(ran.stderr().contains("killed by signal 9"), "{}", ran.stderr());
+    assert_eq!(lab.states("Lost"), ["candidate 0"]);
+    let report = lab.report();
+    assert_eq!(report["progress"]["trialsValid"], 2 * BLOCKS);
+    let config = &report["configs"][0];
+    assert_eq!((&config["verdict"], &config["reason"]), (&"Inconclusive".into(), &"Attrition".into()));
 }
 
 #[test]
@@ -67,7 +80,7 @@ fn one_that_ends_itself_fails_under_its_config() {
 #[test]
 fn garbage_is_not_a_record() {
     let lab = Lab::new();
-    let ran = lab.run("mute=fill-b001-candidate-r0-a0,garbage=fill-b002-candidate-r0-a0,other=fill-b003-base-r0-a0");
+    let ran = lab.run("mute=fill-b001-candidate-r0-a0,garbage=fill-b002-base-r0-a0,other=fill-b003-base-r0-a0");
     ran.succeeded();
     assert!(ran.stderr().contains("no record; stdout: garbage ?[31m from a stranger"), "{}", ran.stderr());
     assert!(ran.stderr().contains("can't read its record"), "{}", ran.stderr());

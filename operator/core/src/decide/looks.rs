@@ -218,6 +218,27 @@ mod tests {
         assert_eq!(at_look_and_end(noisy), ["Win Better:throughput"; 2]);
     }
 
+    /// A look that left a config open because it had lost too many runs did so for good: the next one sees all rounds.
+    #[test]
+    fn a_doubt_at_a_look_is_not_forgotten_at_the_next() {
+        let experiment = adaptive();
+        let attempts = run_as(&experiment, value, |summary| {
+            let id = &summary.trial;
+            let early = id.config == "candidate" && id.block < 3;
+            let late = id.config == "base" && (12..20).contains(&id.block);
+            if (early || late) && id.attempt == 0 && id.scenario == "fill" {
+                summary.disturbance.memory_pressure_full_percent = Some(9.0);
+            }
+        });
+        let last = attempts.iter().map(Attempt::trial).filter(|id| id.config == "candidate").map(|id| id.block).max();
+        assert_eq!(last, Some(19), "it needs the rounds of the second look");
+        let report = judged(&experiment, &attempts);
+        assert_eq!(
+            (verdict(&report, 0).as_str(), report.configs[0].ruling.estimates[0].blocks),
+            ("Win Better:throughput", 20)
+        );
+    }
+
     /// Nor by a baseline that spends its time elsewhere from then on.
     #[test]
     fn what_is_announced_is_not_taken_back_by_later_evidence() {

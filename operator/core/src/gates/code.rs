@@ -21,6 +21,14 @@ pub enum Gate {
     Attrition,
 }
 
+impl Gate {
+    /// Whether it is about the circumstances of a run. The work, the config and the clocks were those that they should be, so its numbers are
+    /// what they are, though they don't count.
+    pub(crate) fn is_about_circumstances(self) -> bool {
+        matches!(self, Self::Isolated | Self::Steady)
+    }
+}
+
 /// Why something does not count. A closed list: reports, metrics and conditions name these codes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize, JsonSchema)]
 pub enum Code {

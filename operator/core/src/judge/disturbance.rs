@@ -184,7 +184,7 @@ fn undone(
         return Ok(true);
     }
     let mut corrected = observed.clone();
-    for metrics in &mut corrected.samples {
+    for metrics in corrected.samples.iter_mut().chain(&mut corrected.firsts) {
         for (samples, rule) in metrics.iter_mut().zip(&design.metrics) {
             // What is not time does not pass more slowly.
             if !metric(&rule.name).is_some_and(|info| info.is_time) {

@@ -108,7 +108,25 @@ impl Claims {
             total_non_inferior: totals.map(|totals| totals.non_inferior(per_scenario)),
             total_worse: totals.map(Totals::worse),
         };
-        if comparison.lacks_values { own.without_good() } else { own }
+        let own = if comparison.lacks_values { own.without_good() } else { own };
+        match &comparison.firsts {
+            Some(firsts) => own.also_of(&Self::of(firsts, rule, asks_scenario)),
+            None => own,
+        }
+    }
+
+    /// What is good, as far as first tries say so as well. A mean is worse where both say so.
+    fn also_of(self, firsts: &Self) -> Self {
+        let both = |own: Option<f64>, firsts: Option<f64>| own.zip(firsts).map(|(own, firsts)| own.max(firsts));
+        Self {
+            better: self.better.max(firsts.better),
+            non_inferior: self.non_inferior.max(firsts.non_inferior),
+            equivalent: self.equivalent.max(firsts.equivalent),
+            per_scenario: both(self.per_scenario, firsts.per_scenario),
+            total_non_inferior: both(self.total_non_inferior, firsts.total_non_inferior),
+            total_worse: both(self.total_worse, firsts.total_worse),
+            ..self
+        }
     }
 
     /// What is left where the values that are missing may be the bad ones.
@@ -227,7 +245,7 @@ impl<'a> Ledger<'a> {
         *entry = Entry {
             n: comparison.tested.n(),
             m0: comparison.tested.m0(),
-            mean: comparison.mean,
+            mean: comparison.firsts.as_ref().map_or(comparison.mean, |firsts| firsts.mean),
             has_zeros: comparison.has_zeros,
             ended: comparison.ended,
             seq: entry.seq.after(&now, look, rule.purpose == Purpose::Objective),

@@ -92,15 +92,19 @@ pub struct Lack {
 pub struct Observed {
     /// Scenario by scenario, metric by metric, in the design's order.
     pub samples: Vec<Vec<MetricSamples>>,
+    /// The same of each run's first try that measured anything, whether or not it counts ("First tries"); empty where they are all the same.
+    #[serde(default)]
+    pub firsts: Vec<Vec<MetricSamples>>,
     /// Scenario by scenario; may be empty where nothing failed.
     #[serde(default)]
     pub endings: Vec<Endings>,
     /// Values that are missing though their runs count.
     #[serde(default)]
     pub lacks: Vec<Lack>,
-    /// Configs that lost more runs than the baseline beside them: too few to prove that this is their doing, and too many to overlook.
+    /// Configs that lost more runs than the baseline beside them, each with the look that saw it: too few to prove that this is their doing,
+    /// and too many to overlook.
     #[serde(default)]
-    pub lossy: Vec<usize>,
+    pub lossy: Vec<(usize, usize)>,
     #[serde(default)]
     pub invalid: Vec<Invalid>,
     /// Scenario and config of cells in which nothing that the config changes had a way to act: they speak for nobody, and nobody asks them.
@@ -209,7 +213,14 @@ impl Observed {
         if let Some(Invalid { scope, code }) = unknown {
             return Some(format!("{code} refers to {scope:?}, which is not declared"));
         }
-        for (scenario, rows) in design.scenarios.iter().zip(&self.samples) {
+        let firsts = if self.firsts.is_empty() { &self.samples } else { &self.firsts };
+        let lengths = |all: &[Vec<MetricSamples>]| -> Vec<Option<usize>> {
+            all.iter().map(|rows| Some(rows.first()?.baseline.len())).collect()
+        };
+        if lengths(firsts) != lengths(&self.samples) {
+            return Some("first tries and samples differ in scenarios or blocks".to_owned());
+        }
+        for (scenario, rows) in design.scenarios.iter().zip(&self.samples).chain(design.scenarios.iter().zip(firsts)) {
             let name = &scenario.name;
             if rows.len() != metrics {
                 return Some(format!("scenario {name:?} has {} metrics, expected {metrics}", rows.len()));

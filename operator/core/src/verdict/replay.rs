@@ -228,7 +228,7 @@ impl<'a> Ledgers<'a> {
     /// What speaks against calling a config a Win or Neutral, though it proves no harm.
     fn doubt(&self, scenario: usize, config: usize) -> Option<Reason> {
         let (own, baseline) = self.observed.runs(scenario, config, self.seen[config]);
-        let is_lossy = self.observed.lossy.contains(&config);
+        let is_lossy = self.observed.lossy.contains(&(config, self.seen[config]));
         own.fail_more_than(baseline).then_some(Reason::Failures).or(is_lossy.then_some(Reason::Attrition))
     }
 

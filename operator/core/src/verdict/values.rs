@@ -50,6 +50,8 @@ pub(super) struct Values<'a> {
     design: &'a Design,
     lacks: &'a [Lack],
     rows: Vec<Vec<Row>>,
+    /// Of first tries; empty where they are the same.
+    firsts: Vec<Vec<Row>>,
     m0: usize,
     /// Blocks in every scenario that counts.
     pub complete: usize,
@@ -74,6 +76,8 @@ pub(super) struct Comparison {
     pub has_zeros: bool,
     /// More of the config's runs lack a value than of the baseline's beside them ("Missing values").
     pub lacks_values: bool,
+    /// The same comparison of first tries ("First tries").
+    pub firsts: Option<Box<Comparison>>,
 }
 
 impl Row {
@@ -88,9 +92,16 @@ impl<'a> Values<'a> {
         if let Some(misfit) = observed.misfit(design) {
             return Err(JudgeError::Misfit(misfit));
         }
-        let rows: Vec<Vec<Row>> = (0..design.scenarios.len())
-            .map(|scenario| (0..design.metrics.len()).map(|metric| row(design, observed, scenario, metric)).collect())
-            .collect::<Result<_, JudgeError>>()?;
+        let rows_of = |all: &[Vec<MetricSamples>]| -> Result<Vec<Vec<Row>>, JudgeError> {
+            let scenarios = all.iter().enumerate();
+            scenarios
+                .map(|(scenario, metrics)| {
+                    let rows = metrics.iter().enumerate();
+                    rows.map(|(metric, samples)| row(design, observed, samples, scenario, metric)).collect()
+                })
+                .collect()
+        };
+        let (rows, firsts) = (rows_of(&observed.samples)?, rows_of(&observed.firsts)?);
         let lengths: Vec<usize> = (0..rows.len())
             .filter(|&s| !observed.scenario_is_invalid(s))
             .map(|s| observed.samples[s].first().map_or(0, |samples| samples.baseline.len()))
@@ -99,6 +110,7 @@ impl<'a> Values<'a> {
             design,
             lacks: &observed.lacks,
             rows,
+            firsts,
             m0: design.m0,
             complete: lengths.iter().copied().min().unwrap_or(0),
             longest: lengths.iter().copied().max().unwrap_or(0),
@@ -113,10 +125,17 @@ impl<'a> Values<'a> {
         metric: usize,
         blocks: impl Iterator<Item = usize>,
     ) -> Result<Comparison, ShapeError> {
-        let row = &self.rows[scenario][metric];
         let blocks: Vec<usize> = blocks.collect();
-        let pairs = blocks.iter().filter_map(|&b| row.block(config, b)).map(|(own, baseline)| (own, baseline.to_vec()));
-        let mut found = self.compared(&pairs.collect::<Vec<Block>>(), &self.design.metrics[metric], true)?;
+        let compared = |rows: &[Vec<Row>]| {
+            let row = &rows[scenario][metric];
+            let pairs = blocks.iter().filter_map(|&block| row.block(config, block));
+            let pairs: Vec<Block> = pairs.map(|(own, baseline)| (own, baseline.to_vec())).collect();
+            self.compared(&pairs, &self.design.metrics[metric], true)
+        };
+        let mut found = compared(&self.rows)?;
+        if !self.firsts.is_empty() {
+            found.firsts = Some(Box::new(compared(&self.firsts)?));
+        }
         found.lacks_values = self.lacks_values(scenario, config, metric, &blocks);
         Ok(found)
     }
@@ -154,12 +173,28 @@ impl<'a> Values<'a> {
         metric: usize,
         rounds: impl Iterator<Item = usize>,
     ) -> Result<Option<Comparison>, ShapeError> {
+        let rounds: Vec<usize> = rounds.collect();
+        let compared = |rows: &[Vec<Row>]| {
+            let pairs = self.rounds(rows, config, metric, &rounds);
+            pairs.map(|pairs| self.compared(&pairs, &self.design.metrics[metric], false)).transpose()
+        };
+        let Some(mut found) = compared(&self.rows)? else { return Ok(None) };
+        if !self.firsts.is_empty() {
+            let Some(firsts) = compared(&self.firsts)? else { return Ok(None) };
+            found.firsts = Some(Box::new(firsts));
+        }
+        found.lacks_values = (0..self.rows.len()).any(|s| self.lacks_values(s, config, metric, &rounds));
+        Ok(Some(found))
+    }
+
+    /// A config and the baseline over all scenarios, round by round; `None` where there are zeros.
+    fn rounds(&self, rows: &[Vec<Row>], config: usize, metric: usize, rounds: &[usize]) -> Option<Vec<Block>> {
         let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
         let mut zeros = false;
         let mut round = |block: usize| {
             let mut has_zero = false;
             let mut sum: Block = (Value::Number(0.0), vec![Value::Number(0.0); self.m0]);
-            for (row, scenario) in self.rows.iter().map(|rows| &rows[metric]).zip(&self.design.scenarios) {
+            for (row, scenario) in rows.iter().map(|rows| &rows[metric]).zip(&self.design.scenarios) {
                 let (own, baseline) = row.block(config, block)?;
                 has_zero |= own.is_zero() || baseline.iter().any(|run| run.is_zero());
                 let add = |to: &mut Value, run: Value| {
@@ -175,14 +210,8 @@ impl<'a> Values<'a> {
             zeros |= has_zero;
             Some(sum)
         };
-        let rounds: Vec<usize> = rounds.collect();
         let pairs: Vec<Block> = rounds.iter().filter_map(|&block| round(block)).collect();
-        if zeros {
-            return Ok(None);
-        }
-        let mut found = self.compared(&pairs, &self.design.metrics[metric], false)?;
-        found.lacks_values = (0..self.rows.len()).any(|s| self.lacks_values(s, config, metric, &rounds));
-        Ok(Some(found))
+        (!zeros).then_some(pairs)
     }
 
     fn compared(&self, pairs: &[Block], rule: &MetricRule, with_totals: bool) -> Result<Comparison, ShapeError> {
@@ -235,6 +264,7 @@ impl<'a> Values<'a> {
             tested,
             has_zeros,
             lacks_values: false,
+            firsts: None,
         })
     }
 }
@@ -274,8 +304,14 @@ impl Ends {
     }
 }
 
-fn row(design: &Design, observed: &Observed, scenario: usize, metric: usize) -> Result<Row, JudgeError> {
-    let MetricSamples { baseline, configs } = &observed.samples[scenario][metric];
+fn row(
+    design: &Design,
+    observed: &Observed,
+    samples: &MetricSamples,
+    scenario: usize,
+    metric: usize,
+) -> Result<Row, JudgeError> {
+    let MetricSamples { baseline, configs } = samples;
     let rule = &design.metrics[metric];
     let value_of = |config: &str, block: usize, value: f64| match rule.scale.transform(rule.direction, value) {
         Ok(number) => Ok(Value::Number(number)),

@@ -29,6 +29,8 @@ pub const STEPS: f64 = 100_000.0;
 const TRIES: u32 = 3;
 const PASSES: u32 = 3;
 
+const MINUTE_MS: u64 = 60_000;
+
 /// A kind of experiment.
 #[derive(Clone, Debug)]
 pub struct Setting {
@@ -183,6 +185,7 @@ struct Lab<'a> {
     /// By config and scenario: blocks in which it fails.
     failing: Vec<Vec<Vec<usize>>>,
     attempts: Vec<Attempt>,
+    clock_unix_ms: u64,
     values: Vec<(Vec<f64>, Vec<Vec<f64>>)>,
     stalled: Vec<bool>,
 }
@@ -217,6 +220,7 @@ impl<'a> Lab<'a> {
             machines,
             failing,
             attempts: Vec::new(),
+            clock_unix_ms: 1_700_000_000_000,
             values: vec![(Vec::new(), vec![Vec::new(); setting.configs.len()]); setting.scenarios],
             stalled: vec![false; setting.configs.len()],
         }
@@ -226,7 +230,13 @@ impl<'a> Lab<'a> {
     fn block(&mut self, position: usize, slots: &[usize]) {
         for pass in 0..PASSES {
             let mut lost = false;
+            let until = self.clock_unix_ms + 1000 * self.plan.experiment.max_block_duration_seconds;
             for (place, &slot) in slots.iter().enumerate() {
+                // A block that takes too long is run again; at last, what is open stays open.
+                if self.clock_unix_ms > until {
+                    lost = true;
+                    break;
+                }
                 let share = place as f64 / slots.len() as f64;
                 let is_baseline = self.plan.blocks[position].slots[slot].config == "config-0";
                 let seen = self.place(position, slot, share, pass);
@@ -251,23 +261,32 @@ impl<'a> Lab<'a> {
             let fails = config.is_some_and(|config| self.failing[config][scenario].contains(&number))
                 || (self.setting.world.first_fails && share == 0.0);
             if fails || self.noise.hits(self.setting.world.failing) {
-                self.attempts.push(self.template.failed(id));
+                self.attempts.push(self.template.failed(id, self.clock_unix_ms));
                 return Try::Failed;
             }
-            let run = self.machines.run(behaviour.as_ref(), scenario, position, share, &mut self.noise);
+            let mut run = self.machines.run(behaviour.as_ref(), scenario, position, share, &mut self.noise);
+            let started = self.clock_unix_ms;
+            self.clock_unix_ms += (self.setting.world.minutes * 1000.0 / run.throughput * MINUTE_MS as f64) as u64;
             let own = behaviour.as_ref().map_or(0.0, |behaviour| behaviour.lost);
             let too_slow = behaviour.as_ref().and_then(|own| own.loses_slow).is_some_and(|limit| run.luck < limit);
-            before = too_slow || self.noise.hits(own) || self.noise.hits(if before { sticky } else { chance });
+            let hidden = run.stalled && behaviour.as_ref().is_some_and(|own| own.stalls_invalid);
+            if let Some(config) = config {
+                self.stalled[config] |= run.stalled;
+            }
+            let disturbed = self.noise.hits(if before { sticky } else { chance });
+            if disturbed && self.setting.world.disturbed_slow {
+                run.throughput /= self.noise.slowness().exp();
+            }
+            before = too_slow || hidden || self.noise.hits(own) || disturbed;
             if before {
-                self.attempts.push(self.template.disturbed(self.setting, id, run, behaviour.as_ref()));
+                self.attempts.push(self.template.disturbed(self.setting, id, run, behaviour.as_ref(), started));
                 continue;
             }
             let zero = behaviour.as_ref().is_some_and(|behaviour| self.noise.hits(behaviour.zeros));
-            self.attempts.push(self.template.ended(self.setting, id, run, behaviour.as_ref(), zero));
+            self.attempts.push(self.template.ended(self.setting, id, run, behaviour.as_ref(), started, zero));
             match config {
                 Some(config) => {
                     self.values[scenario].1[config].push(run.throughput);
-                    self.stalled[config] |= run.stalled;
                 }
                 None => self.values[scenario].0.push(run.throughput),
             }

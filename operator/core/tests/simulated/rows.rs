@@ -92,6 +92,10 @@ fn first_invalid(ended: &Ended) -> Share {
     one(ended.verdict(0) == Verdict::Invalid)
 }
 
+fn first_wins(ended: &Ended) -> Share {
+    one(ended.verdict(0) == Verdict::Win)
+}
+
 const EXPERIMENTS: usize = 1000;
 
 fn row(name: &str, what: &str, setting: Setting, questions: Vec<Question>) -> Row {
@@ -105,7 +109,7 @@ fn alike(configs: usize, behaviour: &Behaviour) -> Vec<Behaviour> {
 
 /// Every row there is.
 pub fn all() -> Vec<Row> {
-    [null(), effects(), tails(), failures(), zeros(), scenarios(), price(), voids(), shared()]
+    [null(), effects(), tails(), firsts(), failures(), zeros(), scenarios(), price(), voids(), shared()]
         .into_iter()
         .flatten()
         .collect()
@@ -283,6 +287,68 @@ fn tails() -> Vec<Row> {
             Setting { configs, world, ..Setting::default() },
             vec![ask("Win", wins, bound, before)],
         ));
+    }
+    rows
+}
+
+/// Runs that are repeated, or left out, because of what they measured; and such of which that is not so.
+fn firsts() -> Vec<Row> {
+    let one = |behaviour: Behaviour, world: World| Setting { configs: vec![behaviour], world, ..Setting::default() };
+    let still = World { cv: 0.02, slow: 0.0, ..World::default() };
+    let mut rows = Vec::new();
+    for (name, what, invalid) in
+        [("repeated-stalls", ", and each of those is found disturbed", true), ("counted-stalls", "", false)]
+    {
+        let behaviour = Behaviour { stalls: Some((0.15, -0.60, None)), stalls_invalid: invalid, ..gain(0.05) };
+        rows.push(row(
+            name,
+            &format!("15 % of runs -60 %, the rest +5 %{what}, scatter 2 %"),
+            one(behaviour, still.clone()),
+            vec![ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::Above(3.0), "")],
+        ));
+    }
+    let stalling = Behaviour { stalls: Some((0.15, -0.75, None)), ..gain(0.05) };
+    rows.push(row(
+        "overdue-stalls",
+        "one of 3: 15 % of runs take 4 times as long, the rest +5 %; runs of 35 minutes, blocks of 4 hours at most; \
+         scatter 2 %",
+        Setting {
+            configs: vec![stalling, Behaviour::default(), Behaviour::default()],
+            world: World { minutes: 35.0, ..still.clone() },
+            ..Setting::default()
+        },
+        vec![ask("no stall seen", unseen, Bound::None, ""), ask("Win", first_wins, Bound::Above(3.0), "")],
+    ));
+    rows.push(row(
+        "fast-baseline",
+        "+5 % in 8 blocks, 25 % of the baseline's runs 4 times as fast, scatter 2 %",
+        Setting { blocks: 8, ..one(gain(0.05), World { fast_baseline: 0.25, ..still }) },
+        vec![ask("Win", wins, Bound::None, "")],
+    ));
+    for (percent, effect) in [(5, 0.05), (10, 0.10)] {
+        for (share, disturbed) in [(0, 0.0), (3, 0.03), (10, 0.10), (20, 0.20)] {
+            for slow in [false, true] {
+                if slow && share == 0 {
+                    continue;
+                }
+                let world = World {
+                    cv: 0.03,
+                    slow: 0.0,
+                    disturbed: (disturbed, disturbed),
+                    disturbed_slow: slow,
+                    ..World::default()
+                };
+                rows.push(row(
+                    &format!("good-and-disturbed-{percent}-{share}{}", if slow { "-slow" } else { "" }),
+                    &format!(
+                        "+{percent} %, {share} % of all tries disturbed{}, scatter 3 %",
+                        if slow { ", which take 20 to 100 % longer" } else { "" }
+                    ),
+                    one(gain(effect), world),
+                    vec![ask("Win", wins, Bound::None, "")],
+                ));
+            }
+        }
     }
     rows
 }

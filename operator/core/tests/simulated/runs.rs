@@ -68,8 +68,9 @@ impl Template {
         Self(serde_json::from_value(summary).unwrap())
     }
 
-    fn of(&self, id: TrialId) -> Summary {
+    fn of(&self, id: TrialId, started_unix_ms: u64) -> Summary {
         let mut summary = self.0.clone();
+        summary.started_unix_ms = started_unix_ms;
         let is_baseline = id.config == "config-0";
         if !is_baseline {
             let own = Digest::of(id.config.as_bytes());
@@ -81,8 +82,16 @@ impl Template {
     }
 
     /// A run that ended, of a config that behaves so.
-    pub fn ended(&self, setting: &Setting, id: TrialId, run: Run, own: Option<&Behaviour>, zero: bool) -> Attempt {
-        let mut summary = self.of(id);
+    pub fn ended(
+        &self,
+        setting: &Setting,
+        id: TrialId,
+        run: Run,
+        own: Option<&Behaviour>,
+        started: u64,
+        zero: bool,
+    ) -> Attempt {
+        let mut summary = self.of(id, started);
         let window = STEPS / run.throughput;
         summary.window_seconds = window;
         // The same work at any speed: CPU per step is the config's own.
@@ -108,15 +117,22 @@ impl Template {
     }
 
     /// A run that does not count: the machine was disturbed.
-    pub fn disturbed(&self, setting: &Setting, id: TrialId, run: Run, own: Option<&Behaviour>) -> Attempt {
-        let Attempt::Finished(mut summary) = self.ended(setting, id, run, own, false) else { unreachable!() };
+    pub fn disturbed(
+        &self,
+        setting: &Setting,
+        id: TrialId,
+        run: Run,
+        own: Option<&Behaviour>,
+        started: u64,
+    ) -> Attempt {
+        let Attempt::Finished(mut summary) = self.ended(setting, id, run, own, started, false) else { unreachable!() };
         summary.disturbance.memory_pressure_full_percent = Some(9.0);
         Attempt::Finished(summary)
     }
 
     /// A run that failed under its config.
-    pub fn failed(&self, id: TrialId) -> Attempt {
-        let mut summary = self.of(id);
+    pub fn failed(&self, id: TrialId, started: u64) -> Attempt {
+        let mut summary = self.of(id, started);
         summary.failure =
             Some(serde_json::from_value(json!({"kind": "EngineError", "message": "as planted"})).unwrap());
         Attempt::Finished(summary.into())

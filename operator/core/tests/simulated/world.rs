@@ -25,6 +25,12 @@ pub struct World {
     pub state: (f64, f64),
     /// Chance that a run is disturbed so much that it does not count, and the same for the next try after such a one.
     pub disturbed: (f64, f64),
+    /// Whether what disturbs a run makes it as slow as what `slow` is about.
+    pub disturbed_slow: bool,
+    /// Share of the baseline's runs that are four times as fast.
+    pub fast_baseline: f64,
+    /// Minutes that a run takes at the usual speed, where blocks have a limit.
+    pub minutes: f64,
     /// Chance that a run fails, whatever its config.
     pub failing: f64,
     /// Whether the first run of each block fails.
@@ -41,6 +47,9 @@ impl Default for World {
             slow: 0.02,
             state: (0.0, 0.0),
             disturbed: (0.0, 0.0),
+            disturbed_slow: false,
+            fast_baseline: 0.0,
+            minutes: 0.0,
             failing: 0.0,
             first_fails: false,
             bursts: 0.0,
@@ -55,6 +64,8 @@ pub struct Behaviour {
     pub effects: Vec<f64>,
     /// A share of its runs that have another effect, in one scenario only where one is named.
     pub stalls: Option<(f64, f64, Option<usize>)>,
+    /// Whether a run of those is always found disturbed, and so run again.
+    pub stalls_invalid: bool,
     /// A slow tail: the standard deviation of an exponential loss, in logarithms. The effect is then that on the mean.
     pub tail: f64,
     /// So many runs in each scenario fail.
@@ -78,6 +89,7 @@ impl Default for Behaviour {
         Self {
             effects: vec![0.0],
             stalls: None,
+            stalls_invalid: false,
             tail: 0.0,
             fails: 0,
             lost: 0.0,
@@ -113,6 +125,11 @@ impl Noise {
 
     pub fn below(&mut self, count: usize) -> usize {
         ((self.uniform() * count as f64) as usize).min(count - 1)
+    }
+
+    /// How much longer something makes a run take, in logarithms: by 20 to 100 %.
+    pub fn slowness(&mut self) -> f64 {
+        (0.8 * self.uniform() + 0.2).ln_1p()
     }
 
     fn exponential(&mut self) -> f64 {
@@ -180,7 +197,7 @@ impl Machines {
         let world = self.world.clone();
         let (rho, spread) = world.state;
         self.state = rho * self.state + (1.0 - rho * rho).sqrt() * spread * noise.normal();
-        let slow = if noise.hits(world.slow) { (0.8 * noise.uniform() + 0.2).ln_1p() } else { 0.0 };
+        let slow = if noise.hits(world.slow) { noise.slowness() } else { 0.0 };
         let mut taken = self.taken(noise);
         let (mut effect, mut stalled) = (0.0, false);
         if let Some(own) = behaviour {
@@ -196,6 +213,8 @@ impl Machines {
                 effect += -(1.0 - own.tail).ln() - own.tail * noise.exponential();
             }
             taken *= 1.0 - own.spared;
+        } else if noise.hits(world.fast_baseline) {
+            effect = 4.0_f64.ln();
         }
         let luck = noise.scatter();
         // What is taken is missing.

@@ -13,14 +13,26 @@ use crate::gates::{Code, Finding, Gate, Note, attrition};
 use crate::stats::{ALPHA, Look, Tails, holm, uneven};
 use crate::verdict::{Design, Scope};
 
+/// What became of a run.
+#[derive(Clone, Copy, Default, PartialEq)]
+enum Try {
+    /// Nothing is wrong with it, or what is wrong is no matter of attrition.
+    #[default]
+    Good,
+    /// It was invalid, with numbers that mean something.
+    Invalid,
+    /// It was invalid, or ended without saying why, and left no such number: nobody can tell whether it was a slow one.
+    Silent,
+}
+
 /// What became of a place.
 #[derive(Clone, Copy, Default)]
 struct Seen {
     tried: bool,
-    /// Its first run was invalid, or ended without saying why. What came of it later depends on what others did: a block is run again for
-    /// the baseline's sake and not for a config's.
-    invalid: bool,
-    /// So were all of its runs before the block was run again for the first time.
+    /// Its first run. What came of it later depends on what others did: a block is run again for the baseline's sake and not for a
+    /// config's.
+    first: Try,
+    /// So bad were all of its runs before the block was run again for the first time.
     bad_tries: u32,
     /// In the end it has no measurement, and its config did not fail either.
     missing: bool,
@@ -36,17 +48,20 @@ impl Samples {
         }
         let table = table(places, design, rounds);
         let looks = design.looks_reached(rounds, rounds, self.observed.ended);
-        let invalid =
-            uneven_configs(&table, design, &looks, |seen| seen.invalid, |tails| 2.0 * tails.up.min(tails.down));
-        // Too little to make a config invalid may be too much for its Win: what was lost may have been what was slow.
-        let more = uneven_configs(
+        let invalid = uneven_configs(
             &table,
             design,
-            &[Look { blocks: rounds, better: 1.0, other: 1.0 }],
-            |seen| seen.invalid,
-            |tails| tails.up,
+            &looks,
+            |seen| seen.first != Try::Good,
+            |tails| 2.0 * tails.up.min(tails.down),
         );
-        self.observed.lossy = (0..design.configs.len()).filter(|&config| more[config] <= ALPHA).collect();
+        // Too little to make a config invalid may be too much for its Win: what was lost may have been what was slow.
+        for blocks in looks.iter().map(|look| look.blocks) {
+            let alone = [Look { blocks, better: 1.0, other: 1.0 }];
+            let more = uneven_configs(&table, design, &alone, |seen| seen.first != Try::Good, |tails| tails.up);
+            let lossy = |config: &usize| more[*config] <= ALPHA || is_more_silent(&table, design, *config, blocks);
+            self.observed.lossy.extend((0..design.configs.len()).filter(lossy).map(|config| (config, blocks)));
+        }
         let missing = uneven_configs(&table, design, &looks, |seen| seen.bad_tries == TRIES, |tails| tails.up);
         // Both questions of all configs share one error.
         let both = holm(&[invalid, missing].concat());
@@ -57,7 +72,7 @@ impl Samples {
             }
             let few = few(&table, design, Some(config));
             let found = if invalid[config] <= ALPHA {
-                Some(counted(&table, design, config, "were invalid", |seen| seen.invalid, invalid[config]))
+                Some(counted(&table, design, config, "were invalid", |seen| seen.first != Try::Good, invalid[config]))
             } else if missing[config] <= ALPHA && !few.is_empty() {
                 Some(counted(
                     &table,
@@ -106,17 +121,22 @@ fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
         let id = attempt.trial();
         let Some(scenario) = scenario(&id.scenario) else { continue };
         let Some(seen) = table.get_mut(&(scenario, id.block as usize, arm(&id.config), id.replicate)) else { continue };
+        let is_silent = |found: &[Finding]| !found.iter().all(|finding| finding.gate.is_about_circumstances());
         let unexplained = |lost: LostReason| matches!(lost, LostReason::Crashed | LostReason::UnreadableRecord);
-        let bad = match places.fate(index) {
+        let own = match places.fate(index) {
             // Wrong data is a failure of its config, which is counted as one.
-            Fate::Invalid(found) => !found.iter().any(|finding| finding.code == Code::AnswersMismatch),
+            Fate::Invalid(found) if found.iter().any(|finding| finding.code == Code::AnswersMismatch) => Try::Good,
+            Fate::Invalid(found) if is_silent(found) => Try::Silent,
+            Fate::Invalid(_) => Try::Invalid,
             // What the cluster did to a pod says nothing of its config; an end without a record may.
-            Fate::Lost(lost) if unexplained(lost.reason) => true,
+            Fate::Lost(lost) if unexplained(lost.reason) => Try::Silent,
             Fate::Lost(_) => continue,
-            _ => false,
+            _ => Try::Good,
         };
-        seen.invalid |= bad && id.attempt == 0;
-        seen.bad_tries += u32::from(bad && id.attempt < TRIES);
+        if id.attempt == 0 {
+            seen.first = own;
+        }
+        seen.bad_tries += u32::from(own != Try::Good && id.attempt < TRIES);
         seen.tried = true;
     }
     table
@@ -145,6 +165,24 @@ fn uneven_configs(
         looks.iter().map(at).fold(1.0, f64::min)
     };
     (0..design.configs.len()).map(smallest).collect()
+}
+
+/// Whether a larger share of a config's first runs left no number than of the baseline's beside them, whatever p is: as with failures, the
+/// lost ones may be the bad ones. Those that left one are counted with it ("First tries").
+fn is_more_silent(table: &Table, design: &Design, config: usize, blocks: usize) -> bool {
+    let (mut own, mut baseline) = (0, 0);
+    for (&(scenario, block, ..), seen) in
+        table.iter().filter(|((_, block, arm, _), seen)| *arm == Some(config) && *block < blocks && seen.tried)
+    {
+        let beside = table.range((scenario, block, None, 0)..=(scenario, block, None, u32::MAX));
+        let beside: Vec<bool> =
+            beside.filter(|(_, seen)| seen.tried).map(|(_, seen)| seen.first == Try::Silent).collect();
+        if beside.len() == design.m0 {
+            own += usize::from(seen.first == Try::Silent);
+            baseline += beside.iter().filter(|silent| **silent).count();
+        }
+    }
+    own * design.m0 > baseline
 }
 
 /// Scenarios in which too many of an arm's runs gave no measurement, in words.
@@ -284,7 +322,8 @@ mod tests {
     fn runs_that_end_without_a_record_are_attrition() {
         let crashing =
             |blocks| lost(LostReason::Crashed, move |s| s.trial.config == "candidate" && s.trial.block < blocks);
-        assert_eq!(verdict(&crashing(2)), "Neutral Equivalent");
+        assert_eq!(verdict(&crashing(0)), "Neutral Equivalent");
+        assert_eq!(verdict(&crashing(1)), "Inconclusive Attrition");
         assert!(crashing(2).notes.iter().any(|note| note.text == "2 of 8 runs in fill gave no measurement."));
         assert_eq!(verdict(&crashing(7)), "Invalid Attrition");
         // What the cluster did to pods is nobody's fault.

@@ -1,16 +1,17 @@
 //! From places to the samples that verdicts follow from.
 
 mod attrition;
+mod firsts;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_protocol::FailureKind;
+use assay_protocol::{FailureKind, Summary};
 
 use super::places::{Fate, Place, Places};
 use crate::attempt::Attempt;
 use crate::gates::{self, Code, Finding, Note};
 use crate::stats::Unmeasurable;
-use crate::verdict::{Design, Ending, Endings, Invalid, Lack, MetricSamples, Observed, Runs, Scope};
+use crate::verdict::{Design, Ending, Endings, Invalid, Lack, MetricRule, MetricSamples, Observed, Runs, Scope};
 
 /// What verdicts follow from, and what is to be said besides.
 pub(crate) struct Samples {
@@ -24,7 +25,7 @@ pub(crate) struct Samples {
 
 /// How an attempt ended, as a fact about its config. Wrong data is one whatever became of the attempt.
 fn ending(attempt: &Attempt) -> Ending {
-    let damaged = |summary: &assay_protocol::Summary| {
+    let damaged = |summary: &Summary| {
         let corrupt = summary.failure.as_ref().is_some_and(|failure| failure.kind == FailureKind::Corruption);
         corrupt || summary.parity.wrong_answers > 0
     };
@@ -33,6 +34,16 @@ fn ending(attempt: &Attempt) -> Ending {
         failed if failed.has_failed() => Ending::Failed,
         _ => Ending::Missing,
     }
+}
+
+/// A run's value of a metric. One that can't be transformed is missing, for this metric only: the run itself is sound. Zero is a value.
+fn value(summary: &Summary, rule: &MetricRule) -> Option<f64> {
+    let is_value = |value: f64| {
+        let transformed = rule.scale.transform(rule.direction, value);
+        transformed.is_ok() || transformed == Err(Unmeasurable::Zero)
+    };
+    let measured = summary.metrics.get(&rule.name).copied().filter(|&value| is_value(value))?;
+    gates::saturated(summary, &rule.name).is_none().then_some(measured)
 }
 
 impl Samples {
@@ -45,6 +56,7 @@ impl Samples {
             findings: BTreeMap::new(),
         };
         samples.values(places, design, rounds);
+        samples.firsts(places, design);
         samples.endings(places, design, rounds);
         samples.invalid(places, design);
         if places.is_complete() {
@@ -80,14 +92,9 @@ impl Samples {
                 let Some(summary) = places.summary(*attempt) else { continue };
                 for (metric, rule) in design.metrics.iter().enumerate() {
                     let measured = summary.metrics.get(&rule.name).copied();
-                    let saturated = gates::saturated(summary, &rule.name);
-                    // A value that can't be transformed is missing, for this metric only: the run itself is sound. Zero is a value.
-                    let is_value = |value: f64| {
-                        let transformed = rule.scale.transform(rule.direction, value);
-                        transformed.is_ok() || transformed == Err(Unmeasurable::Zero)
-                    };
-                    let value = measured.filter(|&value| saturated.is_none() && is_value(value));
+                    let value = value(summary, rule);
                     if value.is_none() {
+                        let saturated = gates::saturated(summary, &rule.name);
                         let about = Some(slot.config.as_str());
                         self.notes.insert(match (&saturated, measured) {
                             (Some(Finding { gate, code, message, .. }), _) => {

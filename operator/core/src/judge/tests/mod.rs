@@ -221,24 +221,30 @@ fn a_missing_metric_leaves_the_guardrail_open() {
 #[test]
 fn lost_attempts_are_listed_and_do_not_count() {
     let experiment = experiment();
-    let mut all = attempts(&experiment, faster(1.2));
-    let mut trial = all[3].trial().clone();
-    if let Attempt::Finished(summary) = &mut all[3] {
-        summary.trial.attempt = 1;
-    }
-    trial.attempt = 0;
-    all.push(Attempt::Lost(Lost {
-        plan: plan(&experiment).digest,
-        trial,
-        started_unix_ms: 1,
-        boot: Some(assay_protocol::Digest::of(b"boot")),
-        reason: LostReason::Crashed,
-        message: "killed by signal 9".to_owned(),
-    }));
-    let report = judged(&experiment, &all);
-    assert_eq!(report.progress.lost, 1);
-    assert_eq!(report.trials.len(), 2 * BLOCKS as usize + 1);
-    assert_eq!(report.configs[0].ruling.verdict, Verdict::Win);
+    let said = |config: &str| {
+        let mut all = attempts(&experiment, faster(1.2));
+        let lost = all.iter().position(|attempt| attempt.trial().config == config).unwrap();
+        let mut trial = all[lost].trial().clone();
+        if let Attempt::Finished(summary) = &mut all[lost] {
+            summary.trial.attempt = 1;
+        }
+        trial.attempt = 0;
+        all.push(Attempt::Lost(Lost {
+            plan: plan(&experiment).digest,
+            trial,
+            started_unix_ms: 1,
+            boot: Some(assay_protocol::Digest::of(b"boot")),
+            reason: LostReason::Crashed,
+            message: "killed by signal 9".to_owned(),
+        }));
+        let report = judged(&experiment, &all);
+        assert_eq!(report.progress.lost, 1);
+        assert_eq!(report.trials.len(), 2 * BLOCKS as usize + 1);
+        format!("{:?} {}", report.configs[0].ruling.verdict, report.configs[0].ruling.reason)
+    };
+    assert_eq!(said("base"), "Win Better:throughput");
+    // What the config's own lost run would have shown, nobody knows.
+    assert_eq!(said("candidate"), "Inconclusive Attrition");
 }
 
 #[test]

@@ -1,0 +1,173 @@
+//! First tries: what each run would have been had nothing been run again ("First tries").
+//!
+//! A run is repeated where something disturbed it, or its block took too long. If a config's slow runs are the ones that are repeated, what
+//! counts in the end are its fast ones. So nothing good is claimed that first tries don't show as well, disturbed as they were.
+
+use std::collections::BTreeMap;
+
+use assay_protocol::Summary;
+
+use super::{Samples, value};
+use crate::decide::{Fate, Places};
+use crate::gates::Note;
+use crate::verdict::Design;
+
+/// The numbers of a run of the plan: its scenario, block, config (none for the baseline) and replicate.
+type Run = (usize, usize, Option<usize>, u32);
+
+impl Samples {
+    pub(super) fn firsts(&mut self, places: &Places<'_>, design: &Design) {
+        let mut firsts: BTreeMap<Run, (u32, &Summary)> = BTreeMap::new();
+        for (index, attempt) in places.attempts().iter().enumerate() {
+            let id = attempt.trial();
+            let config = design.configs.iter().position(|config| *config == id.config);
+            let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
+            let (Some(scenario), Some(summary)) = (scenario, places.summary(index)) else { continue };
+            let is_measured = match places.fate(index) {
+                Fate::Used | Fate::BlockInterrupted => true,
+                Fate::Invalid(found) => found.iter().all(|finding| finding.gate.is_about_circumstances()),
+                // Too good to count for its config, and too good to leave out of what that is compared with.
+                Fate::Held(_) => config.is_none(),
+                Fate::Failed | Fate::Lost(_) | Fate::Superseded => false,
+            };
+            if is_measured {
+                let first = firsts.entry((scenario, id.block as usize, config, id.replicate));
+                let first = first.or_insert((id.attempt, summary));
+                if id.attempt < first.0 {
+                    *first = (id.attempt, summary);
+                }
+            }
+        }
+        let mut all = self.observed.samples.clone();
+        let mut others: BTreeMap<Option<usize>, usize> = BTreeMap::new();
+        for (&(scenario, block, config, replicate), (_, summary)) in &firsts {
+            let mut is_other = false;
+            for (samples, rule) in all[scenario].iter_mut().zip(&design.metrics) {
+                let place = match config {
+                    Some(config) => samples.configs[config].get_mut(block),
+                    None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(replicate as usize)),
+                };
+                let (Some(place), Some(value)) = (place, value(summary, rule)) else { continue };
+                is_other |= *place != Some(value);
+                *place = Some(value);
+            }
+            *others.entry(config).or_default() += usize::from(is_other);
+        }
+        if all == self.observed.samples {
+            return;
+        }
+        self.observed.firsts = all;
+        if !places.is_complete() {
+            return;
+        }
+        let baseline = others.get(&None).copied().unwrap_or(0);
+        for (config, name) in design.configs.iter().enumerate() {
+            let own = others.get(&Some(config)).copied().unwrap_or(0);
+            if own + baseline > 0 {
+                let text = format!(
+                    "Claims in its favor must also hold if the first try of each run counts: that differs for {own} of \
+                     its own and {baseline} of the baseline's."
+                );
+                self.notes.insert(Note::new(Some(name), text));
+            }
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_protocol::Summary;
+
+    use crate::attempt::{Attempt, TRIES};
+    use crate::gates::testing::{experiment, plan, summaries};
+    use crate::judge::judge;
+    use crate::report::Report;
+
+    /// Judges runs with these attempts at each: its number, its throughput, and whether it was disturbed.
+    fn judged(tries: impl Fn(&Summary, f64) -> Vec<(u32, f64, bool)>) -> (String, Report) {
+        let experiment = experiment();
+        let mut attempts = Vec::new();
+        for good in summaries(&experiment) {
+            let usual = good.metrics["throughput"];
+            for (number, throughput, disturbed) in tries(&good, usual) {
+                let mut run = good.clone();
+                run.trial.attempt = number;
+                run.metrics.insert("throughput".to_owned(), throughput);
+                if disturbed {
+                    run.disturbance.memory_pressure_full_percent = Some(9.0);
+                }
+                attempts.push(Attempt::Finished(run.into()));
+            }
+        }
+        let report = judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        (format!("{:?} {}", report.configs[0].ruling.verdict, report.configs[0].ruling.reason), report)
+    }
+
+    fn is_candidate(summary: &Summary, blocks: &[u32]) -> bool {
+        summary.trial.config == "candidate" && blocks.contains(&summary.trial.block)
+    }
+
+    fn gain(summary: &Summary, usual: f64) -> f64 {
+        if summary.trial.config == "candidate" { 1.2 * usual } else { usual }
+    }
+
+    #[test]
+    fn a_run_that_is_repeated_until_it_is_fast_was_slow() {
+        let repeated = |first: f64| {
+            judged(move |summary, usual| {
+                let value = gain(summary, usual);
+                let again = is_candidate(summary, &[1, 6]);
+                if again { vec![(0, first * value, true), (1, value, false)] } else { vec![(0, value, false)] }
+            })
+        };
+        assert_eq!(repeated(0.4).0, "Inconclusive Underpowered");
+        let (verdict, report) = repeated(1.0);
+        assert_eq!(verdict, "Win Better:throughput");
+        assert!(!report.notes.iter().any(|note| note.text.starts_with("Claims in its favor")));
+        assert!(repeated(0.4).1.notes.iter().any(|note| note.text.ends_with("2 of its own and 0 of the baseline's.")));
+    }
+
+    /// Both arms alike: the blocks that are slow on either side say nothing about one of them.
+    #[test]
+    fn what_disturbs_both_arms_alike_takes_no_win() {
+        let (verdict, _) = judged(|summary, usual| {
+            let value = gain(summary, usual);
+            if summary.trial.block == 2 {
+                vec![(0, 0.4 * value, true), (1, value, false)]
+            } else {
+                vec![(0, value, false)]
+            }
+        });
+        assert_eq!(verdict, "Win Better:throughput");
+    }
+
+    #[test]
+    fn a_block_that_is_repeated_for_a_slow_run_had_it() {
+        let overdue = |first: f64| {
+            judged(move |summary, usual| {
+                let value = gain(summary, usual);
+                match (summary.trial.block, is_candidate(summary, &[1, 6])) {
+                    (1 | 6, true) => vec![(0, first * value, false), (TRIES, value, false)],
+                    (1 | 6, false) => vec![(TRIES, value, false)],
+                    _ => vec![(0, value, false)],
+                }
+            })
+        };
+        assert_eq!(overdue(1.0).0, "Win Better:throughput");
+        assert_eq!(overdue(0.25).0, "Inconclusive Underpowered");
+    }
+
+    /// A run that is held back for being too good can't be left out of what a config is compared with.
+    #[test]
+    fn the_baseline_keeps_its_best_runs() {
+        let fast = |config: &'static str| {
+            judged(move |summary, usual| {
+                let is_fast = summary.trial.config == config && [1, 6].contains(&summary.trial.block);
+                vec![(0, if is_fast { 4.0 * usual } else { gain(summary, usual) }, false)]
+            })
+        };
+        assert_eq!(fast("base").0, "Inconclusive Underpowered");
+        let (verdict, report) = fast("candidate");
+        assert_eq!((verdict.as_str(), report.configs[0].ruling.estimates[0].blocks), ("Win Better:throughput", 6));
+    }
+}
