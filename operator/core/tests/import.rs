@@ -189,7 +189,8 @@ fn other_work_is_no_comparison() {
         move |config: &str, block: usize| if config == "b" && block <= bad { "1" } else { "1000" }.to_owned()
     };
     let once = judged(&policy(), &worked(times(1))).expect("rows can be judged");
-    assert_eq!(verdict(&once), "Win Better:ops");
+    // A run that did less may be one that took too long.
+    assert_eq!(verdict(&once), "Inconclusive Attrition");
     assert_eq!(once.comparisons[0].cells[0].ruling.estimates[0].blocks, 11);
     assert!(
         once.comparisons[0].notes[0].starts_with("WorkMismatch: 1 of 12 runs of b"),
@@ -254,6 +255,22 @@ fn only_what_is_too_good_is_held() {
     assert_eq!(verdict_of(&policy(), &(slow + &others.concat())), "Reject Harm:ops");
 }
 
+/// The baseline's best runs count against a config even where they are too good to count otherwise.
+#[test]
+fn the_baseline_keeps_its_best_runs() {
+    let with_fast = |fast: &[usize]| {
+        let faster = |line: &str| {
+            let fields: Vec<&str> = line.split(',').collect();
+            let is_fast = fields[2] == "a" && fast.iter().any(|block| fields[3] == block.to_string());
+            let value = fields[5].parse::<f64>().expect("a value") * if is_fast { 20.0 } else { 1.0 };
+            format!(",fill,{},{},,{value},,\n", fields[2], fields[3])
+        };
+        verdict_of(&policy(), &paired("fill", 8, |_| 1.2).lines().map(faster).collect::<String>())
+    };
+    assert_eq!(with_fast(&[]), "Win Better:ops");
+    assert_eq!(with_fast(&[7]), "Inconclusive Underpowered");
+}
+
 #[test]
 fn missing_runs_are_no_better_than_slow_ones() {
     let without = |missing: usize| -> String {
@@ -262,10 +279,11 @@ fn missing_runs_are_no_better_than_slow_ones() {
             .filter(|line| !(1..=missing).any(|b| line.contains(&format!(",b,{b},"))))
             .fold(String::new(), |t, l| t + l + "\n")
     };
-    assert_eq!(verdict_of(&policy(), &without(2)), "Win Better:ops");
-    // More than a fifth, which chance could have chosen: it has an eighth of such choices.
+    assert_eq!(verdict_of(&policy(), &without(0)), "Win Better:ops");
+    // Chance could have chosen them, and so could whoever left them out: that they are few proves nothing.
+    assert_eq!(verdict_of(&policy(), &without(1)), "Inconclusive Attrition");
     let few = judged(&policy(), &without(3)).expect("rows can be judged");
-    assert_eq!(verdict(&few), "Win Better:ops");
+    assert_eq!(verdict(&few), "Inconclusive Attrition");
     assert_eq!(few.comparisons[0].notes, ["3 of 12 blocks of fill lack the run of b."]);
     let many = judged(&policy(), &without(5)).expect("rows can be judged");
     assert_eq!(verdict(&many), "Invalid Attrition");
@@ -273,7 +291,10 @@ fn missing_runs_are_no_better_than_slow_ones() {
         many.comparisons[0].configs[0].findings[0].message,
         "5 of 12 runs of b are missing, against 0 of 12 of a in the same blocks: p = 0.031 by chance alone"
     );
-    // Both arms lack as much. Blocks that hold one config each compare nothing.
+    // Both arms lack as much.
+    let alike = without(1).lines().filter(|line| !line.contains(",a,2,")).fold(String::new(), |t, l| t + l + "\n");
+    assert_eq!(verdict_of(&policy(), &alike), "Win Better:ops");
+    // So they do where blocks that hold one config each compare nothing.
     let apart = blocks(12, 1.2).replace(",b,", ",b,other");
     assert_eq!(verdict_of(&policy(), &apart), "Inconclusive TooFewBlocks");
 }
@@ -284,7 +305,7 @@ fn a_failed_run_is_the_worst_and_not_missing() {
     // Whoever leaves it out sees nothing but a gain.
     let rows = blocks(12, 1.2);
     let without: Vec<&str> = rows.lines().filter(|line| !line.contains(",b,1,")).collect();
-    assert_eq!(verdict_of(&policy(), &without.join("\n")), "Win Better:ops");
+    assert_eq!(verdict_of(&policy(), &without.join("\n")), "Inconclusive Attrition");
     let report = judged(&policy(), &some(1)).expect("rows can be judged");
     assert_eq!(verdict(&report), "Inconclusive Failures");
     let (config, cell) = (&report.comparisons[0].configs[0], &report.comparisons[0].cells[0]);

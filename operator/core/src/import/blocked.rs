@@ -111,6 +111,32 @@ fn affordable(design: &Design) -> Intervals {
 
 /// All values and endings. A run that is left out has neither, so that both stay beside each other.
 fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
+    let (mut samples, endings, lacks) = taken(comparison, gated);
+    let mut firsts = samples.clone();
+    for (metrics, &scenario) in firsts.iter_mut().zip(&comparison.scenarios) {
+        for (key, run) in comparison.runs(scenario, comparison.baseline).filter(|(key, _)| gated.held.contains(*key)) {
+            let block = comparison.blocks.iter().position(|&block| Some(block) == key.block);
+            for (metric, samples) in metrics.iter_mut().enumerate() {
+                if let Some(runs) = block.and_then(|block| samples.baseline.get_mut(block)) {
+                    runs.push(run.value(metric));
+                }
+            }
+        }
+    }
+    for row in samples.iter_mut().chain(&mut firsts).flatten() {
+        row.baseline.iter_mut().for_each(|runs| runs.truncate(comparison.m0));
+    }
+    if firsts == samples {
+        firsts.clear();
+    }
+    let lossy = comparison.configs.iter().enumerate().filter(|(_, config)| gated.lossy.contains(config));
+    let lossy = lossy.map(|(config, _)| (config, comparison.blocks.len())).collect();
+    let invalid = invalid(comparison, gated);
+    Observed { samples, firsts, endings, lacks, lossy, invalid, ended: true, ..Observed::default() }
+}
+
+/// What the runs that count have measured, how they ended, and what they lack.
+fn taken(comparison: &Comparison<'_>, gated: &Gated) -> (Vec<Vec<MetricSamples>>, Vec<Endings>, Vec<Lack>) {
     let (blocks, configs) = (comparison.blocks.len(), comparison.configs.len());
     let (mut samples, mut endings, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
     for &scenario in &comparison.scenarios {
@@ -143,7 +169,7 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
         samples.push(metrics);
         endings.push(ends);
     }
-    Observed { samples, endings, lacks, invalid: invalid(comparison, gated), ended: true, ..Observed::default() }
+    (samples, endings, lacks)
 }
 
 fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {

@@ -22,11 +22,28 @@ struct Planned {
     blocks: BTreeMap<Name, usize>,
 }
 
+/// Blocks of an arm's runs that are there. One that was left out is not, unless it was too good.
+fn present<'a>(
+    comparison: &'a Comparison<'_>,
+    gated: &'a Gated,
+    scenario: Name,
+    arm: Name,
+) -> impl Iterator<Item = Name> + 'a {
+    let runs = comparison.runs(scenario, arm).map(|(key, _)| key);
+    runs.filter(|&key| !gated.excluded.contains(key) || gated.held.contains(key)).filter_map(|key| key.block)
+}
+
 pub(super) fn check(comparison: &Comparison<'_>, gated: &mut Gated) {
     let planned: Vec<Planned> =
         comparison.scenarios.iter().map(|&scenario| Planned::of(comparison, scenario)).collect();
-    let gaps: Vec<Vec<Gap>> = comparison.configs.iter().map(|&config| gaps(comparison, &planned, config)).collect();
+    let gaps: Vec<Vec<Gap>> =
+        comparison.configs.iter().map(|&config| gaps(comparison, &planned, config, gated)).collect();
     let p: Vec<f64> = gaps.iter().map(|gaps| lacks_more(gaps, comparison.m0)).collect();
+    for (&config, gaps) in comparison.configs.iter().zip(&gaps) {
+        if lacks_a_larger_share(gaps, comparison.m0) {
+            gated.lossy.insert(config);
+        }
+    }
     for ((&config, gaps), p) in comparison.configs.iter().zip(&gaps).zip(holm(&p)) {
         let few: Vec<String> = planned.iter().filter_map(|planned| planned.few(comparison, config)).collect();
         if few.is_empty() || gated.configs.contains_key(&config) {
@@ -79,12 +96,14 @@ fn blocks_of(comparison: &Comparison<'_>, scenario: Name, arm: Name) -> BTreeSet
 }
 
 /// All blocks of all scenarios.
-fn gaps(comparison: &Comparison<'_>, planned: &[Planned], config: Name) -> Vec<Gap> {
+fn gaps(comparison: &Comparison<'_>, planned: &[Planned], config: Name, gated: &Gated) -> Vec<Gap> {
     let mut gaps = Vec::new();
     for Planned { scenario, blocks } in planned {
-        let own = blocks_of(comparison, *scenario, config);
-        for (block, &present) in blocks {
-            gaps.push((!own.contains(block), (0..comparison.m0).map(|run| run >= present).collect()));
+        let own: BTreeSet<Name> = present(comparison, gated, *scenario, config).collect();
+        let baseline: Vec<Name> = present(comparison, gated, *scenario, comparison.baseline).collect();
+        for block in blocks.keys() {
+            let runs = baseline.iter().filter(|other| *other == block).count();
+            gaps.push((!own.contains(block), (0..comparison.m0).map(|run| run >= runs).collect()));
         }
     }
     gaps
@@ -103,6 +122,14 @@ fn counted(comparison: &Comparison<'_>, config: Name, gaps: &[Gap], p: f64) -> S
     format!(
         "{own} of {} runs of {} are missing, against {baseline} of {} of {} in the same blocks: p = {p:.3} by chance \
          alone",
+/// Whether a larger share of a config's runs is missing than of the baseline's, whatever p is: as with failures, the missing ones may be the
+/// bad ones.
+fn lacks_a_larger_share(gaps: &[Gap], m0: usize) -> bool {
+    let own = gaps.iter().filter(|(own, _)| *own).count();
+    let baseline = gaps.iter().flat_map(|(_, baseline)| baseline).filter(|missing| **missing).count();
+    own * m0 > baseline
+}
+
         gaps.len(),
         comparison.text(config),
         gaps.len() * comparison.m0,

@@ -16,6 +16,10 @@ use crate::gates::{Code, Finding};
 #[derive(Debug, Default)]
 pub(super) struct Gated {
     pub excluded: BTreeSet<RunKey>,
+    /// Those of them that are too good. Of the baseline they still count against a config.
+    pub held: BTreeSet<RunKey>,
+    /// Configs of which a larger share of runs is missing than of the baseline's: the missing ones may be the bad ones.
+    pub lossy: BTreeSet<Name>,
     /// Everything is held against an unfit baseline.
     pub all: Vec<Finding>,
     pub configs: BTreeMap<Name, Vec<Finding>>,

@@ -46,6 +46,7 @@ pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, worked: bool, g
                 let message = format!("{about} is {}", standard.places(&better, comparison));
                 let found = finding(Code::Implausible, message, WHAT_TO_DO);
                 let keys: Vec<RunKey> = better.iter().map(|(key, _)| *key).collect();
+                gated.held.extend(keys.iter().copied());
                 drop_runs(comparison, scenario, arm, &keys, found, false, gated);
             }
         }

@@ -135,8 +135,8 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
             effects(objectives())
         ),
         (Verdict::Inconclusive, "Attrition") => format!(
-            "Do not adopt {config} yet: more of its runs did not count at first than of {baseline}'s in the same \
-             blocks. That is too few to prove that the config is the cause, but too many to ignore. Find out why. So \
+            "Do not adopt {config} yet: more of its runs are missing, or did not count at first, than of {baseline}'s in \
+             the same blocks. That is too few to prove that the config is the cause, but too many to ignore. Find out why. So \
              far: {}.",
             effects(objectives())
         ),
