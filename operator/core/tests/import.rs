@@ -272,6 +272,21 @@ fn the_baseline_keeps_its_best_runs() {
 }
 
 #[test]
+fn one_baseline_run_more_costs_no_block() {
+    let more =
+        |count: usize| (1..=count).fold(blocks(12, 1.2), |rows, block| rows + &format!(",fill,a,{block},2,1000,,\n"));
+    let report = judged(&policy(), &more(1)).expect("rows can be judged");
+    let comparison = &report.comparisons[0];
+    assert_eq!((verdict(&report).as_str(), comparison.baseline_replicates), ("Win Better:ops", 1));
+    assert_eq!(comparison.cells[0].ruling.estimates[0].blocks, 12);
+    assert_eq!(comparison.notes, ["1 of 12 blocks of fill has more than 1 run of a: the first counts."]);
+    // Where most have two runs, those with one are lost.
+    let report = judged(&policy(), &more(10)).expect("rows can be judged");
+    let comparison = &report.comparisons[0];
+    assert_eq!((comparison.baseline_replicates, comparison.cells[0].ruling.estimates[0].blocks), (2, 10));
+}
+
+#[test]
 fn missing_runs_are_no_better_than_slow_ones() {
     let without = |missing: usize| -> String {
         blocks(12, 1.2)

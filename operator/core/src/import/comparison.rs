@@ -32,7 +32,7 @@ pub(super) struct Comparison<'a> {
     pub scenarios: Vec<Name>,
     /// In their numerical order, if they are numbers.
     pub blocks: Vec<Name>,
-    /// Baseline runs of a block; one that has fewer counts for no config.
+    /// Baseline runs of a block; one that has fewer counts for no config, and of one that has more the first count.
     pub m0: usize,
 }
 
@@ -79,7 +79,7 @@ impl<'a> Comparison<'a> {
         {
             *replicates.entry((scenario, block)).or_default() += 1;
         }
-        let m0 = replicates.into_values().max().unwrap_or(1);
+        let m0 = most_usable(&replicates.into_values().collect::<Vec<_>>());
         let comparison = Self { data, policy, rules, session, baseline, kind, configs, scenarios, blocks, m0 };
         comparison.shape(&keys, &place)?;
         Ok(comparison)
@@ -174,6 +174,13 @@ impl<'a> Comparison<'a> {
         let text = self.text(self.session);
         (!text.is_empty()).then(|| text.to_owned())
     }
+}
+
+/// Baseline runs of a block with which most of them can be used: those of blocks that have fewer can't, nor can what is beyond them.
+fn most_usable(replicates: &[usize]) -> usize {
+    let most = replicates.iter().copied().max().unwrap_or(1);
+    let usable = |m0: &usize| m0 * replicates.iter().filter(|&runs| runs >= m0).count();
+    (1..=most).max_by_key(usable).unwrap_or(1)
 }
 
 pub(super) fn in_session(data: &Data, session: Name) -> String {

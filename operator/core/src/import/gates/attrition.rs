@@ -57,6 +57,7 @@ pub(super) fn check(comparison: &Comparison<'_>, gated: &mut Gated) {
         gated.configs.entry(config).or_default().push(finding(Code::Attrition, message, WHAT_TO_DO));
     }
     gated.notes.extend(planned.iter().filter_map(|planned| planned.few(comparison, comparison.baseline)));
+    gated.notes.extend(planned.iter().filter_map(|planned| planned.beyond(comparison)));
 }
 
 impl Planned {
@@ -68,6 +69,18 @@ impl Planned {
             }
         }
         Self { scenario, blocks }
+    }
+
+    /// Whether blocks have baseline runs that are not used, in words.
+    fn beyond(&self, comparison: &Comparison<'_>) -> Option<String> {
+        let m0 = comparison.m0;
+        let more = self.blocks.values().filter(|&&runs| runs > m0).count();
+        let (has, runs) = (if more == 1 { "has" } else { "have" }, if m0 == 1 { "run" } else { "runs" });
+        let first = if m0 == 1 { "the first counts".to_owned() } else { format!("the first {m0} count") };
+        let (name, place) = (comparison.text(comparison.baseline), comparison.text(self.scenario));
+        let blocks = self.blocks.len();
+        (more > 0)
+            .then(|| format!("{more} of {blocks} blocks of {place} {has} more than {m0} {runs} of {name}: {first}."))
     }
 
     /// Whether too many blocks lack a run of an arm, in words.
@@ -109,6 +122,14 @@ fn gaps(comparison: &Comparison<'_>, planned: &[Planned], config: Name, gated: &
     gaps
 }
 
+/// Whether a larger share of a config's runs is missing than of the baseline's, whatever p is: as with failures, the missing ones may be the
+/// bad ones.
+fn lacks_a_larger_share(gaps: &[Gap], m0: usize) -> bool {
+    let own = gaps.iter().filter(|(own, _)| *own).count();
+    let baseline = gaps.iter().flat_map(|(_, baseline)| baseline).filter(|missing| **missing).count();
+    own * m0 > baseline
+}
+
 /// P value of the claim that more of a config's runs are missing than of the baseline's in the same blocks.
 fn lacks_more(gaps: &[Gap], m0: usize) -> f64 {
     // A block that lacks nothing says nothing, and there are many of them.
@@ -122,14 +143,6 @@ fn counted(comparison: &Comparison<'_>, config: Name, gaps: &[Gap], p: f64) -> S
     format!(
         "{own} of {} runs of {} are missing, against {baseline} of {} of {} in the same blocks: p = {p:.3} by chance \
          alone",
-/// Whether a larger share of a config's runs is missing than of the baseline's, whatever p is: as with failures, the missing ones may be the
-/// bad ones.
-fn lacks_a_larger_share(gaps: &[Gap], m0: usize) -> bool {
-    let own = gaps.iter().filter(|(own, _)| *own).count();
-    let baseline = gaps.iter().flat_map(|(_, baseline)| baseline).filter(|missing| **missing).count();
-    own * m0 > baseline
-}
-
         gaps.len(),
         comparison.text(config),
         gaps.len() * comparison.m0,
