@@ -193,6 +193,14 @@ fn values_that_are_missing_may_be_the_bad_ones() {
         observed.lacks.push(Lack { scenario: 0, metric: 1, config: Some(0), block });
     }
     assert_eq!(overall(&observed)[0], "Inconclusive GuardrailUnresolved:p99");
+    // Where the config has no run, nothing that the baseline lacks is beside it.
+    let mut apart = observed.clone();
+    for block in 3..6 {
+        apart.samples[0][1].baseline[block] = vec![None; 2];
+        apart.samples[0].iter_mut().for_each(|row| row.configs[0][block] = None);
+        apart.lacks.extend([Lack { scenario: 0, metric: 1, config: None, block }; 2]);
+    }
+    assert_eq!(overall(&apart)[0], "Inconclusive GuardrailUnresolved:p99");
     // What the baseline lacks as well is nobody's advantage.
     for block in 0..3 {
         observed.samples[0][1].baseline[block] = vec![None; 2];

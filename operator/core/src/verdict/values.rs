@@ -142,11 +142,19 @@ impl<'a> Values<'a> {
 
     /// Whether more of a config's runs lack a value than of the baseline's in the same blocks.
     fn lacks_values(&self, scenario: usize, config: usize, metric: usize, blocks: &[usize]) -> bool {
-        let count = |arm: Option<usize>| {
-            let own = |lack: &&Lack| (lack.scenario, lack.metric, lack.config) == (scenario, metric, arm);
-            self.lacks.iter().filter(own).filter(|lack| blocks.binary_search(&lack.block).is_ok()).count()
+        if self.lacks.is_empty() {
+            return false;
+        }
+        let lacking = |arm: Option<usize>| {
+            let own = move |lack: &&Lack| (lack.scenario, lack.metric, lack.config) == (scenario, metric, arm);
+            self.lacks.iter().filter(own).map(|lack| lack.block).filter(|block| blocks.binary_search(block).is_ok())
         };
-        !self.lacks.is_empty() && count(Some(config)) * self.m0 > count(None)
+        let own: Vec<usize> = lacking(Some(config)).collect();
+        let values = self.rows[scenario][metric].configs.get(config);
+        let is_beside = |block: &usize| {
+            own.contains(block) || values.is_some_and(|runs| runs.get(*block).is_some_and(Option::is_some))
+        };
+        own.len() * self.m0 > lacking(None).filter(is_beside).count()
     }
 
     /// Every block's baseline runs in one scenario; `None` where one is missing, failed, or is beyond all numbers.
