@@ -1,4 +1,7 @@
-use super::{null::Null, scale::Scale};
+use super::{
+    null::{Null, Tails},
+    scale::Scale,
+};
 
 /// What runs of one config and of the baseline cost in the same blocks: the time or the bytes of equal work, which add up ("Totals").
 /// The centre of effects is about the typical run; this is about the sum that is paid for all of them.
@@ -68,9 +71,24 @@ impl Totals {
 /// was seen (Fisher, "The Design of Experiments", section 21). With one sample the studentised sum orders the choices in the same way, as
 /// their squares add up to the same. Sizes are rounded to steps, so that the share can be counted and not only sampled.
 fn sign_flips(differences: &[f64]) -> f64 {
-    // In one order whatever that of the blocks: rounded to steps, the last digit of a sum could decide.
-    let mut differences = differences.to_vec();
+    // In one order whatever that of the blocks: rounded to steps, the last digit of a sum could decide. Infinite costs on both sides are as
+    // good as equal.
+    let mut differences: Vec<f64> = differences.iter().copied().filter(|x| !x.is_nan()).collect();
     differences.sort_unstable_by(f64::total_cmp);
+    let endless: Vec<isize> = differences.iter().filter(|x| x.is_infinite()).map(|x| x.signum() as isize).collect();
+    differences.retain(|x| x.is_finite());
+    let p = finite_sign_flips(&differences);
+    if endless.is_empty() {
+        return p;
+    }
+    // What never ends weighs more than all that does; the rest decides between sums of as many of them.
+    let Tails { up, down } = Null::of_signs(&endless).tails();
+    let same = up + down - 1.0;
+    (up - same + same * p).clamp(0.0, 1.0)
+}
+
+/// The same of differences in ascending order that all end.
+fn finite_sign_flips(differences: &[f64]) -> f64 {
     let all: f64 = differences.iter().map(|x| x.abs()).sum();
     if !(all.is_finite() && all > 0.0) {
         return 1.0;
@@ -107,6 +125,25 @@ mod tests {
             assert!((own - expected).abs() < 0.002, "{differences:?}: {own} {expected}");
         }
         assert_eq!((sign_flips(&[]), sign_flips(&[0.0, 0.0])), (1.0, 1.0));
+    }
+
+    /// A run that does nothing in any time costs more than all others, whichever arm it is of.
+    #[test]
+    fn what_never_ends_counts_for_the_other_arm() {
+        let (none, eleven) = (f64::NEG_INFINITY, [1.05_f64.ln(); 11]);
+        let with = |own: f64, baseline: f64| {
+            let (mut config, mut others) = (eleven.to_vec(), vec![0.0; 11]);
+            config.push(own);
+            others.push(baseline);
+            Totals::of(&config, &others, 1, Scale::Log)
+        };
+        let of_baseline = with(0.0, none);
+        assert_eq!((of_baseline.non_inferior(0.05), of_baseline.worse()), (0.5_f64.powi(12), 1.0));
+        assert!(with(none, 0.0).non_inferior(0.05) > 0.5);
+        assert_eq!(with(none, none).non_inferior(0.05), 0.5_f64.powi(11));
+        // One of each: the sum is that of a draw, and half of all draws are.
+        let both = Totals::of(&[none, 0.0], &[0.0, none], 1, Scale::Log);
+        assert_eq!(both.non_inferior(0.05), 0.75);
     }
 
     /// 11 of 12 runs are 5 % faster, one takes two and a half times as long.
