@@ -12,6 +12,8 @@ use crate::verdict::{
 
 /// Steps of the null distributions that an interval per effect may take in all: half a minute.
 const AFFORDABLE: f64 = 3e8;
+/// Steps for each of an interval's kinks, of which a block has about as many as the cube of its baseline runs.
+const PER_KINK: f64 = 16.0;
 
 /// What Assay can't vouch for.
 const UNSEEN: &str = "Assay did not make these runs. It takes on trust that the runs of a block ran close together in \
@@ -97,8 +99,8 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
 
 /// The intervals that end in time: those of every cell, those over all scenarios, or none.
 fn affordable(design: &Design) -> Intervals {
-    let blocks = design.max_blocks as f64;
-    let each = blocks * (blocks * design.m0 as f64).powi(2);
+    let (blocks, m0) = (design.max_blocks as f64, design.m0 as f64);
+    let each = blocks * (blocks * m0).powi(2) + PER_KINK * blocks * m0.powi(3);
     let overall = (design.configs.len() * design.metrics.len()) as f64 * each;
     if overall * (design.scenarios.len() + 1) as f64 <= AFFORDABLE {
         Intervals::All
@@ -231,20 +233,23 @@ mod tests {
 
     #[test]
     fn intervals_end_in_time() {
-        let chosen = |configs: usize, scenarios: usize, max_blocks: usize| {
+        let chosen = |configs: usize, scenarios: usize, max_blocks: usize, m0: usize| {
             let rule = MetricRule::new("ops", Direction::Higher, Purpose::Objective, 0.05, Scale::Log);
             affordable(&Design {
                 metrics: vec![rule],
                 scenarios: (0..scenarios).map(|i| Scenario { name: i.to_string(), weight: 1.0 }).collect(),
                 configs: (0..configs).map(|i| i.to_string()).collect(),
-                m0: 2,
+                m0,
                 max_blocks,
                 looks: None,
                 cells_adjust: Adjust::Holm,
             })
         };
-        assert_eq!(chosen(18, 3, 30), Intervals::All);
-        assert_eq!(chosen(18, 8, 100), Intervals::Overall);
-        assert_eq!(chosen(100, 3, 256), Intervals::None);
+        assert_eq!(chosen(18, 3, 30, 2), Intervals::All);
+        assert_eq!(chosen(18, 8, 100, 2), Intervals::Overall);
+        assert_eq!(chosen(100, 3, 256, 2), Intervals::None);
+        // Few blocks of many runs.
+        assert_eq!(chosen(1, 1, 5, 50), Intervals::All);
+        assert_eq!(chosen(1, 1, 5, 200), Intervals::None);
     }
 }
