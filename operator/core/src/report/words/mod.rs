@@ -84,7 +84,10 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
             };
             let proven = better().map(|e| {
                 let least = e.at_least.map(|least| format!(" (at least {} is proven)", number::margin(e.scale, least)));
-                ranged(e) + &least.unwrap_or_default()
+                let effect = ranged(e) + &least.unwrap_or_default();
+                // Of the runs that ended: those that did not decide that they are worse.
+                let is_against = about.failures.baseline.failed > 0 && e.estimate.is_some_and(|effect| effect < 0.0);
+                if is_against { format!("{} counts failed runs as the worst, else {effect}", e.metric) } else { effect }
             });
             format!("{config} is better than {baseline}{size}: {}.{safe}", list(proven))
         }

@@ -234,6 +234,20 @@ fn every_failure_is_told() {
     assert_eq!(open.matches("failed").count(), 1, "{open}");
 }
 
+/// A baseline that fails often loses, however fast it is when it does not.
+#[test]
+fn a_win_by_failures_says_so() {
+    let runs = |failed, sound| Runs { failed, damaged: 0, sound };
+    let failures = Failures { own: runs(0, 30), baseline: runs(20, 10) };
+    let slower = [estimate("throughput", Purpose::Objective, Status::Better, [-12.0, -8.0])];
+    let win = Reason::Better(names(&["throughput"]));
+    let said = decided_about(About { failures, ..ABOUT }, Verdict::Win, &win, &slower);
+    assert!(said.contains("throughput counts failed runs as the worst, else throughput is "), "{said}");
+    let faster = [estimate("throughput", Purpose::Objective, Status::Better, [8.0, 12.0])];
+    let said = decided_about(About { failures, ..ABOUT }, Verdict::Win, &win, &faster);
+    assert!(!said.contains("as the worst"), "{said}");
+}
+
 #[test]
 fn sums_scenarios_and_sizes_have_words() {
     let throughput = |mean: f64| Estimate {
