@@ -45,8 +45,8 @@ pub fn guarantees(design: &Design) -> Vec<String> {
         ));
     }
     sentences.push(
-        "Failures: a config gets neither Win nor Neutral if a larger share of its runs failed than of the baseline's \
-         in the same blocks, or if it damaged data and the baseline did not."
+        "Failures: a config gets neither Win nor Neutral if a larger share of its runs failed, or damaged data, than of \
+         the baseline's in the same blocks."
             .to_owned(),
     );
     sentences.push(format!(

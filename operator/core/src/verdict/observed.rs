@@ -290,11 +290,12 @@ impl Runs {
         self.failed + self.sound
     }
 
-    /// Whether a larger share of these runs failed, or data was damaged where the other arm's was not.
+    /// Whether a larger share of these runs failed than of the other arm's, or damaged data.
     pub(super) fn fail_more_than(self, other: Self) -> bool {
-        let (own, theirs) = (u64::from(self.failed), u64::from(other.failed));
-        (self.damaged > 0 && other.damaged == 0)
-            || own * u64::from(other.ended()) > theirs * u64::from(self.ended())
-            || (own > 0 && other.ended() == 0)
+        let is_more = |own: u32, theirs: u32| {
+            let (own, theirs) = (u64::from(own), u64::from(theirs));
+            own * u64::from(other.ended()) > theirs * u64::from(self.ended()) || (own > 0 && other.ended() == 0)
+        };
+        is_more(self.failed, other.failed) || is_more(self.damaged, other.damaged)
     }
 }

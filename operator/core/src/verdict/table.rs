@@ -357,6 +357,7 @@ mod tests {
         assert!(!runs(0, 0, 30).fail_more_than(runs(0, 0, 0)));
         assert!(runs(1, 1, 29).fail_more_than(runs(3, 0, 27)), "data are another matter");
         assert!(!runs(1, 1, 29).fail_more_than(runs(3, 1, 27)));
+        assert!(runs(9, 9, 21).fail_more_than(runs(20, 1, 40)), "once is not as often as nine times");
         let win = [metric("ops", Purpose::Objective, Status::Better)];
         let said = |metrics: &[Judged<'_>], fails_more| {
             let Outcome { verdict, reason } = cell(metrics, N_MIN, bool::then_some(fails_more, Reason::Failures));
