@@ -273,8 +273,8 @@ fn the_baseline_keeps_its_best_runs() {
 
 #[test]
 fn one_baseline_run_more_costs_no_block() {
-    let more =
-        |count: usize| (1..=count).fold(blocks(12, 1.2), |rows, block| rows + &format!(",fill,a,{block},2,1000,,\n"));
+    let run = |block: usize| format!(",fill,a,{block},2,{},,\n", 990.0 + 1.37 * block as f64);
+    let more = |count: usize| (1..=count).fold(blocks(12, 1.2), |rows, block| rows + &run(block));
     let report = judged(&policy(), &more(1)).expect("rows can be judged");
     let comparison = &report.comparisons[0];
     assert_eq!((verdict(&report).as_str(), comparison.baseline_replicates), ("Win Better:ops", 1));

@@ -1,5 +1,8 @@
 //! What everybody should know of a verdict whose trials had no CPUs of their own.
 
+use std::collections::BTreeSet;
+use std::fmt::Write as _;
+
 use assay_protocol::Summary;
 
 use super::unknown;
@@ -30,13 +33,12 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         shown(worst(|s| s.disturbance.foreign_cpu_percent)),
         shown(worst(|s| s.disturbance.steal_percent)),
     );
-    let mut unknown: Vec<&str> = view.completed().iter().flat_map(|&trial| unknown(view.summary(trial))).collect();
-    unknown.sort_unstable();
-    unknown.dedup();
-    if !unknown.is_empty() {
-        text.push_str(" Unknown: ");
-        text.push_str(&unknown.join(", "));
-        text.push('.');
+    let unknown: Vec<Vec<&str>> = view.completed().iter().map(|&trial| unknown(view.summary(trial))).collect();
+    let runs = unknown.iter().filter(|what| !what.is_empty()).count();
+    if runs > 0 {
+        let what: BTreeSet<&str> = unknown.concat().into_iter().collect();
+        let what = what.into_iter().collect::<Vec<_>>().join(", ");
+        let _ = write!(text, " Unknown in {runs} of {} runs: {what}.", unknown.len());
     }
     findings.labels.insert(Label::NotIsolated, text);
 }
@@ -59,7 +61,7 @@ mod tests {
         assert_eq!(
             gated.labels[&Label::NotIsolated],
             "The trials' CPUs were not reserved. Highest share of CPU time in any run: other processes 0.8 %, steal \
-             0.0 %. Unknown: steal."
+             0.0 %. Unknown in 1 of 16 runs: steal."
         );
     }
 }

@@ -116,6 +116,6 @@ mod tests {
         assert_eq!(codes(&with(false, &unknown)), []);
         let gated = gated_with_all(&experiment(), |summary| summary.pod = Some(unknown.clone()));
         let label = &gated.labels[&Label::NotIsolated];
-        assert!(label.ends_with("Unknown: quality of service class."), "{label}");
+        assert!(label.ends_with("runs: quality of service class."), "{label}");
     }
 }
