@@ -308,7 +308,7 @@ fn attachments(report: &Report) -> Vec<Attachment> {
                 config: config.to_owned(),
                 trials: 12,
                 latency: latency.collect(),
-                seconds_per_point: 1,
+                seconds_per_point: 1.0,
                 series: series.into_iter().map(|(name, values)| (name.to_owned(), values)).collect(),
             });
         }

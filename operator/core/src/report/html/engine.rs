@@ -187,7 +187,7 @@ fn over_time(scenario: &str, panel: (&str, &str, &str), shown: &[(&str, &Attachm
     let (column, name, unit) = panel;
     let lines: Vec<(&str, &Attachment, &Vec<f64>)> =
         shown.iter().filter_map(|(class, own)| Some((*class, *own, own.series.get(column)?))).collect();
-    let seconds = |own: &Attachment, point: usize| (point as f64 + 0.5) * f64::from(own.seconds_per_point);
+    let seconds = |own: &Attachment, point: usize| (point as f64 + 0.5) * own.seconds_per_point;
     let end = lines.iter().map(|(_, own, values)| seconds(own, values.len())).fold(0.0, f64::max);
     if lines.is_empty() {
         return None;

@@ -29,7 +29,7 @@ fn attachments(report: &Report, points: u32) -> Vec<Attachment> {
                 latency: (0..points)
                     .map(|p| (10_f64.powf(f64::from(p) / 10.0), 1000 + u64::from(p * p) * 90))
                     .collect(),
-                seconds_per_point: 1,
+                seconds_per_point: 1.0,
                 series: columns.iter().enumerate().map(|(c, name)| ((*name).to_owned(), line(c))).collect(),
             });
         }
