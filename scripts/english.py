@@ -1,5 +1,5 @@
 #!/usr/bin/env python3
-"""Finds phrases of scripts/phrases.txt in what users read: README, docs, the chart's page, help texts and messages."""
+"""Finds phrases of scripts/phrases.txt in what users read: README, docs, the chart's page, help texts and messages; and pages that are too long."""
 
 import re
 import sys
@@ -10,6 +10,9 @@ PAGES = ["README.md", "docs/*.md", "charts/assay/README.md", "charts/assay/value
 # Doc comments there are help texts, or descriptions of fields.
 HELP = ["operator/cli/src/command/**/*.rs", "operator/controller/src/args.rs", "operator/agent/src/args.rs", "operator/api/src/**/*.rs"]
 MESSAGES = ["operator/*/src/**/*.rs", "bench-image/*/src/**/*.rs"]
+# Words of a page outside of code and tables. What is looked up and not read may be longer.
+LONGEST = 1500
+LOOKED_UP = ["reference.md", "statistics.md"]
 STRING = re.compile(r'"((?:[^"\\]|\\.)*)"', re.S)
 
 
@@ -62,11 +65,22 @@ def found(known):
                         yield f"{path.relative_to(ROOT)}:{number}: {hit.group(0)!r}: {advice}"
 
 
+def words(text):
+    return sum(len(line.split()) for _, line in prose(text) if not line.startswith("|"))
+
+
+def too_long():
+    for path in files(["README.md", "docs/*.md"]):
+        count = words(path.read_text())
+        if path.name not in LOOKED_UP and count > LONGEST:
+            yield f"{path.relative_to(ROOT)}: {count} words: at most {LONGEST}; shorten it, or move a part to another page"
+
+
 def main():
     known = list(phrases())
     if not hits_as_planted(known):
         sys.exit("english: the check itself is broken")
-    bad = list(found(known))
+    bad = [*found(known), *too_long()]
     print("\n".join(bad), end="\n" if bad else "", file=sys.stderr)
     sys.exit(1 if bad else 0)
 
@@ -79,7 +93,8 @@ def hits_as_planted(known):
 
     page = "It goes on.\n```\ngoes on\n```\n"
     code = 'say("to \\\n    mend it");\n#[cfg(test)]\nmod tests {\n"mend"'
-    return hits(prose(page)) == [1] and hits(messages(code)) == [1] and hits(help_texts("/// Shall end\n// shall")) == [1]
+    counted = words("one two\n```\nthree\n```\n| four |\n") == 2
+    return counted and hits(prose(page)) == [1] and hits(messages(code)) == [1] and hits(help_texts("/// Shall end\n// shall")) == [1]
 
 
 main()
