@@ -124,7 +124,7 @@ mod real {
         if log.contains("tonight is worse than release: throughput is ") {
             // Lines are folded.
             let text = log.split_whitespace().collect::<Vec<_>>().join(" ");
-            lab.check(text.contains("so much of an effect is not RocksDB's"), &log).await;
+            lab.check(text.contains("part of an effect is not RocksDB's"), &log).await;
             lab.follows_from_trials(&nights[0]).await;
         } else {
             lab.check(is_disturbed(&lab, &nights[0]).await, &log).await;

@@ -45,12 +45,19 @@ pub struct JudgeArgs {
     /// The folder for report.html, report.md and report.json
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The file for the report as a page
-    #[arg(long, value_name = "FILE")]
+    /// The file for the report as a page; its name must end in .html
+    #[arg(long, value_name = "FILE", value_parser = page)]
     pub html: Option<PathBuf>,
     /// Write a policy from the data and these arguments, to check and edit, instead of judging
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out", "html"])]
     pub write_policy: Option<PathBuf>,
+}
+
+/// A name that neither results nor a policy have: a page replaces an older one without asking.
+fn page(name: &str) -> Result<PathBuf, String> {
+    let path = PathBuf::from(name);
+    let is_page = path.extension().is_some_and(|extension| extension.eq_ignore_ascii_case("html"));
+    if is_page { Ok(path) } else { Err("the name must end in .html".to_owned()) }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]

@@ -51,6 +51,10 @@ fn blocked_reports_are_stable() {
     let alone = judge_in(folder.path(), &[".", "--html", "page.html"]);
     assert!(said(&alone).contains("\nReport: page.html\n"), "{}", said(&alone));
     assert_eq!(fs::read_to_string(folder.path().join("page.html")).expect("a page"), page);
+    // A page replaces nothing that was measured.
+    let refused = judge_in(folder.path(), &[".", "--html", "runs.csv"]);
+    assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
+    assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).expect("rows"), rows());
     let json = read("report.json");
     assert!(serde_json::from_str::<assay_core::import::ImportReport>(&json).is_ok());
     // Reports that lie with the results are not results.
