@@ -307,19 +307,11 @@ fn words(rule: &MetricRule, numbers: &Numbers) -> String {
 
 /// A sentence with every failure.
 fn with_failures(about: About<'_>, sentence: String) -> String {
-    let Failures { own, baseline } = about.failures;
-    if own.failed + baseline.failed == 0 {
+    let failures = about.failures;
+    if failures.own.failed + failures.baseline.failed == 0 {
         return sentence;
     }
-    format!(
-        "{sentence} {} of {} runs of {} failed, against {} of {} of {}.",
-        own.failed,
-        own.ended(),
-        about.config,
-        baseline.failed,
-        baseline.ended(),
-        about.baseline
-    )
+    format!("{sentence} {}.", failures.words(&about))
 }
 
 fn overall(about: About<'_>, everywhere: &[Finding], cells: &[&CellRuling], findings: &[Finding]) -> Ruling {

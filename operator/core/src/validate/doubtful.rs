@@ -164,14 +164,7 @@ fn changed<'a>(engine: &'a EngineConfig, baseline: &'a EngineConfig) -> Vec<&'a 
 mod tests {
     use serde_json::{Value, json};
 
-    use crate::validate::tests::document;
-    use crate::validate::validate_document;
-
-    fn messages(change: impl Fn(&mut Value)) -> Vec<String> {
-        let mut document = document();
-        change(&mut document["spec"]);
-        validate_document(&document).problems.iter().map(ToString::to_string).collect()
-    }
+    use crate::validate::tests::messages_with as messages;
 
     #[test]
     fn values_that_nobody_means_are_named() {

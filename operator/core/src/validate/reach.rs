@@ -129,17 +129,10 @@ pub fn levels(options: &Options, bytes: f64) -> usize {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
+    use serde_json::json;
 
     use super::*;
-    use crate::validate::tests::document;
-    use crate::validate::validate_document;
-
-    fn messages(change: impl Fn(&mut Value)) -> Vec<String> {
-        let mut document = document();
-        change(&mut document["spec"]);
-        validate_document(&document).problems.iter().map(ToString::to_string).collect()
-    }
+    use crate::validate::tests::messages_with as messages;
 
     #[test]
     fn memtables_that_the_limit_on_all_forbids_are_named() {

@@ -31,7 +31,8 @@ impl Failures {
         })
     }
 
-    fn words(&self, about: &About<'_>) -> String {
+    /// How many runs of each arm failed.
+    pub(crate) fn words(&self, about: &About<'_>) -> String {
         let Self { own, baseline } = self;
         let damaged = if own.damaged > 0 { format!(" ({} with damaged data)", own.damaged) } else { String::new() };
         format!(

@@ -54,6 +54,13 @@ fn with(pointer: &str, value: Value) -> Value {
     document
 }
 
+/// What is said of the sound document after a change to its spec.
+pub(crate) fn messages_with(change: impl Fn(&mut Value)) -> Vec<String> {
+    let mut document = document();
+    change(&mut document["spec"]);
+    messages(&document)
+}
+
 fn messages(document: &Value) -> Vec<String> {
     validate_document(document).problems.iter().map(ToString::to_string).collect()
 }
