@@ -2,13 +2,13 @@ use super::formats;
 use crate::experiment::{Experiment, Scenario};
 
 /// Assumed until something was measured: seconds of one thread for a point operation on a warm database.
-const OPERATION_SECONDS: f64 = 10e-6;
+const OPERATION_SECONDS: f64 = 5e-6;
 
 /// Assumed for each entry of the dataset, loaded and settled once for every storage format.
 const LOAD_SECONDS: f64 = 5e-6;
 
 /// Assumed around every trial: clone, open, drain, evidence.
-const TRIAL_SECONDS: f64 = 2.0;
+const TRIAL_SECONDS: f64 = 1.0;
 
 /// How long a scenario is assumed to take.
 #[derive(Clone, Copy, Debug, PartialEq)]

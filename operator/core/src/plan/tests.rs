@@ -229,8 +229,8 @@ fn plans_are_kept_and_edits_are_seen() {
 fn time_is_guessed_from_the_work() {
     let experiment = experiment(&document(2, 1, 8, 0));
     let guess = assumed(&experiment.scenarios[0], 1);
-    assert!((guess.trial_seconds - 2.01).abs() < 1e-9, "{guess:?}");
-    assert!((assumed_seconds(&experiment) - (2.01 * 16.0 + 0.005)).abs() < 1e-9);
+    assert!((guess.trial_seconds - 1.005).abs() < 1e-9, "{guess:?}");
+    assert!((assumed_seconds(&experiment) - (1.005 * 16.0 + 0.005)).abs() < 1e-9);
 }
 
 #[test]
