@@ -199,7 +199,10 @@ fn cpu(machine: &MachineFacts) -> Option<String> {
 }
 
 fn disk(machine: &MachineFacts) -> Option<String> {
-    let kind = machine.rotational.map(|rotational| if rotational { "hard disk" } else { "not rotating" }.to_owned());
+    // The kernel takes a disk for a rotating one until its driver says otherwise, and that of a virtual disk says nothing.
+    let is_virtual = machine.disk_transport.as_deref() == Some("virtio");
+    let kind = machine.rotational.filter(|rotational| !(is_virtual && *rotational));
+    let kind = kind.map(|rotational| if rotational { "hard disk" } else { "not rotating" }.to_owned());
     let parts = [machine.disk_model.clone(), machine.disk.clone(), machine.disk_transport.clone(), kind];
     let parts: Vec<String> = parts.into_iter().flatten().collect();
     (!parts.is_empty()).then(|| parts.join(", "))
@@ -306,6 +309,22 @@ pub(crate) mod tests {
                 "bench: assay-bench 0.1.0, release, jemalloc allocator",
             ]
         );
+    }
+
+    #[test]
+    fn virtual_disks_are_no_hard_disks() {
+        let with = |transport: &str, rotational| {
+            let transport = Some(transport.to_owned());
+            disk(&MachineFacts {
+                disk: Some("a".into()),
+                disk_transport: transport,
+                rotational,
+                ..MachineFacts::default()
+            })
+        };
+        assert_eq!(with("virtio", Some(true)).as_deref(), Some("a, virtio"));
+        assert_eq!(with("virtio", Some(false)).as_deref(), Some("a, virtio, not rotating"));
+        assert_eq!(with("sata", Some(true)).as_deref(), Some("a, sata, hard disk"));
     }
 
     #[test]

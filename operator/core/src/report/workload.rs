@@ -54,11 +54,11 @@ fn role(own: &Role) -> String {
         (KeyOrder::Zipfian, Some(exponent)) => format!("Zipfian {exponent}"),
     };
     let rate = own.steps_per_second.map_or(String::new(), |rate| format!(", at {} steps/s", grouped(rate)));
-    let steps = match own.steps {
-        Some(measured) => steps(measured, own.warmup_steps, "steps"),
-        None => "steps until the first role ends".to_owned(),
+    let (before, after) = match own.steps {
+        Some(measured) => (format!("{} of ", steps(measured, own.warmup_steps, "steps")), ""),
+        None => (String::new(), " until the first role ends"),
     };
-    format!("{}{threads}: {steps} of {}{batch}, {order}{rate}", own.name, mix(own.mix, own.scan_length))
+    format!("{}{threads}: {before}{}{batch}{after}, {order}{rate}", own.name, mix(own.mix, own.scan_length))
 }
 
 /// Shares of operations, in percent.

@@ -172,14 +172,14 @@ fn throttled_periods(summary: &Summary) -> Option<u64> {
 fn unknown(summary: &Summary) -> Vec<&'static str> {
     let (placement, seen) = (&summary.placement, &summary.disturbance);
     // Foreign time below a coarse resolution may be there or not.
-    let foreign = seen.foreign_cpu_percent.is_none()
-        || seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
+    let is_coarse = seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
     [
         (placement.affinity_cpus.is_none() || placement.stable.is_none(), "CPU affinity"),
         (placement.whole_cores.is_none(), "hyper-threads of the used cores"),
         (throttled_periods(summary).is_none(), "throttling"),
         (seen.steal_percent.is_none(), "steal"),
-        (foreign, "foreign CPU time"),
+        (seen.foreign_cpu_percent.is_none(), "foreign CPU time"),
+        (seen.foreign_cpu_percent.is_some() && is_coarse, "small shares of foreign CPU time, since windows are short"),
         (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
         (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
     ]
@@ -218,6 +218,19 @@ mod tests {
 
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::*;
+
+    #[test]
+    fn a_known_share_is_not_called_unknown() {
+        let what = |share, resolution| {
+            let mut summary = crate::gates::testing::summaries(&experiment()).remove(0);
+            summary.disturbance.foreign_cpu_percent = share;
+            summary.disturbance.foreign_cpu_resolution_percent = Some(resolution);
+            unknown(&summary)
+        };
+        assert_eq!(what(Some(8.7), 2.0), ["small shares of foreign CPU time, since windows are short"]);
+        assert_eq!(what(None, 2.0), ["foreign CPU time"]);
+        assert!(what(Some(8.7), 0.1).is_empty());
+    }
 
     fn broken(strict: bool, change: impl Fn(&mut Summary)) -> Vec<Code> {
         let mut experiment = experiment();
