@@ -27,7 +27,7 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
         let finds = |repetitions: u32| {
             let planned = Experiment { repetitions, ..experiment.clone() };
             let spreads = spreads_of(&planned.design(), &rule.name, &spreads);
-            detectable(&planned, &spreads).map(|effects| effects.overall)
+            detectable(&planned, &spreads)?.gain()
         };
         let enough = (2..=MANY).find(|&n| finds(n).is_some_and(|effect| effect <= rule.margin));
         let (name, margin) = (&rule.name, 100.0 * rule.margin);

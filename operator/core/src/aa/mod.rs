@@ -64,7 +64,7 @@ pub fn resolves(experiment: &Experiment, noises: &[Noise], metric: &str) -> Opti
     let with = |repetitions: u32| {
         let experiment = Experiment { repetitions, ..experiment.clone() };
         let spreads = spreads_of(&experiment.design(), metric, &spreads);
-        Some((repetitions, detectable(&experiment, &spreads)?.overall))
+        Some((repetitions, detectable(&experiment, &spreads)?.gain()?))
     };
     REPETITIONS.into_iter().map(with).collect()
 }

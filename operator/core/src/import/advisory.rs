@@ -10,7 +10,7 @@ use super::words::probability;
 use crate::gates::Finding;
 use crate::report::{About, Estimate, Failures, Ruling, sentence, sided};
 use crate::stats::{Direction, Scale, Unmeasurable, holm, mann_whitney, median, shift};
-use crate::verdict::{Ending, MetricRule, Purpose, Reason, Runs, Verdict};
+use crate::verdict::{Ending, Family, MetricRule, Purpose, Reason, Runs, Verdict};
 
 /// The reason of a verdict that blocks could have given.
 const UNBLOCKED: &str = "Unblocked";
@@ -346,7 +346,7 @@ fn codes(findings: &[Finding]) -> Vec<String> {
 
 fn about<'a>(comparison: &'a Comparison<'_>, config: Name, failures: Failures) -> About<'a> {
     let (config, baseline) = (comparison.text(config), comparison.text(comparison.baseline));
-    About { config, baseline, fewest_blocks: 0, failures, needed: None }
+    About { config, baseline, family: Family::default(), failures, needed: None }
 }
 
 fn invalid(

@@ -43,8 +43,7 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
     let configs = judgement.overall.iter().zip(&comparison.configs).enumerate().map(|(position, (found, &config))| {
         let findings = gated.anywhere(config);
         let failures = Failures::of((0..design.scenarios.len()).map(|s| observed.runs(s, position, usize::MAX)));
-        let about =
-            About { config: &found.config, baseline, fewest_blocks: families.overall.n_min, failures, needed: None };
+        let about = About { config: &found.config, baseline, family: families.overall, failures, needed: None };
         let ruling = ruling(about, &found.conclusion, &findings);
         let (runs, failed) = (failures.own.ended(), failures.own.failed);
         ConfigRuling { config: found.config.clone(), ruling, runs, failed, findings }
@@ -54,8 +53,7 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
         let (scenario, config) = (comparison.scenarios[s], comparison.configs[c]);
         let (conclusion, findings) = (&found.conclusion, gated.cell(scenario, config));
         let failures = Failures::of(std::iter::once(observed.runs(s, c, usize::MAX)));
-        let about =
-            About { config: &found.config, baseline, fewest_blocks: families.cells.n_min, failures, needed: None };
+        let about = About { config: &found.config, baseline, family: families.cells, failures, needed: None };
         let mut ruling = ruling(about, conclusion, &findings);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
             (estimate.baseline_median, estimate.config_median) = observed.samples[s][metric].medians(c);

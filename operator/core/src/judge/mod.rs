@@ -74,7 +74,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         let unit = standing.overall(position);
         let failures = Failures::of((0..design.scenarios.len()).map(|scenario| samples.all_runs(scenario, position)));
         let needed = needed(&standing, design, position);
-        let about = About { config: unit.config, baseline, fewest_blocks: families.overall.n_min, failures, needed };
+        let about = About { config: unit.config, baseline, family: families.overall, failures, needed };
         ConfigReport {
             config: config.name.clone(),
             changes: config.changes.clone(),
@@ -95,7 +95,7 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         causes.extend(configs[config].findings.iter().cloned());
         let failures = Failures::of(std::iter::once(samples.all_runs(scenario, config)));
         let own = standing.cell(unit);
-        let about = About { config: own.config, baseline, fewest_blocks: families.cells.n_min, failures, needed: None };
+        let about = About { config: own.config, baseline, family: families.cells, failures, needed: None };
         let mut ruling = ruling(&own, about, &causes);
         for (metric, estimate) in ruling.estimates.iter_mut().enumerate() {
             (estimate.baseline_median, estimate.config_median) =
@@ -242,8 +242,9 @@ fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededB
         cell.conclusion.metrics.iter().map(|effect| effect.sd_block).collect::<Option<Vec<f64>>>()
     };
     let spreads = (0..design.scenarios.len()).map(spread).collect::<Option<Vec<_>>>()?;
-    let power::Needed { neutral, win } = power::needed(design, &spreads);
-    Some(NeededBlocks { neutral: neutral.map(|n| n as u32), win: win.map(|n| n as u32) })
+    let power::Needed { neutral, win, reject } = power::needed(design, &spreads);
+    let blocks = |n: Option<usize>| n.map(|n| n as u32);
+    Some(NeededBlocks { neutral: blocks(neutral), win: blocks(win), reject: blocks(reject) })
 }
 
 /// Looks that were planned and not taken.

@@ -1,16 +1,36 @@
 //! Which effects a design finds, and how many blocks a question needs, before anything runs ("Precision").
 
 use crate::experiment::Experiment;
-use crate::stats::{ALPHA, Look, POWER, chance, detectable as detectable_with, plan_looks};
+use crate::stats::{ALPHA, Look, POWER, chance, detectable as detectable_with, n_min, plan_looks};
 use crate::verdict::{Design, MetricRule, Purpose};
 
-/// Effects that are found with 80 % probability, as fractions.
-#[derive(Clone, Copy, Debug, PartialEq)]
+/// Effects on the first objective that are found with 80 % probability, as fractions.
+#[derive(Clone, Debug, PartialEq)]
 pub struct Detectable {
-    /// Over all scenarios.
-    pub overall: f64,
-    /// In the noisiest one.
+    /// Over all scenarios, as a Win.
+    pub gain: Gain,
+    /// Over all scenarios, as a Reject. `None` where the blocks are too few to prove any harm.
+    pub loss: Option<f64>,
+    /// A gain in the noisiest scenario.
     pub cell: f64,
+}
+
+/// The smallest gain that is found.
+#[derive(Clone, Debug, PartialEq)]
+pub enum Gain {
+    From(f64),
+    /// None is, however large, since it can't be shown that this metric gets no worse than it may.
+    HeldBack(String),
+}
+
+impl Detectable {
+    /// The gain that is found, if any is.
+    pub fn gain(&self) -> Option<f64> {
+        match self.gain {
+            Gain::From(gain) => Some(gain),
+            Gain::HeldBack(_) => None,
+        }
+    }
 }
 
 /// Blocks with which an experiment of the same kind decides with 80 % probability. `None`: more than anybody runs.
@@ -20,6 +40,8 @@ pub struct Needed {
     pub neutral: Option<usize>,
     /// That a config which improves the objectives by their margins is called Win.
     pub win: Option<usize>,
+    /// That a config which worsens the first objective by its margin is called Reject.
+    pub reject: Option<usize>,
 }
 
 /// More blocks than this are no plan.
@@ -47,7 +69,7 @@ pub fn spreads_of(design: &Design, metric: &str, noises: &[f64]) -> Spreads {
     all
 }
 
-/// What all blocks of an experiment find. `None` where there are too few blocks to tell.
+/// What all blocks of an experiment find. `None` where there are too few blocks to tell, or no objective.
 pub fn detectable(experiment: &Experiment, spreads: &Spreads) -> Option<Detectable> {
     let design = experiment.design();
     let families = design.families();
@@ -58,21 +80,32 @@ pub fn detectable(experiment: &Experiment, spreads: &Spreads) -> Option<Detectab
     let objective = design.metrics.iter().position(|rule| rule.purpose == Purpose::Objective)?;
     let worst = spreads.iter().map(|spreads| spreads[objective]).fold(0.0, f64::max);
     let cell = detectable_with(worst, blocks, families.cells.better as f64 / design.last_look().better)?;
-    let found = |effect: f64| win(&design, spreads, blocks, |_| effect) >= POWER;
+    let gain = match smallest(|effect| win(&design, spreads, blocks, |_| effect)) {
+        Some(gain) => Gain::From(gain.exp_m1()),
+        None => Gain::HeldBack(hurdle(&design, spreads, blocks)),
+    };
+    // A rate that falls to half is a loss of 50 %.
+    let loss = smallest(|effect| harm(&design, spreads, blocks, objective, effect)).map(|loss| -(-loss).exp_m1());
+    Some(Detectable { gain, loss, cell: cell.exp_m1() })
+}
+
+/// The smallest effect that is found, by the chance with which each is.
+fn smallest(chance: impl Fn(f64) -> f64) -> Option<f64> {
     let (mut low, mut high) = (0.0, LARGEST_EFFECT);
-    if !found(high) {
+    if chance(high) < POWER {
         return None;
     }
     for _ in 0..40 {
         let middle = f64::midpoint(low, high);
-        if found(middle) { high = middle } else { low = middle }
+        if chance(middle) >= POWER { high = middle } else { low = middle }
     }
-    Some(Detectable { overall: high.exp_m1(), cell: cell.exp_m1() })
+    Some(high)
 }
 
 /// How many blocks would decide, at these spreads and by these rules.
 pub fn needed(design: &Design, spreads: &Spreads) -> Needed {
     let fewest = design.families().overall.n_min.max(2);
+    let objective = design.metrics.iter().enumerate().find(|(_, rule)| rule.purpose == Purpose::Objective);
     let first = |decides: &dyn Fn(usize) -> bool| {
         let blocks: Vec<usize> = (fewest..=MOST_BLOCKS).collect();
         blocks.get(blocks.partition_point(|&blocks| !decides(blocks))).copied()
@@ -80,6 +113,9 @@ pub fn needed(design: &Design, spreads: &Spreads) -> Needed {
     Needed {
         neutral: first(&|blocks| neutral(design, spreads, blocks) >= POWER),
         win: first(&|blocks| win(design, spreads, blocks, MetricRule::effect_margin) >= POWER),
+        reject: objective.and_then(|(metric, rule)| {
+            first(&|blocks| harm(design, spreads, blocks, metric, rule.effect_margin()) >= POWER)
+        }),
     }
 }
 
@@ -101,32 +137,51 @@ fn last_look(design: &Design, blocks: usize) -> Look {
 
 /// The chance of a Win of a config that improves each objective by such an effect and leaves the guardrails alone.
 fn win(design: &Design, spreads: &Spreads, blocks: usize, effect: impl Fn(&MetricRule) -> f64) -> f64 {
+    let required = (0..design.metrics.len()).filter(|&metric| design.metrics[metric].purpose.is_required());
+    required.map(|metric| holds(design, spreads, blocks, metric, effect(&design.metrics[metric]))).product()
+}
+
+/// The metric that most stands in the way of a Win: its own chance is smallest, however large the gain.
+fn hurdle(design: &Design, spreads: &Spreads, blocks: usize) -> String {
+    let chance = |metric: usize| holds(design, spreads, blocks, metric, LARGEST_EFFECT);
+    let required = (0..design.metrics.len()).filter(|&metric| design.metrics[metric].purpose.is_required());
+    let least = required.min_by(|&a, &b| chance(a).total_cmp(&chance(b)));
+    least.map_or_else(String::new, |metric| design.metrics[metric].name.clone())
+}
+
+/// The chance that a metric does what a Win asks of it: an objective that gains so much, or a guardrail that stays as it is.
+fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effect: f64) -> f64 {
     let look = last_look(design, blocks);
     let claims = design.families().overall.better as f64;
-    let mut power = 1.0;
-    for (metric, rule) in design.metrics.iter().enumerate() {
-        let spread = composite(design, spreads, metric);
-        let gain = match rule.purpose {
-            Purpose::Objective => effect(rule),
-            Purpose::Guardrail => 0.0,
-            Purpose::Info => continue,
-        };
-        power *= match rule.purpose {
-            Purpose::Objective => chance(gain - rule.least_effect(), spread, blocks, ALPHA * look.better / claims),
-            _ => chance(rule.effect_margin(), spread, blocks, ALPHA * look.other),
-        };
-        // One scenario is what all of them are, and says nothing new.
-        if spreads.len() == 1 {
-            continue;
-        }
-        for own in spreads {
-            let room = gain + rule.effect_margin_per_scenario();
-            let centre = chance(room, own[metric], blocks, ALPHA * look.better);
-            let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
-            power *= centre.min(mean);
-        }
+    let rule = &design.metrics[metric];
+    let spread = composite(design, spreads, metric);
+    let (gain, mut power) = if rule.purpose == Purpose::Objective {
+        (effect, chance(effect - rule.least_effect(), spread, blocks, ALPHA * look.better / claims))
+    } else {
+        (0.0, chance(rule.effect_margin(), spread, blocks, ALPHA * look.other))
+    };
+    // One scenario is what all of them are, and says nothing new.
+    if spreads.len() == 1 {
+        return power;
+    }
+    for own in spreads {
+        let room = gain + rule.effect_margin_per_scenario();
+        let centre = chance(room, own[metric], blocks, ALPHA * look.better);
+        let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
+        power *= centre.min(mean);
     }
     power
+}
+
+/// The chance of a Reject of a config that worsens one metric by such an effect.
+fn harm(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effect: f64) -> f64 {
+    let alpha = ALPHA * last_look(design, blocks).other;
+    let claims = design.families().overall.worse;
+    // Even if all blocks agree, so few prove nothing ("Fewest blocks").
+    if blocks < n_min(claims, alpha) {
+        return 0.0;
+    }
+    chance(effect, composite(design, spreads, metric), blocks, alpha / claims as f64)
 }
 
 /// The chance of a Neutral of a config that changes nothing.
@@ -143,7 +198,12 @@ fn neutral(design: &Design, spreads: &Spreads, blocks: usize) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::gates::testing::{experiment, scenario};
+    use crate::gates::testing::{experiment, rule, scenario};
+    use crate::stats::Direction;
+
+    fn gain(found: &Detectable) -> f64 {
+        found.gain().unwrap_or(f64::NAN)
+    }
 
     #[test]
     fn scenarios_help_the_overall_verdict_and_claims_cost() {
@@ -152,14 +212,35 @@ mod tests {
             detectable(experiment, &spreads(&experiment.design(), noises)).unwrap_or_else(|| unreachable!())
         };
         let alone = of(&one, &[0.05]);
-        assert!((alone.overall - alone.cell).abs() < 1e-4, "{alone:?}");
+        assert!((gain(&alone) - alone.cell).abs() < 1e-4, "{alone:?}");
         let mut four = one.clone();
         four.scenarios.extend(["b", "c", "d"].map(scenario));
         let four = of(&four, &[0.05; 4]);
-        assert!(four.overall < 0.8 * alone.overall && four.cell > alone.cell, "{four:?} {alone:?}");
+        assert!(gain(&four) < 0.8 * gain(&alone) && four.cell > alone.cell, "{four:?} {alone:?}");
         // 8 blocks, one claim: (t(0.95, 7) + t(0.8, 7)) s / sqrt(0.955 * 8), s = 0.05 sqrt 2
         let expected = ((1.894_58 + 0.896_03) * 0.05 * 2.0_f64.sqrt() / (0.955_f64 * 8.0).sqrt()).exp_m1();
-        assert!((alone.overall - expected).abs() < 1e-4, "{} {expected}", alone.overall);
+        assert!((gain(&alone) - expected).abs() < 1e-4, "{alone:?} {expected}");
+        // Harm is asked of the objective and of failures: two claims.
+        let expected = -(-(2.364_62 + 0.896_03) * 0.05 * 2.0_f64.sqrt() / (0.955_f64 * 8.0).sqrt()).exp_m1();
+        assert!((alone.loss.unwrap_or(f64::NAN) - expected).abs() < 1e-4, "{alone:?} {expected}");
+    }
+
+    /// A run that proved a loss of 20 % was told before that it would detect nothing.
+    #[test]
+    fn a_guardrail_holds_a_gain_back_but_no_loss() {
+        let mut experiment = experiment();
+        experiment.metrics.push(rule("drained_throughput", Direction::Higher, Purpose::Guardrail));
+        let of = |experiment: &Experiment, noise: f64| {
+            detectable(experiment, &spreads(&experiment.design(), &[noise])).unwrap_or_else(|| unreachable!())
+        };
+        let loud = of(&experiment, 0.06);
+        assert_eq!(loud.gain, Gain::HeldBack("drained_throughput".into()), "{loud:?}");
+        assert!(loud.loss.is_some_and(|loss| loss < 0.15), "{loud:?}");
+        assert!(of(&experiment, 0.02).gain().is_some());
+        // Three claims of harm: 3 / 2^5 is more than 5 %, though five blocks can prove a gain.
+        experiment.repetitions = 5;
+        let five = of(&experiment, 0.001);
+        assert!(five.gain().is_some() && five.loss.is_none(), "{five:?}");
     }
 
     #[test]
@@ -186,6 +267,6 @@ mod tests {
         let design = rough.design();
         let uneven = needed(&design, &spreads(&design, &[0.01, 0.20]));
         assert!(uneven.win > alone.win, "{uneven:?} {alone:?}");
-        assert_eq!(of(&experiment, 5.0), Needed { neutral: None, win: None });
+        assert_eq!(of(&experiment, 5.0), Needed { neutral: None, win: None, reject: None });
     }
 }

@@ -316,6 +316,9 @@ pub struct NeededBlocks {
     /// Win, if it improves the objectives by their margins.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub win: Option<u32>,
+    /// Reject, if it worsens the first objective by its margin.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub reject: Option<u32>,
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]

@@ -140,7 +140,7 @@ pub struct Design {
 }
 
 /// Claims that share one error, and the blocks that the first of them needs.
-#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct Family {
     /// Claims of a gain.
@@ -149,6 +149,13 @@ pub struct Family {
     pub worse: usize,
     /// Fewest blocks that can prove a gain.
     pub n_min: usize,
+}
+
+impl Family {
+    /// Fewest blocks that can prove harm: every required metric can be harmed, so more claims share the error.
+    pub fn n_min_harm(&self) -> usize {
+        n_min(self.worse, ALPHA)
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

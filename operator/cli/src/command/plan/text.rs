@@ -6,9 +6,8 @@ use assay_core::experiment::{Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
 use assay_core::report::human_change;
-use assay_core::stats::{ALPHA, n_min};
 use assay_core::validate::{disk, display_percent};
-use assay_core::verdict::{LookPlan, Purpose, StopOn};
+use assay_core::verdict::{Families, LookPlan, Purpose, StopOn};
 
 use crate::text::plural;
 
@@ -172,19 +171,22 @@ fn datasets(experiment: &Experiment, keeps: bool, out: &mut String) {
 
 /// What the design can prove at best, whatever is measured.
 fn decides(experiment: &Experiment, out: &mut String) {
-    let objectives = experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective).count();
-    let overall = (experiment.configs.len() - 1) * objectives;
     let blocks = experiment.repetitions as usize;
-    for (name, claims) in [("overall", overall), ("in each scenario", overall * experiment.scenarios.len())] {
-        let needed = n_min(claims, ALPHA);
-        // The smallest p of a family: every block on the same side, times the claims that share the error.
-        let attainable = (claims as f64 * (-f64::from(experiment.repetitions)).exp2()).min(1.0);
-        let can = if blocks >= needed { "can decide" } else { "can't decide" };
+    let Families { overall, cells } = experiment.design().families();
+    for (name, family) in [("overall", overall), ("in each scenario", cells)] {
+        let (gain, harm) = (family.n_min, family.n_min_harm());
+        let can = if blocks >= gain.max(harm) { "can decide" } else { "can't decide" };
+        let open = match (blocks >= gain, blocks >= harm) {
+            (true, false) => ", so no harm can be proven",
+            (false, true) => ", so no gain can be proven",
+            _ => "",
+        };
         let _ = writeln!(
             out,
-            "{can:<10} {name}: {} needed, {blocks} planned; {} at 5 %, smallest p {attainable:.2e}",
-            plural(needed, "block"),
-            plural(claims, "claim"),
+            "{can:<10} {name}: a gain needs {} ({} at 5 %), harm {harm} ({}); {blocks} planned{open}",
+            plural(gain, "block"),
+            plural(family.better, "claim"),
+            plural(family.worse, "claim"),
         );
     }
 }
@@ -235,24 +237,30 @@ fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
     };
     for (what, spreads) in &known {
         let Some(effects) = power::detectable(experiment, spreads) else {
-            let _ = writeln!(out, "detects    nothing with {what}: too few blocks");
+            let _ = writeln!(out, "detects    nothing with {what}: one block shows no noise");
             continue;
         };
-        let (overall, cell) = (percent(effects.overall), percent(effects.cell));
-        let _ = writeln!(
-            out,
-            "detects    with {what}: changes of {overall} or more overall, {cell} or more in one scenario"
-        );
+        let losses = effects.loss.map_or("no losses".to_owned(), |loss| format!("losses from {}", percent(loss)));
+        let gains = match effects.gain {
+            power::Gain::From(gain) => {
+                format!("gains from {} (in one scenario alone from {})", percent(gain), percent(effects.cell))
+            }
+            power::Gain::HeldBack(metric) => {
+                format!("but no gains, as too few blocks show that {metric} stays within its margin")
+            }
+        };
+        let _ = writeln!(out, "detects    with {what}: {losses}, {gains}");
     }
     if let (Noise::Given(_) | Noise::Measured(_), Some((_, spreads))) = (noise, known.first()) {
-        let power::Needed { neutral, win } = power::needed(&design, spreads);
+        let power::Needed { neutral, win, reject } = power::needed(&design, spreads);
         let blocks = |needed: Option<usize>| needed.map_or("impractically many".to_owned(), |n| n.to_string());
         let _ = writeln!(
             out,
             "decides    with 80 % probability: Neutral takes {} repetitions if nothing changes, Win {} if the gain \
-             equals the margin",
+             equals the margin, Reject {} if the loss does",
             blocks(neutral),
             blocks(win),
+            blocks(reject),
         );
         return;
     }

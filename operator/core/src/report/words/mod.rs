@@ -1,15 +1,15 @@
 use super::{Estimate, INCOMPLETE, NeededBlocks, Ruling, number};
 use crate::gates::{Finding, Label};
 use crate::stats::{Interval, Scale};
-use crate::verdict::{Purpose, Runs, Status, Verdict};
+use crate::verdict::{Family, Purpose, Runs, Status, Verdict};
 
 /// What a verdict is about.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct About<'a> {
     pub config: &'a str,
     pub baseline: &'a str,
-    /// Fewest blocks that can prove a gain.
-    pub fewest_blocks: usize,
+    /// The claims that share the error, and so the fewest blocks that can prove one.
+    pub family: Family,
     pub failures: Failures,
     /// What would decide it, where that was asked.
     pub needed: Option<NeededBlocks>,
@@ -61,7 +61,7 @@ pub(crate) fn sentence(
     if (own.failed == 0 && baseline.failed == 0) || told {
         return sentence;
     }
-    format!("{sentence} Among finished runs, {}.", about.failures.words(&about))
+    format!("{sentence} Of the runs that ended, {}.", about.failures.words(&about))
 }
 
 /// Where there is no answer, the words say what would give one.
@@ -161,20 +161,20 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
             let counted = objectives().map(|e| e.blocks).min().unwrap_or(0);
             let needed =
                 about.needed.and_then(|needed| needed.win).or(objectives().filter_map(|e| e.blocks_for_margin).max());
-            let needed = needed.map_or(about.fewest_blocks, |n| about.fewest_blocks.max(n as usize));
+            let needed = needed.map_or(about.family.n_min, |n| about.family.n_min.max(n as usize));
             format!(
                 "Too few blocks to prove anything about {config}: {counted} count, at least {} are needed. So far: {}. \
                  To decide, plan {needed} repetitions.",
-                about.fewest_blocks,
+                about.family.n_min,
                 effects(objectives())
             )
         }
         (Verdict::Inconclusive, "NoGain") => format!(
-            "{config} is not worth it, but not proven harmless: an improvement of {} or more is ruled out, and {}. \
-             Keep {baseline}; to find out whether {config} does harm, {}.",
+            "{config} is not worth it, and whether it does harm is open: an improvement of {} or more is ruled out, \
+             and {}. Keep {baseline}; to find out whether {config} does harm, {}.",
             list(objectives().map(margin)),
             effects(objectives()),
-            cure(&about, objectives())
+            harmful(&about, objectives())
         ),
         (Verdict::Inconclusive, "GuardrailUnresolved") => {
             let open = || guardrails().chain(objectives()).filter(|e| detail.split(',').any(|name| name == e.metric));
@@ -203,6 +203,32 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
     }
 }
 
+/// What would show whether a config does harm.
+fn harmful<'a>(about: &About<'_>, objectives: impl Iterator<Item = &'a Estimate> + Clone) -> String {
+    let counted = objectives.clone().map(|e| e.blocks).min().unwrap_or(0);
+    let fewest = about.family.n_min_harm();
+    let Some(NeededBlocks { reject, neutral, .. }) = about.needed.filter(|_| counted >= fewest) else {
+        return if counted < fewest {
+            format!("plan {fewest} repetitions: fewer prove no harm, however large, and {counted} count here")
+        } else {
+            cure(about, objectives)
+        };
+    };
+    match (reject, neutral) {
+        (Some(reject), neutral) if reject as usize <= TOO_MANY * counted => {
+            let loss = list(objectives.take(1).map(margin));
+            let none = neutral.map_or(String::new(), |n| format!(", and {n} show that there is no difference"));
+            format!(
+                "plan a new experiment (`assay plan FILE --noise-from DIR`): with 80 % probability, {reject} \
+                 repetitions show a loss of {loss} as a Reject{none}"
+            )
+        }
+        _ => QUIETER.to_owned(),
+    }
+}
+
+const QUIETER: &str = "make runs longer or use a quieter machine";
+
 /// Beyond this many times the blocks, more of them are the wrong medicine.
 const TOO_MANY: usize = 4;
 
@@ -211,6 +237,12 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
     let open: Vec<&Estimate> = open.collect();
     if open.iter().any(|e| e.estimate.is_none() && !e.has_zeros) {
         return "find out why nothing was measured: see the notes and the trials that do not count".to_owned();
+    }
+    if about.failures.own.failed > 0 && open.iter().any(|e| is_held_back(e)) {
+        return format!(
+            "find out why runs of {} fail: a failed run counts as the worst result, and only that stands in the way",
+            about.config
+        );
     }
     if let Some(needed) = about.needed {
         return planned(needed, &open);
@@ -243,9 +275,19 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
     )
 }
 
+/// Whether the runs that ended would have proven what is open.
+fn is_held_back(e: &Estimate) -> bool {
+    let limit = match e.purpose {
+        Purpose::Objective => 0.0,
+        Purpose::Guardrail | Purpose::Info => -e.scale.margin(e.margin),
+    };
+    let low =
+        e.interval95.and_then(|interval| interval.low).or(e.bounds.and_then(|bounds| number::one_sided(bounds).0));
+    low.is_some_and(|low| low > limit)
+}
+
 /// More blocks of the same experiment would be a look that nobody has paid for, so what decides is another one.
 fn planned(needed: NeededBlocks, open: &[&Estimate]) -> String {
-    const QUIETER: &str = "make runs longer or use a quieter machine";
     let blocks = open.iter().map(|e| e.blocks).max().unwrap_or(0);
     let gain = list(open.iter().filter(|e| e.purpose == Purpose::Objective).map(|e| margin(e)));
     let gain = if gain.ends_with('%') { format!("a gain of {gain}") } else { "a gain of the margin".to_owned() };

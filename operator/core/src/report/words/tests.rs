@@ -6,7 +6,7 @@ const RUNS: Runs = Runs { failed: 0, damaged: 0, sound: 12 };
 const ABOUT: About<'_> = About {
     config: "per-level",
     baseline: "default",
-    fewest_blocks: 8,
+    family: Family { better: 1, worse: 2, n_min: 8 },
     failures: Failures { own: RUNS, baseline: RUNS },
     needed: None,
 };
@@ -118,7 +118,7 @@ fn every_verdict_has_its_words() {
             Verdict::Inconclusive,
             Reason::NoGain,
             vec![throughput(Status::Unresolved, [-3.0, 1.0])],
-            "per-level is not worth it, but not proven harmless: an improvement of 2 % or more is ruled out, and \
+            "per-level is not worth it, and whether it does harm is open: an improvement of 2 % or more is ruled out, and \
              throughput is between 3.0 % worse and 1.0 % better. Keep default; to find out whether per-level does \
              harm, run about 27 repetitions (the current 12 detect effects of 3.0 % or more), or longer runs on a \
              quieter machine: that detects 2 % on throughput with 80 % probability.",
@@ -218,7 +218,7 @@ fn every_failure_is_told() {
     let better = Reason::Better(names(&["throughput"]));
     let win = decided_about(failing(1, 0), Verdict::Win, &better, &throughput);
     assert!(
-        win.ends_with(" Among finished runs, 1 of 12 runs of per-level failed, against 0 of 12 of default."),
+        win.ends_with(" Of the runs that ended, 1 of 12 runs of per-level failed, against 0 of 12 of default."),
         "{win}"
     );
     let unstable = decided_about(failing(7, 0), Verdict::Reject, &Reason::Unstable, &throughput);
@@ -276,7 +276,7 @@ fn sums_scenarios_and_sizes_have_words() {
 fn what_would_decide_is_a_new_experiment() {
     let open = [estimate("throughput", Purpose::Objective, Status::Unresolved, [-3.0, 5.0])];
     let with = |neutral, win| {
-        let about = About { needed: Some(NeededBlocks { neutral, win }), ..ABOUT };
+        let about = About { needed: Some(NeededBlocks { neutral, win, reject: win }), ..ABOUT };
         decided_about(about, Verdict::Inconclusive, &Reason::Underpowered, &open)
     };
     let both = with(Some(30), Some(41));
@@ -290,4 +290,40 @@ fn what_would_decide_is_a_new_experiment() {
     let many = with(Some(300), Some(410));
     assert!(many.contains("make runs longer or use a quieter machine: at this noise, 410 repetitions"), "{many}");
     assert!(with(None, None).contains("no practical number of repetitions would decide"), "{}", with(None, None));
+}
+
+#[test]
+fn harm_needs_blocks_of_its_own() {
+    let worse = |blocks| {
+        [Estimate { blocks, ..estimate("throughput", Purpose::Objective, Status::Unresolved, [-47.0, -44.0]) }]
+    };
+    let with = |blocks, needed| {
+        let about = About { family: Family { better: 1, worse: 4, n_min: 5 }, needed, ..ABOUT };
+        decided_about(about, Verdict::Inconclusive, &Reason::NoGain, &worse(blocks))
+    };
+    let needed = Some(NeededBlocks { neutral: Some(40), win: Some(43), reject: Some(21) });
+    // Six blocks that agree have p = 4 / 2^6 = 6 %.
+    let six = with(6, needed);
+    assert!(six.ends_with("plan 7 repetitions: fewer prove no harm, however large, and 6 count here."), "{six}");
+    assert_eq!(with(6, None), six);
+    let twelve = with(12, needed);
+    assert!(
+        twelve.ends_with("21 repetitions show a loss of 2 % as a Reject, and 40 show that there is no difference."),
+        "{twelve}"
+    );
+}
+
+#[test]
+fn failed_runs_that_hold_a_gain_back_are_named() {
+    let gain = [estimate("throughput", Purpose::Objective, Status::Unresolved, [10.0, 14.0])];
+    let with = |failed, estimates: &[Estimate]| {
+        let own = Runs { failed, ..RUNS };
+        let about = About { failures: Failures { own, baseline: RUNS }, ..ABOUT };
+        decided_about(about, Verdict::Inconclusive, &Reason::Underpowered, estimates)
+    };
+    assert!(with(2, &gain).contains("find out why runs of per-level fail"), "{}", with(2, &gain));
+    assert!(!with(0, &gain).contains("find out why"), "{}", with(0, &gain));
+    // Noise alone leaves this open.
+    let wide = [estimate("throughput", Purpose::Objective, Status::Unresolved, [-3.0, 14.0])];
+    assert!(!with(2, &wide).contains("find out why"), "{}", with(2, &wide));
 }
