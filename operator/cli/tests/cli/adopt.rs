@@ -104,12 +104,16 @@ fn what_is_no_command_line() {
     for (command, message) in [
         ("db_bench --benchmarks='fillseq", "a quote in the command is not closed"),
         ("db_bench --num=5", "--benchmarks is missing"),
-        ("db_bench --benchmarks=mixgraph", "--benchmarks=mixgraph: no benchmark has a counterpart"),
+        ("db_bench --benchmarks=mixgraph", "--benchmarks=mixgraph: no benchmark becomes a scenario"),
         ("--benchmarks=readrandom --num=1M", "--num=1M: not a whole number"),
         ("ldb scan", "\"ldb\" is not db_bench"),
     ] {
         refused(&["init", "--from-db-bench", command], &format!("--from-db-bench: {message}"));
     }
+    refused(
+        &["init", "--from-db-bench", "db_bench --benchmark=fillseq --num=1M"],
+        "--from-db-bench has 2 errors:\n  --benchmark=fillseq: did you mean --benchmarks=fillseq?\n  --num=1M: not a",
+    );
 }
 
 #[test]

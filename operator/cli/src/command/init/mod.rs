@@ -11,6 +11,7 @@ use assay_core::adopt::{self, Draft, OptionsFile};
 
 use super::drafted::{self, FileArgs};
 use crate::machine;
+use crate::text::plural;
 
 /// More than any OPTIONS file: one of a thousand column families has 6 MB.
 const MOST_BYTES: u64 = 64 << 20;
@@ -46,7 +47,10 @@ fn draft(args: &InitArgs) -> anyhow::Result<Draft> {
         return Ok(adopt::from_options(&name, &label, &options_file(path)?, cpus));
     }
     if let Some(command) = &args.from_db_bench {
-        return adopt::from_command(&name, command, cpus).map_err(|error| anyhow!("--from-db-bench: {error}"));
+        return adopt::from_command(&name, command, cpus).map_err(|problems| match problems.as_slice() {
+            [only] => anyhow!("--from-db-bench: {only}"),
+            all => anyhow!("--from-db-bench has {}:\n  {}", plural(all.len(), "error"), all.join("\n  ")),
+        });
     }
     if !std::io::stdin().is_terminal() {
         bail!(

@@ -27,6 +27,12 @@ pub const BENCHMARKS: [&str; 18] = [
     "updaterandom",
 ];
 
+/// Those that `db_bench` ends after their operations, whatever `--duration` says.
+const UNTIMED: [&str; 6] = ["deleteseq", "fillbatch", "fillseq", "filluniquerandom", "readseq", "readtocache"];
+
+/// More than these would run for years.
+const MOST_OPERATIONS: u64 = 1_000_000_000_000;
+
 /// Entries of one scan that stands for an iterator over the whole database.
 const LONG_SCAN: u64 = 100;
 
@@ -69,34 +75,37 @@ pub enum Outcome {
 
 impl Work {
     /// Takes the flags that describe work.
-    pub fn of(flags: &mut Flags, families: &[String]) -> Result<Self, String> {
+    pub fn of(flags: &mut Flags, families: &[String]) -> Self {
         let mut changed = Vec::new();
-        let num = flags.number("num", 1_000_000)?;
-        let num = count("num", num, 1, 100_000_000_000)?;
-        let mut or_num = |flag: &str| -> Result<u64, String> {
-            let given = flags.number(flag, -1)?;
-            if given < 0 { Ok(num) } else { count(flag, given, 0, 1_000_000_000_000) }
+        let num = flags.within("num", 1_000_000, 1, 100_000_000_000);
+        let mut or_num = |flag: &str| {
+            // One below zero is as one that is missing.
+            let given = flags.number(flag, -1);
+            match u64::try_from(given) {
+                Ok(given) if given > MOST_OPERATIONS => {
+                    flags.refuse(format!("--{flag}={given}: must be between 0 and {MOST_OPERATIONS}"));
+                    num
+                }
+                Ok(given) => given,
+                Err(_) => num,
+            }
         };
-        let (reads, writes, deletes) = (or_num("reads")?, or_num("writes")?, or_num("deletes")?);
-        let threads = count("threads", flags.number("threads", 1)?, 1, 256)?;
-        let batch = count("batch_size", flags.number("batch_size", 1)?, 1, 100_000)?;
-        let mut key_bytes = count("key_size", flags.number("key_size", 16)?, 1, 1024)?;
+        let (reads, writes, deletes) = (or_num("reads"), or_num("writes"), or_num("deletes"));
+        let threads = flags.within("threads", 1, 1, 256);
+        let batch = flags.within("batch_size", 1, 1, 100_000);
+        let mut key_bytes = flags.within("key_size", 16, 1, 1024);
         if key_bytes < 8 {
             changed.push(format!("--key_size={key_bytes}: keys have at least 8 bytes"));
             key_bytes = 8;
         }
-        let value_bytes = values(flags, &mut changed)?;
-        let ratio = flags.decimal("compression_ratio", 0.5)?;
-        let seconds = count("duration", flags.number("duration", 0)?, 0, 604_800)?;
-        let seek_nexts = count("seek_nexts", flags.number("seek_nexts", 0)?, 0, 1_000_000)?;
-        let read_percent = count("readwritepercent", flags.number("readwritepercent", 90)?, 1, 99)?;
-        let rate = |flags: &mut Flags, flag: &str| -> Result<Option<u64>, String> {
-            let rate = count(flag, flags.number(flag, 0)?, 0, 1 << 50)?;
-            Ok((rate > 0).then_some(rate))
-        };
-        let (reads_per_second, write_rate) =
-            (rate(flags, "benchmark_read_rate_limit")?, rate(flags, "benchmark_write_rate_limit")?);
-        Ok(Self {
+        let value_bytes = values(flags, &mut changed);
+        let ratio = flags.decimal("compression_ratio", 0.5);
+        let seconds = flags.within("duration", 0, 0, 604_800);
+        let seek_nexts = flags.within("seek_nexts", 0, 0, 1_000_000);
+        let read_percent = flags.within("readwritepercent", 90, 1, 99);
+        let mut rate = |flag: &str| Some(flags.within(flag, 0, 0, 1 << 50)).filter(|rate| *rate > 0);
+        let (reads_per_second, write_rate) = (rate("benchmark_read_rate_limit"), rate("benchmark_write_rate_limit"));
+        Self {
             num,
             reads,
             writes,
@@ -113,7 +122,7 @@ impl Work {
             write_rate,
             families: families.to_vec(),
             changed,
-        })
+        }
     }
 
     /// The scenario of a benchmark that begins with what `filled` leaves behind.
@@ -200,10 +209,12 @@ impl Work {
     fn play(&self, name: &str, keys: u64, value_bytes: ValueBytes, preload: Preload, roles: Vec<Role>) -> Outcome {
         let mut notes = Vec::new();
         if self.seconds > 0 {
-            notes.push(format!(
-                "db_bench ends this after {} s. Here the work is fixed: set steps so that a trial takes as long.",
-                self.seconds
-            ));
+            notes.push(if UNTIMED.contains(&name) {
+                "db_bench does all of its operations, too: --duration does not apply to this benchmark.".to_owned()
+            } else {
+                let seconds = self.seconds;
+                format!("db_bench ends this after {seconds} s. Here the work is fixed: set steps so that a trial takes as long.")
+            });
         }
         let cut = roles
             .iter()
@@ -301,29 +312,27 @@ fn noted(outcome: Outcome, note: &str) -> Outcome {
     }
 }
 
-/// A number within bounds.
-fn count(flag: &str, given: i64, least: u64, most: u64) -> Result<u64, String> {
-    let within = u64::try_from(given).ok().filter(|number| (least..=most).contains(number));
-    within.ok_or_else(|| format!("--{flag}={given}: must be between {least} and {most}"))
-}
-
-fn values(flags: &mut Flags, changed: &mut Vec<String>) -> Result<ValueBytes, String> {
+fn values(flags: &mut Flags, changed: &mut Vec<String>) -> ValueBytes {
     const MOST: u64 = 16 << 20;
-    let fixed = count("value_size", flags.number("value_size", 100)?, 0, MOST)? as u32;
-    let min = count("value_size_min", flags.number("value_size_min", 100)?, 0, MOST)? as u32;
-    let max = count("value_size_max", flags.number("value_size_max", 102_400)?, 0, MOST)? as u32;
+    let fixed = ValueBytes::Fixed(flags.within("value_size", 100, 0, MOST) as u32);
+    let min = flags.within("value_size_min", 100, 0, MOST) as u32;
+    let max = flags.within("value_size_max", 102_400, 0, MOST) as u32;
     let kind = flags.take("value_size_distribution_type").unwrap_or("fixed".to_owned());
     match kind.as_str() {
-        "fixed" => Ok(ValueBytes::Fixed(fixed)),
+        "fixed" => fixed,
         "uniform" | "normal" => {
             if min > max {
-                return Err(format!("--value_size_min={min} is above --value_size_max={max}"));
+                flags.refuse(format!("--value_size_min={min} is above --value_size_max={max}"));
             }
             if kind == "normal" {
                 changed.push("--value_size_distribution_type=normal: sizes are spread evenly instead".to_owned());
             }
-            Ok(ValueBytes::Uniform { min, max })
+            ValueBytes::Uniform { min, max }
         }
-        other => Err(format!("--value_size_distribution_type={other}: db_bench knows fixed, uniform and normal")),
+        other => {
+            let known = "db_bench knows fixed, uniform and normal";
+            flags.refuse(format!("--value_size_distribution_type={other}: {known}"));
+            fixed
+        }
     }
 }

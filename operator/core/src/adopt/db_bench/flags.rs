@@ -8,6 +8,8 @@ use super::table;
 #[derive(Clone, Debug, Default)]
 pub struct Flags {
     given: BTreeMap<String, String>,
+    /// What is wrong with them, a sentence each: whoever corrects one should not meet the next only then.
+    problems: Vec<String>,
 }
 
 /// The value of a flag without one.
@@ -48,7 +50,8 @@ impl Flags {
         let mut words = words.into_iter().peekable();
         while let Some(word) = words.next() {
             let Some(flag) = word.strip_prefix("--").or_else(|| word.strip_prefix('-')) else {
-                return Err(format!("{word:?} is not a flag: write --flag=value, and quote values with blanks"));
+                flags.refuse(format!("{word:?} is not a flag: write --flag=value, and quote values with blanks"));
+                continue;
             };
             let (name, value) = match flag.split_once('=') {
                 Some((name, value)) => (name, value.to_owned()),
@@ -57,12 +60,12 @@ impl Flags {
                 None => (flag, words.next_if(|next| is_value(next)).unwrap_or_else(|| SET.to_owned())),
             };
             if name.is_empty() {
-                return Err(format!("{word:?} has no name"));
+                flags.refuse(format!("{word:?} has no name"));
+            } else if value.contains("$(") || value.contains('`') || value.starts_with('$') {
+                flags.refuse(format!("--{name}={value}: the shell has not replaced this; write the value itself"));
+            } else {
+                flags.given.insert(name.to_owned(), value);
             }
-            if value.contains("$(") || value.contains('`') || value.starts_with('$') {
-                return Err(format!("--{name}={value}: the shell has not replaced this; write the value itself"));
-            }
-            flags.given.insert(name.to_owned(), value);
         }
         Ok(flags)
     }
@@ -72,19 +75,48 @@ impl Flags {
         self.given.remove(name)
     }
 
-    /// A whole number, with what `db_bench` has where the flag is missing.
-    pub fn number(&mut self, name: &str, default: i64) -> Result<i64, String> {
-        self.take(name).map_or(Ok(default), |text| whole(name, &text))
+    /// Notes a problem; the command is refused once all of it was read.
+    pub fn refuse(&mut self, problem: String) {
+        self.problems.push(problem);
     }
 
-    pub fn decimal(&mut self, name: &str, default: f64) -> Result<f64, String> {
-        let Some(text) = self.take(name) else { return Ok(default) };
-        let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-        number.ok_or_else(|| format!("--{name}={text}: not a number"))
+    /// What was refused so far.
+    pub fn problems(&self) -> &[String] {
+        &self.problems
     }
 
-    pub fn switch(&mut self, name: &str, default: bool) -> Result<bool, String> {
-        self.take(name).map_or(Ok(default), |text| truth(name, &text))
+    /// What can be used. Where something is wrong, that is noted.
+    pub fn accept<T>(&mut self, read: Result<T, String>) -> Option<T> {
+        read.map_err(|problem| self.refuse(problem)).ok()
+    }
+
+    /// A flag's value; where it is missing or can't be used, what `db_bench` has without the flag.
+    fn read<T>(&mut self, name: &str, default: T, read: impl Fn(&str, &str) -> Result<T, String>) -> T {
+        let Some(text) = self.take(name) else { return default };
+        self.accept(read(name, &text)).unwrap_or(default)
+    }
+
+    pub fn number(&mut self, name: &str, default: i64) -> i64 {
+        self.read(name, default, whole)
+    }
+
+    pub fn decimal(&mut self, name: &str, default: f64) -> f64 {
+        self.read(name, default, |name, text| {
+            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+            number.ok_or_else(|| format!("--{name}={text}: not a number"))
+        })
+    }
+
+    pub fn switch(&mut self, name: &str, default: bool) -> bool {
+        self.read(name, default, truth)
+    }
+
+    /// A whole number within bounds, which the default is.
+    pub fn within(&mut self, name: &str, default: u64, least: u64, most: u64) -> u64 {
+        self.read(name, default, |name, text| {
+            let within = u64::try_from(whole(name, text)?).ok().filter(|number| (least..=most).contains(number));
+            within.ok_or_else(|| format!("--{name}={text}: must be between {least} and {most}"))
+        })
     }
 
     /// What nobody has asked for.
@@ -140,6 +172,9 @@ mod tests {
 
     fn flags(command: &str) -> Result<Vec<(String, String)>, String> {
         let flags = Flags::parse(command)?;
+        if let [first, ..] = flags.problems() {
+            return Err(first.clone());
+        }
         Ok(flags.rest().map(|(name, value)| (name.to_owned(), value.to_owned())).collect())
     }
 
@@ -193,14 +228,18 @@ mod tests {
 
     #[test]
     fn values_are_checked() {
-        let mut flags = Flags::parse("--a=0x10 --b=1M --c=maybe --d=1e3 --e=nan --f=t").unwrap();
-        assert_eq!(flags.number("a", 1), Ok(16));
-        assert_eq!(flags.number("none", 1), Ok(1));
-        assert!(flags.number("b", 1).unwrap_err().starts_with("--b=1M: not a whole number"));
-        assert!(flags.switch("c", true).unwrap_err().starts_with("--c=maybe: neither"));
-        assert_eq!(flags.decimal("d", 0.0), Ok(1000.0));
-        assert!(flags.decimal("e", 0.0).is_err());
-        assert_eq!(flags.switch("f", false), Ok(true));
+        let mut flags = Flags::parse("--a=0x10 --b=1M --c=maybe --d=1e3 --e=nan --f=t --g=10 --h=9").unwrap();
+        assert_eq!([flags.number("a", 1), flags.number("none", 1), flags.number("b", 7)], [16, 1, 7]);
+        assert_eq!([flags.switch("c", true), flags.switch("f", false)], [true, true]);
+        assert_eq!([flags.decimal("d", 0.0), flags.decimal("e", 0.5)], [1000.0, 0.5]);
+        assert_eq!([flags.within("g", 3, 1, 9), flags.within("h", 3, 1, 9)], [3, 9]);
+        let problems = [
+            "--b=1M: not a whole number (db_bench takes no suffixes such as K or M)",
+            "--c=maybe: neither true nor false",
+            "--e=nan: not a number",
+            "--g=10: must be between 1 and 9",
+        ];
+        assert_eq!(flags.problems(), problems);
         assert_eq!(flags.rest().count(), 0);
     }
 

@@ -12,10 +12,10 @@ use benchmarks::{Outcome, Work};
 use flags::Flags;
 
 use super::draft::{CANDIDATE, Draft, DraftScenario};
-use crate::validate::did_you_mean;
+use crate::validate::{did_you_mean, nearest};
 
 /// Flags about output and places. Assay measures and reports in its own way, in its own directories.
-const NOT_NEEDED: [&str; 27] = [
+const NOT_NEEDED: [&str; 26] = [
     "build_info",
     "confidence_interval_only",
     "db",
@@ -41,7 +41,6 @@ const NOT_NEEDED: [&str; 27] = [
     "stats_per_interval",
     "stats_persist_period_sec",
     "thread_status_per_interval",
-    "use_existing_db",
     "wal_dir",
 ];
 
@@ -60,19 +59,28 @@ const EXPLAINED: [(&str, &str); 7] = [
 const MOST_FAMILIES: u64 = 32;
 const LARGEST_SEED: u64 = 9_007_199_254_740_991;
 
-/// The experiment that a command line describes, as far as it can be one.
-pub fn from_command(name: &str, command: &str, cpus: u32) -> Result<Draft, String> {
-    let mut flags = Flags::parse(command)?;
-    let benchmarks = flags.take("benchmarks").ok_or(
-        "--benchmarks is missing: name the benchmarks, such as --benchmarks=fillrandom,readrandom (db_bench would run all)",
-    )?;
+/// The experiment that a command line describes, as far as it can be one; else everything that is wrong with it.
+pub fn from_command(name: &str, command: &str, cpus: u32) -> Result<Draft, Vec<String>> {
+    let mut flags = Flags::parse(command).map_err(|problem| vec![problem])?;
+    let benchmarks = flags.take("benchmarks").unwrap_or_else(|| {
+        let problem = no_benchmarks(&mut flags);
+        flags.refuse(problem);
+        String::new()
+    });
     let mut lost = Vec::new();
-    let families = families(&mut flags, &mut lost)?;
-    let engine = options::engine(&mut flags, &families)?;
-    let seed = flags.number("seed", 0)?.unsigned_abs();
-    let work = Work::of(&mut flags, &families)?;
+    let families = families(&mut flags, &mut lost);
+    let engine = options::engine(&mut flags, &families);
+    let seed = flags.number("seed", 0).unsigned_abs();
+    let work = Work::of(&mut flags, &families);
     lost.extend(work.changed.iter().cloned());
-    let scenarios = scenarios(&benchmarks, &work, &mut lost)?;
+    let kept = kept_by(&mut flags, &mut lost);
+    let scenarios = scenarios(&benchmarks, &work, kept, &mut lost);
+    if scenarios.is_empty() && !benchmarks.is_empty() {
+        flags.refuse(format!("--benchmarks={benchmarks}: no benchmark becomes a scenario ({})", lost.join("; ")));
+    }
+    if !flags.problems().is_empty() {
+        return Err(flags.problems().to_vec());
+    }
     lost.extend(rest(&flags));
     Ok(Draft {
         name: name.to_owned(),
@@ -102,9 +110,37 @@ fn one_line(command: &str) -> String {
     command.split_whitespace().filter(|word| *word != "\\").collect::<Vec<_>>().join(" ")
 }
 
+/// What to do about a command without benchmarks.
+fn no_benchmarks(flags: &mut Flags) -> String {
+    let near = nearest("benchmarks", flags.rest().map(|(name, _)| name)).map(str::to_owned);
+    match near.and_then(|near| Some((flags.take(&near)?, near))) {
+        Some((value, near)) => format!("--{near}={value}: did you mean --benchmarks={value}?"),
+        None => {
+            "--benchmarks is missing: name the benchmarks, such as --benchmarks=fillrandom,readrandom (db_bench would \
+                 run all)"
+                .to_owned()
+        }
+    }
+}
+
+/// The flag with which `db_bench` keeps the database that is there.
+fn kept_by(flags: &mut Flags, lost: &mut Vec<String>) -> Option<&'static str> {
+    let mut kept = None;
+    for (flag, why) in [
+        ("readonly", "databases are opened for writing, and every dataset is filled anew"),
+        ("use_existing_db", "every dataset is filled anew"),
+    ] {
+        if flags.switch(flag, false) {
+            lost.push(format!("--{flag}: {why}"));
+            kept = Some(flag);
+        }
+    }
+    kept
+}
+
 /// The column families, under the names that `db_bench` gives them.
-fn families(flags: &mut Flags, lost: &mut Vec<String>) -> Result<Vec<String>, String> {
-    let given = flags.number("num_column_families", 1)?;
+fn families(flags: &mut Flags, lost: &mut Vec<String>) -> Vec<String> {
+    let given = flags.number("num_column_families", 1);
     let wanted = u64::try_from(given).unwrap_or_default().max(1);
     if wanted > MOST_FAMILIES {
         lost.push(format!("--num_column_families={given}: {MOST_FAMILIES} are the most"));
@@ -113,11 +149,12 @@ fn families(flags: &mut Flags, lost: &mut Vec<String>) -> Result<Vec<String>, St
         0 => "default".to_owned(),
         number => format!("column_family_name_{number:06}"),
     };
-    Ok((0..wanted.min(MOST_FAMILIES)).map(name).collect())
+    (0..wanted.min(MOST_FAMILIES)).map(name).collect()
 }
 
-/// One scenario for each benchmark that has a counterpart.
-fn scenarios(benchmarks: &str, work: &Work, lost: &mut Vec<String>) -> Result<Vec<DraftScenario>, String> {
+/// One scenario for each benchmark that has a counterpart, and that `db_bench` runs: `kept` is the flag that makes it skip those that
+/// want a new database.
+fn scenarios(benchmarks: &str, work: &Work, kept: Option<&str>, lost: &mut Vec<String>) -> Vec<DraftScenario> {
     let mut scenarios: Vec<DraftScenario> = Vec::new();
     let mut filled = Preload::Shuffled;
     let mut not_needed = Vec::new();
@@ -130,7 +167,14 @@ fn scenarios(benchmarks: &str, work: &Work, lost: &mut Vec<String>) -> Result<Ve
         }
         match work.scenario(&name, filled) {
             Outcome::Scenario(scenario) => {
-                if scenario.workload.preload == Preload::Empty {
+                let is_fresh = scenario.workload.preload == Preload::Empty;
+                if let Some(flag) = kept.filter(|_| is_fresh) {
+                    lost.push(format!(
+                        "{benchmark}: db_bench skips it with --{flag}; remove that flag to have a scenario"
+                    ));
+                    continue;
+                }
+                if is_fresh {
                     filled =
                         if name == "fillseq" || name == "fillbatch" { Preload::Sequential } else { Preload::Shuffled };
                 }
@@ -152,10 +196,7 @@ fn scenarios(benchmarks: &str, work: &Work, lost: &mut Vec<String>) -> Result<Ve
         let names = not_needed.join(", ");
         lost.push(format!("not needed, as datasets are settled and records have the statistics: {names}"));
     }
-    if scenarios.is_empty() {
-        return Err(format!("--benchmarks={benchmarks}: no benchmark has a counterpart ({})", lost.join("; ")));
-    }
-    Ok(scenarios)
+    scenarios
 }
 
 /// The flags that nothing has asked for.

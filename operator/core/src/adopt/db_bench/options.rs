@@ -29,7 +29,7 @@ pub struct Engine {
 }
 
 /// Takes the flags that set options.
-pub fn engine(flags: &mut Flags, families: &[String]) -> Result<Engine, String> {
+pub fn engine(flags: &mut Flags, families: &[String]) -> Engine {
     let mut options = Collected::default();
     for (option, value) in OWN_DEFAULTS.into_iter().chain([SHARDS]) {
         options.set(option, value.to_owned());
@@ -37,27 +37,27 @@ pub fn engine(flags: &mut Flags, families: &[String]) -> Result<Engine, String> 
     let same_name = SAME_NAME.iter().map(|(flag, value)| (*flag, *flag, *value));
     for (flag, option, value) in same_name.chain(OTHER_NAME) {
         let Some(text) = flags.take(flag) else { continue };
-        if let Some(value) = value.of(flag, &text)? {
+        if let Some(value) = flags.accept(value.of(flag, &text)).flatten() {
             options.set(option, value);
         }
     }
-    several_flags(flags, &mut options)?;
-    let cache_bytes = flags.number("cache_size", 32 << 20)?;
+    several_flags(flags, &mut options);
+    let cache_bytes = flags.number("cache_size", 32 << 20);
     let cache = (cache_bytes > 0).then_some(Cache { bytes: cache_bytes.unsigned_abs(), shared: true });
     if cache.is_none() {
         options.set("no_block_cache", "true".to_owned());
     }
-    let write = WriteOptions { sync: flags.switch("sync", false)?, disable_wal: flags.switch("disable_wal", false)? };
+    let write = WriteOptions { sync: flags.switch("sync", false), disable_wal: flags.switch("disable_wal", false) };
     if write.sync && write.disable_wal {
-        return Err("--sync with --disable_wal: RocksDB refuses this; keep one".to_owned());
+        flags.refuse("--sync with --disable_wal: RocksDB refuses this; keep one".to_owned());
     }
-    Ok(Engine { baseline: options.baseline(families), cache, write })
+    Engine { baseline: options.baseline(families), cache, write }
 }
 
 /// Options that take several flags, or the value of another one.
-fn several_flags(flags: &mut Flags, options: &mut Collected) -> Result<(), String> {
-    let bits = flags.decimal("bloom_bits", -1.0)?;
-    let ribbon = flags.switch("use_ribbon_filter", false)?;
+fn several_flags(flags: &mut Flags, options: &mut Collected) {
+    let bits = flags.decimal("bloom_bits", -1.0);
+    let ribbon = flags.switch("use_ribbon_filter", false);
     if bits > 0.0 {
         let policy = if ribbon { format!("ribbonfilter:{bits}") } else { format!("bloomfilter:{bits}:false") };
         options.set("filter_policy", policy);
@@ -68,43 +68,43 @@ fn several_flags(flags: &mut Flags, options: &mut Collected) -> Result<(), Strin
         ("index_with_first_key", "kBinarySearchWithFirstKey"),
         ("partition_index", "kTwoLevelIndexSearch"),
     ] {
-        if flags.switch(flag, false)? {
+        if flags.switch(flag, false) {
             options.set("index_type", kind.to_owned());
         }
     }
     if options.get("partition_filters") == Some("true") {
         options.set("index_type", "kTwoLevelIndexSearch".to_owned());
     }
-    let partition = flags.take("metadata_block_size");
-    if let Some(text) = partition {
-        options.set("metadata_block_size", whole("metadata_block_size", &text)?.to_string());
+    if let Some(text) = flags.take("metadata_block_size")
+        && let Some(number) = flags.accept(whole("metadata_block_size", &text))
+    {
+        options.set("metadata_block_size", number.to_string());
     }
-    let prefix = flags.number("prefix_size", 0)?;
+    let prefix = flags.number("prefix_size", 0);
     if prefix > 0 {
         options.set("prefix_extractor", format!("rocksdb.FixedPrefix.{prefix}"));
     }
-    let hint = flags.number("memtable_insert_with_hint_prefix_size", 0)?;
+    let hint = flags.number("memtable_insert_with_hint_prefix_size", 0);
     if hint > 0 {
         options.set("memtable_insert_with_hint_prefix_extractor", format!("rocksdb.CappedPrefix.{hint}"));
     }
-    if flags.switch("memtable_use_huge_page", false)? {
+    if flags.switch("memtable_use_huge_page", false) {
         options.set("memtable_huge_page_size", "2048".to_owned());
     }
-    let rate = flags.number("rate_limiter_bytes_per_sec", 0)?;
+    let rate = flags.number("rate_limiter_bytes_per_sec", 0);
     if rate > 0 {
         options.set("rate_limiter_bytes_per_sec", rate.to_string());
     }
     if let Some(fanouts) = flags.take("max_bytes_for_level_multiplier_additional") {
         options.set("max_bytes_for_level_multiplier_additional", fanouts.replace(',', ":"));
     }
-    if let Ok(first) = usize::try_from(flags.number("min_level_to_compress", -1)?) {
+    if let Ok(first) = usize::try_from(flags.number("min_level_to_compress", -1)) {
         let number = |text: Option<&str>| text.and_then(|text| text.parse::<usize>().ok());
         let levels = number(options.get("num_levels")).unwrap_or(7).min(64);
         let codec = options.get("compression").unwrap_or("kSnappyCompression").to_owned();
         let of = |level: usize| if level < first { "kNoCompression" } else { codec.as_str() };
         options.set("compression_per_level", (0..levels).map(of).collect::<Vec<_>>().join(":"));
     }
-    Ok(())
 }
 
 /// Options of the database and of every column family.
@@ -163,7 +163,7 @@ mod tests {
     use super::*;
 
     fn engine_of(command: &str) -> Engine {
-        engine(&mut Flags::parse(command).unwrap(), &["default".to_owned()]).unwrap()
+        engine(&mut Flags::parse(command).unwrap(), &["default".to_owned()])
     }
 
     /// What differs from `db_bench` without flags, as `option=value`.
@@ -260,8 +260,13 @@ mod tests {
             ("--block_align=perhaps", "--block_align=perhaps: neither true nor false"),
             ("--sync --disable_wal", "--sync with --disable_wal: RocksDB refuses this"),
         ] {
-            let said = engine(&mut Flags::parse(command).unwrap(), &[]).unwrap_err();
-            assert!(said.starts_with(message), "{command}: {said}");
+            let mut flags = Flags::parse(command).unwrap();
+            engine(&mut flags, &[]);
+            assert!(
+                matches!(flags.problems(), [only] if only.starts_with(message)),
+                "{command}: {:?}",
+                flags.problems()
+            );
         }
     }
 }

@@ -179,9 +179,9 @@ fn what_can_not_be_an_experiment_says_why() {
         ("db_bench --num=5", "--benchmarks is missing"),
         (
             "db_bench --benchmarks=mixgraph,stats",
-            "--benchmarks=mixgraph,stats: no benchmark has a counterpart (mixgraph: not supported",
+            "--benchmarks=mixgraph,stats: no benchmark becomes a scenario (mixgraph: not supported",
         ),
-        ("db_bench --benchmarks=,", "--benchmarks=,: no benchmark has a counterpart"),
+        ("db_bench --benchmarks=,", "--benchmarks=,: no benchmark becomes a scenario"),
         ("db_bench --benchmarks=readrandom --num=0", "--num=0: must be between 1 and"),
         ("db_bench --benchmarks=readrandom --threads=1000", "--threads=1000: must be between 1 and 256"),
         ("db_bench --benchmarks=readrandom --num=1M", "--num=1M: not a whole number"),
@@ -196,8 +196,68 @@ fn what_can_not_be_an_experiment_says_why() {
         ),
     ] {
         let said = from_command("bench", command, 1).unwrap_err();
-        assert!(said.starts_with(message), "{command}: {said}");
+        assert!(matches!(&said[..], [only] if only.starts_with(message)), "{command}: {said:?}");
     }
+}
+
+#[test]
+fn everything_that_is_wrong_is_named_at_once() {
+    let command = "db_bench --benchmark=fillrandom --num=1M fillseq --threads=0 --key_size=$K --sync=maybe \
+                   --value_size_distribution_type=zipf --compression_type=brotli --reads=2000000000000";
+    assert_eq!(
+        from_command("bench", command, 1).unwrap_err(),
+        [
+            "\"fillseq\" is not a flag: write --flag=value, and quote values with blanks",
+            "--key_size=$K: the shell has not replaced this; write the value itself",
+            "--benchmark=fillrandom: did you mean --benchmarks=fillrandom?",
+            "--compression_type=brotli: db_bench knows none, snappy, zlib, bzip2, lz4, lz4hc, xpress, zstd",
+            "--sync=maybe: neither true nor false",
+            "--num=1M: not a whole number (db_bench takes no suffixes such as K or M)",
+            "--reads=2000000000000: must be between 0 and 1000000000000",
+            "--threads=0: must be between 1 and 256",
+            "--value_size_distribution_type=zipf: db_bench knows fixed, uniform and normal",
+        ]
+    );
+}
+
+/// `DoWrite` passes no duration on unless keys are random, and `ReadSequential` never asks for one.
+#[test]
+fn a_duration_ends_what_it_ends_in_db_bench() {
+    let ended = |benchmark: &str| {
+        let draft = draft(&format!("--benchmarks={benchmark} --duration=60"));
+        draft.scenarios[0].notes[0].starts_with("db_bench ends this after 60 s.")
+    };
+    let all = BENCHMARKS.into_iter().filter(|benchmark| !ended(benchmark));
+    assert_eq!(
+        all.collect::<Vec<_>>(),
+        ["deleteseq", "fillbatch", "fillseq", "filluniquerandom", "readseq", "readtocache"]
+    );
+    assert_eq!(
+        draft("--benchmarks=fillseq --duration=60").scenarios[0].notes,
+        ["db_bench does all of its operations, too: --duration does not apply to this benchmark."]
+    );
+}
+
+#[test]
+fn what_db_bench_skips_is_no_scenario() {
+    for (flag, why) in [
+        ("--use_existing_db", "--use_existing_db: every dataset is filled anew"),
+        ("--readonly=1", "--readonly: databases are opened for writing, and every dataset is filled anew"),
+    ] {
+        let draft = draft(&format!("--benchmarks=fillseq,fill100K,readrandom,overwrite {flag}"));
+        let scenarios: Vec<&str> = draft.scenarios.iter().map(|scenario| scenario.name.as_str()).collect();
+        assert_eq!(scenarios, ["readrandom", "overwrite"]);
+        // What is not filled leaves nothing behind.
+        assert_eq!(draft.scenarios[0].workload.preload, Preload::Shuffled);
+        let name = flag.trim_end_matches("=1");
+        let skipped = |benchmark: &str| {
+            format!("{benchmark}: db_bench skips it with {name}; remove that flag to have a scenario")
+        };
+        assert_eq!(draft.lost, [why.to_owned(), skipped("fillseq"), skipped("fill100K")]);
+        let said = from_command("bench", &format!("--benchmarks=fillseq {flag}"), 1).unwrap_err();
+        assert!(said[0].starts_with("--benchmarks=fillseq: no benchmark becomes a scenario ("), "{said:?}");
+    }
+    assert_eq!(draft("--benchmarks=fillseq --use_existing_db=0").lost, Vec::<String>::new());
 }
 
 /// Every benchmark that there is, alone and together.
