@@ -39,6 +39,8 @@ pub struct Asked<'a> {
 
 /// Runs an experiment to its end; `None` where nobody waited for it.
 pub fn execute(asked: &Asked<'_>) -> anyhow::Result<Option<Outcome>> {
+    // Before anything runs that would find no place for its records.
+    asked.out.map_or(Ok(()), folder::refuse_others)?;
     on(asked.which, |cluster| start(cluster, asked))
 }
 

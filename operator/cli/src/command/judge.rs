@@ -7,7 +7,7 @@ use anyhow::bail;
 use assay_core::import::{self, ColumnFlag, Flags, Format, ImportReport, MetricFlag};
 use assay_core::report::terminal;
 
-use crate::folder::Pages;
+use crate::folder::{Pages, check_page, check_reports};
 use crate::judge::{self, Asked, Refused, records};
 use crate::print;
 use crate::text::plural;
@@ -85,8 +85,14 @@ impl From<FormatArg> for Format {
 }
 
 pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
-    if records::are_in(&args.path) {
-        return of_records(args);
+    let of_records = records::are_in(&args.path);
+    // Before any work, not after the verdict.
+    if let Some(dir) = &args.out {
+        check_reports(dir, Some(args.path.as_path()).filter(|_| of_records))?;
+    }
+    args.html.as_deref().map_or(Ok(()), check_page)?;
+    if of_records {
+        return self::of_records(args);
     }
     let asked = Asked {
         path: &args.path,

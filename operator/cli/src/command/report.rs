@@ -8,7 +8,7 @@ use assay_core::report::terminal;
 
 use super::options::{CodeArgs, experiment_name};
 use crate::cluster::{self, ClusterArgs, Unreachable, on};
-use crate::folder::{Pages, folder_of};
+use crate::folder::{Pages, check_reports, folder_of};
 use crate::judge::records;
 use crate::print;
 
@@ -81,6 +81,7 @@ fn of_folder(folder: &Path, args: &ReportArgs) -> anyhow::Result<ExitCode> {
     if !records::are_in(folder) {
         bail!("{}", not_a_run(folder));
     }
+    args.out.as_deref().map_or(Ok(()), |out| check_reports(out, Some(folder)))?;
     let pages = Pages::of(&records::judge(folder)?, folder);
     print::out(terminal(&pages.report, print::width()))?;
     let to = args.out.as_deref().unwrap_or(folder);

@@ -11,6 +11,7 @@ use assay_core::plan::Plan;
 use super::files::{make_dir, write};
 use super::kept::{KeptAttempt, Origin};
 use super::lock::Lock;
+use super::others::refuse_others;
 use super::plan::keep_plan;
 
 /// The folder, held for this process.
@@ -36,6 +37,7 @@ pub fn prepare(dir: &Path, origin: &Origin) -> anyhow::Result<()> {
 
 /// Makes a folder, and holds it.
 fn make(dir: &Path) -> anyhow::Result<Lock> {
+    refuse_others(dir)?;
     let trials = dir.join("trials");
     fs::create_dir_all(&trials)
         .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;

@@ -14,6 +14,7 @@ use serde::{Deserialize, Serialize};
 use super::files::{make_dir, read_if_there, remove, write};
 use super::kept::Origin;
 use super::lock::Lock;
+use super::others::refuse_others;
 use super::plan::keep_plan;
 use super::read::{Found, Unfit, read_attempt, seconds, trial_dirs};
 use super::work_of;
@@ -47,6 +48,7 @@ struct BenchDigests {
 impl Store {
     /// Opens or makes the folder of a plan, whose experiment file is `source`. A folder that holds another plan is left alone.
     pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
+        refuse_others(dir)?;
         let trials = dir.join("trials");
         fs::create_dir_all(&trials)
             .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;

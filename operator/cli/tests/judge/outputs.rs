@@ -55,6 +55,18 @@ fn blocked_reports_are_stable() {
     let refused = judge_in(folder.path(), &[".", "--html", "runs.csv"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     assert_eq!(fs::read_to_string(folder.path().join("runs.csv")).expect("rows"), rows());
+    // Nor what others wrote, and what can't be written is refused before the verdict.
+    fs::write(folder.path().join("mine.html"), "<title>mine</title>").expect("a page");
+    for (args, words) in [
+        (
+            ["--html", "mine.html"],
+            "assay: mine.html is not a report of Assay and would be replaced: choose another name\n",
+        ),
+        (["--html", "none/x.html"], "assay: can't write none/x.html: there is no folder none; make it first\n"),
+        (["--out", "runs.csv"], "assay: runs.csv is a file: choose a folder with --out\n"),
+    ] {
+        assert_eq!(said(&judge_in(folder.path(), &[&["."], &args[..]].concat())), format!("{words}exit code 1\n"));
+    }
     let json = read("report.json");
     assert!(serde_json::from_str::<assay_core::import::ImportReport>(&json).is_ok());
     // Reports that lie with the results are not results.

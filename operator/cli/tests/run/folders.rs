@@ -191,6 +191,20 @@ fn a_changed_experiment_needs_another_folder() {
 }
 
 #[test]
+fn a_folder_of_other_files_is_refused_and_left_alone() {
+    let lab = Lab::new();
+    fs::create_dir(lab.out()).unwrap();
+    fs::write(lab.out().join("thesis.tex"), "precious").unwrap();
+    lab.run("").refused("out holds other files, such as thesis.tex, and no results of Assay: use a new or an empty");
+    assert_eq!(fs::read_dir(lab.out()).unwrap().count(), 1);
+    fs::remove_file(lab.out().join("thesis.tex")).unwrap();
+    lab.run("").succeeded();
+    // Notes beside results stand in nobody's way.
+    fs::write(lab.out().join("notes.txt"), "").unwrap();
+    lab.run("").succeeded();
+}
+
+#[test]
 fn another_bench_needs_another_folder() {
     let lab = Lab::new();
     lab.run("refuse=fill-b001-base-r0-a0").refused("the environment refused");
