@@ -7,6 +7,7 @@ use anyhow::bail;
 use assay_core::import::{self, ColumnFlag, Flags, Format, ImportReport, MetricFlag};
 use assay_core::report::terminal;
 
+use super::given::must_be_results;
 use crate::folder::{Pages, check_page, check_reports};
 use crate::judge::{self, Asked, Refused, records};
 use crate::print;
@@ -85,6 +86,7 @@ impl From<FormatArg> for Format {
 }
 
 pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
+    must_be_results(&args.path)?;
     let of_records = records::are_in(&args.path);
     // Before any work, not after the verdict.
     if let Some(dir) = &args.out {

@@ -5,6 +5,7 @@ pub mod cancel;
 pub mod completions;
 pub mod crd;
 mod drafted;
+mod given;
 pub mod import;
 pub mod init;
 pub mod judge;

@@ -3,9 +3,10 @@
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::{Context as _, bail};
+use anyhow::bail;
 use assay_core::report::terminal;
 
+use super::given::{advice, given};
 use super::options::{CodeArgs, experiment_name};
 use crate::cluster::{self, ClusterArgs, Unreachable, on};
 use crate::folder::{Pages, check_reports, folder_of};
@@ -68,6 +69,9 @@ pub fn command(args: &ReportArgs) -> anyhow::Result<ExitCode> {
     let usual = usual.display();
     // Who has never heard of a cluster should not read about kubeconfigs.
     if args.cluster == ClusterArgs::default() && error.downcast_ref().is_some_and(|why: &Unreachable| !why.is_chosen) {
+        if Path::new(name).exists() {
+            bail!("{}", not_a_run(Path::new(name)));
+        }
         bail!(
             "{usual} has no results, and there is no cluster to fetch {name} from: pass the folder of the run, or choose \
              a cluster with --context or --kubeconfig"
@@ -97,6 +101,9 @@ fn of_folder(folder: &Path, args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// What something is that has no records, and what to type instead.
 fn not_a_run(path: &Path) -> String {
+    if let Some(given) = given(path) {
+        return advice(path, &given);
+    }
     let shown = path.display();
     if path.is_file() {
         return format!("{shown} is a file: run `assay judge {shown}` if it holds results of a benchmark");
@@ -104,20 +111,5 @@ fn not_a_run(path: &Path) -> String {
     if !path.is_dir() {
         return format!("{shown} is neither a folder nor the name of an experiment");
     }
-    let runs = runs_in(path).unwrap_or_default();
-    match runs.as_slice() {
-        [] => format!(
-            "{shown} has no plan.json, so it is not the folder of a run; for other results: `assay judge {shown}`"
-        ),
-        [first, ..] => format!("{shown} holds the folders of several runs: run `assay report {}`", first.display()),
-    }
-}
-
-/// The folders of runs in a folder.
-fn runs_in(path: &Path) -> anyhow::Result<Vec<PathBuf>> {
-    let entries = std::fs::read_dir(path).with_context(|| format!("can't read {}", path.display()))?;
-    let mut runs: Vec<PathBuf> =
-        entries.flatten().map(|entry| entry.path()).filter(|path| records::are_in(path)).collect();
-    runs.sort();
-    Ok(runs)
+    format!("{shown} has no plan.json, so it is not the folder of a run; for other results: `assay judge {shown}`")
 }

@@ -2,6 +2,7 @@
 
 use std::process::ExitCode;
 
+use super::given::must_be_experiment;
 use super::options::{CodeArgs, INTERRUPTED, RunArgs};
 use crate::cluster::{self, ClusterArgs};
 use crate::local::{self, Sound};
@@ -27,6 +28,7 @@ pub struct RunCommandArgs {
 
 pub fn command(args: &RunCommandArgs) -> anyhow::Result<ExitCode> {
     let (file, out) = (args.run.file.as_path(), args.run.out.as_deref());
+    must_be_experiment(file)?;
     let outcome = if args.cluster {
         let (experiment, document) = cluster::run::sound(file)?;
         cluster::run::execute(&cluster::run::Asked {

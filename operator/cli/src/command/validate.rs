@@ -2,12 +2,14 @@
 
 use std::process::ExitCode;
 
+use super::given::must_be_experiment;
 use super::options::CheckArgs;
 use crate::print;
 use crate::text::plural;
 
 /// Prints every problem, or that there is none.
 pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
+    must_be_experiment(&args.file)?;
     let checked = args.check();
     print::out(&checked)?;
     let Some(experiment) = &checked.experiment else {

@@ -35,7 +35,7 @@ use std::path::{Path, PathBuf};
 pub use fetched::{Fetched, StoredRecord, prepare};
 pub use files::Full;
 pub use kept::Origin;
-pub use others::{check_page, check_reports, refuse_others};
+pub use others::{check_page, check_reports, is_page, is_report, refuse_others};
 pub use outcome::Outcome;
 pub use plan::kept_plan;
 pub use read::kept_attempts;

@@ -63,7 +63,7 @@ pub fn check_page(file: &Path) -> anyhow::Result<()> {
 }
 
 /// Whether a file is a report of ours as JSON.
-fn is_report(path: &Path) -> anyhow::Result<bool> {
+pub fn is_report(path: &Path) -> anyhow::Result<bool> {
     let Some(bytes) = read_if_there(path)? else { return Ok(false) };
     let report: serde_json::Value = serde_json::from_slice(&bytes).unwrap_or_default();
     // The first reports did not name who made them.
@@ -71,7 +71,7 @@ fn is_report(path: &Path) -> anyhow::Result<bool> {
 }
 
 /// Whether a file is a report of ours as a page.
-fn is_page(path: &Path) -> anyhow::Result<bool> {
+pub fn is_page(path: &Path) -> anyhow::Result<bool> {
     if path.is_dir() {
         return Ok(false);
     }

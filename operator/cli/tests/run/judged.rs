@@ -3,7 +3,7 @@
 use std::fs;
 use std::process::Command;
 
-use crate::lab::{Lab, Ran};
+use crate::lab::{Lab, Ran, fake_bench};
 
 fn judge(lab: &Lab, args: &[&str]) -> Ran {
     let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
@@ -147,12 +147,86 @@ fn the_report_of_a_folder_needs_no_cluster() {
     assert!(report(&["results/buffers", "--out", "copy"]).stdout().contains("\nReport: copy/report.html;"));
     assert_eq!(reports(&lab, "copy"), reports(&lab, "results/buffers"));
     // What is neither says what to type.
-    report(&["./results"]).refused("holds the folders of several runs: run `assay report ./results/buffers`");
-    report(&["./experiment.yaml"]).refused("is a file: run `assay judge ./experiment.yaml`");
+    report(&["./results"])
+        .refused("./results holds several results folders. To show one: `assay report ./results/buffers`");
+    report(&["results"]).refused("results holds several results folders. To show one: `assay report results/buffers`");
     report(&["./nowhere"]).refused("./nowhere is neither a folder nor the name of an experiment");
     report(&["./results/buffers", "-n", "x"]).refused("apply to no folder");
     fs::create_dir(lab.dir.path().join("empty")).unwrap();
     report(&["./empty"]).refused("./empty has no plan.json, so it is not the folder of a run");
+}
+
+/// What is the wrong thing for a command says what it is, and what to type.
+#[test]
+fn a_wrong_path_leads_to_the_right_command() {
+    let lab = Lab::new();
+    lab.run("").succeeded();
+    let at = |path: &str| lab.dir.path().join(path);
+    fs::create_dir(at("results")).unwrap();
+    fs::rename(lab.out(), at("results/buffers")).unwrap();
+    fs::copy(at("results/buffers/report.json"), at("copy.json")).unwrap();
+    fs::copy(at("results/buffers/report.html"), at("copy.html")).unwrap();
+    fs::write(at("runs.csv"), "config,block,ops\n").unwrap();
+    fs::create_dir(at("db")).unwrap();
+    for name in ["CURRENT", "IDENTITY"] {
+        fs::write(at("db").join(name), "").unwrap();
+    }
+    let assay = |args: &[&str]| {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+        command.current_dir(lab.dir.path()).env("KUBECONFIG", "/nowhere").env("HOME", "/nowhere");
+        Ran(command.args(args).output().unwrap())
+    };
+    let report = "To show its report: `assay report results/buffers`";
+    for (path, commands, said) in [
+        (
+            "experiment.yaml",
+            &["report", "judge"][..],
+            "experiment.yaml is an experiment file. To run it: `assay run experiment.yaml`; to show its report: `assay report \
+             results/buffers`\n"
+                .to_owned(),
+        ),
+        (
+            "results/buffers",
+            &["run", "aa", "plan", "validate"],
+            format!(
+                "results/buffers is a results folder. {report}; to continue it: `assay run results/buffers/experiment.yaml \
+                 --out results/buffers`\n"
+            ),
+        ),
+        (
+            "results/buffers/trials",
+            &["run", "plan", "report", "judge"],
+            format!("results/buffers/trials is part of the results folder results/buffers. {report}\n"),
+        ),
+        (
+            "results/buffers/report.json",
+            &["run", "report", "judge"],
+            format!("results/buffers/report.json is part of the results folder results/buffers. {report}\n"),
+        ),
+        ("copy.json", &["plan", "report", "judge"], "copy.json is a report of Assay, not results.".to_owned()),
+        ("copy.html", &["plan", "report", "judge"], "copy.html is a report of Assay, not results.".to_owned()),
+        (
+            "runs.csv",
+            &["run", "validate", "report"],
+            "runs.csv is a table of results. To judge it: `assay judge runs.csv`\n".to_owned(),
+        ),
+        ("db", &["run", "judge"], "db is a RocksDB database. To make an experiment of it: `assay import db`\n".to_owned()),
+        ("buffers", &["run", "plan", "judge"], format!("buffers does not exist, but results/buffers has results. {report}\n")),
+        (
+            "results",
+            &["run", "plan", "report", "judge"],
+            "results holds several results folders. To show one: `assay report results/buffers`\n".to_owned(),
+        ),
+    ] {
+        for command in commands {
+            let ran = assay(&[command, path]);
+            ran.refused("assay: ");
+            assert!(ran.stderr().starts_with(&format!("assay: {said}")), "{command} {path}: {}", ran.stderr());
+        }
+    }
+    // What is right is taken, also below a results folder.
+    assay(&["plan", "results/buffers/experiment.yaml", "--bench", fake_bench().to_str().unwrap()]).succeeded();
+    assay(&["judge", "results/buffers"]).succeeded();
 }
 
 #[test]

@@ -13,6 +13,7 @@ use assay_core::validate::validate_document;
 use assay_core::verdict::Verdict;
 use serde_json::Value;
 
+use super::given::must_be_experiment;
 use super::options::{INTERRUPTED, RunArgs};
 use crate::cluster::{self, ClusterArgs};
 use crate::folder::{Outcome, keep_noise};
@@ -41,6 +42,7 @@ pub struct AaArgs {
 
 pub fn command(args: &AaArgs) -> anyhow::Result<ExitCode> {
     let (file, out) = (args.run.file.as_path(), args.run.out.as_deref());
+    must_be_experiment(file)?;
     let (original, outcome) = if args.cluster {
         let (original, document) = cluster::run::sound(file)?;
         let (document, experiment) = same(&document.value, args)?;

@@ -14,6 +14,7 @@ use assay_core::stats::median;
 use assay_core::verdict;
 use clap::{Args, ValueEnum};
 
+use super::given::must_be_experiment;
 use super::options::CheckArgs;
 use crate::folder;
 use crate::machine;
@@ -48,6 +49,7 @@ pub enum Output {
 
 /// Checks the file and prints its plan. Problems go to standard error, so that the plan can be piped.
 pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
+    must_be_experiment(&args.check.file)?;
     let mut checked = args.check.check();
     print::err(&checked);
     let Some(experiment) = checked.experiment.take() else {
