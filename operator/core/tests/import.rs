@@ -400,7 +400,7 @@ fn words_that_say_nothing_of_failure_are_refused() {
     );
     assert_eq!(
         refused(&format!("{base},fill,b,2,,,,,no")),
-        "rows.csv:3: column value: empty: if the run failed, mark it in the failed column; otherwise remove the row"
+        "rows.csv:3: column value: empty: keep the row and write true in its failed column; a failed run needs no value"
     );
 }
 
@@ -434,7 +434,13 @@ fn zero_is_a_value() {
     let estimate = &report.comparisons[0].configs[0].ruling.estimates[0];
     assert_eq!((estimate.blocks, estimate.has_zeros, estimate.estimate), (12, true, None));
     assert!(markdown(&report).contains("none (zeros)"), "{}", markdown(&report));
-    assert!(terminal(&report, WIDTH).contains("zero values"), "{}", terminal(&report, WIDTH));
+    assert!(terminal(&report, WIDTH).contains("zero in some runs"), "{}", terminal(&report, WIDTH));
+    // Only zeros decide nothing, and more of them would not either.
+    let report = judged(&policy(), &paired("fill", 12, |_| 0.0).replace(",100", ",0")).expect("rows can be judged");
+    let said = &report.comparisons[0].configs[0].ruling.sentence;
+    assert!(!said.contains("run more repetitions"), "{said}");
+    let notes = &report.comparisons[0].notes;
+    assert!(notes.iter().any(|note| note.contains("declare it in a policy with scale: linear")), "{notes:?}");
     // Of a rate it is the worst, and no reason to leave the run out.
     let stopped = paired("fill", 12, |block| if block <= 6 { 0.0 } else { 1.2 });
     let report = judged(&policy(), &stopped).expect("rows can be judged");

@@ -17,7 +17,7 @@ use crate::text::plural;
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff); 1: error."
+                        Reject or Tradeoff); 1: error; 2: wrong arguments."
 )]
 pub struct JudgeArgs {
     /// The results: a file, a folder, or - for standard input

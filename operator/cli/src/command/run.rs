@@ -11,7 +11,7 @@ use crate::local::{self, Sound};
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
-                        Reject or Tradeoff); 1: error; 130: interrupted. After an error or Ctrl-C, run the same \
+                        Reject or Tradeoff); 1: error; 2: wrong arguments; 130: interrupted. After an error or Ctrl-C, run the same \
                         command again to continue. An experiment on a cluster keeps running."
 )]
 pub struct RunCommandArgs {

@@ -38,7 +38,7 @@ fn a_table_needs_no_policy() {
     let text = judged(folder.path(), &[&["runs.csv"][..], &OBJECTIVE].concat());
     assert!(text.contains("baseline old, design: blocked, 8 blocks") && text.contains("Better:ops_per_sec"), "{text}");
     assert!(text.contains("Margins: ops_per_sec 3 %.") && text.ends_with("exit code 0\n"), "{text}");
-    assert!(text.contains("Note: Not judged, because not declared: p99_us."), "{text}");
+    assert!(text.contains("Note: Not judged, because not declared: p99_us (new "), "{text}");
     let guarded = judged(folder.path(), &[&["runs.csv", "--guardrail", "p99_us:lower:10%"][..], &OBJECTIVE].concat());
     assert!(guarded.contains("Margins: ops_per_sec 3 %, p99_us 10 %.") && !guarded.contains("Not judged"), "{guarded}");
     // The same in a long table, and with other separators.

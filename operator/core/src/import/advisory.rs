@@ -112,19 +112,21 @@ fn left_out(comparison: &Comparison<'_>, cells: &[CellRuling]) -> Vec<String> {
             ));
         }
     }
-    let zeros: BTreeSet<&str> = cells
-        .iter()
-        .flat_map(|cell| &cell.numbers)
-        .filter(|numbers| numbers.has_zeros)
-        .map(|numbers| numbers.metric.as_str())
-        .collect();
-    notes.extend(zeros.into_iter().map(|metric| {
-        format!(
-            "Some values of {metric} are zero: for p they rank best or worst, but they have no ratio to others, so \
-             there is no shift."
-        )
-    }));
+    notes.extend(zeros(cells));
     notes
+}
+
+/// A note for each metric with zeros, which have no ratio to other values.
+pub(super) fn zeros(cells: &[CellRuling]) -> Vec<String> {
+    let with_zeros = cells.iter().flat_map(|cell| &cell.numbers).filter(|numbers| numbers.has_zeros);
+    let names: BTreeSet<&str> = with_zeros.map(|numbers| numbers.metric.as_str()).collect();
+    let note = |metric: &str| {
+        format!(
+            "Some values of {metric} are zero. They rank best or worst, but have no ratio to others, so the effect has no \
+             size. If zero is a usual value of {metric}, declare it in a policy with scale: linear."
+        )
+    };
+    names.into_iter().map(note).collect()
 }
 
 /// The runs of one arm, as one metric saw them.
@@ -295,7 +297,7 @@ fn words(rule: &MetricRule, numbers: &Numbers) -> String {
     let Numbers { metric, config_runs, baseline_runs, p, smallest_p, .. } = numbers;
     let effect = match numbers.shift {
         Some(shift) => sided(rule.scale, shift),
-        None if numbers.has_zeros => "has zero values, so there is no ratio".to_owned(),
+        None if numbers.has_zeros => "is zero in some runs, so its effect has no size".to_owned(),
         None => return format!("{metric} unknown"),
     };
     format!(

@@ -79,6 +79,8 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
                 .to_owned(),
         );
     }
+    let cells: Vec<CellRuling> = cells.collect();
+    notes.extend(super::advisory::zeros(&cells));
     let guarantees = std::iter::once(UNSEEN.to_owned()).chain(verdict::guarantees(&design)).collect();
     Ok(ComparisonReport {
         session: comparison.session_name(),
@@ -89,7 +91,7 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
         baseline_replicates: comparison.m0,
         fewest_blocks: judgement.families.overall.n_min,
         configs: configs.collect(),
-        cells: cells.collect(),
+        cells,
         notes,
         guarantees,
     })

@@ -132,7 +132,8 @@ fn list(lines: &[String]) -> String {
 }
 
 fn numbers(report: &ImportReport, comparison: &ComparisonReport) -> String {
-    let mut out = format!("<p>The same numbers are in <code>report.json</code>. {}</p>\n", escape(direction_note()));
+    let mut out =
+        format!("<p>The same numbers are in <code>report.json</code>. {}</p>\n", escape(&direction_note(report, true)));
     if comparison.design == Layout::Blocked {
         let judged = comparison.configs.iter().flat_map(|config| {
             let cells = comparison.cells.iter().filter(|cell| cell.config == config.config);

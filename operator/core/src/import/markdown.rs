@@ -1,7 +1,7 @@
 use std::fmt::Write as _;
 
 use super::report::{ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{design, direction_note, percent, probability, shift, supported};
+use super::words::{design, direction_note, has_samples, percent, probability, shift, supported};
 use crate::report::markdown::{bullets, code, escape, folded};
 use crate::report::{Ruling, number};
 
@@ -15,7 +15,7 @@ pub fn markdown(report: &ImportReport) -> String {
     for comparison in &report.comparisons {
         one(&mut out, report, comparison);
     }
-    let _ = writeln!(out, "{}\n", direction_note());
+    let _ = writeln!(out, "{}\n", direction_note(report, has_samples(report)));
     if !report.notes.is_empty() {
         let _ = writeln!(out, "{}", bullets(&report.notes.iter().map(|note| escape(note)).collect::<Vec<_>>()));
     }

@@ -1,5 +1,5 @@
 use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, Numbers};
-use super::words::{design, direction_note, percent, probability, shift, supported};
+use super::words::{design, direction_note, has_samples, percent, probability, shift, supported};
 use crate::report::table::{Table, paragraph};
 use crate::report::terminal::{heads, margins, ruling};
 use crate::verdict::{MetricRule, Verdict};
@@ -26,7 +26,7 @@ pub fn terminal(report: &ImportReport, width: usize) -> String {
         }
     }
     out.push('\n');
-    say(&mut out, direction_note());
+    say(&mut out, &direction_note(report, has_samples(report)));
     for note in &report.notes {
         say(&mut out, &format!("Note: {note}"));
     }

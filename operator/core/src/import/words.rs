@@ -1,6 +1,6 @@
 //! Numbers and phrases that all outputs share.
 
-use super::report::{ComparisonReport, Layout, Numbers};
+use super::report::{ComparisonReport, ImportReport, Layout, Numbers};
 use crate::report::number;
 use crate::stats::Scale;
 use crate::verdict::Verdict;
@@ -53,10 +53,23 @@ pub(super) fn design(comparison: &ComparisonReport) -> String {
     }
 }
 
-pub(super) fn direction_note() -> &'static str {
-    "Positive is better in every column, for times too: +25 % means 1.25 times as fast. Estimate and shift describe the \
-     typical run, mean and means all runs together; without blocks, means are compared as they are. \"Best p\" is the \
-     smallest two-sided p possible with so few runs. \"Runs\" counts the config's and the baseline's runs with a value."
+/// What the columns of a report mean: `samples` are those of the runs as two samples.
+pub(super) fn direction_note(report: &ImportReport, samples: bool) -> String {
+    let mut note = "Positive is better in every column, for times too: +25 % means 1.25 times as fast.".to_owned();
+    if report.comparisons.iter().any(|comparison| comparison.design == Layout::Blocked) {
+        note += " Estimate describes the typical run, mean all runs together.";
+    }
+    if samples {
+        note += " Shift describes the typical run; means are compared as they are. \"Best p\" is the smallest two-sided p \
+                 possible with so few runs. \"Runs\" counts the config's and the baseline's runs with a value.";
+    }
+    note
+}
+
+/// Whether text shows runs as two samples: without blocks, and for claims.
+pub(super) fn has_samples(report: &ImportReport) -> bool {
+    let unblocked = report.comparisons.iter().any(|comparison| comparison.design == Layout::Unblocked);
+    unblocked || report.claims.iter().any(|claim| claim.numbers.is_some())
 }
 
 #[cfg(test)]

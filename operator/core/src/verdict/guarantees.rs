@@ -11,10 +11,12 @@ pub fn guarantees(design: &Design) -> Vec<String> {
     } else {
         ""
     };
+    let claims = |count: usize| if count == 1 { "1 claim".to_owned() } else { format!("{count} claims") };
     let cells = match design.cells_adjust {
         Adjust::Holm => format!(
-            "The same holds separately for the verdicts per scenario ({} claims of a gain, {} of harm).",
-            families.cells.better, families.cells.worse
+            "The same holds separately for the verdicts per scenario ({} of a gain, {} of harm).",
+            claims(families.cells.better),
+            families.cells.worse
         ),
         Adjust::Bh => format!(
             "Verdicts per scenario are exploratory: at most {percent} % of the gains claimed there are expected to be \
@@ -24,10 +26,11 @@ pub fn guarantees(design: &Design) -> Vec<String> {
     let mut sentences = vec![
         format!(
             "Typical run: if no config really improves the typical run of an objective{sized}, the chance of any \
-             overall Win is at most {percent} % ({} claims). If no config really harms a required metric or fails more \
-             often than the baseline, the chance of any overall claim of harm is at most {percent} % ({} claims), not \
+             overall Win is at most {percent} % ({}). If no config really harms a required metric or fails more \
+             often than the baseline, the chance of any overall claim of harm is at most {percent} % ({}), not \
              counting vetoes of single scenarios.",
-            families.overall.better, families.overall.worse
+            claims(families.overall.better),
+            claims(families.overall.worse)
         ),
         cells,
         format!(

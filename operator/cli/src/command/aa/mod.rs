@@ -25,7 +25,7 @@ use text::text;
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Exit code 0: no difference claimed (expected); 10: a false Win, Reject or Tradeoff; 11: any Invalid; \
-                        1: error; 130: interrupted."
+                        1: error; 2: wrong arguments; 130: interrupted."
 )]
 pub struct AaArgs {
     #[command(flatten)]

@@ -49,8 +49,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     for messages in noted.into_values() {
         if let Some(first) = messages.first() {
             let (runs, all) = (messages.len(), view.completed().len());
-            let text =
-                format!("{runs} of {all} runs were disturbed but still count on a shared machine. Example: {first}.");
+            let text = format!("Disturbed runs, which count on a shared machine: {runs} of {all}. Example: {first}.");
             findings.note(Gate::Isolated, None, text);
         }
     }
@@ -99,8 +98,10 @@ fn throttled(view: &View<'_>, findings: &mut Findings) {
         }
     }
     if runs > 0 && equal && covers {
-        let text =
-            format!("{runs} of {} runs were throttled: they used up the quota that all runs have.", quotas.len());
+        let text = format!(
+            "Runs that used up their quota and were throttled: {runs} of {}. All runs have this quota.",
+            quotas.len()
+        );
         findings.note(Gate::Isolated, None, text);
     }
 }
@@ -304,9 +305,9 @@ mod tests {
         assert_eq!(codes(&gated.trials[1]), []);
         let notes: Vec<&str> = gated.notes.iter().map(|note| note.text.as_str()).collect();
         let expected = [
-            "1 of 16 runs were disturbed but still count on a shared machine. Example: 20.0 % of the trial's CPU time \
+            "Disturbed runs, which count on a shared machine: 1 of 16. Example: 20.0 % of the trial's CPU time \
              used by others (limit 1.0 %).",
-            "1 of 16 runs were disturbed but still count on a shared machine. Example: 3.0 % of CPU time stolen by the \
+            "Disturbed runs, which count on a shared machine: 1 of 16. Example: 3.0 % of CPU time stolen by the \
              hypervisor (limit 1.0 %).",
         ];
         assert_eq!(notes, expected);
@@ -325,7 +326,7 @@ mod tests {
         assert!(gated.trials.iter().all(|state| codes(state).is_empty()));
         assert_eq!(
             gated.notes.first().map(|n| n.text.as_str()),
-            Some("8 of 16 runs were throttled: they used up the quota that all runs have.")
+            Some("Runs that used up their quota and were throttled: 8 of 16. All runs have this quota.")
         );
         // A smaller one is a machine that is not what was asked for, and another one is no comparison.
         let small = gated_with_all(&experiment(), |s| {

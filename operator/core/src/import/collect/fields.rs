@@ -98,10 +98,10 @@ impl Collector<'_> {
         self.over = true;
     }
 
-    /// What to do about a row that has none.
+    /// What to do about a row that has none: a run that is missing could be one that somebody did not like.
     fn without_value(&self) -> String {
         let failed = self.policy.columns.column(Meaning::Failed);
-        format!("if the run failed, mark it in the {failed} column; otherwise remove the row")
+        format!("keep the row and write true in its {failed} column; a failed run needs no value")
     }
 }
 

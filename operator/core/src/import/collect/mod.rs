@@ -2,9 +2,10 @@
 
 mod fields;
 mod found;
+mod others;
 mod rows;
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use super::columns::Meaning;
 use super::data::{Data, DataProblem, Name, Place, Replicate, Run, RunKey, Sample};
@@ -13,6 +14,7 @@ use crate::validate::did_you_mean;
 use crate::verdict::{Ending, MetricRule};
 
 pub use found::Found;
+use others::Others;
 
 /// Problems after which the rest of the data is not read: the same mistake is likely to be in every row.
 const MOST_PROBLEMS: usize = 20;
@@ -31,12 +33,14 @@ pub struct Collector<'a> {
     values: usize,
     names: usize,
     problems: Vec<DataProblem>,
+    /// How often the same is wrong in one file, by its place in the list.
+    repeated: HashMap<(u32, Option<String>, String), (usize, u64)>,
     /// A limit was passed.
     over: bool,
     /// The unit of each metric, and where it stood first.
     units: BTreeMap<Name, (Name, Place)>,
     /// Metrics that are not judged.
-    others: BTreeSet<String>,
+    others: Others,
     /// Those that are, as far as rows name them.
     seen: BTreeSet<usize>,
     /// Columns of which it was asked what they are.
@@ -57,9 +61,10 @@ impl<'a> Collector<'a> {
             values: 0,
             names: 0,
             problems: Vec::new(),
+            repeated: HashMap::new(),
             over: false,
             units: BTreeMap::new(),
-            others: BTreeSet::new(),
+            others: Others::default(),
             seen: BTreeSet::new(),
             asked: BTreeSet::new(),
             found: Found::default(),
@@ -84,11 +89,18 @@ impl<'a> Collector<'a> {
     }
 
     pub fn problem(&mut self, place: Place, column: Option<&str>, message: impl Into<String>) {
+        let (message, column) = (message.into(), column.map(str::to_owned));
+        let key = (place.file, column.clone(), message.clone());
+        if let Some((_, rows)) = self.repeated.get_mut(&key) {
+            *rows += 1;
+            return;
+        }
+        self.repeated.insert(key, (self.problems.len(), 1));
         self.problems.push(DataProblem {
             file: self.data.files.get(place.file as usize).cloned(),
             line: (place.line > 0).then_some(place.line),
-            column: column.map(str::to_owned),
-            message: message.into(),
+            column,
+            message,
         });
     }
 
@@ -141,9 +153,7 @@ impl<'a> Collector<'a> {
     /// A value of a metric that nobody asked for.
     fn not_judged(&mut self, sample: &Sample) {
         self.found.add(sample);
-        if self.others.len() < MOST_NAME {
-            self.others.insert(sample.metric.clone());
-        }
+        self.others.add(sample);
     }
 
     /// A problem that makes all others unimportant.
@@ -232,17 +242,17 @@ impl<'a> Collector<'a> {
         if self.problems.is_empty() {
             self.complete();
         }
+        for &(problem, rows) in self.repeated.values().filter(|(_, rows)| *rows > 1) {
+            let message = &mut self.problems[problem].message;
+            *message = format!("{message} ({rows} rows; this is the first)");
+        }
         if !self.problems.is_empty() {
             if self.is_full() && !self.over {
                 self.problems.push(DataProblem::new("the rest was not read: fix these first"));
             }
             return Err(self.problems);
         }
-        if !self.others.is_empty() {
-            let names: Vec<&str> = self.others.iter().map(String::as_str).collect();
-            let text = format!("Not judged, because not declared: {}.", names.join(", "));
-            self.data.notes.push(text);
-        }
+        self.data.notes.extend(self.others.note(self.policy));
         Ok(self.data)
     }
 
@@ -259,7 +269,7 @@ impl<'a> Collector<'a> {
             if self.seen.contains(&rule) {
                 continue;
             }
-            let found: Vec<&str> = self.others.iter().map(String::as_str).collect();
+            let found: Vec<&str> = self.others.names().collect();
             let hint = did_you_mean(name, found.iter().copied());
             let found = if found.is_empty() { String::new() } else { format!("; metrics found: {}", found.join(", ")) };
             let message =

@@ -68,13 +68,29 @@ impl Collector<'_> {
             );
             return self.problem(place, None, message);
         }
+        if needed == Meaning::Config
+            && let Some(baseline) = self.policy.baseline.as_deref().filter(|name| columns.contains(name))
+        {
+            let metric = self.policy.objectives.first().map_or("ops_per_sec", |judged| judged.metric.as_str());
+            let message = format!(
+                "the config {baseline} is a column here: write a row per run, with the config in a column {wanted}, such \
+                 as \"{wanted},block,{metric}\" and then \"{baseline},1,48211.7\""
+            );
+            return self.problem(place, None, message);
+        }
         let free = || columns.iter().copied().filter(|column| self.role(column).is_none());
         let close = nearest(wanted, free()).or_else(|| free().find(|column| Meaning::likely(column) == Some(needed)));
         let hint = close.map(|name| format!(" (is it {name}?)")).unwrap_or_default();
         let message = format!(
             "column {wanted} is missing: pass --column {role}=NAME, or set columns.{role} in a policy{hint}; columns \
-             found: {}",
-            shown(columns)
+             found: {}{}",
+            shown(columns),
+            if needed == Meaning::Config && hint.is_empty() {
+                ". If configs are columns here, write a row per run instead, such as \"config,block,ops_per_sec\" and \
+                 then \"old,1,48211.7\""
+            } else {
+                ""
+            }
         );
         self.problem(place, None, message);
     }

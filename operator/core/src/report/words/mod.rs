@@ -244,6 +244,10 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
             about.config
         );
     }
+    let zeros = || open.iter().filter(|e| e.estimate.is_none()).map(|e| e.metric.clone());
+    if zeros().next().is_some() {
+        return format!("find out why {} is zero", list(zeros()));
+    }
     if let Some(needed) = about.needed {
         return planned(needed, &open);
     }
@@ -333,7 +337,7 @@ fn effects<'a>(estimates: impl Iterator<Item = &'a Estimate>) -> String {
 fn ranged(estimate: &Estimate) -> String {
     let name = &estimate.metric;
     match (estimate.estimate, estimate.interval95) {
-        (None, _) if estimate.has_zeros => format!("{name} has zero values, so there is no ratio"),
+        (None, _) if estimate.has_zeros => format!("{name} is zero in some runs, so its effect has no size"),
         (None, _) => format!("{name} is unknown"),
         (Some(value), None) => format!("{name} is about {} (no interval)", sided(estimate.scale, value)),
         (Some(value), Some(Interval { low: None, high: None })) => bounded(estimate, value),
