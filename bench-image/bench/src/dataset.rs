@@ -11,7 +11,7 @@ use assay_protocol::{DatasetFacts, Digest, EngineConfig, PageCache, ParityHash, 
 use nix::fcntl::{PosixFadviseAdvice, posix_fadvise};
 
 use crate::{
-    engine::{Engine, EngineError},
+    engine::{Engine, EngineError, Properties as _},
     load::Loader,
     workload::{Step, Workload},
 };

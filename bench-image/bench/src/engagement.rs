@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use assay_protocol::{Engagement, FamilyFacts};
 
-use crate::engine::{Counters, Engine, Family};
+use crate::engine::{Counters, Family, Properties};
 
 /// Levels that a summary tells apart; deeper ones count with the last.
 pub const LEVELS: usize = 7;
@@ -45,13 +45,13 @@ impl Peaks {
         &self.tuned
     }
 
-    pub fn open(&mut self, engine: &Engine) {
+    pub fn open(&mut self, engine: &dyn Properties) {
         *self = Self { tuned: std::mem::take(&mut self.tuned), ..Self::default() };
         self.opened = self.held(engine);
         self.sample(engine);
     }
 
-    pub fn sample(&mut self, engine: &Engine) {
+    pub fn sample(&mut self, engine: &dyn Properties) {
         let largest = |property: &str| -> Option<u64> {
             self.tuned.iter().filter_map(|family| engine.family_property(family, property)).max()
         };
@@ -73,12 +73,12 @@ impl Peaks {
         }
     }
 
-    pub fn close(&mut self, engine: &Engine) {
+    pub fn close(&mut self, engine: &dyn Properties) {
         self.sample(engine);
         self.closed = self.held(engine);
     }
 
-    fn held(&self, engine: &Engine) -> BTreeMap<String, Held> {
+    fn held(&self, engine: &dyn Properties) -> BTreeMap<String, Held> {
         let of = |family: &String| {
             let number = |property| engine.family_property(family, property);
             let entries = number("rocksdb.num-entries-active-mem-table")

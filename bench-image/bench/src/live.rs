@@ -17,7 +17,7 @@ use prometheus_client::{
 
 use crate::{
     driver::Progress,
-    engine::{Counters, Engine},
+    engine::{Engine, Properties as _},
 };
 
 /// How often a progress line is written.
@@ -135,7 +135,7 @@ impl Live {
             registry.register_collector(Box::new(Latencies(Arc::clone(progress))));
             registry.register(STEPS_DONE, "Steps done, including warm-up", done);
             registry.register(STEPS_PLANNED, "Steps planned, including warm-up", planned);
-            for (name, count) in Counters::read(engine).moved() {
+            for (name, count) in engine.counters().moved() {
                 // RocksDB's own name, as Prometheus spells names.
                 let name = name.replace(['.', '-'], "_").to_lowercase();
                 registry.register(name, "RocksDB ticker", ConstCounter::new(count));

@@ -12,6 +12,7 @@ mod guard;
 mod live;
 mod load;
 mod measure;
+mod metrics;
 mod metrics_server;
 mod options;
 mod time_spent;

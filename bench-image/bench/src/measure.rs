@@ -7,11 +7,11 @@ use assay_protocol::{FamilyFacts, LsmState, Series};
 use crate::{
     driver::Progress,
     engagement::Peaks,
-    engine::{Counters, Engine},
+    engine::{Counters, Properties},
 };
 
 /// The shape of the tree now.
-pub fn lsm_state(engine: &Engine) -> LsmState {
+pub fn lsm_state(engine: &dyn Properties) -> LsmState {
     let due = engine.max("rocksdb.compaction-pending").zip(engine.max("rocksdb.mem-table-flush-pending"));
     let running = engine.max("rocksdb.num-running-compactions").zip(engine.max("rocksdb.num-running-flushes"));
     LsmState {
@@ -28,7 +28,7 @@ pub fn lsm_state(engine: &Engine) -> LsmState {
 }
 
 /// Times that writes were delayed or stopped, since the database was opened.
-pub fn stalls(engine: &Engine) -> Option<u64> {
+pub fn stalls(engine: &dyn Properties) -> Option<u64> {
     let mut total = 0;
     for family in engine.families() {
         let text = engine.family_text(family, "rocksdb.cf-write-stall-stats")?;
@@ -43,7 +43,7 @@ pub fn stalls(engine: &Engine) -> Option<u64> {
 }
 
 /// The facts of every family at the end of the window.
-pub fn family_facts(engine: &Engine, peaks: &BTreeMap<String, u64>) -> BTreeMap<String, FamilyFacts> {
+pub fn family_facts(engine: &dyn Properties, peaks: &BTreeMap<String, u64>) -> BTreeMap<String, FamilyFacts> {
     engine
         .families()
         .iter()
@@ -96,10 +96,10 @@ impl Sampler {
         Self { peaks, ..Self::default() }
     }
 
-    pub fn open(&mut self, engine: &Engine, progress: &Progress) {
+    pub fn open(&mut self, engine: &dyn Properties, progress: &Progress) {
         *self = Self {
             peaks: std::mem::take(&mut self.peaks),
-            previous: Counters::read(engine),
+            previous: engine.counters(),
             previous_steps: primary_steps(progress),
             next: ROW,
             ..Self::default()
@@ -108,7 +108,7 @@ impl Sampler {
     }
 
     /// Called often; samples when it is time.
-    pub fn tick(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
+    pub fn tick(&mut self, engine: &dyn Properties, progress: &Progress, window: Duration) {
         if window >= self.next_peak {
             self.next_peak = window + PEAK;
             self.peaks.sample(engine);
@@ -124,8 +124,8 @@ impl Sampler {
         }
     }
 
-    fn row(&mut self, engine: &Engine, progress: &Progress, window: Duration) {
-        let counters = Counters::read(engine);
+    fn row(&mut self, engine: &dyn Properties, progress: &Progress, window: Duration) {
+        let counters = engine.counters();
         let steps = primary_steps(progress);
         let seconds = window.saturating_sub(self.previous_at).as_secs_f64();
         let moved = counters.since(&self.previous);

@@ -11,8 +11,8 @@ use std::{
 };
 
 use assay_protocol::{
-    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome,
-    RolePlan, Series, Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
+    Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome, Series,
+    Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
 };
 
 use crate::{
@@ -26,6 +26,7 @@ use crate::{
     guard::Guard,
     live::Live,
     measure,
+    metrics::{Measured, metrics},
     watch::Watcher,
     workload::{self, Workload},
 };
@@ -193,7 +194,7 @@ fn measure_trial(
     let settling = guard_deadline(draft, "settle", paths);
     engine.wait_until_settled().map_err(to_trial)?;
     drop(settling);
-    let settled = measure::lsm_state(&engine).settled;
+    let settled = measure::lsm_state(engine.as_ref()).settled;
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.kind().roles();
@@ -215,28 +216,26 @@ fn measure_trial(
         return Err(TrialError::Environment("the window never closed".to_owned()));
     };
     closed.lsm_before.settled = settled;
-    let (from, to) = (closed.opening_unix_us, closed.closing_unix_us);
-    fill(draft, spec, workload, &engine, &results, closed, watcher.sampler);
+    fill(draft, spec, workload, &engine, &results, &closed, watcher.sampler);
 
     live.report("drain", 0, 1);
     let draining_ends = guard_deadline(draft, "drain", paths);
     let draining = Instant::now();
     engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_trial)?;
-    let drain = draining.elapsed().as_secs_f64();
-    draft.metrics.insert("drain_seconds".to_owned(), drain);
-    if let Some(primary) = roles.first().and_then(|role| results.roles.get(&role.name)) {
-        // What follows the primary role finishes its work, and what keeps it company its steps that were due: nobody wins by slowing it down.
-        let is_bound =
-            |role: &&RolePlan| role.until_primary_ends || role.follows.is_some_and(|follows| follows.leader == 0);
-        let followers = roles.iter().filter(is_bound);
-        let finished = followers.filter_map(|role| results.roles.get(&role.name)).map(|role| role.elapsed);
-        let whole = finished.fold(primary.elapsed, Ord::max).as_secs_f64() + drain;
-        draft.metrics.insert("drained_throughput".to_owned(), primary.counts.steps as f64 / whole);
-    }
-    draft.metrics.extend(workload.leftovers(&engine).map_err(to_trial)?);
+    let drain = draining.elapsed();
+    let leftovers = workload.leftovers(&engine).map_err(to_trial)?;
     drop(engine);
     drop(draining_ends);
-    fill_events(draft, trial_dir, &tuned, from, to);
+    let (from, to) = (closed.opening_unix_us, closed.closing_unix_us);
+    let events = fill_events(&mut draft.evidence.engagement, trial_dir, &tuned, from, to);
+    draft.metrics = metrics(&Measured {
+        workload: &spec.workload,
+        results: &results,
+        closed: &closed,
+        drain,
+        leftovers,
+        events: events.as_ref(),
+    });
     Ok(())
 }
 

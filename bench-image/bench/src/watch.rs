@@ -11,7 +11,7 @@ use crate::{
     dataset,
     driver::{Observer, Progress},
     engagement::Peaks,
-    engine::{CompressionClock, Counters, Engine},
+    engine::{CompressionClock, Counters, Engine, Properties as _},
     evidence::{self, BackgroundTime, PeakRss, Probe, ProcessDelta, ProcessUsage},
     failure::TrialError,
     live::Live,
@@ -106,7 +106,7 @@ impl Observer for Watcher<'_> {
         self.open = Some(Opened {
             lsm: measure::lsm_state(self.engine),
             stalls: measure::stalls(self.engine),
-            counters: Counters::read(self.engine),
+            counters: self.engine.counters(),
             compression: CompressionClock::open(self.engine),
             peak: PeakRss::begin(),
             background: BackgroundTime::now(),
@@ -149,7 +149,7 @@ impl Observer for Watcher<'_> {
         let Some(open) = self.open.take() else { return };
         self.sampler.peaks.close(self.engine);
         let (placement, storage, disturbance) = open.window.end();
-        let counters = Counters::read(self.engine).since(&open.counters);
+        let counters = self.engine.counters().since(&open.counters);
         self.closed = Some(Closed {
             placement,
             storage,

@@ -17,11 +17,17 @@ pub struct Counters {
 const COMPACTIONS: &str = "rocksdb.compaction.times.micros";
 
 impl Counters {
-    pub fn read(engine: &Engine) -> Self {
+    pub(super) fn read(engine: &Engine) -> Self {
         Self {
             tickers: Ticker::iter().map(|ticker| (ticker.name(), engine.options.get_ticker_count(*ticker))).collect(),
             timers: timers().map(|timer| (timer.name(), engine.options.get_histogram_data(timer).sum())).collect(),
         }
+    }
+
+    /// As if RocksDB had counted this: tickers and timers by their names.
+    #[cfg(test)]
+    pub fn told(tickers: &[(&'static str, u64)], timers: &[(&'static str, u64)]) -> Self {
+        Self { tickers: tickers.iter().copied().collect(), timers: timers.iter().copied().collect() }
     }
 
     /// What was counted between two readings.

@@ -25,6 +25,7 @@ pub use family::{Family, Merge, Operands};
 pub use floor::Floor;
 pub use open::Engine;
 pub use options_file::DB_SCOPE;
+pub use properties::Properties;
 pub use session::{Batch, Families, Session};
 
 #[cfg(test)]

@@ -117,11 +117,6 @@ impl Engine {
         Ok(Self { db, options, families: families.into_iter().map(|family| family.name).collect() })
     }
 
-    /// Every column family, the default one included.
-    pub fn families(&self) -> &[String] {
-        &self.families
-    }
-
     pub(super) fn handle(&self, family: &str) -> Result<&ColumnFamily, EngineError> {
         self.db.cf_handle(family).ok_or_else(|| EngineError::Options {
             scope: format!("column family {family}"),

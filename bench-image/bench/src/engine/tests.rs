@@ -9,7 +9,7 @@ use assay_protocol::{
 };
 use tempfile::TempDir;
 
-use super::{Attestor, Engine, Family, options_answer};
+use super::{Attestor, Engine, Family, Properties as _, options_answer};
 
 fn map(pairs: &[(&str, &str)]) -> BTreeMap<String, String> {
     pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect()

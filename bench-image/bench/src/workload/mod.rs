@@ -12,8 +12,6 @@ mod reth_history;
 mod rules;
 mod values;
 
-use std::collections::BTreeMap;
-
 use assay_protocol::{Digest, EngineConfig, Kind, ParityHash, Workload as WorkloadSpec};
 
 use blockstore::BlockstoreWorkload;
@@ -52,15 +50,26 @@ pub trait Workload: Sync {
     /// Whether what reads return follows from the steps alone, however threads interleave.
     fn answers_are_deterministic(&self) -> bool;
 
-    /// Metrics that only a look into the database tells, after window and drain.
-    fn leftovers(&self, _engine: &Engine) -> Result<BTreeMap<String, f64>, EngineError> {
-        Ok(BTreeMap::new())
+    /// What removal has left, if the workload removes: only a look into the database tells, after window and drain.
+    fn leftovers(&self, _engine: &Engine) -> Result<Option<Leftovers>, EngineError> {
+        Ok(None)
     }
 }
 
 /// Makes the steps of one role for one thread.
 pub trait StepSource: Send {
     fn fill(&mut self, step: u64, out: &mut Step);
+}
+
+/// What removal has left: rows that point at nothing, and slots that should be gone.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Leftovers {
+    /// Rows that say something is there which is not.
+    pub dangling_rows: u64,
+    /// The lowest slot of which anything is left.
+    pub oldest_slot: Option<u64>,
+    /// All slots below this one were to be removed.
+    pub removed_below: u64,
 }
 
 /// One step: one operation, or a batch. Reused, so that making a step allocates nothing.

@@ -1,19 +1,14 @@
 //! What removal has left: rows that point at nothing, and slots that should be gone.
 
-use super::encoding::{shred_key, slot_of};
+use super::{
+    Leftovers,
+    encoding::{shred_key, slot_of},
+};
 use crate::engine::{Engine, EngineError};
-
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Leftovers {
-    /// Rows of `index` that say a shred is there which is not.
-    pub dangling_rows: u64,
-    /// The lowest slot of which any shred is left.
-    pub oldest_slot: Option<u64>,
-}
 
 /// Looks at a database in which all slots are complete. Of each slot four shreds are asked for, the first and last of both
 /// kinds: what goes by files takes neighbours together.
-pub fn find(engine: &Engine, data_shreds: u64) -> Result<Leftovers, EngineError> {
+pub fn find(engine: &Engine, data_shreds: u64, removed_below: u64) -> Result<Leftovers, EngineError> {
     let shreds = ["data_shred", "code_shred"];
     let mut dangling_rows = 0;
     for key in engine.keys("index")? {
@@ -35,5 +30,5 @@ pub fn find(engine: &Engine, data_shreds: u64) -> Result<Leftovers, EngineError>
             (oldest, slot) => oldest.or(slot),
         };
     }
-    Ok(Leftovers { dangling_rows, oldest_slot })
+    Ok(Leftovers { dangling_rows, oldest_slot, removed_below })
 }

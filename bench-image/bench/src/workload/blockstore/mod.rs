@@ -38,8 +38,6 @@ mod shreds;
 #[cfg(test)]
 mod tests;
 
-use std::collections::BTreeMap;
-
 use assay_protocol::{Blockstore, Digest, EngineConfig, Kind as _};
 
 use self::{
@@ -47,7 +45,7 @@ use self::{
     live::Live,
     shreds::{Order, Shred},
 };
-use super::{Action, Removal, Rules, Step, StepSource, Workload, check};
+use super::{Action, Leftovers, Removal, Rules, Step, StepSource, Workload, check};
 use crate::engine::{Engine, EngineError, Family, Floor};
 
 /// Families as operations number them: as in `Blockstore::FAMILIES`.
@@ -139,15 +137,8 @@ impl Workload for BlockstoreWorkload {
         true
     }
 
-    fn leftovers(&self, engine: &Engine) -> Result<BTreeMap<String, f64>, EngineError> {
-        let found = leftovers::find(engine, self.spec.data_shreds_per_slot)?;
-        let due = self.removed_below();
-        let mut metrics = BTreeMap::from([("dangling_rows".to_owned(), found.dangling_rows as f64)]);
-        if due > 0 {
-            let still = due.saturating_sub(found.oldest_slot.unwrap_or(due));
-            metrics.insert("overdue_percent".to_owned(), 100.0 * still as f64 / due as f64);
-        }
-        Ok(metrics)
+    fn leftovers(&self, engine: &Engine) -> Result<Option<Leftovers>, EngineError> {
+        leftovers::find(engine, self.spec.data_shreds_per_slot, self.removed_below()).map(Some)
     }
 }
 
