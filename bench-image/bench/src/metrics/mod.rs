@@ -114,3 +114,10 @@ fn bound_end(workload: &WorkloadSpec, results: &Results, primary: &RoleResult) -
         .filter_map(|role| results.roles.get(&role.name));
     bound.map(|role| role.elapsed).fold(primary.elapsed, Ord::max)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+pub mod crafted;
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
