@@ -1,5 +1,6 @@
 //! Runs the roles of a workload against an open database and times every step.
 
+mod clock;
 mod policy;
 mod worker;
 
@@ -17,7 +18,10 @@ use assay_protocol::{EngineConfig, Follows, ParityHash, RoleCounts, RolePlan, Ro
 use hdrhistogram::Histogram;
 
 pub use self::policy::Policy;
-use self::worker::{Done, Shared, Worker};
+use self::{
+    clock::Monotonic,
+    worker::{Done, Shared, Worker},
+};
 use crate::{
     engine::{CallParts, Engine, EngineError},
     evidence::threads::ThreadClock,
@@ -271,7 +275,7 @@ pub fn run(
         let mut joins = Vec::new();
         for (number, role) in roles.iter().enumerate() {
             for index in 0..role.threads {
-                let mut worker = Worker::new(&shared, role, number, index);
+                let mut worker = Worker::new(&shared, Monotonic, role, number, index);
                 let mut source = workload.source(number);
                 let (meeting, warm, opened, bell) = (&meeting, &warm, &opened, &bell);
                 joins.push((

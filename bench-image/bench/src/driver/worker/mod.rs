@@ -2,7 +2,6 @@
 
 use std::{
     sync::atomic::Ordering,
-    thread,
     time::{Duration, Instant},
 };
 
@@ -10,7 +9,7 @@ use assay_protocol::{ParityHash, RoleCounts, RolePlan, RoleTime, WriteOptions};
 use hdrhistogram::Histogram;
 use xxhash_rust::xxh3::xxh3_64_with_seed;
 
-use super::{FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress};
+use super::{FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress, clock::Clock};
 use crate::{
     engine::{Batch, CallParts, EngineError, Families, Session},
     evidence::threads::ThreadClock,
@@ -52,10 +51,11 @@ pub struct Shared<'a> {
 }
 
 /// One thread of one role.
-pub struct Worker<'a> {
+pub struct Worker<'a, C> {
     pub session: Session<'a>,
     policy: &'a Policy,
     progress: &'a Progress,
+    clock: C,
     role: &'a RolePlan,
     /// The role's position.
     number: usize,
@@ -67,8 +67,8 @@ pub struct Worker<'a> {
     pub done: Done,
 }
 
-impl<'a> Worker<'a> {
-    pub fn new(shared: &Shared<'a>, role: &'a RolePlan, number: usize, index: u32) -> Self {
+impl<'a, C: Clock> Worker<'a, C> {
+    pub fn new(shared: &Shared<'a>, clock: C, role: &'a RolePlan, number: usize, index: u32) -> Self {
         let Shared { families, write_options, policy, progress } = *shared;
         // Progress moves by what is made ahead, so of a slow, paced role that is less.
         let paced = role.interval_ns.map_or(f64::MAX, |interval| 1e9 / interval / PROGRESS_PER_SECOND) as u64;
@@ -78,6 +78,7 @@ impl<'a> Worker<'a> {
             session: Session::new(families, write_options),
             policy,
             progress,
+            clock,
             role,
             number,
             index,
@@ -100,11 +101,11 @@ impl<'a> Worker<'a> {
         }
     }
 
-    pub fn end(&mut self, start: Instant, clock: ThreadClock) {
-        self.done.elapsed = start.elapsed();
+    pub fn end(&mut self, start: Instant, thread: ThreadClock) {
+        self.done.elapsed = self.clock.now().saturating_duration_since(start);
         self.done.time.wall_seconds = self.done.elapsed.as_secs_f64();
         self.done.calls = self.session.calls();
-        let used = clock.stop();
+        let used = thread.stop();
         self.done.time.cpu_seconds = used.cpu_seconds;
         self.done.time.run_queue_seconds = used.run_queue_seconds;
     }
@@ -127,7 +128,7 @@ impl<'a> Worker<'a> {
         }
         self.progress.advance(self.number, self.index, 0, first + next.min(count));
         let mut ahead = std::mem::take(&mut self.ahead);
-        let mut now = Instant::now();
+        let mut now = self.clock.now();
         let mut has_ended = false;
         while next < count && !has_ended && !self.progress.stopped() {
             let most = (count - next).div_ceil(threads).min(ahead.len() as u64);
@@ -140,7 +141,7 @@ impl<'a> Worker<'a> {
                     break;
                 }
             }
-            let generated = Instant::now();
+            let generated = self.clock.now();
             let mut generator = generated - now;
             now = generated;
             let [mut busy, mut idle, mut compute] = [Duration::ZERO; 3];
@@ -163,7 +164,7 @@ impl<'a> Worker<'a> {
                 // What is not there yet can't be taken up: no latency. A leader that waits for its followers feels them.
                 if !self.progress.is_fed(self.number, first + number) {
                     self.progress.wait_until(|| self.progress.is_fed(self.number, first + number));
-                    let fed = Instant::now();
+                    let fed = self.clock.now();
                     idle += fed - now;
                     (now, intended) = (fed, fed);
                 }
@@ -173,7 +174,7 @@ impl<'a> Worker<'a> {
                 }
                 // One thread's failure is the end of all: the trial has no result any more.
                 let computed = self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
-                let finished = Instant::now();
+                let finished = self.clock.now();
                 busy += (finished - now).saturating_sub(computed);
                 compute += computed;
                 self.took[offset as usize] = (finished - intended).as_nanos() as u64;
@@ -204,7 +205,7 @@ impl<'a> Worker<'a> {
                 self.done.work.merge(slot.parity);
             }
             if measured {
-                let summed = Instant::now();
+                let summed = self.clock.now();
                 // Adding up is the generator's work too: it isn't the database's.
                 generator += summed - now;
                 now = summed;
@@ -234,9 +235,9 @@ impl<'a> Worker<'a> {
                     return None;
                 }
             } else {
-                thread::sleep(wait);
+                self.clock.sleep(wait);
             }
-            now = Instant::now();
+            now = self.clock.now();
         }
     }
 
@@ -286,9 +287,9 @@ impl<'a> Worker<'a> {
                 }
                 Action::Purge => purges.push((family, key)),
                 Action::Compute { hashes } => {
-                    let started = Instant::now();
+                    let started = self.clock.now();
                     compute(hashes);
-                    computed += started.elapsed();
+                    computed += self.clock.now() - started;
                 }
                 Action::Get { length, begins } => {
                     counts.gets += 1;
@@ -354,3 +355,7 @@ fn bytes_of(step: &Step) -> usize {
         .sum();
     bytes as usize
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;

@@ -1,0 +1,335 @@
+//! One thread on a clock of the test's own: what steps are known to take must come out as arithmetic says.
+//!
+//! The database takes time by a merge operator: to read a key, RocksDB has to apply it, and it moves the clock by what the key says.
+
+use std::{cell::Cell, collections::BTreeSet};
+
+use assay_protocol::{EngineConfig, PageCache};
+use tempfile::TempDir;
+
+use super::*;
+use crate::{
+    engine::{Engine, Family, Merge, Operands},
+    workload::Rules,
+};
+
+thread_local! {
+    /// Nanoseconds since the test began.
+    static NOW: Cell<u64> = const { Cell::new(0) };
+}
+
+const MS: u64 = 1_000_000;
+const SECOND: u64 = 1000 * MS;
+
+fn pass(nanos: u64) {
+    NOW.set(NOW.get() + nanos);
+}
+
+/// Moves only when a read or a sleep takes time.
+#[derive(Clone, Copy)]
+struct Told(Instant);
+
+impl Clock for Told {
+    fn now(self) -> Instant {
+        self.0 + Duration::from_nanos(NOW.get())
+    }
+
+    fn sleep(self, time: Duration) {
+        pass(time.as_nanos() as u64);
+    }
+}
+
+/// What an operand says the read takes.
+fn take_time(value: Option<&[u8]>, operands: Operands<'_>) -> Option<Vec<u8>> {
+    let mut result = value.unwrap_or_default().to_vec();
+    for operand in operands {
+        pass(u64::from_le_bytes(operand.try_into().ok()?));
+        result = operand.to_vec();
+    }
+    Some(result)
+}
+
+/// Steps by what they do.
+struct Steps<F>(F);
+
+impl<F: FnMut(u64, &mut Step) + Send> StepSource for Steps<F> {
+    fn fill(&mut self, step: u64, out: &mut Step) {
+        out.clear();
+        self.0(step, out);
+    }
+}
+
+fn plan(steps: u64, interval_ns: Option<f64>) -> RolePlan {
+    RolePlan {
+        name: "reader".to_owned(),
+        threads: 1,
+        steps,
+        until_primary_ends: false,
+        warmup_steps: 0,
+        interval_ns,
+        operations_per_step: 1,
+        follows: None,
+    }
+}
+
+/// A database with one family.
+struct Lab {
+    _dir: TempDir,
+    engine: Engine,
+    families: Vec<Family>,
+}
+
+impl Lab {
+    /// At the beginning of time.
+    fn new() -> Self {
+        NOW.set(0);
+        let dir = tempfile::tempdir().unwrap();
+        let merge = Some(Merge { name: "take_time", apply: take_time });
+        let families = vec![Family { merge, ..Family::new("default") }];
+        let engine = Engine::open(dir.path(), &EngineConfig::default(), &families, PageCache::Evict).unwrap();
+        Self { _dir: dir, engine, families }
+    }
+
+    /// What the last role of several does as this one of its threads, from the opening of the window on.
+    fn run(&self, roles: &[RolePlan], index: u32, progress: &Progress, source: &mut dyn StepSource) -> Done {
+        let families = self.engine.numbered(&self.families).unwrap();
+        let policy = Policy::new(Rules::default());
+        let shared = Shared { families: &families, write_options: WriteOptions::default(), policy: &policy, progress };
+        let (number, role) = roles.iter().enumerate().next_back().unwrap();
+        let clock = Told(Instant::now());
+        let mut worker = Worker::new(&shared, clock, role, number, index);
+        worker.steps(source, 0, role.steps, clock.0, true).unwrap();
+        worker.end(clock.0, ThreadClock::start());
+        worker.done
+    }
+
+    /// One thread whose steps take what `nanos` says.
+    fn reads(&self, role: RolePlan, nanos: impl Fn(u64) -> u64 + Send) -> Done {
+        let roles = [role];
+        self.run(&roles, 0, &Progress::new(&roles), self.taking(nanos, roles[0].steps).as_mut())
+    }
+
+    /// Reads that take what `nanos` says, step by step.
+    fn taking<'s>(&self, nanos: impl Fn(u64) -> u64 + Send + 's, steps: u64) -> Box<dyn StepSource + 's> {
+        let families = self.engine.numbered(&self.families).unwrap();
+        let mut batch = families.batch(0);
+        for nanos in (0..steps).map(&nanos).collect::<BTreeSet<u64>>() {
+            let nanos = nanos.to_le_bytes();
+            batch.merge(0, &nanos, &nanos);
+        }
+        Session::new(&families, WriteOptions::default()).write(batch).unwrap();
+        Box::new(Steps(move |step, out: &mut Step| {
+            let key = nanos(step).to_le_bytes();
+            let begins = out.put(|arena| arena.extend_from_slice(&key));
+            out.push(step, 0, &key, Action::Get { length: 8, begins });
+        }))
+    }
+}
+
+/// Whether a histogram of three digits says this, in nanoseconds.
+#[track_caller]
+fn assert_quantiles(done: &Done, expected: &[(f64, u64)]) {
+    for &(quantile, nanos) in expected {
+        let found = done.latency.value_at_quantile(quantile);
+        assert!(nanos <= found && found <= nanos + nanos / 1000, "{quantile}: {found} instead of {nanos}");
+    }
+}
+
+#[track_caller]
+fn assert_seconds(found: f64, nanos: u64) {
+    assert!((found * 1e9 - nanos as f64).abs() < 1.0, "{found} s instead of {nanos} ns");
+}
+
+#[test]
+fn each_fiftieth_step_is_slow() {
+    let done = Lab::new().reads(plan(1000, None), |step| if step % 50 == 0 { 5 * MS } else { MS / 10 });
+    // 20 of 1000.
+    assert_quantiles(&done, &[(0.5, MS / 10), (0.98, MS / 10), (0.981, 5 * MS), (0.99, 5 * MS), (1.0, 5 * MS)]);
+    let whole = 980 * MS / 10 + 20 * 5 * MS;
+    assert!((done.latency.mean() / (whole as f64 / 1000.0) - 1.0).abs() < 0.001);
+    assert_eq!((done.latency.len(), done.counts.steps, done.saturated, done.wrong_answers), (1000, 1000, 0, 0));
+    // The database took all of the time.
+    assert_seconds(done.time.db_seconds, whole);
+    assert_seconds(done.time.wall_seconds, whole);
+    assert_eq!((done.time.idle_seconds, done.time.generator_seconds, done.time.compute_seconds), (0.0, 0.0, 0.0));
+}
+
+fn stalled(step: u64) -> u64 {
+    if step == 4000 { 2 * SECOND } else { MS / 10 }
+}
+
+/// Each ms a step is due that takes 0.1 ms; one takes 2 s. Those behind it begin late, so their latency is what is left of the stall:
+/// `2000 - 0.9 j` ms for the one that comes `j` later, until the 2223rd begins in time.
+#[test]
+fn a_stall_is_felt_by_all_who_were_due() {
+    let done = Lab::new().reads(plan(10_000, Some(1e6)), stalled);
+    let left = |later: u64| 2 * SECOND - later * 9 * MS / 10;
+    assert_quantiles(
+        &done,
+        &[
+            (0.5, MS / 10),
+            (0.7777, MS / 10),
+            // The 2223 largest of 10,000.
+            (0.77771, left(2222)),
+            (0.9, left(1000)),
+            (0.95, left(500)),
+            (0.99, left(100)),
+            (0.999, left(10)),
+            (1.0, 2 * SECOND),
+        ],
+    );
+    // 7777 * 0.1 + 2223 * 2000 - 0.9 * (0 + 1 + ... + 2222) = 2,224,000 ms.
+    assert!((done.latency.mean() / (222.4 * MS as f64) - 1.0).abs() < 0.001, "{}", done.latency.mean());
+    // The last step is due after 9.999 s; what the database does not take of the time is waited.
+    assert_seconds(done.time.wall_seconds, 9999 * MS + MS / 10);
+    assert_seconds(done.time.db_seconds, 2 * SECOND + 9999 * MS / 10);
+    assert_seconds(done.time.idle_seconds, 9999 * MS + MS / 10 - (2 * SECOND + 9999 * MS / 10));
+}
+
+/// Unpaced, the next step begins when this one is done, so a stall is one step's.
+#[test]
+fn without_a_pace_a_stall_is_one_steps() {
+    let done = Lab::new().reads(plan(10_000, None), stalled);
+    assert_quantiles(&done, &[(0.5, MS / 10), (0.999, MS / 10), (0.9999, MS / 10), (1.0, 2 * SECOND)]);
+}
+
+#[test]
+fn a_thread_keeps_the_pace_of_its_own_steps() {
+    let lab = Lab::new();
+    let roles = [RolePlan { threads: 2, ..plan(1001, Some(1e6)) }];
+    let done = lab.run(
+        &roles,
+        1,
+        &Progress::new(&roles),
+        lab.taking(|step| if step == 1 { 9 * MS } else { MS }, 1001).as_mut(),
+    );
+    // Of 0 to 1000 the odd ones, each 2 ms after the one before: the first is done 8 ms after it should have been, so that the next
+    // seven find less and less of that.
+    let late = (0..500).map(|j: u64| (9 * MS).saturating_sub(j * MS).max(MS)).sum::<u64>();
+    assert_eq!((done.counts.steps, done.latency.len()), (500, 500));
+    assert_quantiles(&done, &[(0.5, MS), (0.984, MS), (0.986, 2 * MS), (0.998, 8 * MS), (1.0, 9 * MS)]);
+    assert!((done.latency.mean() / (late as f64 / 500.0) - 1.0).abs() < 0.001);
+    assert_seconds(done.time.wall_seconds, 1000 * MS);
+}
+
+#[test]
+fn what_is_beyond_the_histogram_is_counted() {
+    let hour = 3600 * SECOND;
+    let done = Lab::new().reads(plan(3, None), |step| [hour, hour + 1, SECOND][step as usize]);
+    assert_eq!((done.saturated, done.latency.len()), (1, 3));
+    // One each 10 minutes, each takes a second, the first two hours: step `j` ends `7200 - 599 j` s late, for `j` to 6 more than an hour.
+    let paced = plan(10, Some(600e9));
+    let done = Lab::new().reads(paced, |step| if step == 0 { 2 * hour } else { SECOND });
+    assert_eq!((done.saturated, done.latency.len()), (7, 10));
+    assert_quantiles(&done, &[(0.1, (7200 - 9 * 599) * SECOND), (0.3, (7200 - 7 * 599) * SECOND)]);
+    // Never less than an hour, however long it took.
+    assert!(done.latency.value_at_quantile(0.4) >= hour && done.latency.max() >= hour);
+}
+
+/// Who keeps the primary role company makes the steps that were due when it ended, late as they are, and no other.
+#[test]
+fn company_ends_with_the_primary_role() {
+    let lab = Lab::new();
+    let company = RolePlan { until_primary_ends: true, ..plan(u64::MAX / 4, Some(1e6)) };
+    let roles = [RolePlan { name: "primary".to_owned(), ..plan(1, None) }, company];
+    let progress = Progress::new(&roles);
+    let mut source = lab.taking(|_| MS / 10, 1);
+    progress.end(0, Duration::from_nanos(5 * MS + MS / 2));
+    pass(6 * MS);
+    let done = lab.run(&roles, 0, &progress, source.as_mut());
+    // Due after 0 to 5 ms, begun after 6 ms.
+    assert_eq!(done.counts.steps, 6);
+    let late = |step: u64| 6 * MS + (step + 1) * MS / 10 - step * MS;
+    assert_quantiles(&done, &[(0.1, late(5)), (0.5, late(3)), (1.0, late(0))]);
+}
+
+#[test]
+fn the_shared_buckets_have_the_same_steps() {
+    let lab = Lab::new();
+    let roles = [plan(100, None)];
+    let progress = Progress::new(&roles);
+    // Below the first bucket, within one, and beyond the last.
+    let nanos = |step| {
+        if step == 0 {
+            60 * SECOND
+        } else if step < 11 {
+            100
+        } else {
+            3000
+        }
+    };
+    lab.run(&roles, 0, &progress, lab.taking(nanos, 100).as_mut());
+    let (buckets, sum) = progress.roles[0].latency();
+    assert_seconds(sum, 60 * SECOND + 10 * 100 + 89 * 3000);
+    let filled: Vec<(f64, u64)> = buckets.iter().copied().filter(|(_, count)| *count > 0).collect();
+    assert_eq!(filled, [(1024e-9, 10), (4096e-9, 89), (buckets.last().unwrap().0, 1)]);
+    assert_eq!(progress.roles[0].done(), 100);
+}
+
+#[test]
+fn operations_are_counted_by_what_they_are() {
+    let lab = Lab::new();
+    let mut source = Steps(|step, out: &mut Step| {
+        let value = out.put(|arena| arena.extend_from_slice(b"value"));
+        let time = out.put(|arena| arena.extend_from_slice(&0_u64.to_le_bytes()));
+        match step {
+            // A batch, then another one, and what is read is what is there before the step's end.
+            0 => {
+                out.push(0, 0, b"a", Action::Put { value });
+                out.push(1, 0, b"bb", Action::Put { value });
+                out.push(2, 0, b"gone", Action::Delete);
+                out.push(3, 0, b"m", Action::Merge { operand: time });
+                out.push(4, 0, b"", Action::Commit);
+                out.push(5, 0, b"a", Action::Get { length: 5, begins: value });
+                out.push(6, 0, b"c", Action::Put { value });
+                out.push(7, 0, b"c", Action::Get { length: 5, begins: value });
+                out.push(8, 0, b"", Action::Compute { hashes: 1 });
+            }
+            1 => out.push(9, 0, b"ddd", Action::Put { value }),
+            2 => out.push(10, 0, b"a", Action::Delete),
+            3 => out.push(11, 0, b"a", Action::Get { length: 5, begins: value }),
+            // Another length, and another beginning.
+            4 => {
+                out.push(12, 0, b"bb", Action::Get { length: 6, begins: value });
+                out.push(13, 0, b"bb", Action::Get { length: 5, begins: time });
+            }
+            _ => out.push(14, 0, b"b", Action::Scan { entries: 3 }),
+        }
+    });
+    let roles = [plan(6, None)];
+    let done = lab.run(&roles, 0, &Progress::new(&roles), &mut source);
+    let expected = RoleCounts {
+        steps: 6,
+        // a, bb, the operand, c and ddd.
+        puts: 5,
+        gets: 5,
+        // a in the batch before, and bb twice.
+        gets_found: 3,
+        deletes: 2,
+        scans: 1,
+        // bb, c and ddd.
+        scanned_entries: 3,
+        // a, bb, gone, m, c, ddd and a, with four values and an operand.
+        bytes_written: (1 + 5) + (2 + 5) + 4 + (1 + 8) + (1 + 5) + (3 + 5) + 1,
+        bytes_read: (1 + 5) + 2 * (2 + 5) + (2 + 5) + (1 + 5) + (3 + 5),
+    };
+    assert_eq!(done.counts, expected);
+    assert_eq!((done.wrong_answers, done.policy_operations), (2, 0));
+}
+
+#[test]
+fn warming_up_leaves_no_latency() {
+    let lab = Lab::new();
+    let roles = [plan(10, None)];
+    let progress = Progress::new(&roles);
+    let families = lab.engine.numbered(&lab.families).unwrap();
+    let policy = Policy::new(Rules::default());
+    let shared =
+        Shared { families: &families, write_options: WriteOptions::default(), policy: &policy, progress: &progress };
+    let clock = Told(Instant::now());
+    let mut worker = Worker::new(&shared, clock, &roles[0], 0, 0);
+    worker.steps(lab.taking(|_| MS, 10).as_mut(), 0, 10, clock.0, false).unwrap();
+    assert!(worker.done.latency.is_empty());
+    assert_eq!((worker.done.counts.steps, worker.done.time.db_seconds), (10, 0.0));
+    assert_eq!(progress.roles[0].latency().1, 0.0);
+}
