@@ -14,12 +14,15 @@ const DECADE: [f64; 10] = [1.0, 1.25, 1.6, 2.0, 2.5, 3.2, 4.0, 5.0, 6.3, 8.0];
 impl Merged {
     /// Adds a histogram as records hold it; one that can't be read adds nothing.
     pub fn add(&mut self, base64: &str) -> bool {
-        let Some(counts) = decode_base64(base64).and_then(|bytes| decode(&bytes)) else { return false };
+        let counts = decode_base64(base64).and_then(|bytes| decode(&bytes));
+        counts.map(|counts| self.add_all(counts)).is_some()
+    }
+
+    fn add_all(&mut self, counts: Vec<(u64, u64)>) {
         for (value, count) in counts {
             let own = self.0.entry(value).or_default();
             *own = own.saturating_add(count);
         }
-        true
     }
 
     pub fn count(&self) -> u64 {
@@ -41,9 +44,9 @@ impl Merged {
             // A share like 0.999 is not exact, which must not count as one step more.
             let rank = ((1.0 - 1.0 / one_in) * total as f64 - 1e-6).ceil().max(1.0);
             while let Some((_, count)) = steps.peek()
-                && ((passed + **count) as f64) < rank
+                && (passed.saturating_add(**count) as f64) < rank
             {
-                passed += **count;
+                passed = passed.saturating_add(**count);
                 steps.next();
             }
             let Some((value, _)) = steps.peek() else { break };
@@ -79,12 +82,12 @@ fn decode(bytes: &[u8]) -> Option<Vec<(u64, u64)>> {
             let bucket = (index >> half_bits).saturating_sub(1);
             let within = index - (bucket << half_bits);
             let shift = u32::try_from(bucket).ok()?.checked_add(unit)?;
-            if shift + half_bits + 1 >= u64::BITS {
+            if shift >= u64::BITS - half_bits - 1 {
                 return None;
             }
             counts.push((((within + 1) << shift) - 1, count.unsigned_abs()));
         }
-        index += 1;
+        index = index.checked_add(1)?;
     }
     Some(counts)
 }
@@ -127,6 +130,8 @@ fn decode_base64(text: &str) -> Option<Vec<u8>> {
 
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     /// A histogram that a bench wrote, with what the bench itself read from it.
@@ -185,4 +190,95 @@ mod tests {
         assert_eq!((at(&tail, 1.0), at(&tail, 10.0), at(&tail, 100.0)), (10, 10, 20));
         assert!(tail.iter().all(|(one_in, _)| *one_in <= 100.1));
     }
+
+    /// A histogram of three digits from 1 on, in V2 encoding: each number is a count, or less than 0 for so many empty buckets.
+    fn encoded(lowest: u64, digits: u32, counts: &[i64]) -> Vec<u8> {
+        let payload: Vec<u8> = counts.iter().flat_map(|count| zigzagged(*count)).collect();
+        let mut bytes = 0x1c84_9303_u32.to_be_bytes().to_vec();
+        bytes.extend((payload.len() as u32).to_be_bytes());
+        bytes.extend(0_u32.to_be_bytes());
+        bytes.extend(digits.to_be_bytes());
+        bytes.extend(lowest.to_be_bytes());
+        bytes.extend([0; 16]);
+        bytes.extend(payload);
+        bytes
+    }
+
+    fn zigzagged(count: i64) -> Vec<u8> {
+        let mut rest = (count << 1 ^ count >> 63).cast_unsigned();
+        let mut bytes = Vec::new();
+        while bytes.len() < 8 && rest >= 0x80 {
+            bytes.push(rest as u8 | 0x80);
+            rest >>= 7;
+        }
+        bytes.push(rest as u8);
+        bytes
+    }
+
+    fn merged(counts: Vec<(u64, u64)>) -> Merged {
+        let mut merged = Merged::default();
+        merged.add_all(counts);
+        merged
+    }
+
+    #[test]
+    fn counts_have_the_values_of_their_buckets() {
+        for count in [0, 1, -1, 63, -64, 64, 1 << 40, i64::MAX, i64::MIN, i64::MIN + 1] {
+            assert_eq!(zigzag(&mut zigzagged(count).into_iter()), Some(count));
+        }
+        // Values up to 2047 have buckets of their own; then two share one, so the next but one has 2050 and 2051.
+        let counts = [-5, 2, 1, -2042, 7];
+        assert_eq!(decode(&encoded(1, 3, &counts)), Some(vec![(5, 2), (6, 1), (2051, 7)]));
+    }
+
+    #[test]
+    fn counts_beyond_all_numbers_stay_the_most_there_is() {
+        let huge = 1 << 62;
+        let merged = merged(decode(&encoded(1, 3, &[huge, huge, huge, huge, huge])).unwrap());
+        assert_eq!(merged.count(), u64::MAX);
+        let tail = merged.tail();
+        assert!(tail.is_sorted_by_key(|(_, value)| *value) && tail.iter().all(|(_, value)| *value < 5), "{tail:?}");
+    }
+
+    #[test]
+    fn buckets_beyond_all_numbers_are_refused() {
+        // As far as a number reaches, and one further.
+        for end in [0, 1] {
+            assert_eq!(decode(&encoded(1, 3, &[i64::MIN, -i64::MAX, end])), None, "{end}");
+        }
+        // The power of two of its bucket has 32 bits just so.
+        assert_eq!(decode(&encoded(1, 3, &[-((1 << 42) - 1), 1])), None);
+        assert_eq!(decode(&encoded(1 << 63, 3, &[1])), None);
+    }
+
+    proptest! {
+            #[test]
+            fn whatever_a_record_holds_is_read_or_refused(
+                lowest in prop_oneof![Just(1_u64), any::<u64>()],
+                digits in 0_u32..7,
+                counts in prop::collection::vec(
+                    prop_oneof![0_i64..9, -3000_i64..9,
+    (-63_i32..64).prop_map(|bits| i64::from(bits.signum()) << bits.abs()), Just(1 << 62), Just(i64::MIN), any::<i64>()],
+                    0..12,
+                ),
+                cut in 0_usize..40,
+                add in prop::collection::vec(any::<u8>(), 0..12),
+            ) {
+                let mut bytes = encoded(lowest, digits, &counts);
+                if let Some(counts) = decode(&bytes) {
+                    let (total, merged) = (counts.iter().fold(0, |sum: u64, (_, count)| sum.saturating_add(*count)), merged(counts));
+                    prop_assert_eq!(merged.count(), total);
+                    prop_assert!(merged.tail().is_sorted_by_key(|(_, value)| *value));
+                }
+                // The payload's bytes are random now, and its length is wrong or not.
+                bytes.truncate(bytes.len().saturating_sub(cut));
+                bytes.extend(&add);
+                if let Some(length) = bytes.len().checked_sub(40) {
+                    bytes[4..8].copy_from_slice(&(length as u32).to_be_bytes());
+                }
+                if let Some(counts) = decode(&bytes) {
+                    merged(counts).tail();
+                }
+            }
+        }
 }
