@@ -148,7 +148,7 @@ impl Progress {
     }
 
     /// A thread has done some steps, and everything of its own before the `next` one.
-    fn advance(&self, role: usize, thread: u32, steps: u64, next: u64) {
+    pub fn advance(&self, role: usize, thread: u32, steps: u64, next: u64) {
         self.roles[role].done.fetch_add(steps, Ordering::Release);
         self.roles[role].next[thread as usize].store(next, Ordering::Release);
         if self.is_coupled(role) {

@@ -27,19 +27,20 @@ pub fn lsm_state(engine: &dyn Properties) -> LsmState {
     }
 }
 
-/// Times that writes were delayed or stopped, since the database was opened.
+/// Times that RocksDB found a family in a state in which writes are delayed or stopped, since the database was opened.
 pub fn stalls(engine: &dyn Properties) -> Option<u64> {
-    let mut total = 0;
-    for family in engine.families() {
-        let text = engine.family_text(family, "rocksdb.cf-write-stall-stats")?;
-        total += text
-            .split(',')
-            .filter_map(|part| part.rsplit_once(": "))
-            .filter(|(name, _)| name.ends_with("total-delays") || name.ends_with("total-stops"))
-            .filter_map(|(_, count)| count.trim().parse::<u64>().ok())
-            .sum::<u64>();
-    }
-    Some(total)
+    let of = |family: &String| stalls_of(&engine.family_text(family, "rocksdb.cf-write-stall-stats")?);
+    engine.families().iter().map(of).sum()
+}
+
+/// Both totals of a family, by what RocksDB says of it: `Write Stall (count): memtable-limit-delays: 1, ..., total-stops: 0`.
+fn stalls_of(text: &str) -> Option<u64> {
+    let text = text.strip_prefix("Write Stall (count): ")?;
+    let count = |name: &str| {
+        let counts = text.split(',').filter_map(|part| part.rsplit_once(": "));
+        counts.filter(|(part, _)| part.trim() == name).find_map(|(_, count)| count.trim().parse::<u64>().ok())
+    };
+    Some(count("total-delays")? + count("total-stops")?)
 }
 
 /// The facts of every family at the end of the window.
@@ -88,7 +89,7 @@ const LATE_ROW: Duration = Duration::from_secs(1);
 /// How long rows are close to each other.
 const EARLY: Duration = Duration::from_secs(30);
 const PEAK: Duration = Duration::from_millis(200);
-/// Fewer samples than this, and a single long step would decide about drift.
+/// With fewer samples of other numbers of steps than this, a single long step would decide about drift.
 const ENOUGH: usize = 6;
 
 impl Sampler {
@@ -112,11 +113,7 @@ impl Sampler {
         if window >= self.next_peak {
             self.next_peak = window + PEAK;
             self.peaks.sample(engine);
-            // Beside a primary role that is done already, others may go on.
-            let steps = primary_steps(progress);
-            if self.steps.last().is_none_or(|(_, earlier)| *earlier < steps) {
-                self.steps.push((window.as_secs_f64(), steps));
-            }
+            self.steps.push((window.as_secs_f64(), primary_steps(progress)));
         }
         if window >= self.next {
             self.next = window + if window < EARLY { ROW } else { LATE_ROW };
@@ -155,10 +152,14 @@ impl Sampler {
 
     /// Throughput of the window's second half against its first, in percent of the first.
     pub fn drift_percent(&self) -> Option<f64> {
-        let ((start, first), (end, last)) = (self.steps.first()?, self.steps.last()?);
+        // Beside a primary role that is done already, others may go on. A pause before that belongs to its half.
+        let (_, all) = self.steps.last()?;
+        let samples = &self.steps[..=self.steps.iter().position(|(_, steps)| steps == all)?];
+        let moved = samples.windows(2).filter(|pair| pair[0].1 < pair[1].1).count();
+        let ((start, first), (end, last)) = (samples.first()?, samples.last()?);
         let middle = f64::midpoint(*start, *end);
-        let (at, half) = self.steps.iter().find(|(at, _)| *at >= middle)?;
-        if self.steps.len() < ENOUGH || at <= start || end <= at {
+        let (at, half) = samples.iter().find(|(at, _)| *at >= middle)?;
+        if moved + 1 < ENOUGH || at <= start || end <= at {
             return None;
         }
         let early = (half - first) as f64 / (at - start);
@@ -174,3 +175,7 @@ impl Sampler {
 fn primary_steps(progress: &Progress) -> u64 {
     progress.roles.first().map_or(0, crate::driver::RoleProgress::done)
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
