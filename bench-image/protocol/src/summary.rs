@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attestation, Build, Digest, Engagement, FailureKind, Host, METRICS, OptionStatus, Outcome, TrialId, TrialRecord,
-    TrialSpec, VersionError, spec::parse_versioned,
+    Attestation, Build, Digest, Engagement, FailureKind, Host, METRICS, OptionStatus, Outcome, Storage, TrialId,
+    TrialRecord, TrialSpec, VersionError, spec::parse_versioned,
 };
 
 /// What Kubernetes keeps of a container's termination message.
@@ -271,6 +271,11 @@ fn rounded<T: Serialize + serde::de::DeserializeOwned>(value: &T) -> Result<T, s
     serde_json::from_value(tree)
 }
 
+/// Local, not behind a network. Unknown if the device, or the transport of an NVMe device, is.
+fn is_local_nvme(storage: &Storage) -> Option<bool> {
+    if storage.device.as_ref()?.starts_with("nvme") { Some(storage.transport.as_ref()? == "pcie") } else { Some(false) }
+}
+
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
 }
@@ -362,10 +367,7 @@ impl Summary {
                 quota_cpus: placement.quota_cpus,
             },
             storage: StorageSummary {
-                nvme: storage
-                    .device
-                    .as_ref()
-                    .map(|device| device.starts_with("nvme") && matches!(storage.transport.as_deref(), Some("pcie"))),
+                nvme: is_local_nvme(storage),
                 rotational: storage.rotational,
                 free_percent: storage
                     .free_bytes_after
