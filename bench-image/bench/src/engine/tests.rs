@@ -5,8 +5,10 @@
 use std::collections::BTreeMap;
 
 use assay_protocol::{
-    BlockCache, EngineConfig, FamilyOptions, OptionFact, OptionStatus, OptionsAnswer, OptionsQuestion, PageCache,
+    BlockCache, EngineConfig, FamilyOptions, METRICS, OptionFact, OptionStatus, OptionsAnswer, OptionsQuestion,
+    PageCache,
 };
+use rocksdb::statistics::{Histogram, Ticker};
 use tempfile::TempDir;
 
 use super::{Attestor, Engine, Family, Properties as _, options_answer};
@@ -295,4 +297,21 @@ fn a_filter_of_memtables_without_a_prefix_is_inert() {
     let mut without = filtered.clone();
     without.column_families.extend(family("hot", &[("memtable_prefix_bloom_size_ratio", "0")]).column_families);
     assert!(ask(&filtered, without).inert.is_empty());
+}
+
+/// What is told of a metric in the reference.
+#[test]
+fn every_source_of_rocksdb_has_that_name() {
+    let folder = tempfile::tempdir().unwrap();
+    let engine =
+        Engine::open(folder.path(), &EngineConfig::default(), &[Family::new("default")], PageCache::Evict).unwrap();
+    let is_there = |name: &str| {
+        name.parse::<Ticker>().is_ok()
+            || name.parse::<Histogram>().is_ok()
+            || engine.family_text("default", name).is_some()
+    };
+    assert!(!is_there("rocksdb.flush.bytes"));
+    let names = METRICS.iter().flat_map(|metric| metric.source.split('`').skip(1).step_by(2));
+    let wrong: Vec<&str> = names.filter(|name| !is_there(name)).collect();
+    assert!(wrong.is_empty(), "{wrong:?}");
 }

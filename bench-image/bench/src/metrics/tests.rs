@@ -240,6 +240,20 @@ fn a_reading_moves_its_own_metrics_and_no_other() {
     assert_eq!(tried, before.into_keys().collect());
 }
 
+/// What users read is what moves the metric: each counter of RocksDB moves the metrics that name it as their source, and no other.
+#[test]
+fn the_sources_that_are_told_are_those_that_count() {
+    let before = blockstore().metrics();
+    let (tickers, timers) = (blockstore().tickers, blockstore().timers);
+    for name in tickers.keys().chain(timers.keys()) {
+        let mut crafted = blockstore();
+        let counters = if tickers.contains_key(name) { &mut crafted.tickers } else { &mut crafted.timers };
+        *counters.get_mut(name).unwrap() += 1000;
+        let told = METRICS.iter().filter(|metric| metric.source.contains(&format!("`{name}`")));
+        assert_eq!(moved(&before, &crafted.metrics()), told.map(|metric| metric.name.to_owned()).collect(), "{name}");
+    }
+}
+
 #[test]
 fn saves_are_measured_on_their_own_role() {
     let before = reth_history().metrics();

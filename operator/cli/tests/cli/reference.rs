@@ -1,7 +1,9 @@
-//! `docs/reference.md`: every field of both kinds, from the definitions that the API server has.
+//! `docs/reference.md`: every field of both kinds, from the definitions that the API server has, and every metric, from what the bench
+//! computes.
 
 use std::fmt::Write as _;
 
+use assay_protocol::METRICS;
 use serde_json::Value;
 
 use crate::common::{golden_at, package};
@@ -9,7 +11,19 @@ use crate::common::{golden_at, package};
 const HEAD: &str = "# API reference
 
 Every field of `assay.rocks/v1alpha1`, made from the definitions in `crds/` by `make generate`; `kubectl explain tuningexperiment.spec` says
-the same. [experiment.md](experiment.md) explains how to write an experiment.
+the same. [experiment.md](experiment.md) explains how to write an experiment. The bench's metrics are [at the end](#metrics).
+";
+
+const METRICS_HEAD: &str = "
+## Metrics
+
+What the bench computes of each trial, made from the definitions in `bench-image/protocol/src/metric.rs` by `make generate`. The window opens
+after the warm-up and closes when all roles have made their steps. `rocksdb.` begins the names of RocksDB's tickers, histograms and properties;
+of a ticker it is the growth in the window that counts. A metric that can't be read is absent from the record, never 0.
+[experiment.md](experiment.md) says which metrics can be judged, with which margins.
+
+| metric | unit | what it is | formula | read from | what it leaves out |
+|---|---|---|---|---|---|
 ";
 
 /// A table of the fields of an object, then those of the objects in it.
@@ -64,6 +78,26 @@ fn escaped(text: &str) -> String {
     text.replace('\n', " ").replace('|', "\\|").replace('<', "&lt;").replace('*', "\\*")
 }
 
+fn metrics() -> String {
+    METRICS.iter().fold(METRICS_HEAD.to_owned(), |mut text, metric| {
+        let [help, formula, source, leaves_out] =
+            [metric.help, metric.formula, metric.source, metric.leaves_out].map(escaped);
+        // Writing to a string can't fail.
+        let _ =
+            writeln!(text, "| `{}` | {} | {help} | {formula} | {source} | {leaves_out} |", metric.name, metric.unit);
+        text
+    })
+}
+
+#[test]
+fn every_metric_is_explained() {
+    for metric in METRICS {
+        for text in [metric.unit, metric.help, metric.formula, metric.source, metric.leaves_out] {
+            assert!(!text.is_empty(), "{} lacks a text in metric.rs", metric.name);
+        }
+    }
+}
+
 #[test]
 fn the_reference_has_every_field() {
     let mut text = HEAD.to_owned();
@@ -74,5 +108,6 @@ fn the_reference_has_every_field() {
             section(&format!("{kind}.{part}"), &schema["properties"][part], &mut text);
         }
     }
+    text.push_str(&metrics());
     golden_at(&package().join("../../docs/reference.md"), &text);
 }
