@@ -216,7 +216,7 @@ fn measure_trial(
         return Err(TrialError::Environment("the window never closed".to_owned()));
     };
     closed.lsm_before.settled = settled;
-    fill(draft, spec, workload, &engine, &results, &closed, watcher.sampler);
+    fill(draft, spec, workload, engine.as_ref(), &results, &closed, watcher.sampler);
 
     live.report("drain", 0, 1);
     let draining_ends = guard_deadline(draft, "drain", paths);

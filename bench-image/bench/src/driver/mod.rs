@@ -398,4 +398,5 @@ impl Results {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests;

@@ -34,3 +34,108 @@ fn who_leads_waits_beyond_the_backlog() {
     progress.advance(1, 0, 1, 1);
     assert!(progress.has_room(0, 8));
 }
+
+/// What a thread brings home, each number another one.
+fn done(n: u64, latency: &[u64]) -> Done {
+    let mut histogram = Histogram::new_with_bounds(1, 1_000_000, 3).unwrap();
+    for nanos in latency {
+        histogram.record(*nanos).unwrap();
+    }
+    let sum = |item| {
+        let mut sum = ParityHash::default();
+        sum.add(item);
+        sum
+    };
+    let f = |place: u64| (n * place) as f64;
+    Done {
+        counts: RoleCounts {
+            steps: n,
+            puts: 2 * n,
+            gets: 3 * n,
+            gets_found: 4 * n,
+            deletes: 5 * n,
+            scans: 6 * n,
+            scanned_entries: 7 * n,
+            bytes_written: 8 * n,
+            bytes_read: 9 * n,
+        },
+        latency: histogram,
+        saturated: 10 * n,
+        time: RoleTime {
+            threads: 1,
+            wall_seconds: f(11),
+            db_seconds: f(12),
+            generator_seconds: f(13),
+            idle_seconds: f(14),
+            compute_seconds: f(15),
+            run_queue_seconds: Some(f(16)),
+            cpu_seconds: Some(f(17)),
+        },
+        calls: CallParts { get: 18 * n, ..CallParts::default() },
+        work: sum(n),
+        answers: sum(100 * n),
+        wrong_answers: 19 * n,
+        policy_operations: 20 * n,
+        elapsed: Duration::from_secs(21 * n),
+    }
+}
+
+fn nothing() -> Results {
+    Results {
+        roles: BTreeMap::new(),
+        work: ParityHash::default(),
+        answers: ParityHash::default(),
+        wrong_answers: 0,
+        user_bytes: 0,
+        planned_user_bytes: 0,
+        policy_operations: 0,
+        window: Duration::ZERO,
+    }
+}
+
+#[test]
+fn a_role_is_the_sum_of_its_threads_and_ends_with_the_last() {
+    let role = role("reader", 2, None);
+    let mut results = nothing();
+    results.merge(&role, done(1000, &[5, 7]));
+    results.merge(&role, done(1, &[900]));
+    let expected = done(1001, &[5, 7, 900]);
+    let whole = &results.roles["reader"];
+    assert_eq!((whole.counts, &whole.latency), (expected.counts, &expected.latency));
+    assert_eq!(whole.time, RoleTime { threads: 2, ..expected.time });
+    assert_eq!((whole.saturated, whole.calls), (expected.saturated, expected.calls));
+    assert_eq!(whole.elapsed, done(1000, &[]).elapsed);
+    assert_eq!(
+        (results.wrong_answers, results.policy_operations),
+        (expected.wrong_answers, expected.policy_operations)
+    );
+    assert_eq!((results.user_bytes, results.planned_user_bytes), (8008, 8008));
+    let mut work = done(1000, &[]).work;
+    work.merge(done(1, &[]).work);
+    let mut answers = done(1000, &[]).answers;
+    answers.merge(done(1, &[]).answers);
+    assert_eq!((results.work, results.answers), (work, answers));
+    assert_ne!(work, answers);
+}
+
+#[test]
+fn one_thread_without_a_clock_makes_the_role_unknown() {
+    let role = role("reader", 2, None);
+    let mut results = nothing();
+    let mut unknown = done(1, &[]);
+    unknown.time.run_queue_seconds = None;
+    results.merge(&role, done(2, &[]));
+    results.merge(&role, unknown);
+    let time = &results.roles["reader"].time;
+    assert_eq!((time.run_queue_seconds, time.cpu_seconds), (None, Some(51.0)));
+}
+
+#[test]
+fn company_is_no_work_in_common() {
+    let mut results = nothing();
+    results.merge(&role("reader", 1, None), done(1, &[]));
+    results.merge(&RolePlan { until_primary_ends: true, ..role("writer", 1, None) }, done(10, &[]));
+    assert_eq!((results.work, results.answers), (done(1, &[]).work, done(1, &[]).answers));
+    // What it wrote is there all the same, and its wrong answers are wrong.
+    assert_eq!((results.user_bytes, results.planned_user_bytes, results.wrong_answers), (88, 8, 209));
+}

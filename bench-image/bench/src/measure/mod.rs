@@ -179,3 +179,5 @@ fn primary_steps(progress: &Progress) -> u64 {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;
+#[cfg(test)]
+pub mod told;

@@ -8,7 +8,7 @@ use hdrhistogram::serialization::{Serializer as _, V2Serializer};
 
 use crate::{
     driver::{Results, RoleResult},
-    engine::Engine,
+    engine::Properties,
     events::{self, Events},
     measure::{self, Sampler},
     time_spent::time_spent,
@@ -20,7 +20,7 @@ pub fn fill(
     draft: &mut TrialRecord,
     spec: &TrialSpec,
     workload: &dyn Workload,
-    engine: &Engine,
+    engine: &dyn Properties,
     results: &Results,
     closed: &Closed,
     sampler: Sampler,
@@ -108,3 +108,7 @@ fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
         histogram: if encoded { BASE64_STANDARD.encode(&bytes) } else { String::new() },
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests;
