@@ -1,0 +1,99 @@
+//! The numbers of one real trial against each other: each metric from what else the record has of it.
+
+#![allow(clippy::unwrap_used)]
+
+mod support;
+
+use assay_protocol::{METRICS, Mix, Preload, TrialRecord};
+use base64::prelude::{BASE64_STANDARD, Engine as _};
+use hdrhistogram::{Histogram, serialization::Deserializer};
+use support::{Bench, options, role, spec, workload};
+
+/// Writes that flush, compact and stall, and reads of what was written.
+fn record() -> TrialRecord {
+    let mut workload = workload(vec![role("mixed", 40_000, Mix { put: 6, get: 3, scan: 1, ..Mix::default() })]);
+    workload.preload = Preload::Empty;
+    let mut spec = spec(workload);
+    spec.config = options(&[("write_buffer_size", "256K"), ("level0_slowdown_writes_trigger", "4")]);
+    Bench::new().record(&spec)
+}
+
+#[track_caller]
+fn assert_same(found: f64, expected: f64) {
+    assert!((found - expected).abs() <= 1e-9 * expected.abs(), "{found} instead of {expected}");
+}
+
+#[test]
+fn metrics_agree_with_the_rest_of_the_record() {
+    let record = record();
+    let metric = |name: &str| record.metrics[name];
+    let ticker = |name: &str| record.tickers.get(name).copied().unwrap_or_default() as f64;
+    let (evidence, counts) = (&record.evidence, record.work.counts["mixed"]);
+    let (before, after) = (&evidence.lsm_before, &evidence.lsm_after);
+    let time = &evidence.role_time["mixed"];
+    let steps = counts.steps as f64;
+    for name in
+        METRICS.iter().map(|metric| metric.name).filter(|name| record.spec.workload.measured_role(name).is_some())
+    {
+        assert!(metric(name) >= 0.0, "{name}");
+    }
+
+    // One thread, so its wall time is its role's.
+    assert_same(metric("throughput"), steps / time.wall_seconds);
+    assert_same(metric("drained_throughput"), steps / (time.wall_seconds + metric("drain_seconds")));
+    let operations = counts.puts + counts.gets + counts.deletes + counts.scans;
+    assert_same(metric("operation_throughput"), operations as f64 / record.window_seconds);
+    assert!(record.window_seconds >= time.wall_seconds);
+
+    let bytes = BASE64_STANDARD.decode(&record.latency["mixed"].histogram).unwrap();
+    let latency: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
+    assert_eq!(latency.len(), counts.steps);
+    let quantiles = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)].map(
+        |(name, quantile)| {
+            let found = metric(&format!("step_latency_{name}"));
+            assert_same(found, latency.value_at_quantile(quantile) as f64 / 1e3);
+            found
+        },
+    );
+    assert!(quantiles.is_sorted() && quantiles[0] > 0.0, "{quantiles:?}");
+    assert_same(metric("step_latency_mean"), latency.mean() / 1e3);
+    // A closed loop: the steps and what lies between them are all of the time.
+    let known = time.db_seconds + time.compute_seconds;
+    assert!((latency.mean() * steps / 1e9 / known - 1.0).abs() < 0.01, "{} {known}", latency.mean());
+
+    let (flushed, compacted) = (ticker("rocksdb.flush.write.bytes"), ticker("rocksdb.compact.write.bytes"));
+    assert!(flushed > 0.0 && compacted > 0.0);
+    assert_eq!(evidence.engagement.user_bytes_written, Some(counts.bytes_written));
+    assert_same(metric("write_amplification"), (flushed + compacted) / counts.bytes_written as f64);
+    assert_same(metric("flush_bytes"), flushed);
+    assert_same(metric("compaction_write_bytes"), compacted);
+    let (all, by_compaction) = (
+        ticker("rocksdb.last.level.read.bytes") + ticker("rocksdb.non.last.level.read.bytes"),
+        ticker("rocksdb.compact.read.bytes"),
+    );
+    assert!(all >= by_compaction && by_compaction > 0.0);
+    assert_same(metric("read_amplification"), (all - by_compaction) / counts.bytes_read as f64);
+    assert_same(metric("compaction_read_bytes"), by_compaction);
+    let live = after.live_sst_bytes.unwrap() as f64;
+    assert_same(metric("space_amplification"), live / after.live_data_bytes.unwrap() as f64);
+    // Headers and sequence numbers come on top.
+    assert_same(metric("wal_bytes"), ticker("rocksdb.wal.bytes"));
+    assert!(metric("wal_bytes") > counts.bytes_written as f64);
+
+    assert_same(metric("stall_seconds"), ticker("rocksdb.stall.micros") / 1e6);
+    assert_same(metric("stall_fraction"), metric("stall_seconds") / record.window_seconds);
+    assert_eq!(evidence.engagement.stalls, Some(metric("stall_count") as u64));
+    assert!(metric("stall_count") > 0.0);
+    assert_eq!(evidence.engagement.flushes, Some(metric("flush_count") as u64));
+    assert_eq!(evidence.engagement.compactions, Some(metric("compaction_count") as u64));
+    assert!(metric("compaction_count") > 0.0 && metric("compaction_seconds") > 0.0);
+    assert_same(metric("compaction_cpu_seconds"), ticker("rocksdb.compaction.total.time.cpu_micros") / 1e6);
+
+    let cpu = metric("cpu_user_seconds") + metric("cpu_system_seconds");
+    assert_same(metric("cpu_seconds_per_step"), cpu / steps);
+    assert_same(record.time_spent["process"], cpu);
+    // The warm-up came first, and wrote a tenth as much.
+    assert!(before.live_sst_bytes < after.live_sst_bytes && metric("db_bytes") >= live);
+    assert_same(metric("debt_in_bytes"), before.pending_compaction_bytes.unwrap() as f64);
+    assert_same(metric("debt_out_bytes"), after.pending_compaction_bytes.unwrap() as f64);
+}
