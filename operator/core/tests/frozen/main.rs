@@ -36,7 +36,7 @@ const RENAMED: [[(&str, &str); 2]; 3] = [
 const TEXTS: [&str; 6] = ["sentence", "text", "message", "whatToDo", "guarantees", "reproduce"];
 
 /// Fields that documents of then do not have. Where they have one, it has to be the same.
-const ADDED: [&str; 7] = ["gates", "gate", "unchecked", "notJudged", "workloads", "windowSeconds", "bounds"];
+const ADDED: [&str; 8] = ["gates", "gate", "unchecked", "notJudged", "workloads", "windowSeconds", "bounds", "reject"];
 
 fn corpus() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("tests/frozen/v1")
