@@ -197,7 +197,7 @@ pub struct RoleResult {
 }
 
 /// What all roles did.
-#[derive(Debug)]
+#[derive(Debug, Default)]
 pub struct Results {
     pub roles: BTreeMap<String, RoleResult>,
     /// Over warm-up and window.
@@ -322,16 +322,7 @@ pub fn run(
         observer.close();
         meeting.wait();
 
-        let mut results = Results {
-            roles: BTreeMap::new(),
-            work: ParityHash::default(),
-            answers: ParityHash::default(),
-            wrong_answers: 0,
-            user_bytes: 0,
-            planned_user_bytes: 0,
-            policy_operations: 0,
-            window,
-        };
+        let mut results = Results { window, ..Results::default() };
         for (role, join) in joins {
             match join.join() {
                 Ok(done) => results.merge(role, done?),

@@ -80,23 +80,10 @@ fn done(n: u64, latency: &[u64]) -> Done {
     }
 }
 
-fn nothing() -> Results {
-    Results {
-        roles: BTreeMap::new(),
-        work: ParityHash::default(),
-        answers: ParityHash::default(),
-        wrong_answers: 0,
-        user_bytes: 0,
-        planned_user_bytes: 0,
-        policy_operations: 0,
-        window: Duration::ZERO,
-    }
-}
-
 #[test]
 fn a_role_is_the_sum_of_its_threads_and_ends_with_the_last() {
     let role = role("reader", 2, None);
-    let mut results = nothing();
+    let mut results = Results::default();
     results.merge(&role, done(1000, &[5, 7]));
     results.merge(&role, done(1, &[900]));
     let expected = done(1001, &[5, 7, 900]);
@@ -121,7 +108,7 @@ fn a_role_is_the_sum_of_its_threads_and_ends_with_the_last() {
 #[test]
 fn one_thread_without_a_clock_makes_the_role_unknown() {
     let role = role("reader", 2, None);
-    let mut results = nothing();
+    let mut results = Results::default();
     let mut unknown = done(1, &[]);
     unknown.time.run_queue_seconds = None;
     results.merge(&role, done(2, &[]));
@@ -132,7 +119,7 @@ fn one_thread_without_a_clock_makes_the_role_unknown() {
 
 #[test]
 fn company_is_no_work_in_common() {
-    let mut results = nothing();
+    let mut results = Results::default();
     results.merge(&role("reader", 1, None), done(1, &[]));
     results.merge(&RolePlan { until_primary_ends: true, ..role("writer", 1, None) }, done(10, &[]));
     assert_eq!((results.work, results.answers), (done(1, &[]).work, done(1, &[]).answers));

@@ -137,15 +137,18 @@ fn last_look(design: &Design, blocks: usize) -> Look {
 
 /// The chance of a Win of a config that improves each objective by such an effect and leaves the guardrails alone.
 fn win(design: &Design, spreads: &Spreads, blocks: usize, effect: impl Fn(&MetricRule) -> f64) -> f64 {
-    let required = (0..design.metrics.len()).filter(|&metric| design.metrics[metric].purpose.is_required());
-    required.map(|metric| holds(design, spreads, blocks, metric, effect(&design.metrics[metric]))).product()
+    required(design).map(|metric| holds(design, spreads, blocks, metric, effect(&design.metrics[metric]))).product()
+}
+
+/// Positions of the metrics that a Win asks something of.
+fn required(design: &Design) -> impl Iterator<Item = usize> {
+    design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose.is_required()).map(|(metric, _)| metric)
 }
 
 /// The metric that most stands in the way of a Win: its own chance is smallest, however large the gain.
 fn hurdle(design: &Design, spreads: &Spreads, blocks: usize) -> String {
     let chance = |metric: usize| holds(design, spreads, blocks, metric, LARGEST_EFFECT);
-    let required = (0..design.metrics.len()).filter(|&metric| design.metrics[metric].purpose.is_required());
-    let least = required.min_by(|&a, &b| chance(a).total_cmp(&chance(b)));
+    let least = required(design).min_by(|&a, &b| chance(a).total_cmp(&chance(b)));
     least.map_or_else(String::new, |metric| design.metrics[metric].name.clone())
 }
 
