@@ -130,11 +130,7 @@ fn answered(result: anyhow::Result<()>) -> u8 {
 
 fn refuse(error: &TrialError) -> u8 {
     eprintln!("assay-bench: {error}");
-    match error {
-        TrialError::Spec(_) => Exit::SpecRefused as u8,
-        TrialError::Environment(_) => Exit::EnvironmentRefused as u8,
-        TrialError::Config { .. } => Exit::ConfigFailed as u8,
-    }
+    error.exit_code()
 }
 
 fn run(args: &RunArgs) -> Result<(), TrialError> {
