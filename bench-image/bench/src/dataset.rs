@@ -34,7 +34,8 @@ fn place(data_dir: &Path, spec: &TrialSpec, workload: &dyn Workload) -> Result<(
 }
 
 fn facts(dir: &Path) -> Option<DatasetFacts> {
-    if !dir.join("db").is_dir() {
+    // RocksDB makes an empty database where it finds neither CURRENT nor a WAL, as after half a removal.
+    if !dir.join("db").join("CURRENT").is_file() {
         return None;
     }
     serde_json::from_slice(&fs::read(dir.join("dataset.json")).ok()?).ok()
@@ -67,6 +68,26 @@ pub fn prepare(
     fs::write(&unfinished, json).map_err(EngineError::io(&unfinished))?;
     fs::rename(&unfinished, &facts_file).map_err(EngineError::io(&facts_file))?;
     Ok(Dataset { dir: dir.join("db"), facts })
+}
+
+/// Reads a whole dataset under the options that it was made with.
+pub fn check(data_dir: &Path, spec: &TrialSpec, workload: &dyn Workload) -> Result<(), EngineError> {
+    let (dir, _) = place(data_dir, spec, workload)?;
+    let copy = data_dir.join("check");
+    let read = || {
+        clone_to(&dir.join("db"), &copy)?;
+        let format = &spec.dataset.format;
+        let engine = Engine::open(&copy, format, &workload.families(format), spec.page_cache)?;
+        engine.families().iter().try_for_each(|family| engine.keys(family)?.try_for_each(|key| key.map(drop)))
+    };
+    let result = read();
+    remove(&copy)?;
+    result
+}
+
+/// Removes a dataset, which is then prepared again.
+pub fn discard(data_dir: &Path, spec: &TrialSpec, workload: &dyn Workload) -> Result<(), EngineError> {
+    remove(&place(data_dir, spec, workload)?.0)
 }
 
 fn build(
@@ -111,11 +132,11 @@ fn levels(engine: &Engine) -> Vec<u64> {
 }
 
 /// Clones a dataset: immutable files as hard links, the few others as copies.
-pub fn clone_to(dataset: &Dataset, trial_dir: &Path) -> Result<(), EngineError> {
+pub fn clone_to(dataset: &Path, trial_dir: &Path) -> Result<(), EngineError> {
     remove(trial_dir)?;
     fs::create_dir_all(trial_dir).map_err(EngineError::io(trial_dir))?;
-    for entry in fs::read_dir(&dataset.dir).map_err(EngineError::io(&dataset.dir))? {
-        let entry = entry.map_err(EngineError::io(&dataset.dir))?;
+    for entry in fs::read_dir(dataset).map_err(EngineError::io(dataset))? {
+        let entry = entry.map_err(EngineError::io(dataset))?;
         let (from, to) = (entry.path(), trial_dir.join(entry.file_name()));
         let immutable = from.extension().is_some_and(|extension| extension == "sst" || extension == "blob");
         if immutable {

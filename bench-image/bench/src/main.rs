@@ -34,6 +34,7 @@ use std::{
 use anyhow::Context as _;
 use assay_protocol::{Exit, OptionsQuestion, invocation, output};
 use clap::{Parser, Subcommand};
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::{evidence::Roots, failure::TrialError, live::Live, metrics_server::MetricsServer};
 
@@ -98,6 +99,7 @@ struct RunArgs {
 }
 
 fn main() -> ExitCode {
+    allow_many_files();
     let code = match Args::parse().command {
         Command::Run(args) => match run(&args) {
             Ok(()) => Exit::Completed as u8,
@@ -128,11 +130,7 @@ fn answered(result: anyhow::Result<()>) -> u8 {
 
 fn refuse(error: &TrialError) -> u8 {
     eprintln!("assay-bench: {error}");
-    match error {
-        TrialError::Spec(_) => Exit::SpecRefused as u8,
-        TrialError::Environment(_) => Exit::EnvironmentRefused as u8,
-        TrialError::Config { .. } => Exit::ConfigFailed as u8,
-    }
+    error.exit_code()
 }
 
 fn run(args: &RunArgs) -> Result<(), TrialError> {
@@ -174,6 +172,14 @@ fn options(question: &Path, termination_log: Option<&Path>) -> anyhow::Result<()
         fs::write(log, answer.short_json()?).with_context(|| log.display().to_string())?;
     }
     Ok(())
+}
+
+/// RocksDB keeps all files open by default. What shells allow, often 1024, is meant for programs that call select; the hard limit is
+/// the machine's.
+fn allow_many_files() {
+    if let Ok((_, most)) = getrlimit(Resource::RLIMIT_NOFILE) {
+        let _ = setrlimit(Resource::RLIMIT_NOFILE, most, most);
+    }
 }
 
 /// A trial without its runner would go on measuring for nobody, on CPUs that the next trial needs.

@@ -5,7 +5,7 @@ use std::{
     fs,
     io::{self, Write as _},
     path::{Path, PathBuf},
-    process::{Command, Stdio},
+    process::{Command, Output, Stdio},
     sync::Arc,
     time::{Duration, Instant, SystemTime, UNIX_EPOCH},
 };
@@ -19,9 +19,9 @@ use crate::{
     dataset,
     driver::{self, Policy, Progress},
     engagement::Peaks,
-    engine::{Attestor, Engine, EngineError},
+    engine::{self, Attestor, Engine, EngineError, Fault},
     evidence::{self, Probe, Roots},
-    failure::{TrialError, blame},
+    failure::{TrialError, blame, blame_under_way, failed},
     fill::{fill, fill_events},
     guard::Guard,
     live::Live,
@@ -51,29 +51,42 @@ pub fn read_spec(path: &Path) -> Result<(TrialSpec, Digest), TrialError> {
 /// the first measurement of each format, and in no other.
 pub fn prepare(spec: &Path, data: &Path) -> Result<(), TrialError> {
     let (spec, _) = read_spec(spec)?;
+    let trial_dir = invocation::trial_dir(data, &spec.trial);
     let workload = workload::build(&spec.workload, spec.seed, spec.dataset.seed).map_err(TrialError::Spec)?;
     let live = Live::default();
     dataset::prepare(data, &spec, workload.as_ref(), &mut |done, total| live.report("prepare", done, total))
-        .map_err(|error| blame(&error, &spec))?;
+        .map_err(|error| blame(&error, &spec, &trial_dir))?;
     Ok(())
 }
 
 fn prepare_apart(paths: &Paths) -> Result<(), TrialError> {
     let unfit = |error: io::Error| TrialError::Environment(format!("can't prepare the dataset: {error}"));
     let own = std::env::current_exe().map_err(unfit)?;
-    let status = Command::new(own)
+    let child = Command::new(own)
         .arg("prepare")
         .arg(&paths.spec)
         .arg(invocation::flag(invocation::DATA))
         .arg(&paths.data)
         .stdin(Stdio::null())
-        .status()
+        .stdout(Stdio::inherit())
+        .stderr(Stdio::piped())
+        .spawn()
         .map_err(unfit)?;
+    let Output { status, stderr, .. } = child.wait_with_output().map_err(unfit)?;
+    let said = String::from_utf8_lossy(&stderr);
     if status.success() {
+        eprint!("{said}");
         return Ok(());
     }
-    // It has said what is wrong.
-    let message = "can't prepare the dataset; see above".to_owned();
+    // Its last line goes into ours, which executors quote.
+    let (before, last) = said.trim_end().rsplit_once('\n').unwrap_or(("", said.trim_end()));
+    eprint!("{before}");
+    let labels = ["assay-bench: ", "environment not usable: ", "spec refused: "];
+    let why = labels.iter().fold(last, |rest, label| rest.strip_prefix(label).unwrap_or(rest));
+    let message = match why {
+        "" => format!("can't prepare the dataset: {status}"),
+        why => format!("can't prepare the dataset: {why}"),
+    };
     Err(match status.code().and_then(Exit::from_code) {
         Some(Exit::SpecRefused) => TrialError::Spec(message),
         _ => TrialError::Environment(message),
@@ -94,7 +107,8 @@ pub fn run(spec: &TrialSpec, spec_digest: Digest, paths: &Paths, roots: Roots, l
     let probe = Probe::open(roots, &paths.data, spec.cpus);
     let mut draft = draft(spec, spec_digest, started, &probe);
     let trial_dir = invocation::trial_dir(&paths.data, &spec.trial);
-    let result = measure_trial(&mut draft, spec, workload.as_ref(), paths, &trial_dir, &probe, live);
+    let result = measure_trial(&mut draft, spec, workload.as_ref(), paths, &trial_dir, &probe, live)
+        .map_err(|error| acquit(error, spec, workload.as_ref(), paths, live));
     // Whatever happened, the next trial needs the space.
     let removed = dataset::remove(&trial_dir);
     draft.finished_unix_ms = unix_ms();
@@ -110,6 +124,26 @@ pub fn run(spec: &TrialSpec, spec_digest: Digest, paths: &Paths, roots: Roots, l
             Err(TrialError::Config { config, kind, message })
         }
         Err(error) => Err(error),
+    }
+}
+
+/// Corruption is no fact about a config if its trial began with a damaged dataset.
+fn acquit(error: TrialError, spec: &TrialSpec, workload: &dyn Workload, paths: &Paths, live: &Live) -> TrialError {
+    if !matches!(error, TrialError::Config { kind: FailureKind::Corruption, .. }) {
+        return error;
+    }
+    live.report("check the dataset", 0, 1);
+    let trial_dir = invocation::trial_dir(&paths.data, &spec.trial);
+    match dataset::check(&paths.data, spec, workload) {
+        Ok(()) => error,
+        Err(found) if found.fault() == Fault::Corruption => {
+            let what = match dataset::discard(&paths.data, spec, workload) {
+                Ok(()) => "it was removed, and is prepared again".to_owned(),
+                Err(error) => format!("it can't be removed ({error})"),
+            };
+            TrialError::Environment(format!("the dataset is damaged; {what}. Check the disk ({found})"))
+        }
+        Err(found) => blame(&found, spec, &trial_dir),
     }
 }
 
@@ -175,7 +209,7 @@ fn measure_trial(
     probe: &Probe,
     live: &Live,
 ) -> Result<(), TrialError> {
-    let to_trial = |error: EngineError| blame(&error, spec);
+    let to_trial = |error: EngineError| blame(&error, spec, trial_dir);
     let families = workload.families(&spec.config);
 
     if !dataset::is_prepared(&paths.data, spec, workload) {
@@ -187,7 +221,7 @@ fn measure_trial(
     let attestor =
         Attestor::new(&paths.data, &spec.baseline, &spec.config, &|config| workload.families(config), spec.page_cache)
             .map_err(to_trial)?;
-    dataset::clone_to(&dataset, trial_dir).map_err(to_trial)?;
+    dataset::clone_to(&dataset.dir, trial_dir).map_err(to_trial)?;
     let engine = Arc::new(Engine::open(trial_dir, &spec.config, &families, spec.page_cache).map_err(to_trial)?);
     draft.evidence.attestation = attestor.attest(trial_dir).map_err(to_trial)?;
     live.report("settle", 0, 1);
@@ -211,7 +245,8 @@ fn measure_trial(
     if let Some(failure) = watcher.failure.take() {
         return Err(failure);
     }
-    let results = outcome.map_err(to_trial)?;
+    let to_lost = |error: EngineError| blame_under_way(&error, spec, trial_dir);
+    let results = outcome.map_err(to_lost)?;
     let Some(mut closed) = watcher.closed.take() else {
         return Err(TrialError::Environment("the window never closed".to_owned()));
     };
@@ -221,9 +256,9 @@ fn measure_trial(
     live.report("drain", 0, 1);
     let draining_ends = guard_deadline(draft, "drain", paths);
     let draining = Instant::now();
-    engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_trial)?;
+    engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_lost)?;
     let drain = draining.elapsed();
-    let leftovers = workload.leftovers(&engine).map_err(to_trial)?;
+    let leftovers = workload.leftovers(&engine).map_err(to_lost)?;
     drop(engine);
     drop(draining_ends);
     let (from, to) = (closed.opening_unix_us, closed.closing_unix_us);
@@ -244,13 +279,24 @@ fn guard_deadline(draft: &TrialRecord, what: &'static str, paths: &Paths) -> Gua
     const GRACE: Duration = Duration::from_secs(10);
     let (mut record, paths, seconds) = (draft.clone(), paths.clone(), draft.spec.deadline_seconds);
     Guard::arm(Duration::from_secs(seconds).saturating_add(GRACE), move || {
-        let message = format!("RocksDB did not {what} within {seconds} s (deadlineSeconds)");
-        record.metrics.clear();
-        eprintln!("assay-bench: the workload failed under config {}: {message}", record.spec.trial.config);
-        record.outcome = Outcome::Failed { kind: FailureKind::Deadline, message };
-        record.finished_unix_ms = unix_ms();
-        let written = write_record(&record, &paths).is_ok();
-        std::process::exit(if written { Exit::ConfigFailed } else { Exit::EnvironmentRefused } as i32);
+        let trial_dir = invocation::trial_dir(&paths.data, &record.spec.trial);
+        let cause = if let Some(status) = engine::logged_failure(&trial_dir) {
+            blame_under_way(&EngineError::Background(Some(status)), &record.spec, &trial_dir)
+        } else {
+            let message = format!("RocksDB did not {what} within {seconds} s (deadlineSeconds)");
+            failed(&record.spec, FailureKind::Deadline, message)
+        };
+        eprintln!("assay-bench: {cause}");
+        let mut code = cause.exit_code();
+        if let TrialError::Config { kind, message, .. } = cause {
+            record.metrics.clear();
+            record.outcome = Outcome::Failed { kind, message };
+            record.finished_unix_ms = unix_ms();
+            if write_record(&record, &paths).is_err() {
+                code = Exit::EnvironmentRefused as u8;
+            }
+        }
+        std::process::exit(code.into());
     })
 }
 

@@ -13,7 +13,7 @@ use crate::{
     engagement::Peaks,
     engine::{CompressionClock, Counters, Engine, Properties as _},
     evidence::{self, BackgroundTime, PeakRss, Probe, ProcessDelta, ProcessUsage},
-    failure::TrialError,
+    failure::{TrialError, blame_under_way, failed, outgrown},
     live::Live,
     measure::{self, Sampler},
 };
@@ -45,7 +45,7 @@ pub struct Watcher<'a> {
     probe: &'a Probe,
     live: &'a Live,
     started: Instant,
-    next_size_check: Duration,
+    next_check: Duration,
     pub sampler: Sampler,
     open: Option<Opened>,
     pub closed: Option<Closed>,
@@ -80,7 +80,7 @@ impl<'a> Watcher<'a> {
             probe,
             live,
             started: Instant::now(),
-            next_size_check: Duration::ZERO,
+            next_check: Duration::ZERO,
             sampler: Sampler::new(peaks),
             open: None,
             closed: None,
@@ -88,9 +88,9 @@ impl<'a> Watcher<'a> {
         }
     }
 
-    fn fail(&mut self, progress: &Progress, kind: FailureKind, message: String) {
+    fn fail(&mut self, progress: &Progress, failure: TrialError) {
         if self.failure.is_none() {
-            self.failure = Some(TrialError::Config { config: self.spec.trial.config.clone(), kind, message });
+            self.failure = Some(failure);
             progress.stop();
         }
     }
@@ -117,23 +117,22 @@ impl Observer for Watcher<'_> {
     }
 
     fn tick(&mut self, progress: &Progress, window: Option<Duration>) {
-        const SIZE_CHECK: Duration = Duration::from_secs(1);
+        const CHECK: Duration = Duration::from_secs(1);
         let elapsed = self.started.elapsed();
+        if elapsed >= self.next_check {
+            self.next_check = elapsed + CHECK;
+            if let Some(failure) = outgrown(self.spec, self.trial_dir) {
+                self.fail(progress, failure);
+            }
+            // RocksDB tells only some calls. Before the deadline: who fails to flush may not get any further.
+            if let Err(error) = self.engine.check_background() {
+                self.fail(progress, blame_under_way(&error, self.spec, self.trial_dir));
+            }
+        }
         if elapsed.as_secs() >= self.spec.deadline_seconds {
             let message =
                 format!("the workload did not finish within {} s (deadlineSeconds)", self.spec.deadline_seconds);
-            self.fail(progress, FailureKind::Deadline, message);
-        }
-        if elapsed >= self.next_size_check {
-            self.next_size_check = elapsed + SIZE_CHECK;
-            let (size, limit) = (dataset::size(self.trial_dir), self.spec.max_disk_bytes);
-            if size > limit {
-                self.fail(
-                    progress,
-                    FailureKind::DiskQuota,
-                    format!("the database grew to {size} bytes; its limit is {limit}"),
-                );
-            }
+            self.fail(progress, failed(self.spec, FailureKind::Deadline, message));
         }
         if let Some(window) = window {
             self.sampler.tick(self.engine, progress, window);

@@ -6,7 +6,8 @@ pub enum Exit {
     Completed = 0,
     /// The spec is refused; trying again gives the same answer.
     SpecRefused = 2,
-    /// The environment is at fault: the workload had not started, or the disk filled up beside it. Worth another try.
+    /// The environment is at fault: the workload had not started, the disk filled up beside it, or its dataset is damaged. Worth another
+    /// try.
     EnvironmentRefused = 3,
     /// The workload failed under this config. A record of the failure exists.
     ConfigFailed = 4,

@@ -3,6 +3,7 @@
 
 mod answer;
 mod attest;
+mod background;
 mod call_timer;
 mod compression_clock;
 mod counters;
@@ -17,10 +18,11 @@ mod session;
 
 pub use answer::options_answer;
 pub use attest::Attestor;
+pub use background::logged_failure;
 pub use call_timer::CallParts;
 pub use compression_clock::CompressionClock;
 pub use counters::Counters;
-pub use error::EngineError;
+pub use error::{EngineError, Fault};
 pub use family::{Family, Merge, Operands};
 pub use floor::Floor;
 pub use open::Engine;

@@ -1,11 +1,11 @@
 //! Opens a database with the options that a config declares, through RocksDB's own option parser.
 
-use std::{collections::BTreeMap, path::Path};
+use std::{collections::BTreeMap, path::Path, time::Duration};
 
 use assay_protocol::{EngineConfig, PageCache};
 use rocksdb::{
-    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, FlushOptions, MergeOperands, Options,
-    WaitForCompactOptions, checkpoint::Checkpoint,
+    BlockBasedOptions, Cache, ColumnFamily, ColumnFamilyDescriptor, DB, ErrorKind, FlushOptions, MergeOperands,
+    Options, WaitForCompactOptions, checkpoint::Checkpoint,
 };
 
 use super::{EngineError, Family, Operands};
@@ -113,7 +113,7 @@ impl Engine {
             })
             .collect::<Result<Vec<_>, EngineError>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors)
-            .map_err(|error| EngineError::Open { path: path.display().to_string(), message: error.into_string() })?;
+            .map_err(|status| EngineError::Open { path: path.display().to_string(), status })?;
         Ok(Self { db, options, families: families.into_iter().map(|family| family.name).collect() })
     }
 
@@ -133,9 +133,22 @@ impl Engine {
         Ok(self.db.flush_cf_opt(self.handle(family)?, &FlushOptions::default())?)
     }
 
-    /// Waits until no flush or compaction runs or is due.
+    /// Waits until no flush or compaction runs or is due. Fails if one failed, even if RocksDB would try it again and again.
     pub fn wait_until_settled(&self) -> Result<(), EngineError> {
-        Ok(self.db.wait_for_compact(&WaitForCompactOptions::default())?)
+        const LOOK_EVERY: Duration = Duration::from_secs(1);
+        let mut options = WaitForCompactOptions::default();
+        options.set_timeout(LOOK_EVERY.as_micros() as u64);
+        loop {
+            let waited = self.db.wait_for_compact(&options);
+            let goes_on = waited.as_ref().is_err_and(|status| status.kind() == ErrorKind::TimedOut);
+            if !goes_on {
+                waited?;
+            }
+            self.check_background()?;
+            if !goes_on {
+                return Ok(());
+            }
+        }
     }
 
     /// Leaves the database as it is now in another folder, of links to its files.

@@ -2,6 +2,7 @@
 
 #![allow(dead_code, clippy::unwrap_used, clippy::panic, reason = "shared by several test files")]
 
+pub mod hostile;
 pub mod wal;
 
 use std::{

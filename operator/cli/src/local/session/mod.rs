@@ -144,14 +144,14 @@ impl<'a> Session<'a> {
         Lost { plan: self.plan.digest.clone(), trial, started_unix_ms, boot: machine::boot(), reason, message }
     }
 
-    /// A trial that did not start is no attempt: nothing was seen of it. But it is no use to go on for ever.
+    /// A trial that the environment refused is no attempt: nothing was seen of it. But it is no use to go on for ever.
     fn refused(&mut self, trial: &TrialId, message: &str) -> anyhow::Result<()> {
         let lower = message.to_lowercase();
         if lower.contains("no space left") || lower.contains("disk is full") {
             return Err(Full(message.to_owned()).into());
         }
         self.refusals += 1;
-        self.screen.say(&format!("assay: {} did not start: {message}", trial.file_stem()));
+        self.screen.say(&format!("assay: {} could not run: {message}", trial.file_stem()));
         if self.refusals >= REFUSALS {
             anyhow::bail!(
                 "the environment refused {REFUSALS} trials in a row ({message}): fix it and run the same command again"

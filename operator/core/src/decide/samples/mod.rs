@@ -207,3 +207,23 @@ impl Samples {
         self.observed.invalid.push(Invalid { scope, code: code.to_string() });
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::gates::testing;
+
+    #[test]
+    fn only_corruption_is_damage() {
+        let ending = |kind: FailureKind| {
+            let mut summary = testing::summaries(&testing::experiment()).remove(0);
+            testing::fail(&mut summary, &format!("{kind:?}"));
+            ending(&Attempt::Finished(Box::new(summary)))
+        };
+        assert_eq!(ending(FailureKind::Corruption), Ending::Damaged);
+        for kind in [FailureKind::OutOfMemory, FailureKind::Deadline, FailureKind::DiskQuota, FailureKind::EngineError]
+        {
+            assert_eq!(ending(kind), Ending::Failed, "{kind:?}");
+        }
+    }
+}
