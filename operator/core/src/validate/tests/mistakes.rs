@@ -154,7 +154,7 @@ fn each_mistake_is_named() {
         (
             &format!("{KEY_VALUE}/keys"),
             json!(1),
-            "spec.scenarios[0].workload.keyValue.keys: 1 keys leave some of the 2 column families empty; use at least 2",
+            "spec.scenarios[0].workload.keyValue.keys: 1 key can't fill 2 column families; use at least 2",
         ),
         (
             &format!("{KEY_VALUE}/roles/1"),
@@ -250,7 +250,7 @@ fn combinations_are_checked() {
         (late, "20000 steps and 0 warm-up steps take 10000 s at 2 steps per second, beyond deadlineSeconds 3600"),
         (empty, "no data to migrate: preload is Empty; remove one of them"),
         (direct, "conflicts with pageCache: Direct in scenario \"writes\"; remove one of them"),
-        (idle, "4 steps leave some of the 8 threads idle"),
+        (idle, "4 steps can't keep 8 threads busy; use at least as many steps"),
         (
             with(&format!("{ROLE}/stepsPerSecond"), json!(1000)),
             "throughput can't improve in scenario \"writes\": stepsPerSecond sets its pace; judge a latency, or remove the pace",
