@@ -15,7 +15,8 @@ use anyhow::{Context as _, bail};
 use assay_protocol::{EngineConfig, OptionProblem, OptionsAnswer, OptionsQuestion};
 use nix::sys::resource::{Resource, setrlimit};
 
-use crate::{dataset, engine};
+use crate::dataset;
+use crate::engine::{self, Declared, only, without};
 
 /// How long RocksDB may take to open databases with one config, and for each further one: a second is usual.
 const PATIENCE: Duration = Duration::from_secs(20);
@@ -70,80 +71,71 @@ impl fmt::Display for Death {
     }
 }
 
-/// Asks about each config alone, and of those that RocksDB does not survive names the option.
+/// Asks about each config alone, and of those that RocksDB does not survive names the option. Without it the others are looked at.
 fn apart(
     question: &OptionsQuestion,
     ask: &dyn Fn(&OptionsQuestion) -> anyhow::Result<Tried>,
 ) -> anyhow::Result<OptionsAnswer> {
-    let opens = |baseline: &EngineConfig, configs: BTreeMap<String, EngineConfig>| {
+    let opens = |baseline: &EngineConfig, name: &str, config: &EngineConfig| {
+        let configs = BTreeMap::from([(name.to_owned(), config.clone())]);
         ask(&OptionsQuestion { baseline: baseline.clone(), configs, ..question.clone() })
     };
-    let alone = |config: &EngineConfig| opens(config, BTreeMap::from([(String::new(), config.clone())]));
-    if let Tried::Died(death) = alone(&EngineConfig::default())? {
+    if let Tried::Died(death) = opens(&EngineConfig::default(), "", &EngineConfig::default())? {
         bail!("RocksDB {death}, with no option set");
     }
+    let dies = |config: &EngineConfig| Ok(matches!(opens(config, "", config)?, Tried::Died(_)));
     let mut answer = OptionsAnswer::default();
-    let culprit = |name: &str, config: &EngineConfig, death: &Death| {
-        let dies = |config: &EngineConfig| Ok(matches!(alone(config)?, Tried::Died(_)));
-        problem(name, config, &question.families, death, &dies)
-    };
     // Every config is opened beside the baseline, so that one comes first.
-    if let Tried::Died(death) = alone(&question.baseline)? {
-        let name = question.configs.keys().next().map(String::as_str).unwrap_or_default();
-        answer.problems.push(culprit(name, &question.baseline, &death)?);
-        return Ok(answer);
+    let its_name = question.configs.iter().find(|(_, config)| **config == question.baseline).map(|(name, _)| name);
+    let its_name = its_name.or_else(|| question.configs.keys().next()).map(String::as_str).unwrap_or_default();
+    let mut deadly = Vec::new();
+    let mut baseline = question.baseline.clone();
+    while let Tried::Died(death) = opens(&baseline, "", &baseline)? {
+        let culprits = culprits(&baseline, &dies)?;
+        answer.problems.push(problem(its_name, &baseline, &question.families, &death, &culprits));
+        if culprits.is_empty() {
+            return Ok(answer);
+        }
+        baseline = without(&baseline, &culprits);
+        deadly.extend(culprits);
     }
     for (name, config) in &question.configs {
-        match opens(&question.baseline, BTreeMap::from([(name.clone(), config.clone())]))? {
-            Tried::Answered(own) => {
-                answer.problems.extend(own.problems);
-                answer.inert.extend(own.inert);
-                answer.sanitised.extend(own.sanitised);
-                answer.all_inert.extend(own.all_inert);
+        let inherited: Vec<Declared> = deadly
+            .iter()
+            .filter(|declared| declared.value(config) == declared.value(&question.baseline))
+            .cloned()
+            .collect();
+        let whole = without(config, &inherited);
+        let mut config = whole.clone();
+        loop {
+            let death = match opens(&baseline, name, &config)? {
+                Tried::Died(death) => death,
+                Tried::Answered(own) => {
+                    answer.problems.extend(own.problems);
+                    answer.inert.extend(own.inert);
+                    answer.sanitised.extend(own.sanitised);
+                    // What was left out may be all that would have had an effect.
+                    answer.all_inert.extend(own.all_inert.into_iter().filter(|_| config == whole));
+                    break;
+                }
+            };
+            let culprits = culprits(&config, &dies)?;
+            answer.problems.push(problem(name, &config, &question.families, &death, &culprits));
+            if culprits.is_empty() {
+                break;
             }
-            Tried::Died(death) => answer.problems.push(culprit(name, config, &death)?),
+            config = without(&config, &culprits);
         }
     }
     Ok(answer)
 }
 
-/// One declared option: of the database, or in the entry of this number.
-#[derive(Clone, Debug, PartialEq, Eq)]
-struct Declared {
-    entry: Option<usize>,
-    option: String,
-}
-
-fn declared(config: &EngineConfig) -> Vec<Declared> {
-    let of_db = config.db_options.keys().map(|option| Declared { entry: None, option: option.clone() });
-    let entries = config.column_families.iter().enumerate();
-    let of_families = entries.flat_map(|(entry, own)| {
-        own.options.keys().map(move |option| Declared { entry: Some(entry), option: option.clone() })
-    });
-    of_db.chain(of_families).collect()
-}
-
-/// A config with these of its options alone.
-fn only(config: &EngineConfig, kept: &[Declared]) -> EngineConfig {
-    let is_kept =
-        |entry: Option<usize>, option: &String| kept.iter().any(|own| own.entry == entry && own.option == *option);
-    let mut less = config.clone();
-    less.db_options.retain(|option, _| is_kept(None, option));
-    for (entry, own) in less.column_families.iter_mut().enumerate() {
-        own.options.retain(|option, _| is_kept(Some(entry), option));
-    }
-    less
-}
-
 /// Halves a config's options until one is left with which RocksDB dies, or none dies alone.
-fn problem(
-    name: &str,
+fn culprits(
     config: &EngineConfig,
-    families: &[String],
-    death: &Death,
     dies: &dyn Fn(&EngineConfig) -> anyhow::Result<bool>,
-) -> anyhow::Result<OptionProblem> {
-    let mut suspects = declared(config);
+) -> anyhow::Result<Vec<Declared>> {
+    let mut suspects = Declared::all(config);
     while suspects.len() > 1 {
         let (left, right) = suspects.split_at(suspects.len() / 2);
         suspects = if dies(&only(config, left))? {
@@ -154,24 +146,34 @@ fn problem(
             break;
         };
     }
-    let found = |message: String, scope: String, option: String| OptionProblem {
+    Ok(suspects)
+}
+
+fn problem(
+    name: &str,
+    config: &EngineConfig,
+    families: &[String],
+    death: &Death,
+    culprits: &[Declared],
+) -> OptionProblem {
+    let found = |message: String, scope: &str, option: &str| OptionProblem {
         config: name.to_owned(),
-        scope,
-        option,
+        scope: scope.to_owned(),
+        option: option.to_owned(),
         message,
         suggestion: None,
     };
-    let [one] = &suspects[..] else {
-        let names: Vec<&str> = suspects.iter().map(|own| own.option.as_str()).collect();
-        let message = format!("RocksDB {death}, with these options together: {}", names.join(", "));
-        return Ok(found(message, String::new(), String::new()));
-    };
-    let own = one.entry.map(|entry| &config.column_families[entry]);
-    let scope = own.and_then(|own| families.iter().find(|family| own.matches(family)));
-    let value =
-        own.map_or(&config.db_options, |own| &own.options).get(&one.option).map(String::as_str).unwrap_or_default();
-    let message = format!("with the value {value:?} RocksDB {death}");
-    Ok(found(message, scope.map_or_else(|| engine::DB_SCOPE.to_owned(), Clone::clone), one.option.clone()))
+    match culprits {
+        [] => found(format!("RocksDB {death}"), "", ""),
+        [one] => {
+            let message = format!("with the value {:?} RocksDB {death}", one.value(config).unwrap_or_default());
+            found(message, one.scope(config, families).unwrap_or(engine::DB_SCOPE), &one.option)
+        }
+        several => {
+            let names: Vec<&str> = several.iter().map(|own| own.option.as_str()).collect();
+            found(format!("RocksDB {death}, with these options together: {}", names.join(", ")), "", "")
+        }
+    }
 }
 
 /// A folder that goes away with its process, however that ends.
@@ -285,7 +287,7 @@ mod tests {
         let ask = |question: &OptionsQuestion| {
             let all = question.configs.values().chain([&question.baseline]);
             let dies = |config: &EngineConfig| {
-                deadly.iter().all(|name| declared(config).iter().any(|own| own.option == *name))
+                deadly.iter().all(|name| Declared::all(config).iter().any(|own| own.option == *name))
             };
             Ok(if all.into_iter().any(dies) {
                 Tried::Died(Death("crashes".to_owned()))
@@ -320,6 +322,40 @@ mod tests {
         assert_eq!(asked(&baseline, &candidate, &["b"]), one("base", "db b", "with the value \"1\" RocksDB crashes"));
         let together = "RocksDB crashes, with these options together: a, b, x, c, y, z";
         assert_eq!(asked(&baseline, &candidate, &["a", "z"]), one("candidate", " ", together));
+    }
+
+    #[test]
+    fn what_kills_hides_nothing_else() {
+        let baseline = config(&["a", "b"], &["c"]);
+        let mut candidate = config(&["a", "b", "x"], &["c", "y"]);
+        // A value of its own is another option.
+        candidate.db_options.insert("b".to_owned(), "2".to_owned());
+        let question = OptionsQuestion {
+            families: vec!["default".to_owned()],
+            baseline: baseline.clone(),
+            configs: BTreeMap::from([("base".to_owned(), baseline), ("candidate".to_owned(), candidate)]),
+            page_cache: PageCache::Evict,
+        };
+        let ask = |question: &OptionsQuestion| {
+            let all: Vec<&EngineConfig> = question.configs.values().chain([&question.baseline]).collect();
+            let deadly = [("a", "1"), ("b", "1"), ("x", "1"), ("y", "1")];
+            let has = |name: &str, value: &str| {
+                all.iter().any(|config| {
+                    Declared::all(config).iter().any(|own| own.option == name && own.value(config) == Some(value))
+                })
+            };
+            if deadly.iter().any(|(name, value)| has(name, value)) {
+                return Ok(Tried::Died(Death("crashes".to_owned())));
+            }
+            // What is left is answered, and looks as if it could not differ.
+            let all_inert = question.configs.keys().filter(|name| !name.is_empty()).cloned().collect();
+            Ok(Tried::Answered(OptionsAnswer { all_inert, ..OptionsAnswer::default() }))
+        };
+        let answer = apart(&question, &ask).unwrap();
+        let named: Vec<(&str, &str)> =
+            answer.problems.iter().map(|problem| (problem.config.as_str(), problem.option.as_str())).collect();
+        assert_eq!(named, [("base", "a"), ("base", "b"), ("candidate", "x"), ("candidate", "y")]);
+        assert_eq!(answer.all_inert, ["base"]);
     }
 
     #[test]

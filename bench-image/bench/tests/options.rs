@@ -21,8 +21,12 @@ fn ask(dir: &TempDir, config: EngineConfig) -> Output {
         configs: BTreeMap::from([("candidate".to_owned(), config)]),
         page_cache: PageCache::Evict,
     };
+    answer(dir, &question)
+}
+
+fn answer(dir: &TempDir, question: &OptionsQuestion) -> Output {
     let file = dir.path().join("question.json");
-    fs::write(&file, serde_json::to_vec(&question).unwrap()).unwrap();
+    fs::write(&file, serde_json::to_vec(question).unwrap()).unwrap();
     Command::new(env!("CARGO_BIN_EXE_assay-bench"))
         .arg(invocation::OPTIONS)
         .arg(file)
@@ -134,4 +138,28 @@ fn options_that_crash_or_hang_rocksdb_are_named() {
         assert_eq!((problem.scope.as_str(), problem.option.as_str()), (scope, option), "{}", problem.message);
         assert!(problem.message.contains(value), "{}", problem.message);
     }
+}
+
+#[test]
+fn a_baseline_that_crashes_rocksdb_hides_no_other_mistake() {
+    let dir = TempDir::new().unwrap();
+    let mut baseline = EngineConfig::default();
+    baseline.db_options.insert("table_cache_numshardbits".to_owned(), "40".to_owned());
+    let over = |own: EngineConfig| EngineConfig { column_families: own.column_families, ..baseline.clone() };
+    let question = OptionsQuestion {
+        families: vec!["default".to_owned()],
+        configs: BTreeMap::from([
+            ("a".to_owned(), over(options(&[("write_bufer_size", "1M")]))),
+            ("base".to_owned(), baseline.clone()),
+            ("c".to_owned(), over(options(&[("write_buffer_size", "64M")]))),
+        ]),
+        baseline,
+        page_cache: PageCache::Evict,
+    };
+    let output = answer(&dir, &question);
+    let answer: OptionsAnswer = serde_json::from_slice(&output.stdout).unwrap();
+    let named: Vec<(&str, &str)> =
+        answer.problems.iter().map(|problem| (problem.config.as_str(), problem.option.as_str())).collect();
+    assert_eq!(named, [("base", "table_cache_numshardbits"), ("a", "write_bufer_size")], "{answer:?}");
+    assert_eq!(answer.all_inert, ["c"]);
 }

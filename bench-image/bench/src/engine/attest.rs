@@ -4,7 +4,7 @@
 //! a declaration: what it applies, corrects, derives from it, or drops without a word. The measured database
 //! must then have exactly the options of the config's empty one.
 
-use std::{fs, path::Path};
+use std::{collections::BTreeSet, fs, path::Path};
 
 use assay_protocol::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache, option_value::nested};
 
@@ -12,6 +12,7 @@ use super::{
     Engine, EngineError, Family,
     needs::is_on,
     options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, same_value},
+    spelling::Spellings,
 };
 
 /// Options that RocksDB keeps to itself: they never reach an OPTIONS file, so its LOG has to show them.
@@ -63,6 +64,8 @@ pub struct Attestor {
     baseline: Reference,
     pub config: Reference,
     pub facts: Vec<OptionFact>,
+    /// Declared options, by scope and name, that RocksDB writes in a form of its own.
+    respelt: BTreeSet<(String, String)>,
 }
 
 impl Attestor {
@@ -80,7 +83,8 @@ impl Attestor {
         } else {
             Reference::probe(&scratch.join("attest"), config, &families(config), page_cache)?
         };
-        let mut attestor = Self { baseline: base, config: own, facts: Vec::new() };
+        let mut attestor = Self { baseline: base, config: own, facts: Vec::new(), respelt: BTreeSet::new() };
+        attestor.respelt = attestor.respelt(config, &Spellings::new(scratch));
         attestor.facts = attestor.compare(baseline, config);
         Ok(attestor)
     }
@@ -100,7 +104,8 @@ impl Attestor {
             if !is_baseline && of_baseline.as_ref() == Some(&value) {
                 continue;
             }
-            facts.extend(self.declared_facts(&scope, &name, &value, is_baseline));
+            let facts_of = |(option, value): (String, String)| self.declared_fact(&scope, &option, &value, is_baseline);
+            facts.extend(parts(&name, &value).into_iter().map(facts_of));
         }
         if config.block_cache.is_some() && (is_baseline || config.block_cache != baseline.block_cache) {
             facts.extend(self.block_cache_facts(config, baseline));
@@ -136,22 +141,33 @@ impl Attestor {
         facts
     }
 
-    fn scopes(&self) -> Vec<String> {
-        self.config.options.scopes.keys().cloned().collect()
+    /// Whether RocksDB has what was declared, whatever it makes of it.
+    pub fn is_as_declared(&self, fact: &OptionFact) -> bool {
+        let same = |declared: &String| self.is_same(&fact.scope, &fact.option, declared, fact.effective.as_deref());
+        fact.declared.as_ref().is_some_and(same)
     }
 
-    /// One fact for a declared option, or one for each key where its value is a struct that RocksDB keeps in a
-    /// section of its own.
-    fn declared_facts(&self, scope: &str, name: &str, value: &str, is_baseline: bool) -> Vec<OptionFact> {
-        if name == TABLE_PREFIX
-            && let Some(keys) = nested(value)
-        {
-            return keys
-                .iter()
-                .map(|(key, value)| self.declared_fact(scope, &format!("{TABLE_PREFIX}.{key}"), value, is_baseline))
-                .collect();
-        }
-        vec![self.declared_fact(scope, name, value, is_baseline)]
+    fn is_same(&self, scope: &str, option: &str, requested: &str, effective: Option<&str>) -> bool {
+        effective.is_some_and(|effective| same_value(requested, effective))
+            || self.respelt.contains(&(scope.to_owned(), option.to_owned()))
+    }
+
+    fn respelt(&self, config: &EngineConfig, spellings: &Spellings<'_>) -> BTreeSet<(String, String)> {
+        let all = declared(config, &self.scopes()).into_iter();
+        all.flat_map(|(scope, name, value)| {
+            parts(&name, &value).into_iter().map(move |(option, value)| (scope.clone(), option, value))
+        })
+        .filter(|(scope, option, value)| {
+            let differs = |written: &&str| !same_value(value, written);
+            let written = self.config.options.get(scope, option).filter(differs);
+            written.is_some_and(|written| spellings.same(scope, option, value, written))
+        })
+        .map(|(scope, option, _)| (scope, option))
+        .collect()
+    }
+
+    fn scopes(&self) -> Vec<String> {
+        self.config.options.scopes.keys().cloned().collect()
     }
 
     fn declared_fact(&self, scope: &str, option: &str, requested: &str, is_baseline: bool) -> OptionFact {
@@ -161,31 +177,30 @@ impl Attestor {
             .iter()
             .find(|(name, _)| *name == option)
             .map(|(_, in_log)| (self.config.logged(in_log), self.baseline.logged(in_log)));
-        let status =
-            match (effective, logged) {
-                // RocksDB writes no value for these, so what counts is that an object exists.
-                (_, Some((Some(_), earlier))) if is_baseline || earlier.is_none() || effective.is_none() => {
-                    OptionStatus::AppliedNotSerialised
+        let status = match (effective, logged) {
+            // RocksDB writes no value for these, so what counts is that an object exists.
+            (_, Some((Some(_), earlier))) if is_baseline || earlier.is_none() || effective.is_none() => {
+                OptionStatus::AppliedNotSerialised
+            }
+            (Some(effective), None) if self.is_same(scope, option, requested, Some(effective)) => {
+                if is_baseline || before != Some(effective) { OptionStatus::Applied } else { OptionStatus::Inert }
+            }
+            (Some(effective), None) if is_baseline => {
+                if is_null(effective) {
+                    OptionStatus::Inert
+                } else {
+                    OptionStatus::Sanitised
                 }
-                (Some(effective), None) if same_value(requested, effective) => {
-                    if is_baseline || before != Some(effective) { OptionStatus::Applied } else { OptionStatus::Inert }
+            }
+            (effective @ Some(_), None) => {
+                if effective == before {
+                    OptionStatus::Inert
+                } else {
+                    OptionStatus::Sanitised
                 }
-                (Some(effective), None) if is_baseline => {
-                    if is_null(effective) {
-                        OptionStatus::Inert
-                    } else {
-                        OptionStatus::Sanitised
-                    }
-                }
-                (effective @ Some(_), None) => {
-                    if effective == before {
-                        OptionStatus::Inert
-                    } else {
-                        OptionStatus::Sanitised
-                    }
-                }
-                _ => OptionStatus::Inert,
-            };
+            }
+            _ => OptionStatus::Inert,
+        };
         // To switch off what needs another option may well change something.
         let in_vain = self.config.options.ignored(scope, option).is_some() && is_on(requested);
         let status = if in_vain { OptionStatus::Inert } else { status };
@@ -256,6 +271,14 @@ impl Attestor {
 
 fn is_null(value: &str) -> bool {
     matches!(value, "" | "nullptr")
+}
+
+/// A declared option, or each key of it where its value is a struct that RocksDB keeps in a section of its own.
+fn parts(name: &str, value: &str) -> Vec<(String, String)> {
+    match nested(value).filter(|_| name == TABLE_PREFIX) {
+        Some(keys) => keys.into_iter().map(|(key, value)| (format!("{TABLE_PREFIX}.{key}"), value)).collect(),
+        None => vec![(name.to_owned(), value.to_owned())],
+    }
 }
 
 /// Every declared option with its scope, once per family it names.

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Follows, Kind, RealSize, RolePlan, Volume, WorkloadProblem};
+use super::{Follows, Kind, RealSize, RolePlan, Volume, WorkloadProblem, counted};
 use crate::{Bytes, EngineConfig, option_value::size};
 
 /// Shreds of slots that arrive nearly in order, their metadata, replay of what arrived, and the removal of old slots.
@@ -257,15 +257,19 @@ impl Kind for Blockstore {
         let mut problems = Vec::new();
         for (field, slots) in [("slots", self.slots), ("warmupSlots", self.warmup_slots)] {
             if slots % writers != 0 {
-                let message =
-                    format!("{slots} slots can't be shared evenly by {writers} writers; use a multiple of {writers}");
+                let message = format!(
+                    "{writers} writers can't share {} evenly; use a multiple of {writers}",
+                    counted(slots, "slot")
+                );
                 problems.push(WorkloadProblem::error(field, message));
             }
         }
         let least = RETAINED_PER_WRITER * writers;
         if self.retained_slots < least {
-            let message =
-                format!("{writers} writers need at least {least}, or slots that are still in use are removed");
+            let message = format!(
+                "must be at least {least} with {}, or slots that are still in use are removed",
+                counted(writers, "writer")
+            );
             problems.push(WorkloadProblem::error("retainedSlots", message));
         }
         let shreds = self.shreds_per_slot();
@@ -275,8 +279,8 @@ impl Kind for Blockstore {
         }
         if problems.is_empty() && self.roles().iter().any(|role| role.steps == 0) {
             let message = format!(
-                "is more than the {} slots of the window, so no removal is measured: use a smaller number",
-                self.slots
+                "is more than the window has ({}), so no removal is measured: use a smaller number",
+                counted(self.slots, "slot")
             );
             problems.push(WorkloadProblem::warning("slotsPerPurge", message));
         }

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, RealSize, RolePlan, Volume, WorkloadProblem, real_size::MAINNET_ENTRIES};
+use super::{Kind, RealSize, RolePlan, Volume, WorkloadProblem, counted, real_size::MAINNET_ENTRIES};
 use crate::EngineConfig;
 
 /// Blocks of an Ethereum execution client. Each block reads state and writes one batch of chain data, plus the state
@@ -250,8 +250,9 @@ impl Kind for Ethrex {
             let seconds = blocks.saturating_mul(millis).div_ceil(1000);
             if seconds >= deadline_seconds {
                 let message = format!(
-                    "{} blocks and {} warm-up blocks take {seconds} s at one every {millis} ms, beyond deadlineSeconds {deadline_seconds}",
-                    self.blocks, self.warmup_blocks
+                    "{} and {} take {seconds} s at one every {millis} ms, beyond deadlineSeconds {deadline_seconds}",
+                    counted(self.blocks, "block"),
+                    counted(self.warmup_blocks, "warm-up block"),
                 );
                 problems.push(WorkloadProblem::error("blockIntervalMillis", message));
             }

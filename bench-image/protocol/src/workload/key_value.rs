@@ -3,7 +3,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Kind, RealSize, RolePlan, Volume, WorkloadProblem};
+use super::{Kind, RealSize, RolePlan, Volume, WorkloadProblem, counted};
 use crate::EngineConfig;
 
 /// Generic key-value operations over a preloaded set of keys.
@@ -108,10 +108,8 @@ impl Kind for KeyValue {
         }
         let families = self.families.len();
         if self.keys < families as u64 {
-            let message = format!(
-                "{} keys leave some of the {families} column families empty; use at least {families}",
-                self.keys
-            );
+            let message =
+                format!("{} can't fill {families} column families; use at least {families}", counted(self.keys, "key"));
             problems.push(WorkloadProblem::error("keys", message));
         }
         for (index, role) in self.roles.iter().enumerate() {
@@ -343,7 +341,14 @@ impl Role {
             }
             (Some(_), Some(_)) => problems.push(("until", "set either steps or until".to_owned())),
             (Some(steps), None) if steps < u64::from(self.threads) => {
-                problems.push(("steps", format!("{steps} steps leave some of the {} threads idle", self.threads)));
+                problems.push((
+                    "steps",
+                    format!(
+                        "{} can't keep {} threads busy; use at least as many steps",
+                        counted(steps, "step"),
+                        self.threads
+                    ),
+                ));
             }
             (None, Some(_)) if self.steps_per_second.is_none() => {
                 let message =
@@ -366,8 +371,10 @@ impl Role {
             let seconds = steps.saturating_add(self.warmup_steps).div_ceil(rate);
             if seconds >= deadline_seconds {
                 let message = format!(
-                    "{steps} steps and {} warm-up steps take {seconds} s at {rate} steps per second, beyond deadlineSeconds {deadline_seconds}",
-                    self.warmup_steps
+                    "{} and {} take {seconds} s at {} per second, beyond deadlineSeconds {deadline_seconds}",
+                    counted(steps, "step"),
+                    counted(self.warmup_steps, "warm-up step"),
+                    counted(rate, "step"),
                 );
                 problems.push(("stepsPerSecond", message));
             }

@@ -68,6 +68,11 @@ impl WorkloadProblem {
     }
 }
 
+/// `1 step`, `2 steps`.
+pub(super) fn counted(count: u64, noun: &str) -> String {
+    format!("{count} {noun}{}", if count == 1 { "" } else { "s" })
+}
+
 /// A group of threads, whatever workload it belongs to.
 #[derive(Clone, Debug, PartialEq)]
 pub struct RolePlan {

@@ -10,6 +10,7 @@ mod reth_history;
 pub use blockstore::Blockstore;
 pub use ethrex::{Contracts, Ethrex, LEAVES_PER_BRANCH};
 pub use key_value::{KeyOrder, KeyValue, Mix, Preload, Role, Until, ValueBytes};
+use kind::counted;
 pub use kind::{Follows, Kind, RolePlan, Volume, WorkloadProblem};
 pub use real_size::RealSize;
 pub use reth_history::RethHistory;

@@ -1,7 +1,7 @@
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use super::{Follows, Kind, RealSize, RolePlan, SAVES, Volume, WorkloadProblem, real_size::MAINNET_ENTRIES};
+use super::{Follows, Kind, RealSize, RolePlan, SAVES, Volume, WorkloadProblem, counted, real_size::MAINNET_ENTRIES};
 use crate::EngineConfig;
 
 /// Blocks of an Ethereum execution client. One thread executes blocks, another saves the history indices.
@@ -187,7 +187,8 @@ impl Kind for RethHistory {
         }
         if self.mgas_per_block.saturating_mul(per_save) > Self::MAX_MGAS_PER_SAVE {
             let message = format!(
-                "a save of {per_save} blocks of {} Mgas is too large for memory; the limit is {} Mgas per save",
+                "a save of {} of {} Mgas is too large for memory; the limit is {} Mgas per save",
+                counted(per_save, "block"),
                 self.mgas_per_block,
                 Self::MAX_MGAS_PER_SAVE
             );

@@ -46,38 +46,39 @@ pub fn check(
     free: impl FnOnce(&Experiment) -> Option<anyhow::Result<u64>>,
 ) -> Checked {
     read(file, |checked, places, validation| {
-        checked.ask_benches(places, validation, bench);
-        let Some(experiment) = &validation.experiment else { return };
-        match free(experiment) {
-            Some(Ok(free)) => checked.add(places, validate::disk::check(experiment, free)),
-            Some(Err(error)) => checked.fail(format!("{error:#}")),
-            None => {}
+        if let Some(experiment) = &validation.experiment {
+            match free(experiment) {
+                Some(Ok(free)) => checked.add(places, validate::disk::check(experiment, free)),
+                Some(Err(error)) => checked.fail(format!("{error:#}")),
+                None => {}
+            }
         }
+        checked.ask_benches(validation, bench);
     })
 }
 
 /// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
 pub fn check_for_cluster(file: &Path) -> Checked {
-    read(file, |checked, places, validation| {
-        checked.ask_a_bench_if_there(places, validation, "options not checked here; the operator will check them");
+    read(file, |checked, _, validation| {
+        checked.ask_a_bench_if_there(validation, "options not checked here; the operator will check them");
     })
 }
 
 /// The same for a file that is to be written. It can do without a bench: whoever runs it needs one.
 pub fn check_text(file: &Path, text: String) -> Checked {
-    check_document(file, document::parse(text.into_bytes()), |checked, places, validation| {
-        checked.ask_a_bench_if_there(places, validation, "options not checked; `assay validate` will check them");
+    check_document(file, document::parse(text.into_bytes()), |checked, _, validation| {
+        checked.ask_a_bench_if_there(validation, "options not checked; `assay validate` will check them");
     })
 }
 
-fn read(file: &Path, further: impl FnOnce(&mut Checked, &Rc<Node>, &validate::Validation)) -> Checked {
+fn read(file: &Path, further: impl FnOnce(&mut Checked, &Rc<Node>, &mut validate::Validation)) -> Checked {
     check_document(file, document::read(file), further)
 }
 
 fn check_document(
     file: &Path,
     document: Result<Document, Vec<FileProblem>>,
-    further: impl FnOnce(&mut Checked, &Rc<Node>, &validate::Validation),
+    further: impl FnOnce(&mut Checked, &Rc<Node>, &mut validate::Validation),
 ) -> Checked {
     let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
     let mut checked = Checked {
@@ -98,8 +99,8 @@ fn check_document(
         }
     };
     let mut validation = validate::validate_document(&document.value);
-    checked.add(&document.places, std::mem::take(&mut validation.problems));
-    further(&mut checked, &document.places, &validation);
+    further(&mut checked, &document.places, &mut validation);
+    checked.add(&document.places, validation.problems);
     checked.lines.sort();
     checked.lines.dedup();
     checked.experiment = validation.experiment.filter(|_| checked.errors() == 0);
@@ -138,7 +139,7 @@ impl Checked {
         self.lines.push(Line { at: None, severity: Severity::Error, text });
     }
 
-    fn ask_benches(&mut self, places: &Rc<Node>, validation: &validate::Validation, bench: &[BenchArg]) {
+    fn ask_benches(&mut self, validation: &mut validate::Validation, bench: &[BenchArg]) {
         let Some(spec) = &validation.spec else { return };
         let benches = match Benches::find(bench) {
             Ok(benches) => benches,
@@ -153,19 +154,19 @@ impl Checked {
         }
         for question in validation.questions() {
             match benches.ask(&question) {
-                Ok(answer) => self.add(places, validate::answer_problems(spec, &answer)),
+                Ok(answer) => validation.add_answer(&answer),
                 Err(error) => self.fail(format!("options not checked: {error:#}")),
             }
         }
         self.benches = Some(benches);
     }
 
-    fn ask_a_bench_if_there(&mut self, places: &Rc<Node>, validation: &validate::Validation, otherwise: &str) {
+    fn ask_a_bench_if_there(&mut self, validation: &mut validate::Validation, otherwise: &str) {
         let Some(spec) = &validation.spec else { return };
         let mut questions = validation.questions();
         for question in &mut questions {
             // Another image may know other options.
-            question.configs.retain(|name, _| spec.configs.iter().any(|c| c.name == *name && c.image.is_none()));
+            question.configs.retain(|name, _| !spec.configs.iter().any(|c| c.name == *name && c.image.is_some()));
         }
         let asked = Benches::find(&[]).and_then(|benches| {
             questions.iter().map(|question| benches.ask(question)).collect::<anyhow::Result<Vec<_>>>()
@@ -173,7 +174,7 @@ impl Checked {
         match asked {
             Ok(answers) => {
                 for answer in answers {
-                    self.add(places, validate::answer_problems(spec, &answer));
+                    validation.add_answer(&answer);
                     self.rejected.extend(answer.problems);
                 }
             }

@@ -50,10 +50,10 @@ pub fn baseline_index(spec: &TuningExperimentSpec) -> Option<usize> {
 /// The engine's configuration of every config: the baseline's, then its own, of which the later wins.
 pub fn effective(spec: &TuningExperimentSpec) -> Vec<EngineConfig> {
     let empty = EngineConfig::default();
-    let baseline = baseline_index(spec).map(|index| over(&empty, &spec.configs[index]));
-    let is_baseline = |config: &Config| config.name == spec.baseline;
-    let base = |config: &Config| baseline.as_ref().filter(|_| !is_baseline(config)).unwrap_or(&empty);
-    spec.configs.iter().map(|config| over(base(config), config)).collect()
+    let baseline = baseline_index(spec);
+    let engine = baseline.map_or(EngineConfig::default(), |index| over(&empty, &spec.configs[index]));
+    let base = |index: usize| if baseline == Some(index) { &empty } else { &engine };
+    spec.configs.iter().enumerate().map(|(index, config)| over(base(index), config)).collect()
 }
 
 fn over(base: &EngineConfig, config: &Config) -> EngineConfig {
@@ -89,8 +89,8 @@ pub fn families(spec: &TuningExperimentSpec) -> BTreeSet<String> {
         .collect()
 }
 
-/// Everything that can be said about configs without asking RocksDB.
-pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+/// Everything that can be said about configs without asking RocksDB, with workloads that are known or not.
+pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     if baseline_index(spec).is_none() {
         let names = || spec.configs.iter().map(|config| config.name.as_str());
@@ -106,9 +106,11 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
     for (index, (config, engine)) in spec.configs.iter().zip(&engines).enumerate() {
         let path = config_path(index);
         options(config, &path, spec, &mut problems);
-        globs(config, &path, &families, &mut problems);
         cache_and_writes(config, engine, &path, &mut problems);
-        policy(config, &path, spec, &mut problems);
+        if workloads_known {
+            globs(config, &path, &families, &mut problems);
+            policy(config, &path, spec, &mut problems);
+        }
         if config.image.is_some() {
             let message = format!(
                 "runs its own bench: for a local run, pass the binary with `assay run --bench {}=PATH`",

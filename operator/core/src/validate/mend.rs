@@ -33,6 +33,8 @@ fn walk(schema: &Value, value: &mut Value, path: &FieldPath, mended: &mut Vec<Fi
         *value = match (schema["type"].as_str(), &*value) {
             // A list of one is what was meant, and what others name of it is still there.
             (Some("array"), Value::String(text)) if schema["items"]["type"] == "string" => json!([text]),
+            // In quotes it is a text like any other.
+            (_, Value::Bool(_) | Value::Number(_)) if is_free_text(schema) => json!(value.to_string()),
             _ => stand_in(schema),
         };
         mended.push(path.clone());
@@ -51,9 +53,17 @@ fn walk(schema: &Value, value: &mut Value, path: &FieldPath, mended: &mut Vec<Fi
 
 fn walk_object(schema: &Value, object: &mut Map<String, Value>, path: &FieldPath, mended: &mut Vec<FieldPath>) {
     let Some(properties) = schema["properties"].as_object() else {
-        for (key, value) in object {
-            walk(&schema["additionalProperties"], value, &path.key(key), mended);
-        }
+        let schema = &schema["additionalProperties"];
+        object.retain(|key, value| {
+            // Nobody can guess an entry, and a map can do without.
+            let is_lost = is_free_text(schema) && matches!(value, Value::Null | Value::Array(_) | Value::Object(_));
+            if is_lost {
+                mended.push(path.key(key));
+            } else {
+                walk(schema, value, &path.key(key), mended);
+            }
+            !is_lost
+        });
         return;
     };
     let branches: Vec<&str> = schema["oneOf"].as_array().into_iter().flatten().flat_map(required).collect();
@@ -73,6 +83,12 @@ fn walk_object(schema: &Value, object: &mut Map<String, Value>, path: &FieldPath
 
 fn is_among(schema: &Value, text: &str) -> bool {
     schema["enum"].as_array().is_none_or(|choices| choices.iter().any(|choice| choice == text))
+}
+
+/// Any text will do, as for the value of an option.
+fn is_free_text(schema: &Value) -> bool {
+    let is_text = schema["x-kubernetes-int-or-string"] == true || schema["type"] == "string";
+    is_text && schema["pattern"].is_null() && schema["enum"].is_null()
 }
 
 fn required(schema: &Value) -> impl Iterator<Item = &str> {
@@ -116,16 +132,20 @@ mod tests {
             "margin": {"type": "string", "pattern": r"^[0-9]+%$"}, "kind": {"type": "string", "enum": ["A", "B"]},
             "list": {"type": "array", "items": {"type": "boolean"}},
             "names": {"type": "array", "items": {"type": "string"}},
+            "options": {"type": "object", "additionalProperties": {"x-kubernetes-int-or-string": true}},
             "either": {"type": "object", "oneOf": [{"required": ["a"]}, {"required": ["b"]}], "properties": {
                 "a": {"type": "object"}, "b": {"type": "object"}}}}});
-        let mut value = json!({"name": 1, "margin": 3, "kind": "C", "list": [true, "x"], "names": "x", "either": {}});
+        let mut value = json!({"name": 1, "margin": 3, "kind": "C", "list": [true, "x"], "names": "x", "either": {},
+            "options": {"a": 4.5, "b": true, "c": [1], "d": null, "e": 5, "f": {"g": 1}}});
         let mended = mend(&schema, &mut value, &FieldPath::root());
         assert_eq!(
             value,
-            json!({"name": "a", "size": 3, "margin": "1%", "kind": "A", "list": [true, false], "names": ["x"], "either": {"a": {}}})
+            json!({"name": "a", "size": 3, "margin": "1%", "kind": "A", "list": [true, false], "names": ["x"], "either": {"a": {}},
+                "options": {"a": "4.5", "b": "true", "e": 5}})
         );
         let paths: Vec<String> = mended.iter().map(ToString::to_string).collect();
-        assert_eq!(paths, ["size", "either", "kind", "list[1]", "margin", "name", "names"]);
+        let options = ["options.a", "options.b", "options.c", "options.d", "options.f"];
+        assert_eq!(paths, [&["size", "either", "kind", "list[1]", "margin", "name", "names"][..], &options].concat());
         let sound = json!({"name": "b", "size": 4, "margin": "2%"});
         let mut value = sound.clone();
         assert!(mend(&schema, &mut value, &FieldPath::root()).is_empty() && value == sound);

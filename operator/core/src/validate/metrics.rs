@@ -71,14 +71,17 @@ pub fn looks(spec: &TuningExperimentSpec) -> Option<LookPlan> {
     (blocks.len() > 1).then(|| LookPlan { blocks, stop_on, futility: spec.futility == Futility::Stop })
 }
 
-/// Everything that can be said about objectives, guardrails and the number of repetitions.
-pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+/// Everything that can be said about objectives, guardrails and the number of repetitions, with workloads that are known or not.
+pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     let objectives = spec.objectives.iter().map(|declared| ("objectives", declared)).enumerate();
     let guardrails = spec.guardrails.iter().map(|declared| ("guardrails", declared)).enumerate();
     for (index, (list, declared)) in objectives.chain(guardrails) {
         let path = FieldPath::root().key("spec").key(list).index(index);
         judged(declared, list == "objectives", spec, &path, &mut problems);
+        if let Some(info) = metric(&declared.metric).filter(|info| workloads_known && info.default_margin.is_some()) {
+            measurable(info, list == "objectives", spec, &path.key("metric"), &mut problems);
+        }
     }
     enough_blocks(spec, &mut problems);
     if looks(spec).is_none() {
@@ -109,7 +112,13 @@ fn judged(
     if info.is_none() && queries::find(spec, name).is_none() {
         let mut hint = did_you_mean(name, METRICS.iter().map(|info| info.name).chain(own()));
         if hint.is_empty() {
-            hint = format!("; use one of {}", join(judgeable()));
+            let is_measured = |known: &&str| metric(known).is_none() || is_measured(known, spec);
+            let alike: Vec<&str> = judgeable().filter(is_measured).filter(|known| has_words(known, name)).collect();
+            hint = match alike.as_slice() {
+                [] => format!("; use one of {}", join(judgeable())),
+                [one] => format!("; did you mean {one}?"),
+                several => format!("; use one of {}", join(several.iter().copied())),
+            };
         }
         problems.push(Problem::error(at, format!("unknown metric {name:?}{hint}")));
         return;
@@ -146,9 +155,16 @@ fn judged(
         );
         problems.push(Problem::warning(path.key("margin"), message));
     }
-    if let Some(info) = info {
-        measurable(info, is_objective, spec, &at, problems);
-    }
+}
+
+fn is_measured(name: &str, spec: &TuningExperimentSpec) -> bool {
+    spec.scenarios.iter().all(|scenario| scenario.workload.measured_role(name).is_some())
+}
+
+/// Whether a name has these words in it, one after the other: `step_latency_p99` has `p99`, and `step_latency_p999` has not.
+fn has_words(name: &str, words: &str) -> bool {
+    let words = words.to_lowercase().replace(['-', ' ', '.'], "_");
+    !words.is_empty() && format!("_{name}_").contains(&format!("_{words}_"))
 }
 
 /// Whether the bench can measure it well enough in every scenario.

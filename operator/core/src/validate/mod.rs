@@ -21,7 +21,7 @@ mod suggest;
 use std::collections::BTreeSet;
 
 use assay_api::{CellsAdjust, Requirement, TuningExperiment, TuningExperimentSpec};
-use assay_protocol::{Digest, OptionsQuestion, Summary};
+use assay_protocol::{Digest, OptionsAnswer, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
 pub use configs::is_owned;
@@ -53,6 +53,8 @@ pub struct Validation {
     pub experiment: Option<Experiment>,
     /// The spec, where it could be read at all.
     pub spec: Option<TuningExperimentSpec>,
+    /// Where the spec has something else than the document.
+    mended: Vec<FieldPath>,
 }
 
 impl Validation {
@@ -63,6 +65,30 @@ impl Validation {
     /// What RocksDB has to be asked about the options: one question for each way to use the page cache.
     pub fn questions(&self) -> Vec<OptionsQuestion> {
         self.spec.as_ref().map(options::questions).unwrap_or_default()
+    }
+
+    /// Adds what RocksDB says about the options.
+    pub fn add_answer(&mut self, answer: &OptionsAnswer) {
+        let Some(spec) = &self.spec else { return };
+        let refused: BTreeSet<FieldPath> =
+            self.problems.iter().filter(|problem| problem.is_error()).map(|problem| problem.path.clone()).collect();
+        let mut answer = answer.clone();
+        // What was not understood of a config may be all that would have had an effect.
+        answer.all_inert.retain(|config| {
+            let path = options::asked_index(spec, config).map(configs::config_path);
+            workloads_known(&self.mended)
+                && !refused.iter().any(|field| path.as_ref().is_some_and(|path| field.is_within(path)))
+        });
+        let mut found = answer_problems(spec, &answer);
+        // One mistake, one line: of a value that is no text RocksDB knows what it should be, and of what else is wrong it knows less.
+        found.retain(|problem| !refused.contains(&problem.path) || self.mended.contains(&problem.path));
+        let known_better: BTreeSet<FieldPath> =
+            found.iter().filter(|problem| problem.is_error()).map(|problem| problem.path.clone()).collect();
+        self.problems.retain(|problem| !(self.mended.contains(&problem.path) && known_better.contains(&problem.path)));
+        self.problems.extend(found);
+        if self.has_errors() {
+            self.experiment = None;
+        }
     }
 }
 
@@ -115,12 +141,8 @@ pub fn validate_document(document: &Value) -> Validation {
     problems.extend(schema::check(spec_schema, &spec, &path));
     schema::prune(spec_schema, &mut spec);
     let mended = mend::mend(spec_schema, &mut spec, &path);
-    // Families, metrics and rates are those of the workload: without one nothing more can be said of them.
-    if mended.iter().any(|path| path.segments().last() == Some(&Segment::Key("workload".to_owned()))) {
-        return Validation { problems, ..Validation::default() };
-    }
     match serde_json::from_value::<TuningExperimentSpec>(spec) {
-        Ok(spec) => validate_spec(&name, spec, problems, &mended),
+        Ok(spec) => validate_spec(&name, spec, problems, mended),
         Err(error) => {
             // The schema has named what is wrong. If it had nothing to say, the deserialiser has.
             if !problems.iter().any(Problem::is_error) {
@@ -135,11 +157,12 @@ fn refused(path: FieldPath, message: String) -> Validation {
     Validation { problems: vec![Problem::error(path, message)], ..Validation::default() }
 }
 
-/// Whether this is the kind of object that can be read here at all.
+/// Whether this can be read as an experiment. One of another version can, so that its other mistakes are named as well.
 fn is_ours(object: &serde_json::Map<String, Value>, problems: &mut Vec<Problem>) -> bool {
+    let mut is_ours = false;
     for (field, expected) in [("apiVersion", API_VERSION), ("kind", KIND)] {
         match object.get(field) {
-            Some(Value::String(text)) if text == expected => {}
+            Some(Value::String(text)) if text == expected => is_ours = true,
             Some(other) => {
                 let message = format!("must be {expected}, not {}", schema::describe(other));
                 problems.push(Problem::error(FieldPath::root().key(field), message));
@@ -148,7 +171,21 @@ fn is_ours(object: &serde_json::Map<String, Value>, problems: &mut Vec<Problem>)
                 .push(Problem::error(FieldPath::root(), format!("{field} is required: write {field}: {expected}"))),
         }
     }
-    problems.is_empty()
+    is_ours
+}
+
+/// Whether every scenario has the workload that the document gives it: families, metrics and rates are those of workloads.
+fn workloads_known(mended: &[FieldPath]) -> bool {
+    !mended.iter().any(|path| match path.segments() {
+        [Segment::Key(_), Segment::Key(list), rest @ ..] if list == "scenarios" => match rest {
+            [_, Segment::Key(field), inner @ ..] => {
+                let names_families = matches!(inner, [_, Segment::Key(field), ..] if field == "families");
+                field == "workload" && (inner.len() < 2 || names_families)
+            }
+            _ => true,
+        },
+        _ => false,
+    })
 }
 
 /// Fields of metadata that Kubernetes knows. Only the name matters here.
@@ -216,7 +253,7 @@ fn validate_spec(
     name: &str,
     spec: TuningExperimentSpec,
     mut problems: Vec<Problem>,
-    mended: &[FieldPath],
+    mended: Vec<FieldPath>,
 ) -> Validation {
     // One mistake, one line: what the schema refuses needs no second opinion, and of what stands in for it none is asked.
     let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
@@ -225,12 +262,16 @@ fn validate_spec(
             // Without its unknown fields a map may seem to lack something.
             || refused.iter().any(|path| path.parent().as_ref() == Some(&problem.path))
     };
+    let workloads_known = workloads_known(&mended);
+    let of_workloads = |check: fn(&TuningExperimentSpec) -> Vec<Problem>| {
+        if workloads_known { check(&spec) } else { Vec::new() }
+    };
     let found = [
-        configs::check(&spec),
-        reach::check(&spec),
-        doubtful::check(&spec),
+        configs::check(&spec, workloads_known),
+        of_workloads(reach::check),
+        of_workloads(doubtful::check),
         scenarios::check(&spec),
-        metrics::check(&spec),
+        metrics::check(&spec, workloads_known),
         queries::check(&spec),
         storage_problem(&spec).into_iter().collect(),
     ];
@@ -250,7 +291,7 @@ fn validate_spec(
         // A config may seem to change nothing only because its fields were not understood.
         problems.retain(|problem| problem.severity != Severity::Note);
     }
-    Validation { problems, experiment, spec: Some(spec) }
+    Validation { problems, experiment, spec: Some(spec), mended }
 }
 
 /// The API server has a rule for it.
@@ -259,7 +300,8 @@ fn storage_problem(spec: &TuningExperimentSpec) -> Option<Problem> {
     let set = [storage.persistent_volume_claim.is_some(), storage.empty_dir.is_some(), storage.host_path.is_some()];
     let count = set.into_iter().filter(|set| *set).count();
     (count != 1).then(|| {
-        let message = format!("set exactly one of persistentVolumeClaim, emptyDir and hostPath ({count} are set)");
+        let set = if count == 0 { "none is".to_owned() } else { format!("{count} are") };
+        let message = format!("set exactly one of persistentVolumeClaim, emptyDir and hostPath ({set} set)");
         Problem::error(FieldPath::root().keys("spec.placement.storage"), message).at_key()
     })
 }

@@ -27,10 +27,21 @@ pub fn questions(spec: &TuningExperimentSpec) -> Vec<OptionsQuestion> {
         .map(|page_cache| OptionsQuestion {
             families: families(spec).into_iter().collect(),
             baseline: baseline.clone(),
-            configs: spec.configs.iter().map(|config| config.name.clone()).zip(engines.iter().cloned()).collect(),
+            configs: (0..spec.configs.len()).map(|index| asked_as(spec, index)).zip(engines.iter().cloned()).collect(),
             page_cache,
         })
         .collect()
+}
+
+/// The name under which a config is asked about. Of several with one name, each after the first needs another.
+fn asked_as(spec: &TuningExperimentSpec, index: usize) -> String {
+    let name = &spec.configs[index].name;
+    let is_first = spec.configs[..index].iter().all(|other| other.name != *name);
+    if is_first { name.clone() } else { format!("{name}#{index}") }
+}
+
+pub(super) fn asked_index(spec: &TuningExperimentSpec, name: &str) -> Option<usize> {
+    (0..spec.configs.len()).find(|&index| asked_as(spec, index) == name)
 }
 
 /// The answer as problems of the fields that the user wrote.
@@ -39,18 +50,23 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
     for problem in &answer.problems {
         let Some(found) = found(spec, &problem.config, &problem.scope, &problem.option, true) else { continue };
         let suggestion = problem.suggestion.as_ref().map(|name| format!("; did you mean {name}?")).unwrap_or_default();
-        problems.push(Problem::error(found.field, format!("{}{}{suggestion}", found.key, problem.message)).at_key());
+        let message = format!("{}{}{suggestion}", found.about(), problem.message);
+        problems.push(Problem::error(found.field, message).at_key());
     }
     // An option without effect is reported where it is declared. That others inherit it from the baseline is no news.
-    for (notes, what) in [(&answer.inert, "has no effect"), (&answer.sanitised, "is changed by RocksDB")] {
-        for note in notes {
-            if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
-                problems.push(Problem::warning(found.field, format!("{}{what}: {}", found.key, note.message)).at_key());
-            }
+    for note in &answer.inert {
+        if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
+            let key = found.key.as_ref().map(|key| format!("{key} ")).unwrap_or_default();
+            problems.push(Problem::warning(found.field, format!("{key}has no effect: {}", note.message)).at_key());
         }
     }
-    for name in answer.all_inert.iter().filter(|name| **name != spec.baseline) {
-        if let Some(index) = spec.configs.iter().position(|config| config.name == *name) {
+    for note in &answer.sanitised {
+        if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
+            problems.push(Problem::warning(found.field.clone(), found.about() + &note.message).at_key());
+        }
+    }
+    for name in &answer.all_inert {
+        if let Some(index) = asked_index(spec, name).filter(|index| Some(*index) != baseline_index(spec)) {
             let declared: BTreeSet<&str> =
                 answer.inert.iter().filter(|note| note.config == *name).map(|note| note.option.as_str()).collect();
             let message = format!(
@@ -68,35 +84,43 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
 /// Where an option was declared.
 struct Found {
     field: FieldPath,
-    /// The key that is meant, with a space, where the field's value is a string of several.
-    key: String,
+    /// The key that is meant, where the field's value is a string of several.
+    key: Option<String>,
+}
+
+impl Found {
+    /// What a sentence is about that has a subject of its own.
+    fn about(&self) -> String {
+        self.key.as_ref().map(|key| format!("{key}: ")).unwrap_or_default()
+    }
 }
 
 /// Where an option was declared: in the config itself, or in the baseline that it builds on.
 fn found(spec: &TuningExperimentSpec, config: &str, scope: &str, option: &str, inherited: bool) -> Option<Found> {
-    let index = spec.configs.iter().position(|candidate| candidate.name == config)?;
+    let index = asked_index(spec, config)?;
     let own = declared_at(&spec.configs[index], index, scope, option);
     let from_baseline = || {
         let baseline = baseline_index(spec).filter(|_| inherited)?;
         declared_at(&spec.configs[baseline], baseline, scope, option)
     };
-    let config_itself = || inherited.then(|| Found { field: config_path(index), key: String::new() });
+    let config_itself = || inherited.then(|| Found { field: config_path(index), key: None });
     own.or_else(from_baseline).or_else(config_itself)
 }
 
 /// RocksDB names what is in `block_based_table_factory: {block_size=4K}` like `block_based_table_factory.block_size`.
 fn declared_at(config: &Config, index: usize, scope: &str, option: &str) -> Option<Found> {
-    let plain = field_of(config, index, scope, option).map(|field| Found { field, key: String::new() });
+    let plain = field_of(config, index, scope, option).map(|field| Found { field, key: None });
     plain.or_else(|| {
         let (whole, key) = option.split_once('.')?;
-        Some(Found { field: field_of(config, index, scope, whole)?, key: format!("{key} ") })
+        Some(Found { field: field_of(config, index, scope, whole)?, key: Some(key.to_owned()) })
     })
 }
 
 fn field_of(config: &Config, index: usize, scope: &str, option: &str) -> Option<FieldPath> {
     let path = config_path(index);
-    if config.db_options.contains_key(option) && scope == "db" {
-        return Some(path.key("dbOptions").key(option));
+    // No glob is about the database, though it may match the word.
+    if scope == "db" {
+        return config.db_options.contains_key(option).then(|| path.key("dbOptions").key(option));
     }
     // The later entry wins in RocksDB, so it is the one at fault.
     let entry = config.column_families.iter().rposition(|entry| {

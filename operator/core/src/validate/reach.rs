@@ -6,6 +6,7 @@ use assay_api::TuningExperimentSpec;
 use assay_protocol::{EngineConfig, glob_matches, option_value};
 
 use super::configs::{baseline_index, config_path, effective, families};
+use super::counted;
 use super::problem::{FieldPath, Problem};
 use super::schema::join;
 use crate::quantity::display;
@@ -92,8 +93,9 @@ fn codecs(own: &Options, before: Option<&Options>, bytes: f64) -> Option<(bool, 
     let list: Vec<&str> = own.get(PER_LEVEL)?.split(':').map(str::trim).collect();
     let used = &list[..list.len().min(levels + 1)];
     let so_much = format!(
-        "about {} of data fills at most {levels} levels below L0 (max_bytes_for_level_base {})",
+        "about {} of data fills at most {} below L0 (max_bytes_for_level_base {})",
         display(bytes as u64),
+        counted(levels, "level", "levels"),
         display(level_base(own) as u64)
     );
     let to_do = "lower max_bytes_for_level_base to match the data, or use more data";
@@ -104,10 +106,10 @@ fn codecs(own: &Options, before: Option<&Options>, bytes: f64) -> Option<(bool, 
         }
     };
     if before.is_some_and(|before| (0..=levels).all(|entry| has(own, entry) == has(before, entry))) {
-        let message = format!("has no effect here: {so_much}, and all of them have the baseline's codec; {to_do}");
+        let message = format!("has no effect here: {so_much}, with the same codecs as in the baseline; {to_do}");
         return Some((true, message));
     }
-    let unused: Vec<&str> = list.iter().copied().filter(|codec| !used.contains(codec)).collect();
+    let unused: BTreeSet<&str> = list.iter().copied().filter(|codec| !used.contains(codec)).collect();
     let message = format!("is only partly used: {so_much}, so no level gets {}; {to_do}", join(unused.iter().copied()));
     (!unused.is_empty()).then_some((false, message))
 }

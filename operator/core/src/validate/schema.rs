@@ -4,6 +4,7 @@
 use regex::Regex;
 use serde_json::{Map, Value};
 
+use super::counted;
 use super::hints;
 use super::problem::{FieldPath, Problem};
 use super::suggest::{did_you_mean, nearest};
@@ -73,7 +74,11 @@ fn walk(schema: &Value, value: &Value, path: &FieldPath, problems: &mut Vec<Prob
             problems.extend(problem.map(|message| Problem::error(path.clone(), message + &hint())));
         }
         (_, kind) => {
-            let message = wrong_type(value, kind, int_or_string) + &hints::instead(schema, value, path);
+            let message = match meaning(schema).filter(|_| int_or_string) {
+                Some(meaning) => format!("must be an integer or {meaning}, not {}", describe(value)),
+                None => wrong_type(value, kind, int_or_string),
+            };
+            let message = message + &hints::instead(schema, value, path);
             problems.push(Problem::error(path.clone(), message));
         }
     }
@@ -97,7 +102,7 @@ fn walk_object(
                 let nearest = did_you_mean(key, known());
                 let nearest = Some(nearest).filter(|hint| !hint.is_empty());
                 let all = || format!("; known fields are {}", join(known()));
-                let hint = hints::field(key).or(nearest).unwrap_or_else(all);
+                let hint = hints::field(key, &known().collect::<Vec<_>>()).or(nearest).unwrap_or_else(all);
                 problems.push(Problem::error(path.key(key), format!("unknown field{hint}")).at_key());
                 unknown.push(key.as_str());
             }
@@ -189,7 +194,7 @@ fn count_problem(schema: &Value, count: usize, what: &str, path: &FieldPath, pro
 }
 
 fn entries(count: usize) -> String {
-    if count == 1 { "1 entry".to_owned() } else { format!("{count} entries") }
+    counted(count, "entry", "entries")
 }
 
 fn text_problem(schema: &Value, text: &str) -> Option<String> {
@@ -203,33 +208,46 @@ fn text_problem(schema: &Value, text: &str) -> Option<String> {
     let length = text.chars().count();
     let bound = |name: &str| schema[name].as_u64().map(|bound| bound as usize);
     if let Some(most) = bound("maxLength").filter(|&most| length > most) {
-        return Some(format!("has {length} characters, at most {most} allowed"));
+        return Some(format!("has {}, at most {most} allowed", counted(length, "character", "characters")));
     }
     if let Some(fewest) = bound("minLength").filter(|&fewest| length < fewest) {
         return Some(if length == 0 {
             "must not be empty".to_owned()
         } else {
-            format!("needs at least {fewest} characters")
+            format!("needs at least {}", counted(fewest, "character", "characters"))
         });
     }
     let pattern = schema["pattern"].as_str()?;
     // A pattern that can't be read here is the schema's fault, and its test's to find.
     let matches = Regex::new(pattern).is_ok_and(|regex| regex.is_match(text));
     (!matches).then(|| {
-        let meaning = PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning);
-        let meaning = meaning.map_or_else(|| format!("text that matches {pattern}"), str::to_owned);
+        let meaning = meaning(schema).map_or_else(|| format!("text that matches {pattern}"), str::to_owned);
         format!("must be {meaning}, not {}", describe(&Value::String(text.to_owned())))
     })
 }
 
+fn meaning(schema: &Value) -> Option<&'static str> {
+    let pattern = schema["pattern"].as_str()?;
+    PATTERNS.iter().find(|(known, _)| *known == pattern).map(|(_, meaning)| *meaning)
+}
+
 fn integer_problem(schema: &Value, number: &serde_json::Number) -> Option<String> {
-    let quoted =
-        if schema["x-kubernetes-int-or-string"] == true { quote_hint(&number.to_string()) } else { String::new() };
+    let may_be_text = schema["x-kubernetes-int-or-string"] == true;
+    let quoted = if may_be_text { quote_hint(&number.to_string()) } else { String::new() };
     let Some(value) = number.as_i128() else {
         // 1.5e8 is read as a number with a fraction of zero.
-        let whole = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15);
-        let hint = whole.map_or(quoted, |whole| format!("; write {whole:.0}"));
-        return Some(format!("must be an integer, not {number}{hint}"));
+        if let Some(whole) = number.as_f64().filter(|number| number.fract() == 0.0 && number.abs() < 1e15) {
+            return Some(format!("must be an integer, not {number}; write {whole:.0}"));
+        }
+        return Some(match meaning(schema) {
+            Some(meaning) => format!("must be an integer or {meaning}, not {number}"),
+            None if may_be_text => {
+                format!(
+                    "must be an integer or a string, not {number}; if the option takes fractions, put it in quotes: \"{number}\""
+                )
+            }
+            None => format!("must be an integer, not {number}"),
+        });
     };
     if i64::try_from(value).is_err() {
         return Some(format!("{number} is too large for a 64-bit integer{quoted}"));
@@ -362,7 +380,9 @@ mod tests {
             (
                 &text,
                 json!("A_b"),
-                vec!["x: must be lowercase letters, digits and '-', with a letter or digit at both ends, not \"A_b\""],
+                vec![
+                    "x: must be lowercase letters, digits and '-', with a letter or digit at both ends, not \"A_b\"; write a-b",
+                ],
             ),
             (&text, json!(8), vec!["x: must be a string, not 8; put it in quotes: \"8\""]),
             (&choice, json!("warm"), vec!["x: must be one of Evict and Warm, not \"warm\"; did you mean Warm?"]),
@@ -374,7 +394,13 @@ mod tests {
                 json!({"a": true}),
                 vec!["x.a: must be an integer or a string, not true; put it in quotes: \"true\""],
             ),
-            (&map, json!({"a": 0.1}), vec!["x.a: must be an integer, not 0.1; put it in quotes: \"0.1\""]),
+            (
+                &map,
+                json!({"a": 0.1}),
+                vec![
+                    "x.a: must be an integer or a string, not 0.1; if the option takes fractions, put it in quotes: \"0.1\"",
+                ],
+            ),
             (&map, json!({"a": 1.5e8}), vec!["x.a: must be an integer, not 150000000.0; write 150000000"]),
             (&map, json!({"a": null}), vec!["x.a: must be an integer or a string, not null"]),
             (

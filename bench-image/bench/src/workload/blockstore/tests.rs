@@ -193,9 +193,9 @@ fn datasets_depend_on_their_own_seed_alone() {
 #[test]
 fn specs_that_do_not_fit_are_refused() {
     for (change, says) in [
-        (Blockstore { slots: 17, ..spec() }, "slots: 17 slots can't be shared"),
-        (Blockstore { warmup_slots: 1, ..spec() }, "warmupSlots: 1 slots"),
-        (Blockstore { retained_slots: 31, ..spec() }, "retainedSlots: 4 writers need at least 32"),
+        (Blockstore { slots: 17, ..spec() }, "slots: 4 writers can't share 17 slots"),
+        (Blockstore { warmup_slots: 1, ..spec() }, "warmupSlots: 4 writers can't share 1 slot evenly"),
+        (Blockstore { retained_slots: 31, ..spec() }, "retainedSlots: must be at least 32 with 4 writers"),
         (
             Blockstore { shreds_per_batch: 133, ..spec() },
             "shredsPerBatch: must be at most 132: a batch is part of one slot",

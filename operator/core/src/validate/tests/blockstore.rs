@@ -82,8 +82,11 @@ fn families_that_the_blockstore_has_not_are_named() {
 #[test]
 fn slots_fit_together() {
     let with = |changes: Value| document(&fifo("256M"), &changes);
-    one(&with(json!({"slots": 63})), "workload.blockstore.slots: 63 slots can't be shared evenly by 8 writers");
-    one(&with(json!({"retainedSlots": 63})), "workload.blockstore.retainedSlots: 8 writers need at least 64");
+    one(
+        &with(json!({"slots": 63})),
+        "workload.blockstore.slots: 8 writers can't share 63 slots evenly; use a multiple of 8",
+    );
+    one(&with(json!({"retainedSlots": 63})), "workload.blockstore.retainedSlots: must be at least 64 with 8 writers");
     one(&with(json!({"shredsPerBatch": 1025})), "shredsPerBatch: must be at most 1024: a batch is part of one slot");
     one(&with(json!({"slotsPerPurge": 65})), "warning: spec.scenarios[0].workload.blockstore.slotsPerPurge: is more");
 }

@@ -7,6 +7,11 @@ fn each_mistake_is_named() {
     let table = [
         ("/apiVersion", json!("assay.rocks/v2"), "apiVersion: must be assay.rocks/v1alpha1, not \"assay.rocks/v2\""),
         ("/kind", json!("Deployment"), "kind: must be TuningExperiment, not \"Deployment\""),
+        (
+            "/metadata/name",
+            json!("My_Test"),
+            "metadata.name: must be lowercase letters, digits and '-', with a letter or digit at both ends, not \"My_Test\"; write my-test",
+        ),
         ("/metadata", json!({}), "metadata: name is required: results are stored under it"),
         ("/metadata/name", json!("n".repeat(64)), "metadata.name: has 64 characters, at most 63 allowed"),
         ("/metadata/lables", json!({}), "metadata.lables: unknown field; did you mean labels?"),
@@ -42,6 +47,16 @@ fn each_mistake_is_named() {
         ),
         (
             "/spec/configs/1/dbOptions",
+            json!({"max_background_jobs": 4.5}),
+            "spec.configs[1].dbOptions.max_background_jobs: must be an integer or a string, not 4.5; if the option takes fractions, put it in quotes: \"4.5\"",
+        ),
+        (
+            "/spec/configs/1/columnFamilies/0/options",
+            json!({"block_based_table_factory": {"block_size": 16384, "whole_key_filtering": false}}),
+            "spec.configs[1].columnFamilies[0].options.block_based_table_factory: must be an integer or a string, not a map; write \"{block_size=16384;whole_key_filtering=false}\"",
+        ),
+        (
+            "/spec/configs/1/dbOptions",
             json!({"a": " "}),
             "spec.configs[1].dbOptions.a: has no value; leave it out to keep RocksDB's default",
         ),
@@ -70,6 +85,26 @@ fn each_mistake_is_named() {
             json!({"size": "-1Gi"}),
             "spec.configs[1].blockCache.size: must be a non-negative quantity such as 512Mi, not \"-1Gi\"",
         ),
+        (
+            "/spec/configs/1/blockCache",
+            json!({"size": "64MB"}),
+            "spec.configs[1].blockCache.size: must be a non-negative quantity such as 512Mi, not \"64MB\"; write 64M or 64Mi",
+        ),
+        (
+            "/spec/configs/1/blockCache",
+            json!({"size": 1.5}),
+            "spec.configs[1].blockCache.size: must be an integer or a non-negative quantity such as 512Mi, not 1.5",
+        ),
+        (
+            "/spec/configs/1/blockCache",
+            json!({"size": true}),
+            "spec.configs[1].blockCache.size: must be an integer or a non-negative quantity such as 512Mi, not true",
+        ),
+        (
+            "/spec/configs/1/blockCache",
+            json!("64Mi"),
+            "spec.configs[1].blockCache: must be a map of fields, not \"64Mi\"; write {size: 64Mi}",
+        ),
         ("/spec/configs/1/blockCache", json!({"size": -5}), "spec.configs[1].blockCache.size: must not be negative"),
         (
             "/spec/configs/1/blockCache",
@@ -90,6 +125,16 @@ fn each_mistake_is_named() {
             "/spec/objectives/0/metric",
             json!("througput"),
             "spec.objectives[0].metric: unknown metric \"througput\"; did you mean throughput?",
+        ),
+        (
+            "/spec/objectives/0/metric",
+            json!("p99"),
+            "spec.objectives[0].metric: unknown metric \"p99\"; did you mean step_latency_p99?",
+        ),
+        (
+            "/spec/objectives/0/metric",
+            json!("amplification"),
+            "spec.objectives[0].metric: unknown metric \"amplification\"; use one of write_amplification, read_amplification and space_amplification",
         ),
         (
             "/spec/objectives/0/margin",
@@ -154,12 +199,17 @@ fn each_mistake_is_named() {
         (
             &format!("{KEY_VALUE}/keys"),
             json!(1),
-            "spec.scenarios[0].workload.keyValue.keys: 1 keys leave some of the 2 column families empty; use at least 2",
+            "spec.scenarios[0].workload.keyValue.keys: 1 key can't fill 2 column families; use at least 2",
         ),
         (
             &format!("{KEY_VALUE}/roles/1"),
             json!({"name": "writer", "steps": 20_000, "mix": {"put": 1}}),
             "spec.scenarios[0].workload.keyValue.roles[1].name: duplicate \"writer\"; first used in spec.scenarios[0].workload.keyValue.roles[0]",
+        ),
+        (
+            &format!("{ROLE}/mix"),
+            json!({"put": 1, "read": 1}),
+            "spec.scenarios[0].workload.keyValue.roles[0].mix.read: unknown field; did you mean get?",
         ),
         (
             &format!("{ROLE}/mix"),
@@ -250,7 +300,7 @@ fn combinations_are_checked() {
         (late, "20000 steps and 0 warm-up steps take 10000 s at 2 steps per second, beyond deadlineSeconds 3600"),
         (empty, "no data to migrate: preload is Empty; remove one of them"),
         (direct, "conflicts with pageCache: Direct in scenario \"writes\"; remove one of them"),
-        (idle, "4 steps leave some of the 8 threads idle"),
+        (idle, "4 steps can't keep 8 threads busy; use at least as many steps"),
         (
             with(&format!("{ROLE}/stepsPerSecond"), json!(1000)),
             "throughput can't improve in scenario \"writes\": stepsPerSecond sets its pace; judge a latency, or remove the pace",
@@ -278,6 +328,47 @@ fn all_problems_come_at_once() {
         assert!(found.iter().any(|message| message.starts_with(&format!("{field}: "))), "{field} in {found:?}");
     }
     assert_eq!(found.len(), 5, "{found:?}");
+}
+
+#[test]
+fn another_version_hides_no_other_mistake() {
+    let mut document = with("/apiVersion", json!("assay.rocks/v1"));
+    document["spec"]["repetitions"] = json!(2);
+    let found = messages(&document);
+    assert_eq!(found.len(), 2, "{found:?}");
+    // Of what is no experiment at all every field is unknown, and that helps nobody.
+    document["kind"] = json!("Deployment");
+    let found = messages(&document);
+    assert!(found.len() == 2 && found[1].starts_with("kind: "), "{found:?}");
+}
+
+#[test]
+fn an_unknown_workload_hides_no_other_mistake() {
+    let mut document = with(&format!("{SCENARIO}/workload"), json!({"keyvalu": {}}));
+    document["spec"]["objectives"] = json!([{"metric": "througput"}, {"metric": "step_latency_p999"}]);
+    document["spec"]["guardrails"] = json!([]);
+    document["spec"]["configs"][1]["columnFamilies"][0]["match"] = json!(["state"]);
+    document["spec"]["configs"][1]["policy"] = json!({"retention": "fifo"});
+    document["spec"]["configs"][1]["dbOptions"] = json!({"wal_dir": "x"});
+    document["spec"]["baseline"] = json!("larg");
+    let found = messages(&document);
+    let about = [
+        "spec.scenarios[0].workload.keyvalu",
+        "spec.baseline",
+        "spec.configs[1].dbOptions.wal_dir",
+        "spec.objectives[0].metric",
+    ];
+    for field in about {
+        assert!(found.iter().any(|message| message.starts_with(&format!("{field}: "))), "{field} in {found:?}");
+    }
+    // Which families it has, how many steps and which policies, nobody knows.
+    assert_eq!(found.len(), about.len(), "{found:?}");
+    document["spec"]["scenarios"] = json!(7);
+    let found = messages(&document);
+    assert!(
+        found.len() == about.len() && found.iter().any(|message| message.starts_with("spec.scenarios: ")),
+        "{found:?}"
+    );
 }
 
 /// What is said of the second of two roles, of which the first has 20000 steps.

@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use super::*;
 use crate::verdict::Purpose;
 
+mod answers;
 mod blockstore;
 mod ethrex;
 mod mistakes;
@@ -271,7 +272,7 @@ fn answers_of_the_bench_find_their_fields() {
             {"config": "small", "scope": "", "option": "", "message": "can't be opened", "suggestion": null},
         ],
         "inert": [{"config": "small", "scope": "db", "option": "max_background_jobs", "message": "ignored"}],
-        "sanitised": [{"config": "small", "scope": "state", "option": "write_buffer_size", "message": "kept 64 KiB"}],
+        "sanitised": [{"config": "small", "scope": "state", "option": "write_buffer_size", "message": "RocksDB uses 64 KiB"}],
         "allInert": ["small"],
     }))
     .expect("an answer");
@@ -284,7 +285,7 @@ fn answers_of_the_bench_find_their_fields() {
             "spec.configs[1]: NoEffectPossible: none of this config's options has an effect (max_background_jobs), so it can't differ from the baseline; remove it",
             "spec.configs[1]: can't be opened",
             "spec.configs[1].columnFamilies[0].options.write_buffer_size: RocksDB has no such option; did you mean wbs?",
-            "warning: spec.configs[1].columnFamilies[0].options.write_buffer_size: is changed by RocksDB: kept 64 KiB",
+            "warning: spec.configs[1].columnFamilies[0].options.write_buffer_size: RocksDB uses 64 KiB",
             "warning: spec.configs[1].dbOptions.max_background_jobs: has no effect: ignored",
         ]
     );
@@ -300,8 +301,8 @@ fn keys_of_a_nested_option_are_found_where_they_were_declared() {
         json!({"config": "small", "scope": "state", "option": option, "message": message})
     };
     let answer = serde_json::from_value(json!({
-        "problems": [], "inert": [note("filter_policy", "RocksDB accepts it but keeps nullptr")],
-        "sanitised": [note("block_size", "RocksDB corrects 1 to 2")], "allInert": [],
+        "problems": [], "inert": [note("filter_policy", "RocksDB keeps nullptr")],
+        "sanitised": [note("block_size", "RocksDB uses 2 instead of 1")], "allInert": [],
     }));
     let problems: Vec<String> =
         answer_problems(&spec, &answer.expect("an answer")).iter().map(ToString::to_string).collect();
@@ -309,8 +310,8 @@ fn keys_of_a_nested_option_are_found_where_they_were_declared() {
     assert_eq!(
         problems,
         [
-            format!("warning: {field}: block_size is changed by RocksDB: RocksDB corrects 1 to 2"),
-            format!("warning: {field}: filter_policy has no effect: RocksDB accepts it but keeps nullptr"),
+            format!("warning: {field}: block_size: RocksDB uses 2 instead of 1"),
+            format!("warning: {field}: filter_policy has no effect: RocksDB keeps nullptr"),
         ]
     );
 }
@@ -343,7 +344,7 @@ fn what_writes_nothing_has_no_write_amplification() {
 fn databases_are_in_one_place() {
     let messages = |storage: Value| messages(&with("/spec/placement", json!({"storage": storage})));
     let rule = "spec.placement.storage: set exactly one of persistentVolumeClaim, emptyDir and hostPath";
-    assert_eq!(messages(json!({})), [format!("{rule} (0 are set)")]);
+    assert_eq!(messages(json!({})), [format!("{rule} (none is set)")]);
     assert_eq!(messages(json!({"emptyDir": {}, "hostPath": {"path": "/x"}})), [format!("{rule} (2 are set)")]);
     assert_eq!(messages(json!({"emptyDir": {}})), [""; 0]);
 }

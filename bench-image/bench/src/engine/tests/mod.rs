@@ -2,6 +2,9 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod mistakes;
+mod spelling;
+
 use std::collections::BTreeMap;
 
 use assay_protocol::{
