@@ -50,10 +50,9 @@ put_cli = $(call put,release,assay); ln -sf assay bin/kubectl-assay
 # Not written out, so that `make -n` shows these lines and does not run them.
 step := $(MAKE) --no-print-directory
 
-# A machine that can't be a node, such as most containers, says so; all else is tested all the same.
+# A machine that can't be a node, such as most containers, says so; all else is tested all the same. scripts/counted.py reads it.
 # on_a_node TARGETS
-on_a_node = if $(as_root) $(CLUSTER) possible; then $(step) $(1); \
-    else echo 'make test: NOT RUN on this machine: the tests on a real cluster, $(1)' >&2; fi
+on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); else echo "NOT RUN: $(1): $$why"; fi
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
@@ -99,8 +98,8 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 	esac
 
 # Programs and RocksDB take longest to build. They are built behind the tests that need none of them, and these wait a lot.
-test: tools fmt-check scripts-check border-check bindings ## Run everything: lints, borders, all tests
-	@$(run) scripts/behind.sh '$(step) operator bench' $(step) tests
+test: tools fmt-check scripts-check border-check bindings ## Run everything: lints, borders, all tests. With CI=true, what can't be run here fails
+	@$(run) scripts/counted.py scripts/behind.sh '$(step) operator bench' $(step) tests
 
 tests: clippy
 	$(run) cargo build $(everywhere) --quiet --examples
@@ -132,6 +131,7 @@ scripts-check:
 	@for script in $(SCRIPTS); do sh -n $$script || exit 1; done
 	@shellcheck --severity=warning $(SCRIPTS)
 	@scripts/english.py
+	@scripts/counted-test.py
 
 border-check: tools ## Check that crates depend only on what they may, and that modules form no cycle
 	@scripts/setup.sh scripts

@@ -35,5 +35,5 @@ fi
 if "$program" --locked fetch db >"$bad/out" 2>&1; then
     "$program" --log-level error --locked --offline check advisories
 else
-    echo "deny: NOT RUN on this machine: the check for known vulnerabilities; can't fetch the database: $(grep . "$bad/out" | tail -n 1)" >&2
+    echo "deny: NOT RUN: advisory database: known vulnerabilities are not checked, since it can't be fetched: $(grep . "$bad/out" | tail -n 1)" >&2
 fi

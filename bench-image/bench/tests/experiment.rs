@@ -72,6 +72,30 @@ spec:
   objectives: [{metric: throughput, margin: 5%}]
 ";
 
+/// A memtable so small that every write waits for flushes. On any machine that is far slower, however busy it is.
+const PLANTED: &str = "
+apiVersion: assay.rocks/v1alpha1
+kind: TuningExperiment
+metadata: {name: planted}
+spec:
+  baseline: BASELINE
+  configs:
+  - {name: roomy, columnFamilies: [{match: ['*'], options: {write_buffer_size: 64M}}]}
+  - {name: cramped, columnFamilies: [{match: ['*'], options: {write_buffer_size: 128K}}]}
+  scenarios:
+  - name: overwrite
+    workload:
+      keyValue:
+        keys: 20000
+        valueBytes: {fixed: 400}
+        roles: [{name: writer, steps: 150000, warmupSteps: 5000, mix: {put: 1}}]
+  repetitions: 8
+  objectives: [{metric: throughput, margin: 5%}]
+  defaultGuardrails: Remove
+  # Other programs of this machine are part of it.
+  placement: {environment: Shared}
+";
+
 /// The CLI, which finds the bench beside itself. Where the whole workspace is tested it is there already.
 fn assay() -> PathBuf {
     static BUILT: Once = Once::new();
@@ -85,6 +109,15 @@ fn assay() -> PathBuf {
         fresh::build(&assay, &arguments);
     });
     assay
+}
+
+/// The bench that users get. Of a bench that nobody has optimised most time is its own, and no verdict follows from that.
+fn measured_bench() -> PathBuf {
+    static BUILT: Once = Once::new();
+    let target = Path::new(env!("CARGO_BIN_EXE_assay-bench")).ancestors().nth(2).unwrap();
+    let bench = target.join("measured").join("assay-bench");
+    BUILT.call_once(|| fresh::build(&bench, &["--locked", "-p", "assay-bench", "--profile", "measured"]));
+    bench
 }
 
 /// Two trials on one CPU would find each other foreign, and their runs invalid.
@@ -194,6 +227,28 @@ fn an_interrupted_experiment_reaches_its_verdict_from_real_records() {
     assert_eq!(again.stdout, output.stdout);
     assert_eq!(fs::read(lab.path("report.json")).unwrap(), before);
     assert_eq!(lab.records(), records);
+}
+
+fn the_verdict_on(config: &str, baseline: &str) -> (Value, String) {
+    let lab = Lab::new(&PLANTED.replace("BASELINE", baseline));
+    let output =
+        lab.command(&["run", "experiment.yaml", "--out", "out"]).env("ASSAY_BENCH", measured_bench()).output().unwrap();
+    let report = lab.report();
+    let configs = report["configs"].as_array().unwrap();
+    let judged = configs.iter().find(|judged| judged["config"] == config).unwrap();
+    (judged["verdict"].clone(), String::from_utf8_lossy(&output.stdout).into_owned())
+}
+
+#[test]
+fn a_planted_harm_is_rejected() {
+    let (verdict, said) = the_verdict_on("cramped", "roomy");
+    assert_eq!(verdict, "Reject", "{said}");
+}
+
+#[test]
+fn with_the_roles_swapped_it_wins() {
+    let (verdict, said) = the_verdict_on("roomy", "cramped");
+    assert_eq!(verdict, "Win", "{said}");
 }
 
 /// A program that computes for ever on one CPU.

@@ -1,8 +1,7 @@
 //! The chart with its own values, as docs/install.md says, in a cluster that has nothing of it but definitions that were applied by hand: from
 //! there to a finished `helm test`.
 
-use std::pin::pin;
-use std::time::{Duration, Instant};
+use std::time::Instant;
 
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition as Definition;
 use kube::api::{Patch, PatchParams};
@@ -12,7 +11,6 @@ use kube::{Api, ResourceExt};
 use crate::bench::Bench;
 use crate::chart::{chart, helm, try_helm, uninstall};
 use crate::lab::{Lab, SOON};
-use crate::real::{is_disturbed, not_shown};
 
 const DEFINITION_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crds");
 const DEFINITION: &str = "customresourcedefinition/tuningexperiments.assay.rocks";
@@ -21,25 +19,6 @@ const DEFINITIONS: [&str; 2] = [DEFINITION, "customresourcedefinition/tuningtria
 async fn get(lab: &Lab, object: &str) -> DynamicObject {
     let found = lab.kubectl(&["get", object, "--output", "json"]).await;
     serde_json::from_str(&found).expect("an object is JSON")
-}
-
-/// What `helm test` comes to; `None` where others take too much CPU time. It would try again for half an hour.
-async fn tested(lab: &Lab) -> Option<(bool, String)> {
-    let mut test = pin!(try_helm(lab, &["test", "assay", "--timeout", "30m", "--logs"]));
-    loop {
-        tokio::select! {
-            ended = &mut test => {
-                let is_lost = !ended.0 && is_disturbed(lab, "assay-test").await;
-                return (!is_lost).then_some(ended);
-            }
-            () = tokio::time::sleep(Duration::from_secs(5)) => {}
-        }
-        if is_disturbed(lab, "assay-test").await {
-            lab.kubectl(&["delete", "tuningexperiment/assay-test"]).await;
-            test.await;
-            return None;
-        }
-    }
 }
 
 /// `helm test` on a node where the larger write buffer makes things worse.
@@ -65,13 +44,9 @@ async fn the_commands_of_the_docs_end_in_a_win() {
     let (installed, said) = try_helm(&lab, &install).await;
     lab.check(!installed && said.contains("invalid ownership metadata"), &said).await;
     helm(&lab, &[&install[..], &["--take-ownership"]].concat()).await;
-    match tested(&lab).await {
-        Some((succeeded, said)) => {
-            println!("{} s from an empty cluster to a finished helm test", began.elapsed().as_secs());
-            lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
-        }
-        None => not_shown("the verdict of helm test"),
-    }
+    let (succeeded, said) = try_helm(&lab, &["test", "assay", "--timeout", "30m", "--logs"]).await;
+    println!("{} s from an empty cluster to a finished helm test", began.elapsed().as_secs());
+    lab.check(succeeded && said.contains("Win"), &format!("helm test: {said}")).await;
 
     // As if an earlier version of the chart had installed a definition that had less.
     let mut less = get(&lab, DEFINITION).await;
