@@ -246,6 +246,9 @@ fn only_what_is_too_good_is_held() {
         assert!(comparison.notes[0].starts_with("ops of b in fill is more than 3 times worse in 1 run ("));
         assert!(comparison.notes[0].ends_with(" times the median of all runs); slow runs count."));
     }
+    let report = judged(&policy(), &once(0.0, 1.0)).expect("rows can be judged");
+    let notes = &report.comparisons[0].notes;
+    assert!(notes.iter().any(|note| note.contains("in 1 run (0 times the median")), "{notes:?}");
     // Configs that are all slow do not make the baseline too good.
     let slow = paired("fill", 12, |_| 0.25);
     let others = ["c", "d"].map(|name| {

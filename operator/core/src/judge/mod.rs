@@ -111,11 +111,12 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
             baseline_failed: failures.baseline.failed,
         }
     });
-    let cells = cells.collect();
+    let cells: Vec<CellReport> = cells.collect();
     let mut notes = gated.notes.clone();
     notes.extend(standing.notes.iter().cloned());
     notes.extend(context::smeared(&order));
     notes.extend(configs.iter().filter_map(unseen));
+    notes.extend(configs.iter().filter_map(|config| open_alone(config, &cells)));
     notes.extend(disturbance::unseen(places));
     notes.extend(unlooked(places.skipped()));
     let mut report = Report {
@@ -268,6 +269,21 @@ fn unseen(config: &ConfigReport) -> Option<Note> {
         let text = format!(
             "With {blocks} runs in each scenario, a fault that hits fewer than {:.0} % of runs may not have occurred.",
             100.0 * share
+        );
+        Note::new(Some(&config.config), text)
+    })
+}
+
+/// Why scenarios may stay open under a verdict that is not.
+fn open_alone(config: &ConfigReport, cells: &[CellReport]) -> Option<Note> {
+    let own = cells.iter().filter(|cell| cell.config == config.config);
+    let open: Vec<&str> =
+        own.filter(|cell| cell.ruling.verdict == Verdict::Inconclusive).map(|cell| cell.scenario.as_str()).collect();
+    (config.ruling.verdict == Verdict::Neutral && !open.is_empty()).then(|| {
+        let text = format!(
+            "All scenarios together show that there is no meaningful difference. Alone, {} can't: one scenario has fewer \
+             runs than all of them.",
+            open.join(" and ")
         );
         Note::new(Some(&config.config), text)
     })

@@ -140,7 +140,8 @@ impl Work {
                 noted(fresh(one), "Keys repeat: db_bench writes each key once, in random order.")
             }
             "fill100k" => {
-                let role = role("writer", (self.writes / 1000).max(1), PUT);
+                // db_bench divides the keys, and not the writes.
+                let role = self.writer(self.threads, self.batch, KeyOrder::Uniform);
                 self.play(benchmark, (self.num / 1000).max(1), ValueBytes::Fixed(100_000), Preload::Empty, vec![role])
             }
             "overwrite" => filled_with(vec![self.writer(self.threads, self.batch, KeyOrder::Uniform)]),

@@ -88,7 +88,8 @@ fn benchmarks_become_roles() {
     assert_eq!(workload("--benchmarks=seekrandom --seek_nexts=10").roles[0].scan_length, 10);
     assert_eq!(workload("--benchmarks=seekrandom").roles[0].scan_length, 1);
     assert_eq!(workload("--benchmarks=fillseq").roles[0].key_order, KeyOrder::Sequential);
-    assert_eq!(workload("--benchmarks=fill100K --num=2000").keys, 2);
+    let large = workload("--benchmarks=fill100K --num=2000 --threads=4");
+    assert_eq!((large.keys, roles(&large)), (2, vec!["writer 4x8000: put 1".to_owned()]));
 }
 
 #[test]

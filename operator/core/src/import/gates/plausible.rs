@@ -91,10 +91,13 @@ impl Standard {
         self.gain(value, self.median) < 1.0 / FACTOR
     }
 
+    fn ratio(&self, value: f64) -> String {
+        if value == 0.0 { "0".to_owned() } else { format!("{:.2}", value / self.median) }
+    }
+
     /// Runs in words, each with its number.
     fn ratios(&self, runs: &[(RunKey, f64)]) -> String {
-        let ratios: Vec<String> =
-            runs.iter().take(NAMED).map(|(_, value)| format!("{:.2}", value / self.median)).collect();
+        let ratios: Vec<String> = runs.iter().take(NAMED).map(|(_, value)| self.ratio(*value)).collect();
         let count = if runs.len() == 1 { "1 run".to_owned() } else { format!("{} runs", runs.len()) };
         let more = if runs.len() > NAMED { ", ..." } else { "" };
         format!("{count} ({}{more} times the median of all runs)", ratios.join(", "))
@@ -106,7 +109,7 @@ impl Standard {
         let named: Vec<String> = runs
             .iter()
             .take(NAMED)
-            .map(|(key, value)| format!("{:.2} times the median of all runs at {}", value / self.median, at(key)))
+            .map(|(key, value)| format!("{} times the median of all runs at {}", self.ratio(*value), at(key)))
             .collect();
         let more = if runs.len() > NAMED { format!(" and {} more", runs.len() - NAMED) } else { String::new() };
         named.join(", ") + &more

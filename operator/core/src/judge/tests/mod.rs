@@ -271,6 +271,28 @@ fn scaled_verdicts_say_their_scale() {
     assert_eq!(scale(&experiment()), None, "a workload that stands for nothing has no scale");
 }
 
+#[test]
+fn a_scenario_that_is_open_alone_is_explained() {
+    let mut experiment = experiment();
+    experiment.scenarios.push(scenario("read"));
+    let notes = |scatter: f64| {
+        let report = judged(
+            &experiment,
+            &attempts(&experiment, |s| {
+                let sign = if s.trial.block.is_multiple_of(2) { 1.0 } else { -1.0 };
+                if s.trial.scenario == "read" {
+                    faster(1.0 + sign * scatter)(s);
+                }
+            }),
+        );
+        assert_eq!(report.configs[0].ruling.verdict, Verdict::Neutral);
+        let alone = report.notes.iter().filter(|note| note.text.contains("Alone, read can't")).count();
+        (report.cells[1].ruling.verdict, alone)
+    };
+    assert_eq!(notes(0.001), (Verdict::Neutral, 0));
+    assert_eq!(notes(0.07), (Verdict::Inconclusive, 1));
+}
+
 /// A report with something of everything, for the texts.
 pub(crate) fn full_report(complete: bool) -> Report {
     let experiment = larger();
