@@ -1,55 +1,22 @@
 use super::Noise;
 use crate::experiment::Experiment;
-use crate::plan::power::{detectable, spreads_of};
-use crate::report::Report;
+use crate::plan::power::{self, Spreads};
+use crate::report::{Report, number};
 use crate::stats::Scale;
 use crate::verdict::Purpose;
 
 /// Repetitions beyond which longer or quieter runs are the better advice.
-const MANY: u32 = 100;
+const MANY: usize = 100;
 /// Attempts of which this share is invalid point to a disturbed machine.
 const INVALID_SHARE: f64 = 0.05;
 
-/// What to do about the noise that an A/A of `experiment` has found.
-pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec<String> {
-    let mut advice = Vec::new();
-    for rule in experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective && rule.scale == Scale::Log)
-    {
+/// What to do about the noise that an A/A of `experiment` has found, and about the spread of blocks that follows from it, where
+/// enough runs count to know it.
+pub fn advice(experiment: &Experiment, noises: &[Noise], spreads: Option<&Spreads>, report: &Report) -> Vec<String> {
+    let mut advice = vec![repetitions(experiment, spreads)];
+    let objectives = || experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective);
+    for rule in objectives().filter(|rule| rule.scale == Scale::Log) {
         let of = |scenario: &str| noises.iter().find(|n| n.scenario == scenario && n.metric == rule.name);
-        let spreads: Option<Vec<f64>> = experiment.scenarios.iter().map(|s| of(&s.name)?.within).collect();
-        let Some(spreads) = spreads else {
-            advice.push(format!(
-                "{}: too few valid runs to measure the noise; fix what made the others invalid.",
-                rule.name
-            ));
-            continue;
-        };
-        let finds = |repetitions: u32| {
-            let planned = Experiment { repetitions, ..experiment.clone() };
-            let spreads = spreads_of(&planned.design(), &rule.name, &spreads);
-            detectable(&planned, &spreads)?.gain()
-        };
-        let enough = (2..=MANY).find(|&n| finds(n).is_some_and(|effect| effect <= rule.margin));
-        let (name, margin) = (&rule.name, 100.0 * rule.margin);
-        advice.push(match enough {
-            Some(n) if n <= experiment.repetitions => format!(
-                "{name}: {} repetitions detect an effect of {margin:.1} % (the margin); {n} would be enough.",
-                experiment.repetitions
-            ),
-            Some(n) => format!(
-                "{name}: detecting an effect of {margin:.1} % (the margin) needs {n} repetitions; the experiment has \
-                 {}.",
-                experiment.repetitions
-            ),
-            None => {
-                let factor = finds(experiment.repetitions).map_or(f64::NAN, |effect| effect / rule.margin);
-                format!(
-                    "{name}: at this noise, no practical number of repetitions detects an effect of {margin:.1} %. \
-                     Make runs longer (noise must drop by a factor of {factor:.1}), use a quieter node, or declare a \
-                     wider margin."
-                )
-            }
-        });
         for noise in experiment.scenarios.iter().filter_map(|scenario| of(&scenario.name)) {
             advice.extend(drifts(noise, rule.margin));
         }
@@ -62,6 +29,30 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], report: &Report) -> Vec
         ));
     }
     advice
+}
+
+/// How many blocks show a gain of the margins: what `assay plan --noise-from` says as well.
+fn repetitions(experiment: &Experiment, spreads: Option<&Spreads>) -> String {
+    let Some(spreads) = spreads else {
+        return "Too few valid runs to measure the noise; fix what made the others invalid.".to_owned();
+    };
+    let objectives = experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective);
+    let margins: Vec<String> =
+        objectives.map(|rule| format!("{} {}", rule.name, number::margin(rule.scale, rule.margin))).collect();
+    let gain = format!("a gain of the margin ({}) as a Win", margins.join(", "));
+    match power::needed(&experiment.design(), spreads).win {
+        Some(n) if n <= experiment.repetitions as usize => {
+            format!("{} repetitions show {gain} with 80 % probability; {n} would be enough.", experiment.repetitions)
+        }
+        Some(n) if n <= MANY => format!(
+            "To show {gain} with 80 % probability, the experiment needs {n} repetitions; it has {}.",
+            experiment.repetitions
+        ),
+        _ => format!(
+            "At this noise, no practical number of repetitions shows {gain}. Make runs longer, use a quieter node, or \
+             declare a wider margin."
+        ),
+    }
 }
 
 /// Trends beyond half of what matters.

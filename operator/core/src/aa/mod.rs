@@ -9,11 +9,11 @@ pub use advice::advice;
 pub use noise::{Noise, noise};
 
 use crate::experiment::Experiment;
-use crate::plan::power::{detectable, spreads_of};
+use crate::plan::power::{Spreads, detectable};
 use crate::report::Report;
 use crate::verdict::Verdict;
 
-/// Repetitions for which the detectable effect is told.
+/// Repetitions for which the detectable gain is told.
 pub const REPETITIONS: [u32; 6] = [8, 12, 20, 30, 50, 100];
 
 /// The A/A of a sound experiment document: its baseline against itself under so many other names. Everything that decides
@@ -53,18 +53,12 @@ pub fn false_claims(report: &Report) -> (usize, usize) {
     (overall, report.cells.iter().filter(|cell| claim(cell.ruling.verdict)).count())
 }
 
-/// The overall effect on an objective that an experiment finds with 80 % probability, by its repetitions. `None` where noise
-/// is not known in every scenario.
-pub fn resolves(experiment: &Experiment, noises: &[Noise], metric: &str) -> Option<Vec<(u32, f64)>> {
-    let spreads: Vec<f64> = experiment
-        .scenarios
-        .iter()
-        .map(|scenario| noises.iter().find(|n| n.scenario == scenario.name && n.metric == metric)?.within)
-        .collect::<Option<_>>()?;
+/// The gain that an experiment finds with 80 % probability, by its repetitions: `None` where a guardrail holds back any. Nothing where
+/// it has no objective.
+pub fn resolves(experiment: &Experiment, spreads: &Spreads) -> Option<Vec<(u32, Option<f64>)>> {
     let with = |repetitions: u32| {
-        let experiment = Experiment { repetitions, ..experiment.clone() };
-        let spreads = spreads_of(&experiment.design(), metric, &spreads);
-        Some((repetitions, detectable(&experiment, &spreads)?.gain()?))
+        let gain = detectable(&experiment.repeated(repetitions), spreads)?.gain();
+        Some((repetitions, gain))
     };
     REPETITIONS.into_iter().map(with).collect()
 }

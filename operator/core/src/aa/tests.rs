@@ -4,7 +4,7 @@ use super::*;
 use crate::attempt::Attempt;
 use crate::decide::Places;
 use crate::gates::testing::{experiment, plan, summaries};
-use crate::judge::judge;
+use crate::judge::{self, judge};
 
 /// An A/A whose runs are made by a function of block, slot and a hash of both between -1 and 1.
 fn attempts(experiment: &Experiment, value: impl Fn(f64, f64, f64) -> f64) -> Vec<Attempt> {
@@ -67,11 +67,25 @@ fn advice_follows_the_noise() {
     let told = |size: f64| {
         let attempts = attempts(&experiment, |_, _, random| 1000.0 * (size * random).exp());
         let report = judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-        advice(&experiment, &[measured(&experiment, &attempts)], &report).join(" ")
+        let plan = plan(&experiment);
+        let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        let spreads = judge::spreads(&places, &experiment).unwrap_or_else(|error| unreachable!("{error}")).ok();
+        advice(&experiment, &[measured(&experiment, &attempts)], spreads.as_ref(), &report).join(" ")
     };
     assert!(told(0.01).contains("would be enough"), "{}", told(0.01));
     assert!(told(0.1).contains("needs"), "{}", told(0.1));
     assert!(told(0.9).contains("quieter node"), "{}", told(0.9));
+    assert!(
+        advice(
+            &experiment,
+            &[],
+            None,
+            &judge(&plan(&experiment), &attempts(&experiment, |_, _, _| 1.0))
+                .unwrap_or_else(|error| unreachable!("{error}"))
+        )
+        .join(" ")
+        .contains("Too few")
+    );
 }
 
 #[test]

@@ -8,6 +8,7 @@ mod causal;
 mod context;
 mod disturbance;
 mod engagement;
+mod noise;
 mod standing;
 mod trials;
 
@@ -19,14 +20,16 @@ use crate::attempt::Attempt;
 use crate::decide::{Fate, Places, Unplanned};
 use crate::experiment::Experiment;
 use crate::gates::{Finding, Label, Note, TrialState};
-use crate::plan::{Plan, power};
+use crate::plan::Plan;
 use crate::report::{
     About, CellReport, ConfigReport, DesignFacts, Estimate, Failures, INCOMPLETE, Labelled, LookConfig, LookReport,
-    Measured, NeededBlocks, RULES, Report, Ruling, VERSION, gates, sentence, workload,
+    Measured, RULES, Report, Ruling, VERSION, gates, sentence, workload,
 };
 use crate::stats::ALPHA;
 use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Recommendation, Verdict};
 use context::Context;
+use noise::needed;
+pub use noise::{NoNoise, spreads};
 use standing::{Standing, Unit};
 use trials::{progress, trials};
 
@@ -230,22 +233,6 @@ fn labels(places: &Places<'_>, experiment: &Experiment) -> Vec<Labelled> {
         labels.insert(Label::Scaled, text);
     }
     labels.into_iter().map(|(label, text)| Labelled { label, text }).collect()
-}
-
-/// What would decide a config that is inconclusive: nothing where its noise is not known in every scenario.
-fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededBlocks> {
-    let unit = standing.overall(config);
-    if !unit.decided || unit.conclusion.outcome.verdict != Verdict::Inconclusive {
-        return None;
-    }
-    let spread = |scenario: usize| {
-        let cell = standing.cell(scenario * design.configs.len() + config);
-        cell.conclusion.metrics.iter().map(|effect| effect.sd_block).collect::<Option<Vec<f64>>>()
-    };
-    let spreads = (0..design.scenarios.len()).map(spread).collect::<Option<Vec<_>>>()?;
-    let power::Needed { neutral, win, reject } = power::needed(design, &spreads);
-    let blocks = |n: Option<usize>| n.map(|n| n as u32);
-    Some(NeededBlocks { neutral: blocks(neutral), win: blocks(win), reject: blocks(reject) })
 }
 
 /// Looks that were planned and not taken.

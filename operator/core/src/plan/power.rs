@@ -58,17 +58,6 @@ pub fn spreads(design: &Design, noises: &[f64]) -> Spreads {
     noises.iter().map(|noise| vec![noise * difference; design.metrics.len()]).collect()
 }
 
-/// The same where one metric alone is asked about, as if the others had no noise.
-pub fn spreads_of(design: &Design, metric: &str, noises: &[f64]) -> Spreads {
-    let mut all = spreads(design, noises);
-    for (number, _) in design.metrics.iter().enumerate().filter(|(_, rule)| rule.name != metric) {
-        for spreads in &mut all {
-            spreads[number] = 0.0;
-        }
-    }
-    all
-}
-
 /// What all blocks of an experiment find. `None` where there are too few blocks to tell, or no objective.
 pub fn detectable(experiment: &Experiment, spreads: &Spreads) -> Option<Detectable> {
     let design = experiment.design();
@@ -129,7 +118,7 @@ fn composite(design: &Design, spreads: &Spreads, metric: usize) -> f64 {
 /// Shares of the error that the last look of so many blocks has.
 fn last_look(design: &Design, blocks: usize) -> Look {
     let whole = Look { blocks, better: 1.0, other: 1.0 };
-    if design.looks.is_none() {
+    if !design.has_looks_when_long() {
         return whole;
     }
     Look::schedule(&plan_looks(blocks, design.families().overall.better)).last().copied().unwrap_or(whole)
@@ -251,6 +240,25 @@ mod tests {
         let mut experiment = experiment();
         experiment.repetitions = 1;
         assert_eq!(detectable(&experiment, &spreads(&experiment.design(), &[0.05])), None);
+    }
+
+    /// So many blocks are advised to whoever has too few for looks; planned, they have some, and these cost power.
+    #[test]
+    fn what_is_advised_is_enough_once_it_is_planned() {
+        let short = experiment();
+        for noise in [0.06, 0.09, 0.14] {
+            let spreads = spreads(&short.design(), &[noise]);
+            let advised = needed(&short.design(), &spreads).win.unwrap_or_else(|| unreachable!());
+            assert!(short.looks.is_none() && advised > 12, "{advised}");
+            let planned = short.repeated(advised as u32);
+            assert!(planned.looks.is_some());
+            assert_eq!(needed(&planned.design(), &spreads).win, Some(advised));
+            let gain = detectable(&planned, &spreads).and_then(|found| found.gain());
+            assert!(gain.is_some_and(|gain| gain <= planned.metrics[0].margin), "{gain:?}");
+        }
+        // Whoever declined looks has none, however long it is.
+        let declined = Experiment { repetitions: 30, ..short };
+        assert!(declined.repeated(60).looks.is_none());
     }
 
     #[test]

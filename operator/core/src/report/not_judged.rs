@@ -17,6 +17,7 @@ const MOST: usize = 5;
 const FEWEST: usize = 6;
 /// Less than this factor is not worth a line.
 const FACTOR: f64 = 1.5;
+const LEAST_DRAIN_SECONDS: f64 = 0.01;
 /// By the number of blocks from which on it holds: the share of the median block's effect that each single block must show. From twelve
 /// blocks on it is enough that all are on one side.
 const SHARES: [(usize, f64); 3] = [(12, 0.0), (8, 0.5), (FEWEST, 0.7)];
@@ -184,8 +185,12 @@ fn moved(info: &MetricInfo, pairs: &[(f64, Vec<f64>)]) -> Option<NotJudged> {
         return None;
     }
     let (config_median, baseline_median) = (median(&own)?, median(&theirs)?);
-    // Where a zero is nothing special, a small difference is nothing either.
-    let least = if info.scale == Scale::Linear { info.default_margin.unwrap_or(0.0) } else { 0.0 };
+    // Where a zero is nothing special, a small difference is nothing either, nor is a drain that has next to nothing to do.
+    let least = match info.scale {
+        Scale::Linear => info.default_margin.unwrap_or(0.0),
+        Scale::Log if info.name == "drain_seconds" => LEAST_DRAIN_SECONDS,
+        Scale::Log => 0.0,
+    };
     if (config_median - baseline_median).abs() < least {
         return None;
     }

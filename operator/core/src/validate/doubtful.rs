@@ -7,6 +7,7 @@ use assay_protocol::{EngineConfig, option_value};
 
 use super::configs::{baseline_index, config_path, effective};
 use super::problem::{FieldPath, Problem};
+use super::scenarios::writes;
 use super::schema::join;
 use crate::quantity;
 
@@ -123,7 +124,6 @@ fn cache(spec: &TuningExperimentSpec, index: usize, path: &FieldPath, problems: 
 
 /// Configs that change nothing but writes, in experiments that write nothing.
 fn without_writes(spec: &TuningExperimentSpec) -> Vec<Problem> {
-    let writes = |scenario: &assay_api::Scenario| scenario.workload.kind().volume().written_entries > 0.0;
     if spec.scenarios.is_empty() || spec.scenarios.iter().any(writes) {
         return Vec::new();
     }

@@ -1,11 +1,11 @@
 //! Objectives and guardrails: what is judged, and whether the design can decide it.
 
-use assay_api::{DefaultGuardrails, Futility, JudgedMetric, StopOn, TuningExperimentSpec};
+use assay_api::{DefaultGuardrails, Futility, JudgedMetric, Scenario, StopOn, TuningExperimentSpec};
 use assay_protocol::{METRICS, MetricInfo, metric};
 
 use super::problem::{FieldPath, Problem};
 use super::queries;
-use super::scenarios::{paced, scenario_path};
+use super::scenarios::{paced, scenario_path, writes};
 use super::schema::join;
 use super::suggest::did_you_mean;
 use super::{counted, percent};
@@ -40,7 +40,11 @@ pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
     let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Purpose::Guardrail));
     let mut rules: Vec<MetricRule> = objectives.chain(guardrails).collect();
     let (name, margin) = DEFAULT_GUARDRAIL;
-    let wanted = spec.default_guardrails == DefaultGuardrails::Keep && paced(spec).is_empty();
+    // Data that another config has made may have to be compacted first, even if nothing is written.
+    let compacts = |scenario: &Scenario| writes(scenario) || scenario.dataset.from.is_some();
+    let wanted = spec.default_guardrails == DefaultGuardrails::Keep
+        && paced(spec).is_empty()
+        && spec.scenarios.iter().any(compacts);
     if wanted && !rules.iter().any(|rule| rule.name == name) {
         rules.extend(metric(name).map(|info| rule(info, Purpose::Guardrail, margin)));
     }
@@ -209,7 +213,6 @@ fn unmeasured(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems:
 
 /// Of nothing that is written nothing is amplified, however many blocks there are.
 fn unwritten(name: &str, spec: &TuningExperimentSpec, at: &FieldPath, problems: &mut Vec<Problem>) {
-    let writes = |scenario: &assay_api::Scenario| scenario.workload.kind().volume().written_entries > 0.0;
     if let Some(scenario) = spec.scenarios.iter().find(|scenario| !writes(scenario))
         && name == "write_amplification"
     {

@@ -62,6 +62,11 @@ fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, p
     }
 }
 
+/// Whether a scenario writes anything, its preparation apart.
+pub fn writes(scenario: &Scenario) -> bool {
+    scenario.workload.kind().volume().written_entries > 0.0
+}
+
 /// Scenarios whose primary role keeps a fixed rate, so that their throughput says nothing.
 pub fn paced(spec: &TuningExperimentSpec) -> BTreeMap<usize, &str> {
     let is_paced =

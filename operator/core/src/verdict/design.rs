@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min};
+use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min, plan_looks};
 
 /// How a metric is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -182,6 +182,11 @@ pub enum DesignError {
 }
 
 impl Design {
+    /// Whether the same experiment with enough blocks has looks: one that is too short for any may, one that declined them may not.
+    pub fn has_looks_when_long(&self) -> bool {
+        self.looks.is_some() || plan_looks(self.max_blocks, self.families().overall.better).len() == 1
+    }
+
     /// Whether the design has a meaning.
     pub fn check(&self) -> Result<(), DesignError> {
         distinct("metric", self.metrics.iter().map(|m| m.name.as_str()))?;

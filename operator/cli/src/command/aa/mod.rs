@@ -8,6 +8,7 @@ use anyhow::Context as _;
 use assay_core::aa;
 use assay_core::decide::Places;
 use assay_core::experiment::Experiment;
+use assay_core::judge;
 use assay_core::report::Report;
 use assay_core::validate::validate_document;
 use assay_core::verdict::Verdict;
@@ -81,9 +82,11 @@ fn same(original: &Value, args: &AaArgs) -> anyhow::Result<(Value, Experiment)> 
 
 /// Keeps what was measured of the noise, and says what it means.
 fn show(original: &Experiment, outcome: &Outcome) -> anyhow::Result<()> {
-    let noises = aa::noise(&Places::new(&outcome.plan, &outcome.attempts)?);
+    let places = Places::new(&outcome.plan, &outcome.attempts)?;
+    let noises = aa::noise(&places);
     keep_noise(&outcome.dir, &noises)?;
-    print::out(format_args!("\n{}", text(original, &noises, &outcome.report)))
+    let spreads = judge::spreads(&places, original)?.ok();
+    print::out(format_args!("\n{}", text(original, &noises, spreads.as_ref(), &outcome.report, &outcome.dir)))
 }
 
 fn exit_code(report: &Report) -> u8 {

@@ -1,17 +1,24 @@
 //! What an A/A says, for people.
 
 use std::fmt::Write as _;
+use std::path::Path;
 
 use assay_core::aa::{self, Noise};
 use assay_core::experiment::Experiment;
+use assay_core::plan::power::Spreads;
 use assay_core::report::Report;
 use assay_core::stats::Scale;
-use assay_core::verdict::Purpose;
 
 use crate::text::plural;
 
 /// What the A/A says about the machine, and about the experiment that it was made from.
-pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> String {
+pub fn text(
+    experiment: &Experiment,
+    noises: &[Noise],
+    spreads: Option<&Spreads>,
+    report: &Report,
+    dir: &Path,
+) -> String {
     let mut out = String::new();
     // Writing to a string can't fail.
     let (overall, cells) = aa::false_claims(report);
@@ -26,7 +33,7 @@ pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> Strin
     let metric = noises.iter().map(|noise| noise.metric.len()).max().unwrap_or_default().max("metric".len());
     let _ = writeln!(
         out,
-        "Noise of single runs (standard deviation)\n  {:scenario$}  {:metric$}  runs    noise  in blocks  between blocks    drift  drift in blocks",
+        "Noise of single runs (standard deviation)\n  {:scenario$}  {:metric$}  runs  overall  in blocks  between blocks    drift  drift in blocks",
         "scenario", "metric"
     );
     for noise in noises {
@@ -43,22 +50,21 @@ pub fn text(experiment: &Experiment, noises: &[Noise], report: &Report) -> Strin
             drift(noise.scale, noise.order_drift),
         );
     }
-    for rule in experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective && rule.scale == Scale::Log)
-    {
-        let Some(effects) = aa::resolves(experiment, noises, &rule.name) else { continue };
-        let effects: Vec<String> = effects.iter().map(|(n, effect)| format!("{n}: {:.1} %", 100.0 * effect)).collect();
+    if let Some(gains) = spreads.and_then(|spreads| aa::resolves(experiment, spreads)) {
+        let gain = |gain: &Option<f64>| gain.map_or("none".to_owned(), |gain| format!("{:.1} %", 100.0 * gain));
+        let gains: Vec<String> = gains.iter().map(|(n, found)| format!("{n}: {}", gain(found))).collect();
         let _ = writeln!(
             out,
-            "\nOverall effects on {} that {} can detect here, by repetitions\n  {}",
-            rule.name,
+            "\nGains that {} can detect here with 80 % probability, by repetitions\n  {}",
             experiment.name,
-            effects.join("   ")
+            gains.join("   ")
         );
     }
     let _ = writeln!(out, "\nAdvice");
-    for line in aa::advice(experiment, noises, report) {
+    for line in aa::advice(experiment, noises, spreads, report) {
         let _ = writeln!(out, "  {line}");
     }
+    let _ = writeln!(out, "\nTo plan with this noise: assay plan FILE --noise-from {}", dir.display());
     out
 }
 

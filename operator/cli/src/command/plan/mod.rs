@@ -5,13 +5,11 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use assay_core::decide::Places;
 use assay_core::experiment::Experiment;
 use assay_core::judge;
 use assay_core::plan::{Plan, power};
-use assay_core::stats::median;
-use assay_core::verdict;
 use clap::{Args, ValueEnum};
 
 use super::given::must_be_experiment;
@@ -27,7 +25,7 @@ use text::{Here, Noise, text};
 pub struct PlanArgs {
     #[command(flatten)]
     pub check: CheckArgs,
-    /// The noise of one run in percent, as measured by `assay aa`: shows which effects the experiment can detect
+    /// The noise of a run within a block, in percent ("in blocks" of `assay aa`): shows which effects the experiment can detect
     #[arg(long, value_name = "PERCENT", value_parser = noise)]
     pub noise: Option<f64>,
     /// The folder of an earlier run of these scenarios: its noise shows which effects the experiment can detect, and
@@ -80,36 +78,13 @@ impl PlanArgs {
 fn measured(dir: &Path, planned: &Experiment) -> anyhow::Result<power::Spreads> {
     let plan = folder::kept_plan(dir)?;
     let attempts = folder::kept_attempts(dir, &plan)?;
-    let design = plan.experiment.design();
-    let standings = judge::standings(&Places::new(&plan, &attempts)?, &design)?;
-    let wanted = planned.design();
-    // A block's scatter is that of the config's run and of the mean of the baseline's.
-    let runs = |m0: usize| (1.0 + 1.0 / m0 as f64).sqrt();
-    let of = |scenario: &str, metric: &str| {
-        let scenario = design.scenarios.iter().position(|own| own.name == scenario)?;
-        let metric = design.metrics.iter().position(|own| own.name == metric)?;
-        let cells = standings.cells.iter().skip(scenario * design.configs.len()).take(design.configs.len());
-        let spreads: Vec<f64> = cells.filter_map(|cell| cell.metrics[metric].sd_block).collect();
-        median(&spreads).map(|spread| spread * runs(wanted.m0) / runs(design.m0))
-    };
-    let row = |scenario: &verdict::Scenario| {
-        wanted
-            .metrics
-            .iter()
-            .map(|rule| {
-                of(&scenario.name, &rule.name).with_context(|| {
-                    format!(
-                        "{} does not show the noise of {} in scenario {:?}: pass the folder of an experiment that \
-                         judges it there",
-                        dir.display(),
-                        rule.name,
-                        scenario.name
-                    )
-                })
-            })
-            .collect::<anyhow::Result<Vec<f64>>>()
-    };
-    wanted.scenarios.iter().map(row).collect()
+    judge::spreads(&Places::new(&plan, &attempts)?, planned)?.map_err(|judge::NoNoise { metric, scenario }| {
+        anyhow!(
+            "{} does not show the noise of {metric} in scenario {scenario:?}: pass the folder of an experiment that judges it \
+             there",
+            dir.display()
+        )
+    })
 }
 
 /// A standard deviation in percent of the mean. A small number without a sign is more likely a fraction.

@@ -263,8 +263,8 @@ fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
     }
     let _ = writeln!(
         out,
-        "             measure the noise with `assay aa FILE` and pass --noise PERCENT, or pass the folder of an \
-         earlier run with --noise-from DIR"
+        "             measure the noise with `assay aa FILE`, and pass its folder or that of an earlier run with \
+         --noise-from DIR; --noise PERCENT takes a guess"
     );
 }
 

@@ -187,11 +187,12 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
                 cure(&about, open())
             )
         }
-        (Verdict::Inconclusive, _) => format!(
-            "The runs do not show whether {config} helps: {}. To decide, {}.",
-            effects(objectives()),
-            cure(&about, objectives())
-        ),
+        (Verdict::Inconclusive, _) => {
+            let cure = cure(&about, objectives());
+            let held = about.failures.own.failed > 0 && objectives().any(is_held_back);
+            let ended = if held { "of those that ended, " } else { "" };
+            format!("The runs do not show whether {config} helps: {ended}{}. To decide, {cure}.", effects(objectives()))
+        }
         (Verdict::Invalid, _) => match findings.first() {
             Some(finding) => format!(
                 "{config} can't be judged ({reason}): {}. {}",
@@ -369,8 +370,9 @@ fn bounded(estimate: &Estimate, value: f64) -> String {
     let Estimate { metric: name, scale, bounds, .. } = estimate;
     let side = |value: f64| sided(*scale, value);
     match bounds.map(number::one_sided) {
-        Some((Some(low), None)) if low > 0.0 => format!("{name} is at least {}", side(low)),
-        Some((None, Some(high))) if high < 0.0 => format!("{name} is at least {}", side(high)),
+        // What rounds to no effect has no side, so it is no least one.
+        Some((Some(low), None)) if side(low).ends_with("better") => format!("{name} is at least {}", side(low)),
+        Some((None, Some(high))) if side(high).ends_with("worse") => format!("{name} is at least {}", side(high)),
         Some((Some(low), Some(high))) => format!("{name} is at worst {} and at best {}", side(low), side(high)),
         Some((Some(low), None)) => format!("{name} is at worst {}", side(low)),
         Some((None, Some(high))) => format!("{name} is at best {}", side(high)),

@@ -196,6 +196,20 @@ fn ends_that_are_open_stay_open() {
     assert_eq!(half(Some(-0.02_f64.ln_1p()), None), "x is at worst 2.0 % worse");
     assert_eq!(half(None, Some(0.02_f64.ln_1p())), "x is at best 2.0 % better");
     assert_eq!(half(Some(0.0), Some(0.0)), "x is the same");
+    // With too few blocks for an interval there are bounds.
+    let bound = |estimate: f64, low: f64, high: f64| {
+        let interval95 = Some(Interval { low: None, high: None });
+        let bounds = Some(Interval { low: Some(low.ln_1p()), high: Some(high.ln_1p()) });
+        ranged(&Estimate {
+            interval95,
+            bounds,
+            ..self::estimate("x", Purpose::Objective, Status::Unresolved, [estimate; 2])
+        })
+    };
+    assert_eq!(bound(-39.0, -0.5, -0.0002), "x is at best the same");
+    assert_eq!(bound(60.0, 0.0002, 0.7), "x is at worst the same");
+    assert_eq!(bound(-39.0, -0.5, -0.1), "x is at least 10.0 % worse");
+    assert_eq!(bound(60.0, 0.1, 0.7), "x is at least 10.0 % better");
     let linear = Estimate {
         scale: Scale::Linear,
         interval95: Some(Interval { low: Some(-0.01), high: Some(0.02) }),
@@ -322,6 +336,7 @@ fn failed_runs_that_hold_a_gain_back_are_named() {
         decided_about(about, Verdict::Inconclusive, &Reason::Underpowered, estimates)
     };
     assert!(with(2, &gain).contains("find out why runs of per-level fail"), "{}", with(2, &gain));
+    assert!(with(2, &gain).contains("of those that ended, throughput is 10.0 to 14.0 % better"), "{}", with(2, &gain));
     assert!(!with(0, &gain).contains("find out why"), "{}", with(0, &gain));
     // Noise alone leaves this open.
     let wide = [estimate("throughput", Purpose::Objective, Status::Unresolved, [-3.0, 14.0])];

@@ -142,6 +142,12 @@ fn default_guardrail_has_its_exceptions() {
     let mut paced = with(&format!("{ROLE}/stepsPerSecond"), json!(1000));
     paced["spec"]["objectives"] = json!([{"metric": "step_latency_p90"}]);
     assert!(!has(&paced));
+    // Where nothing is written nothing is left to compact, but for what another config has left.
+    let mut reads = with(&format!("{ROLE}/mix"), json!({"get": 1}));
+    reads["spec"]["scenarios"] = json!([reads["spec"]["scenarios"][0]]);
+    assert!(!has(&reads));
+    reads["spec"]["scenarios"][0]["dataset"] = json!({"from": reads["spec"]["baseline"]});
+    assert!(has(&reads));
     // Named by the user, it keeps the user's margin.
     let named = with("/spec/guardrails/1", json!({"metric": "drained_throughput", "margin": "7%"}));
     let margins: Vec<f64> = experiment(&named)
