@@ -24,7 +24,7 @@ use crate::bench::Benches;
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    lock: Lock,
+    _lock: Lock,
 }
 
 /// What a folder holds already.
@@ -58,7 +58,7 @@ impl Store {
         if Origin::of(dir)?.is_some() {
             bail!("{} holds trials from a cluster: use another --out", dir.display());
         }
-        let store = Self { dir: dir.clone(), lock };
+        let store = Self { dir: dir.clone(), _lock: lock };
         keep_plan(&store.dir, plan)?;
         store.keep_benches(benches)?;
         let copy = dir.join("experiment.yaml");
@@ -79,11 +79,6 @@ impl Store {
 
     pub fn trial_dir(&self, trial: &TrialId) -> PathBuf {
         self.dir.join("trials").join(trial.file_stem())
-    }
-
-    /// Notes the process that works here, for whoever finds the folder after we died.
-    pub fn note_child(&mut self, pid: Option<u32>) {
-        self.lock.note_child(pid);
     }
 
     /// Another build of the bench in the middle would make all trials before it incomparable.

@@ -5,6 +5,8 @@
 mod elsewhere;
 mod folders;
 mod judged;
+mod killed;
 mod lab;
 mod looks;
+mod trace;
 mod trials;

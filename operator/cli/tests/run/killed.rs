@@ -1,0 +1,109 @@
+//! A run that is killed anywhere goes on where it ended, and comes to the same verdict.
+
+use std::fs;
+use std::sync::atomic::{AtomicUsize, Ordering};
+
+use crate::lab::{BLOCKS, Lab, wait_for};
+use crate::trace::{Call, calls_of_a_run, kill_before, places, processes};
+
+/// The outcome of a run that nothing disturbed, and all that it did.
+struct Whole {
+    lab: Lab,
+    calls: Vec<Call>,
+}
+
+impl Whole {
+    fn new() -> Self {
+        let lab = Lab::new();
+        let calls = calls_of_a_run(&lab);
+        Self { lab, calls }
+    }
+
+    /// A new folder in which the same run leaves the same.
+    fn again(&self) -> Lab {
+        let mut lab = Lab::new();
+        lab.epoch = self.lab.epoch;
+        lab
+    }
+
+    /// Runs in a folder to the end, and compares.
+    #[track_caller]
+    fn goes_on(&self, lab: &Lab, after: &str) {
+        let ran = lab.run("");
+        assert_eq!(ran.code(), 0, "after {after}: {}{}", ran.stdout(), ran.stderr());
+        assert_eq!(lab.report_bytes(), self.lab.report_bytes(), "after {after}");
+        let trials = names(&lab.out().join("trials"));
+        assert_eq!(trials, names(&self.lab.out().join("trials")), "each trial has one attempt, after {after}");
+        assert_eq!(names(&lab.out()), names(&self.lab.out()), "nothing else is left, after {after}");
+        for trial in trials {
+            assert_eq!(names(&lab.trial(&trial)), names(&self.lab.trial(&trial)), "{trial} after {after}");
+        }
+        assert!(processes(lab).is_empty(), "after {after}");
+    }
+}
+
+fn names(dir: &std::path::Path) -> Vec<String> {
+    let mut names: Vec<String> =
+        fs::read_dir(dir).unwrap().map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+/// Does something for each of these, on the few CPUs that there are.
+fn for_each<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
+    let next = AtomicUsize::new(0);
+    std::thread::scope(|scope| {
+        for _ in 0..4 {
+            scope.spawn(|| {
+                while let Some(item) = items.get(next.fetch_add(1, Ordering::Relaxed)) {
+                    act(item);
+                }
+            });
+        }
+    });
+}
+
+/// To be killed after one call is to be killed before the next one: what a run reads in between changes nothing.
+#[test]
+fn a_run_that_is_killed_before_or_after_any_of_its_calls_goes_on() {
+    let whole = Whole::new();
+    let places = places(&whole.calls);
+    for needed in ["rename out/plan.partial", "write out/trials/TRIAL/summary.partial", "clone", "unlink"] {
+        assert!(places.iter().any(|call| call.site().starts_with(needed)), "{needed} is a place in {places:#?}");
+    }
+    for_each(&places, |call| {
+        let lab = whole.again();
+        kill_before(&lab, call, "");
+        whole.goes_on(&lab, &format!("a kill before {} number {}", call.site(), call.number));
+    });
+}
+
+/// The bench of the first trial runs for hours. Its runner is killed right after starting it, and a bit later.
+#[test]
+fn a_bench_is_ended_whenever_its_runner_was_killed() {
+    let whole = Whole::new();
+    let first = "fill-b000-candidate-r0-a0";
+    let begun = whole.calls.iter().position(|call| call.paths.iter().any(|path| path.contains("stderr.log"))).unwrap();
+    let calls = whole.calls[begun..].iter().skip_while(|call| !call.starts_process()).skip(1);
+    let calls: Vec<Call> = calls.take_while(|call| !call.name.contains("kill")).cloned().collect();
+    assert!(!calls.is_empty());
+    for_each(&calls, |call| {
+        let lab = whole.again();
+        kill_before(&lab, call, &format!("slow={first}"));
+        wait_for(|| !processes(&lab).is_empty());
+        whole.goes_on(&lab, &format!("a kill before {} number {}", call.site(), call.number));
+    });
+}
+
+/// Otherwise the power may go with the name there and the content not.
+#[test]
+fn a_file_is_on_the_disk_before_it_has_its_name() {
+    let whole = Whole::new();
+    let mut renamed = 0;
+    for (at, call) in whole.calls.iter().enumerate().filter(|(_, call)| call.name.starts_with("rename")) {
+        let before = &whole.calls[at - 1];
+        assert_eq!((before.name.as_str(), &before.paths[0]), ("fsync", &call.paths[0]), "before {}", call.site());
+        renamed += 1;
+    }
+    assert!(renamed >= 2 * 2 * BLOCKS + 6, "{renamed}");
+}
