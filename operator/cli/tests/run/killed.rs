@@ -3,7 +3,7 @@
 use std::fs;
 use std::sync::atomic::{AtomicUsize, Ordering};
 
-use crate::lab::{BLOCKS, Lab, wait_for};
+use crate::lab::{BLOCKS, Lab, Ran, wait_for};
 use crate::trace::{Call, calls_of_a_run, kill_before, places, processes};
 
 /// The outcome of a run that nothing disturbed, and all that it did.
@@ -93,6 +93,62 @@ fn a_bench_is_ended_whenever_its_runner_was_killed() {
         wait_for(|| !processes(&lab).is_empty());
         whole.goes_on(&lab, &format!("a kill before {} number {}", call.site(), call.number));
     });
+}
+
+/// Every file is cut off by the limit on the size of files once. The bench may write what it needs.
+#[test]
+fn a_run_that_may_not_write_a_file_says_so_and_goes_on() {
+    let whole = Whole::new();
+    let first = "out/trials/fill-b000-candidate-r0-a0";
+    let file = |name: &str| {
+        if ["spec.json", "summary.json"].contains(&name) { format!("{first}/{name}") } else { format!("out/{name}") }
+    };
+    let names =
+        ["plan.json", "bench.json", "experiment.yaml", "spec.json", "summary.json", "report.json", "report.html"];
+    for_each(&names, |name| {
+        let file = file(name);
+        let lab = whole.again();
+        // The file of each trial's spec is written before that of its summary, and is smaller.
+        let before = if *name == "summary.json" { "spec" } else { name.split('.').next().unwrap() };
+        let partial = format!("/{before}.partial");
+        let opened = whole.calls.iter().find(|call| call.name.contains("open") && call.site().ends_with(&partial));
+        kill_before(&lab, opened.unwrap(), "");
+        let size = fs::metadata(whole.lab.dir.path().join(&file)).unwrap().len();
+        // Of this process and not of what it starts: the fake bench raises it again.
+        let limit = format!("--fsize={}:", size - 1);
+        let ran = Ran(lab.command_under("prlimit", &[&limit], "").output().unwrap());
+        let expected = format!(
+            "{} would be larger than this process may write: raise the limit",
+            lab.folder().join(&file).display()
+        );
+        ran.refused(&expected);
+        assert_eq!(
+            ran.stderr().lines().filter(|line| line.contains("assay: ") && !line.contains("continuing")).count(),
+            1,
+            "{}",
+            ran.stderr()
+        );
+        whole.goes_on(&lab, &format!("a limit for {file}"));
+    });
+}
+
+/// Whoever comes first runs the trials; the others are told, or find the verdict.
+#[test]
+fn of_several_runs_at_once_one_runs() {
+    let whole = Whole::new();
+    for _ in 0..3 {
+        let lab = whole.again();
+        let children: Vec<_> = (0..4).map(|_| lab.command("").spawn().unwrap()).collect();
+        let ran: Vec<Ran> = children.into_iter().map(|child| Ran(child.wait_with_output().unwrap())).collect();
+        let trials = ran.iter().map(|ran| ran.stderr().lines().filter(|line| line.contains(" done: ")).count());
+        assert_eq!(trials.sum::<usize>(), 2 * BLOCKS);
+        for ran in &ran {
+            if ran.code() != 0 {
+                ran.refused("out is in use by a");
+            }
+        }
+        whole.goes_on(&lab, "several runs at once");
+    }
 }
 
 /// Otherwise the power may go with the name there and the content not.

