@@ -68,7 +68,7 @@ fn for_each<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
 fn a_run_that_is_killed_before_or_after_any_of_its_calls_goes_on() {
     let whole = Whole::new();
     let places = places(&whole.calls);
-    for needed in ["rename out/plan.partial", "write out/trials/TRIAL/summary.partial", "clone", "unlink"] {
+    for needed in ["write out/plan.", "write out/trials/TRIAL/summary.", "clone", "unlink"] {
         assert!(places.iter().any(|call| call.site().starts_with(needed)), "{needed} is a place in {places:#?}");
     }
     for_each(&places, |call| {
@@ -78,7 +78,7 @@ fn a_run_that_is_killed_before_or_after_any_of_its_calls_goes_on() {
     });
 }
 
-/// The bench of the first trial runs for hours. Its runner is killed right after starting it, and a bit later.
+/// The bench of the first trial runs for hours. Its runner is killed before it could do anything else than start it.
 #[test]
 fn a_bench_is_ended_whenever_its_runner_was_killed() {
     let whole = Whole::new();
@@ -136,7 +136,7 @@ fn a_run_that_may_not_write_a_file_says_so_and_goes_on() {
 #[test]
 fn of_several_runs_at_once_one_runs() {
     let whole = Whole::new();
-    for _ in 0..3 {
+    for _ in 0..2 {
         let lab = whole.again();
         let children: Vec<_> = (0..4).map(|_| lab.command("").spawn().unwrap()).collect();
         let ran: Vec<Ran> = children.into_iter().map(|child| Ran(child.wait_with_output().unwrap())).collect();
