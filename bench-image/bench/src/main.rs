@@ -24,6 +24,7 @@ use std::{
     fs,
     io::{self, Read as _},
     net::SocketAddr,
+    os::fd::{AsFd as _, BorrowedFd},
     path::{Path, PathBuf},
     process::ExitCode,
     sync::Arc,
@@ -34,6 +35,7 @@ use std::{
 use anyhow::Context as _;
 use assay_protocol::{Exit, OptionsQuestion, invocation, output};
 use clap::{Parser, Subcommand};
+use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 use crate::{evidence::Roots, failure::TrialError, live::Live, metrics_server::MetricsServer};
@@ -105,13 +107,16 @@ fn main() -> ExitCode {
             Ok(()) => Exit::Completed as u8,
             Err(error) => refuse(&error),
         },
-        Command::Prepare { spec, data } => match trial::prepare(&spec, &data) {
-            Ok(()) => Exit::Completed as u8,
-            Err(error) => refuse(&error),
-        },
+        Command::Prepare { spec, data } => {
+            end_with_parent(Output::Optional);
+            match trial::prepare(&spec, &data) {
+                Ok(()) => Exit::Completed as u8,
+                Err(error) => refuse(&error),
+            }
+        }
         Command::Options { question, termination_log } => answered(options(&question, termination_log.as_deref())),
         Command::AnswerOptions { question, scratch } => {
-            end_with_parent();
+            end_with_parent(Output::Optional);
             answered(options::answer_here(&question, &scratch))
         }
     };
@@ -134,7 +139,8 @@ fn refuse(error: &TrialError) -> u8 {
 }
 
 fn run(args: &RunArgs) -> Result<(), TrialError> {
-    end_with_parent();
+    // In a pod the last words are enough.
+    end_with_parent(if args.termination_log.is_some() { Output::Optional } else { Output::Read });
     let (spec, digest) = trial::read_spec(&args.spec)?;
     let roots = args.sysfs.as_deref().map_or_else(Roots::default, Roots::with_sysfs);
     let live = Arc::new(Live::default());
@@ -182,18 +188,36 @@ fn allow_many_files() {
     }
 }
 
+/// Whether someone has to read what this process prints.
+#[derive(Clone, Copy, PartialEq, Eq)]
+enum Output {
+    Read,
+    Optional,
+}
+
 /// A trial without its runner would go on measuring for nobody, on CPUs that the next trial needs.
-fn end_with_parent() {
+fn end_with_parent(output: Output) {
     let parent = nix::unistd::getppid();
+    // The runner may have gone before this process could see who it was, or behind a script that stays: its end of our output has gone
+    // with it.
+    let is_gone =
+        move || nix::unistd::getppid() != parent || (output == Output::Read && is_unread(io::stdout().as_fd()));
     thread::spawn(move || {
         loop {
-            thread::sleep(Duration::from_millis(500));
-            if nix::unistd::getppid() != parent {
+            if is_gone() {
                 eprintln!("assay-bench: the process that started this trial is gone");
                 std::process::exit(Exit::EnvironmentRefused as i32);
             }
+            thread::sleep(Duration::from_millis(500));
         }
     });
+}
+
+/// Whether a file is a pipe whose other end is closed.
+fn is_unread(file: BorrowedFd<'_>) -> bool {
+    let mut files = [PollFd::new(file, PollFlags::empty())];
+    poll(&mut files, PollTimeout::ZERO).is_ok()
+        && files[0].revents().is_some_and(|events| events.contains(PollFlags::POLLERR))
 }
 
 /// The version of RocksDB that this program links, from the crate that carries its sources.

@@ -266,6 +266,19 @@ fn a_limit_on_open_files_is_raised_or_not_held_against_the_config() {
 }
 
 /// In a pod the kernel kills what takes too much. Where memory is refused instead, RocksDB throws, and that ends the bench.
+/// It may be gone before the bench sees who it was, or there may be a script between the two. Its end of the pipe is closed in any case.
+#[test]
+fn a_trial_whose_runner_is_gone_ends() {
+    let bench = Bench::new();
+    let (reader, writer) = std::io::pipe().unwrap();
+    drop(reader);
+    let child = trial(&bench, &writes(Some(100), &[])).stdout(writer).stderr(Stdio::piped()).spawn().unwrap();
+    // Without this it ends by its deadline, as a failure of the config.
+    let ran = Ran { output: child.wait_with_output().unwrap(), record_json: fs::read(bench.record_path()).ok() };
+    assert_eq!(ran.code(), Some(Exit::EnvironmentRefused as i32), "{}", ran.stderr());
+    assert!(ran.stderr().contains("the process that started this trial is gone") && ran.record_json.is_none());
+}
+
 #[test]
 fn memory_that_is_refused_is_the_configs_failure() {
     let bench = Bench::new();

@@ -277,6 +277,29 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
     lab.close().await;
 }
 
+/// Nothing runs, neither by the old plan nor by the new one, until the version that made the plan is back.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_experiment_that_another_version_planned_waits_for_it() {
+    let lab = Lab::new("replanned").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let mut operator = lab.operator();
+    operator.kill();
+    let name = "replanned";
+    let applied = lab.apply(small(&lab, name)).await;
+    let own = Plan::new(validate(name, &applied.spec).experiment.expect("it is sound")).expect("a plan").digest;
+    let planned =
+        |digest: &str| json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "producedBy": "assay 0.0.9"});
+    write_plan(&lab, name, planned(&"0".repeat(32))).await;
+    operator.start_again();
+    let waits = lab.condition(name, names::PROGRESSING, "False", Some("PlanChanged"), SOON).await;
+    lab.check(waits.message.starts_with("assay 0.0.9 made the plan"), &waits.message).await;
+    let made = lab.api::<Pod>().list(&ListParams::default()).await.expect("a list");
+    assert!(made.items.is_empty() && witness.ran() == 0);
+    write_plan(&lab, name, planned(own.as_str())).await;
+    lab.condition(name, names::PROGRESSING, "True", None, SOON).await;
+    lab.close().await;
+}
+
 /// As somebody does who has the right to write a status.
 async fn write_plan(lab: &Lab, experiment: &str, plan: Value) {
     let status = json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "status": {"plan": plan}});

@@ -22,12 +22,16 @@ mod text;
 
 use std::path::Path;
 use std::process::ExitCode;
+use std::sync::Arc;
 
 use clap::{CommandFactory as _, FromArgMatches as _};
 
 use crate::command::{Cli, Command};
 
 fn main() -> ExitCode {
+    // A file that becomes larger than this process may write is an error to tell, not the end. Ignoring the signal instead would pass on
+    // to the benches.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
     let result = match cli().command {
         Command::Init(args) => command::init::command(&args),
         Command::Import(args) => command::import::command(&args),

@@ -7,13 +7,23 @@ use std::path::Path;
 
 use anyhow::Context as _;
 
-/// The disk is full, or would be.
+/// There is no room for what has to be written: on the disk, or below a limit of this process.
 #[derive(Debug)]
-pub struct Full(pub String);
+pub struct Full {
+    what: String,
+    fix: &'static str,
+}
+
+impl Full {
+    /// The disk is full, or would be.
+    pub fn disk(what: impl fmt::Display) -> Self {
+        Self { what: format!("the disk is full: {what}"), fix: "free some space" }
+    }
+}
 
 impl fmt::Display for Full {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        write!(f, "the disk is full: {}", self.0)
+        write!(f, "{}: {}", self.what, self.fix)
     }
 }
 
@@ -48,12 +58,15 @@ pub fn write(path: &Path, bytes: &[u8]) -> anyhow::Result<()> {
 }
 
 fn unwritten(path: &Path, error: io::Error) -> anyhow::Error {
-    let full =
-        matches!(error.kind(), io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded | io::ErrorKind::FileTooLarge);
-    if full {
-        Full(format!("{}: {error}", path.display())).into()
-    } else {
-        anyhow::Error::new(error).context(format!("can't write {}", path.display()))
+    match error.kind() {
+        io::ErrorKind::StorageFull | io::ErrorKind::QuotaExceeded => {
+            Full::disk(format_args!("{}: {error}", path.display())).into()
+        }
+        io::ErrorKind::FileTooLarge => {
+            let what = format!("{} would be larger than this process may write", path.display());
+            Full { what, fix: "raise the limit on file sizes (ulimit -f)" }.into()
+        }
+        _ => anyhow::Error::new(error).context(format!("can't write {}", path.display())),
     }
 }
 

@@ -2,7 +2,7 @@
 
 use std::path::Path;
 
-use anyhow::Context as _;
+use anyhow::anyhow;
 use assay_api::{AttemptStatus, TuningTrialSpec};
 use assay_core::attempt::Attempt;
 use assay_core::cluster::{attempt, trial_id};
@@ -26,8 +26,9 @@ impl Origin {
     pub fn of(dir: &Path) -> anyhow::Result<Option<Self>> {
         let path = dir.join("cluster.json");
         let Some(bytes) = read_if_there(&path)? else { return Ok(None) };
-        let origin = serde_json::from_slice(&bytes);
-        origin.map(Some).with_context(|| format!("{} is corrupted: use another --out", path.display()))
+        let origin: serde_json::Result<Self> = serde_json::from_slice(&bytes);
+        let corrupted = |error| anyhow!("{} is corrupted ({error}): restore it, or use another --out", path.display());
+        origin.map(Some).map_err(corrupted)
     }
 
     pub fn keep(&self, dir: &Path) -> anyhow::Result<()> {

@@ -37,7 +37,7 @@ pub use files::Full;
 pub use kept::Origin;
 pub use others::{check_page, check_reports, is_page, is_report, refuse_others};
 pub use outcome::Outcome;
-pub use plan::kept_plan;
+pub use plan::{is_of_run, kept_plan};
 pub use read::kept_attempts;
 pub use reports::{Pages, earlier, keep_noise};
 pub use room::room;

@@ -6,6 +6,7 @@ use std::path::Path;
 use anyhow::{Context as _, bail};
 
 use super::files::read_if_there;
+use super::plan::is_of_run;
 
 /// What the folder of an experiment holds before its plan, and what a new disk has.
 const BEFORE: [&str; 6] = ["bench.json", "lock", "lost+found", "plan.partial", "trials", "work"];
@@ -13,17 +14,18 @@ const REPORTS: [&str; 3] = ["report.json", "report.md", "report.html"];
 
 /// Refuses the folder of an experiment if it holds something else.
 pub fn refuse_others(dir: &Path) -> anyhow::Result<()> {
-    if !dir.is_dir() || dir.join("plan.json").is_file() {
+    if !dir.is_dir() {
         return Ok(());
     }
     let entries = fs::read_dir(dir).with_context(|| format!("can't read {}", dir.display()))?;
     let names = entries.flatten().map(|entry| entry.file_name().to_string_lossy().into_owned());
     match names.filter(|name| !BEFORE.contains(&name.as_str())).min() {
-        Some(name) => bail!(
+        // Asked last: another run may be making this folder, and begins with its plan.
+        Some(name) if !is_of_run(dir) => bail!(
             "{} holds other files, such as {name}, and no results of Assay: use a new or an empty folder with --out",
             dir.display()
         ),
-        None => Ok(()),
+        _ => Ok(()),
     }
 }
 

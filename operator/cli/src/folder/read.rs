@@ -53,6 +53,11 @@ pub fn trial_dirs(dir: &Path) -> anyhow::Result<Vec<PathBuf>> {
     Ok(dirs)
 }
 
+/// Whether a folder has trials, also such as were interrupted.
+pub fn has_trials(dir: &Path) -> bool {
+    trial_dirs(dir).is_ok_and(|dirs| !dirs.is_empty())
+}
+
 /// The attempt in a trial's folder; `None` where it was interrupted.
 pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
     let read = |name: &str| {
@@ -95,7 +100,13 @@ pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
             .map_err(|error| Unfit::Corrupt(format!("{} can't be summarized ({error})", path.display())))?;
         return Ok(Some((Attempt::Finished(summary.into()), Some(seconds(&record)))));
     }
-    let Some(bytes) = read("lost.json")? else { return Ok(None) };
+    let Some(bytes) = read("lost.json")? else {
+        // It was summed up, so it was there. To run the trial again as if it had never been seen would let people choose.
+        if dir.join("summary.json").exists() {
+            return Err(Unfit::Corrupt(format!("{} is missing", dir.join("record.json").display())));
+        }
+        return Ok(None);
+    };
     let path = dir.join("lost.json");
     let lost: Lost = serde_json::from_slice(&bytes)
         .map_err(|error| Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())))?;

@@ -5,7 +5,7 @@ use std::fs;
 use std::io;
 use std::path::{Path, PathBuf};
 
-use anyhow::{Context, bail};
+use anyhow::{Context, anyhow, bail};
 use assay_core::attempt::{Attempt, Lost};
 use assay_core::plan::Plan;
 use assay_protocol::{Digest, Summary, TrialId, TrialRecord, TrialSpec, invocation};
@@ -16,7 +16,7 @@ use super::kept::Origin;
 use super::lock::Lock;
 use super::others::refuse_others;
 use super::plan::keep_plan;
-use super::read::{Found, Unfit, read_attempt, seconds, trial_dirs};
+use super::read::{Found, Unfit, has_trials, read_attempt, seconds, trial_dirs};
 use super::work_of;
 use crate::bench::Benches;
 
@@ -24,7 +24,7 @@ use crate::bench::Benches;
 #[derive(Debug)]
 pub struct Store {
     dir: PathBuf,
-    lock: Lock,
+    _lock: Lock,
 }
 
 /// What a folder holds already.
@@ -58,7 +58,7 @@ impl Store {
         if Origin::of(dir)?.is_some() {
             bail!("{} holds trials from a cluster: use another --out", dir.display());
         }
-        let store = Self { dir: dir.clone(), lock };
+        let store = Self { dir: dir.clone(), _lock: lock };
         keep_plan(&store.dir, plan)?;
         store.keep_benches(benches)?;
         let copy = dir.join("experiment.yaml");
@@ -81,11 +81,6 @@ impl Store {
         self.dir.join("trials").join(trial.file_stem())
     }
 
-    /// Notes the process that works here, for whoever finds the folder after we died.
-    pub fn note_child(&mut self, pid: Option<u32>) {
-        self.lock.note_child(pid);
-    }
-
     /// Another build of the bench in the middle would make all trials before it incomparable.
     fn keep_benches(&self, benches: &Benches) -> anyhow::Result<()> {
         let digest = |path: &Path| -> anyhow::Result<Digest> {
@@ -97,10 +92,17 @@ impl Store {
             BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
         let path = self.dir.join("bench.json");
         let Some(bytes) = read_if_there(&path)? else {
+            if has_trials(&self.dir) {
+                bail!(
+                    "{} is missing, so no one knows which build of assay-bench ran these trials: restore it, or use \
+                     another --out",
+                    path.display()
+                );
+            }
             return write(&path, &serde_json::to_vec_pretty(&now)?);
         };
         let kept: BenchDigests = serde_json::from_slice(&bytes)
-            .with_context(|| format!("{} is corrupted: restore it, or use another --out", path.display()))?;
+            .map_err(|error| anyhow!("{} is corrupted ({error}): restore it, or use another --out", path.display()))?;
         if kept != now {
             bail!(
                 "another build of assay-bench ran the trials in {}, and runs of two builds can't be compared: use that \

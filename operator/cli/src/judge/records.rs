@@ -4,11 +4,11 @@ use std::path::Path;
 
 use assay_core::report::Report;
 
-use crate::folder::{earlier, kept_attempts, kept_plan};
+use crate::folder::{earlier, is_of_run, kept_attempts, kept_plan};
 
 /// Whether a folder is one of records.
 pub fn are_in(path: &Path) -> bool {
-    path.join("plan.json").is_file()
+    is_of_run(path)
 }
 
 /// Judges a folder of records. Of what else is in it only what older rules

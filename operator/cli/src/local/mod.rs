@@ -54,6 +54,8 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
     let ran = session.run();
     let interrupted = ran.as_ref().err().is_some_and(anyhow::Error::is::<Interrupted>);
     let report = session.report();
+    let again = format!("finished trials are kept in {}; run the same command again to continue", out.display());
+    let stop = |error: anyhow::Error| if error.is::<Full>() { anyhow::anyhow!("{error}; {again}") } else { error };
     match (ran, report) {
         (Ok(()), Ok(report)) => {
             session.clean()?;
@@ -61,7 +63,7 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
             print::out(outcome.text())?;
             Ok(Some(outcome))
         }
-        (Ok(()), Err(error)) => Err(error),
+        (Ok(()), Err(error)) => Err(stop(error)),
         (Err(stopped), report) => {
             // Why it has stopped is said in any case.
             if let Ok(report) = report
@@ -69,13 +71,11 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
             {
                 print::note(format_args!("assay: {error:#}"));
             }
-            let again =
-                format!("finished trials are kept in {}; run the same command again to continue", out.display());
             if interrupted {
                 print::note(format_args!("assay: interrupted; {again}"));
                 return Ok(None);
             }
-            Err(if stopped.is::<Full>() { anyhow::anyhow!("{stopped}. Free some space; {again}") } else { stopped })
+            Err(stop(stopped))
         }
     }
 }

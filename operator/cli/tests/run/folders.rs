@@ -7,7 +7,8 @@ use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
 
-use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran, fake_bench, wait_for};
+use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran, fake_bench};
+use crate::trace::processes;
 
 #[test]
 fn an_interrupted_run_goes_on_and_ends_the_same() {
@@ -110,9 +111,8 @@ fn what_a_run_has_filled_is_free_for_it() {
 fn an_orphan_of_a_killed_run_is_ended() {
     let lab = Lab::new();
     let mut child = lab.hanging("fill-b000-base-r0-a0");
-    wait_for(|| fs::read_to_string(lab.out().join("lock")).is_ok_and(|text| text.contains("bench ")));
-    let text = fs::read_to_string(lab.out().join("lock")).unwrap();
-    let orphan: i32 = text.lines().find_map(|line| line.strip_prefix("bench ")).unwrap().parse().unwrap();
+    let orphans = processes(&lab);
+    let orphan = *orphans.first().unwrap();
     child.kill().unwrap();
     child.wait().unwrap();
     assert!(kill(Pid::from_raw(orphan), None).is_ok(), "the fake does not look after its parent");

@@ -70,6 +70,11 @@ impl Lab {
         Self { dir, epoch: now_ms() }
     }
 
+    /// The folder without links in its path, as the kernel names it.
+    pub fn folder(&self) -> PathBuf {
+        self.dir.path().canonicalize().unwrap()
+    }
+
     pub fn out(&self) -> PathBuf {
         self.dir.path().join("out")
     }
@@ -79,7 +84,17 @@ impl Lab {
     }
 
     pub fn command(&self, faults: &str) -> Command {
-        let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+        self.command_of(Command::new(env!("CARGO_BIN_EXE_assay")), faults)
+    }
+
+    /// The same, started by another program with these arguments.
+    pub fn command_under(&self, program: &str, arguments: &[&str], faults: &str) -> Command {
+        let mut command = Command::new(program);
+        command.args(arguments).arg(env!("CARGO_BIN_EXE_assay"));
+        self.command_of(command, faults)
+    }
+
+    fn command_of(&self, mut command: Command, faults: &str) -> Command {
         command
             .current_dir(self.dir.path())
             .args(["run", "experiment.yaml", "--out", "out", "--bench"])

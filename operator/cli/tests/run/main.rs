@@ -1,10 +1,13 @@
 //! `assay run` against a bench that misbehaves on demand.
 // Helpers outside of test functions count as production code for this lint.
-#![allow(clippy::unwrap_used)]
+#![allow(clippy::panic, clippy::unwrap_used)]
 
+mod broken;
 mod elsewhere;
 mod folders;
 mod judged;
+mod killed;
 mod lab;
 mod looks;
+mod trace;
 mod trials;

@@ -3,12 +3,14 @@
 //! `FAKE_BENCH` holds faults, separated by commas: `KIND=TRIAL`, where TRIAL is the name of an attempt. `FAKE_BENCH_EPOCH` is the
 //! time at which all trials pretend to have started, so that two runs can leave the same records.
 
+use std::io::Write as _;
 use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
 use assay_protocol::{Digest, Exit, OptionsAnswer, Outcome, TrialRecord, TrialSpec, invocation, output};
 use clap::Parser;
+use nix::sys::resource::{Resource, getrlimit, setrlimit};
 
 #[path = "record.rs"]
 mod record;
@@ -31,6 +33,9 @@ struct Run {
 }
 
 fn main() -> ExitCode {
+    // A limit on the size of files is meant for the runner.
+    let (_, most) = getrlimit(Resource::RLIMIT_FSIZE).expect("a limit");
+    setrlimit(Resource::RLIMIT_FSIZE, most, most).expect("a higher limit");
     let exit = match Command::parse() {
         Command::Options { .. } => {
             println!("{}", serde_json::to_string(&OptionsAnswer::default()).expect("an answer is JSON"));
@@ -55,7 +60,8 @@ fn run(Run { spec, data, out }: &Run) -> Exit {
     let mine = invocation::trial_dir(data, &spec.trial);
     std::fs::create_dir_all(&mine).expect("a directory");
     let progress = output::Progress { phase: "measure".to_owned(), done: 1, total: 2, steps_per_second: Some(1000.5) };
-    println!("{}", progress.line());
+    // Whether anyone reads that or not: this bench does not notice that its runner has gone.
+    let _ = writeln!(std::io::stdout(), "{}", progress.line());
     let mut record = recorded(spec, Digest::of(&json));
     match fault(&name).as_deref() {
         Some("crash") => nix::sys::signal::raise(nix::sys::signal::Signal::SIGKILL).expect("it is the end"),

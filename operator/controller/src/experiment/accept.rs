@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use assay_api::PlanStatus;
 use assay_api::names::{ROLE_CHECK, ROLE_LABEL};
 use assay_core::cluster::check_name;
 use assay_core::plan::Plan;
@@ -42,17 +43,7 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
         if !disallowed.is_empty() {
             return Ok(Accepted::Waiting("NotAllowed", lines(&disallowed).join("; ")));
         }
-        return Ok(match plan(reconcile) {
-            Ok(plan) if plan.digest.as_str() == planned.digest => Accepted::Plan(plan),
-            Ok(_) | Err(_) => Accepted::Waiting(
-                "PlanChanged",
-                format!(
-                    "{} made the plan, and this version plans the same spec differently: finish it with that version, \
-                     or create it again under another name",
-                    planned.produced_by
-                ),
-            ),
-        });
+        return Ok(as_planned(planned, plan(reconcile)));
     }
     // Trials begin only after everything was checked: a status without the plan is one that we have not seen our own write of.
     if disallowed.is_empty()
@@ -81,6 +72,21 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
         },
         Checked::Waiting(message) => Ok(Accepted::Waiting("Checking", message)),
         Checked::Refused(problems) => Ok(Accepted::Refused(problems)),
+    }
+}
+
+/// Whether this version makes the plan that trials have been run by. Those of two plans can't be judged together.
+fn as_planned(planned: &PlanStatus, plan: Result<Arc<Plan>, Vec<String>>) -> Accepted {
+    match plan {
+        Ok(plan) if plan.digest.as_str() == planned.digest => Accepted::Plan(plan),
+        Ok(_) | Err(_) => Accepted::Waiting(
+            "PlanChanged",
+            format!(
+                "{} made the plan, and this version plans the same spec differently: finish it with that version, or \
+                 create it again under another name",
+                planned.produced_by
+            ),
+        ),
     }
 }
 
@@ -282,4 +288,49 @@ async fn dismiss(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<(), Error> {
         return Ok(());
     }
     reconcile.remove(pod, None).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn an_experiment_that_another_version_planned_otherwise_waits_for_it() {
+        let writer = json!({"name": "writer", "steps": 100, "mix": {"put": 1}});
+        let spec = json!({
+            "seed": 7,
+            "baseline": "base",
+            "configs": [{"name": "base"}, {"name": "candidate", "dbOptions": {"max_background_jobs": "4"}}],
+            "scenarios": [{"name": "fill", "workload": {
+                "keyValue": {"keys": 10, "valueBytes": {"fixed": 10}, "roles": [writer]}
+            }}],
+            "repetitions": 6,
+            "objectives": [{"metric": "throughput", "margin": "5%"}],
+            "guardrails": [],
+            "placement": {"cpus": 1},
+        });
+        let spec = serde_json::from_value(spec).unwrap();
+        let plan = Arc::new(Plan::new(validate::validate("buffers", &spec).experiment.unwrap()).unwrap());
+        let planned_as = |digest: &str| PlanStatus {
+            digest: digest.to_owned(),
+            seed: 7,
+            blocks: 6,
+            trials: 12,
+            produced_by: "assay 0.0.9".to_owned(),
+            bench_image: None,
+        };
+        let own = planned_as(plan.digest.as_str());
+        assert!(matches!(as_planned(&own, Ok(Arc::clone(&plan))), Accepted::Plan(same) if same.digest == plan.digest));
+
+        let another = planned_as(&"0".repeat(32));
+        let unsound = Err(vec!["spec.repetitions: must be at least 12".to_owned()]);
+        for (planned, now) in [(&another, Ok(plan)), (&own, unsound)] {
+            let Accepted::Waiting(reason, message) = as_planned(planned, now) else { panic!("it does not wait") };
+            assert_eq!(reason, "PlanChanged");
+            assert!(message.starts_with("assay 0.0.9 made the plan, and this version plans the same spec differently"));
+            assert!(message.ends_with("finish it with that version, or create it again under another name"));
+        }
+    }
 }

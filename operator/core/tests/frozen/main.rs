@@ -1,8 +1,11 @@
 //! What Assay wrote once is read by every later Assay, and judged as it was judged then. The corpus in `v1` is never made anew;
 //! its README says how it came about, and what has been renamed since on purpose. `v2` and `v3` have what the second and the third version of
-//! the rules say of the same folder, and are not made anew either.
+//! the rules say of the same folder, and are not made anew either. `v4` has what `v1` lacks.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
+
+mod fields;
+mod v4;
 
 use std::{
     collections::BTreeMap,
@@ -142,23 +145,29 @@ fn attempts() -> Vec<(String, Attempt)> {
     names("folder/trials").into_iter().map(|name| (name.clone(), attempt(&name))).collect()
 }
 
+/// What a trial of the corpus was asked and what it left are read and written as they were; its workload.
+fn assert_trial(dir: &str, failed: bool) -> String {
+    let file = |end: &str| format!("{dir}/{end}");
+    assert_kept::<TrialSpec>(&file("spec.json"), &renamed(&file("spec.json")));
+    let bytes = read(file("record.json"));
+    assert_kept::<TrialRecord>(&file("record.json"), &renamed(&file("record.json")));
+    let record = TrialRecord::from_json(&bytes).unwrap();
+    let summary = Summary::of(&record, &bytes).unwrap();
+    let message = read(file("termination-message.json"));
+    assert_eq!(Summary::from_json(&message).unwrap(), summary, "{dir}");
+    let was: Value = serde_json::from_slice(&message).unwrap();
+    assert_same(&file("termination-message.json"), &was, &serde_json::to_value(&summary).unwrap());
+    assert_eq!(matches!(record.outcome, Outcome::Failed { .. }), failed, "{dir}");
+    let workload = serde_json::to_value(&record.spec.workload).unwrap();
+    workload.as_object().unwrap().keys().next().unwrap().clone()
+}
+
 #[test]
 fn records_and_specs_are_read_and_summed_up_as_they_were() {
     let mut of_workload: BTreeMap<String, usize> = BTreeMap::new();
     for name in names("trials") {
-        let file = |end: &str| format!("trials/{name}/{end}");
-        assert_kept::<TrialSpec>(&file("spec.json"), &renamed(&file("spec.json")));
-        let bytes = read(file("record.json"));
-        assert_kept::<TrialRecord>(&file("record.json"), &renamed(&file("record.json")));
-        let record = TrialRecord::from_json(&bytes).unwrap();
-        let summary = Summary::of(&record, &bytes).unwrap();
-        let message = read(file("termination-message.json"));
-        assert_eq!(Summary::from_json(&message).unwrap(), summary, "{name}");
-        let was: Value = serde_json::from_slice(&message).unwrap();
-        assert_same(&file("termination-message.json"), &was, &serde_json::to_value(&summary).unwrap());
-        assert_eq!(matches!(record.outcome, Outcome::Failed { .. }), name == "failed", "{name}");
-        let workload = serde_json::to_value(&record.spec.workload).unwrap();
-        *of_workload.entry(workload.as_object().unwrap().keys().next().unwrap().clone()).or_default() += 1;
+        let workload = assert_trial(&format!("trials/{name}"), name == "failed");
+        *of_workload.entry(workload).or_default() += 1;
     }
     assert_eq!(of_workload.len(), 4, "a trial of each workload: {of_workload:?}");
 }

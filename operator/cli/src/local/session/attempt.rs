@@ -38,7 +38,6 @@ impl Session<'_> {
         let (started, since) = (machine::unix_ms(), Instant::now());
         let kills = self.kills.count();
         let child = child::start(&trial).with_context(|| format!("can't start {}", bench.display()))?;
-        self.store.note_child(Some(child.id()));
         let stop = Arc::clone(&self.stop);
         let ended = child::watch(
             child,
@@ -47,9 +46,8 @@ impl Session<'_> {
             |progress| {
                 self.screen.progress(&spec.trial, &in_words(progress), eta);
             },
-        );
-        self.store.note_child(None);
-        let ended = ended.context("can't watch the trial")?;
+        )
+        .context("can't watch the trial")?;
         let seconds = since.elapsed().as_secs_f64();
         self.store.remove_leftovers()?;
         let starved = oom::has_grown(&kills, &self.kills.count());
@@ -119,7 +117,7 @@ fn check_space(work: &Path, spec: &TrialSpec) -> anyhow::Result<()> {
     let free =
         machine::free_bytes(work).with_context(|| format!("can't determine the free space in {}", work.display()))?;
     if free < spec.max_disk_bytes {
-        return Err(Full(format!(
+        return Err(Full::disk(format_args!(
             "{} has {} MiB free, but a trial of scenario {} may need {} MiB",
             work.display(),
             free >> 20,

@@ -148,7 +148,7 @@ impl<'a> Session<'a> {
     fn refused(&mut self, trial: &TrialId, message: &str) -> anyhow::Result<()> {
         let lower = message.to_lowercase();
         if lower.contains("no space left") || lower.contains("disk is full") {
-            return Err(Full(message.to_owned()).into());
+            return Err(Full::disk(message).into());
         }
         self.refusals += 1;
         self.screen.say(&format!("assay: {} could not run: {message}", trial.file_stem()));
