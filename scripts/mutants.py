@@ -1,0 +1,217 @@
+#!/usr/bin/env python3
+"""Changes one place of the code at a time and asks whether a test notices: https://mutants.rs, which lists the changes.
+
+A seeded sample of each group of modules is tried in a clone of the last commit. What was found is kept in target/mutants, so that an
+interrupted run goes on where it was; a change that was caught is not tried again until its file changes. A change that no test can
+notice, because the program does the same, is listed with its reason in mutants-equivalent.toml.
+
+usage: mutants.py CARGO-MUTANTS [--seed N] [--share PERCENT] [GROUP...]
+"""
+
+import argparse
+import json
+import os
+import random
+import re
+import signal
+import subprocess
+import sys
+import time
+import tomllib
+from pathlib import Path
+
+ROOT = Path(__file__).resolve().parent.parent
+KEPT = ROOT / "target" / "mutants"
+TREE = KEPT / "tree"
+RESULTS = KEPT / "results.jsonl"
+# A change may make a loop endless.
+PATIENCE = 400
+
+
+class Group:
+    def __init__(self, package, files, count, least, *tests):
+        self.package, self.files, self.count, self.least, self.tests = package, files, count, least, tests
+
+
+BENCH = "bench-image/bench/src"
+CONTROLLER = "operator/controller/src"
+# Each change is tried with the tests that catch most first, and with the next ones only if these pass. Programs under test are built by
+# tests that start them.
+GROUPS = {
+    "core": Group(
+        "assay-core",
+        [f"operator/core/src/{name}{rest}" for name in "stats gates verdict judge decide plan validate".split() for rest in ("/**", ".rs")],
+        200,
+        96,
+        "-p assay-core --lib",
+        "-p assay-core --test *",
+        "-p assay-cli --test judge --test run --test cli",
+    ),
+    "protocol": Group("assay-protocol", ["bench-image/protocol/src/**"], 50, 92, "-p assay-protocol --tests", "-p assay-core --lib", "-p assay-core --test *"),
+    "bench": Group(
+        "assay-bench",
+        [f"{BENCH}/{name}" for name in "fill/** measure/** metrics/** driver/** evidence/** engagement.rs events.rs load.rs watch.rs time_spent.rs".split()],
+        50,
+        92,
+        "-p assay-bench --bin assay-bench",
+        "-p assay-bench --test numbers --test trial",
+    ),
+    "controller": Group(
+        "assay-controller",
+        [f"{CONTROLLER}/{name}" for name in "args.rs lease.rs pod.rs record.rs experiment/ended.rs experiment/known.rs experiment/memory.rs experiment/advance/decide.rs watch/touched.rs".split()],
+        30,
+        92,
+        "-p assay-controller --tests",
+    ),
+}
+
+
+def run(command, **options):
+    return subprocess.run(command, cwd=TREE, check=True, capture_output=True, text=True, **options).stdout
+
+
+def clone():
+    """The last commit, with what cargo has built of an earlier one."""
+    if not TREE.is_dir():
+        KEPT.mkdir(parents=True, exist_ok=True)
+        subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, TREE], check=True)
+    run(["git", "fetch", "--quiet", ROOT, "HEAD"])
+    run(["git", "checkout", "--quiet", "--force", "FETCH_HEAD"])
+    # Where RocksDB is.
+    config = ROOT / ".cargo" / "config.toml"
+    if config.is_file():
+        (TREE / ".cargo").mkdir(exist_ok=True)
+        (TREE / ".cargo" / "config.toml").write_bytes(config.read_bytes())
+
+
+def listed(tool, group):
+    files = [argument for file in group.files for argument in ("-f", file)]
+    found = json.loads(run([tool, "mutants", "--list", "--json", "-p", group.package, *files]))
+    for mutant in found:
+        text = (TREE / mutant["file"]).read_text().splitlines()
+        mutant["line"] = text[mutant["span"]["start"]["line"] - 1].strip()
+        mutant["short"] = re.sub(r":\d+:\d+", "", mutant["name"], count=1)
+    return sorted(found, key=lambda mutant: mutant["name"])
+
+
+def changed(text, span, replacement):
+    lines = text.splitlines(keepends=True)
+    at = lambda place: sum(map(len, lines[: place["line"] - 1])) + place["column"] - 1
+    return text[: at(span["start"])] + replacement + text[at(span["end"]) :]
+
+
+def notices(tests):
+    """How tests end: None if they pass."""
+    command = ["cargo", "test", "--locked", "--profile", "mutants", *tests.split()]
+    with subprocess.Popen(command, cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as child:
+        def end(*_):
+            os.killpg(child.pid, signal.SIGKILL)
+
+        signal.signal(signal.SIGALRM, end)
+        signal.alarm(PATIENCE)
+        said, found = [], None
+        try:
+            for line in child.stdout:
+                said.append(line)
+                # One is enough.
+                if re.match(r"test .* FAILED$", line):
+                    found = line.split()[1]
+                    break
+        finally:
+            late = signal.alarm(0) == 0
+            if found or child.poll() is None:
+                try:
+                    end() if found else None
+                except ProcessLookupError:
+                    pass
+        code = child.wait()
+    if found:
+        return ("caught", found)
+    if code == 0:
+        return None
+    if late:
+        return ("caught", "it takes too long")
+    if any("could not compile" in line for line in said):
+        return ("unviable", "it does not compile")
+    return ("caught", "tests ended with an error")
+
+
+def tried(mutant, group):
+    file = TREE / mutant["file"]
+    original = file.read_text()
+    try:
+        file.write_text(changed(original, mutant["span"], mutant["replacement"]))
+        for tests in group.tests:
+            found = notices(tests)
+            if found:
+                return found
+        return ("missed", "")
+    finally:
+        file.write_text(original)
+
+
+def main():
+    arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
+    arguments.add_argument("tool", metavar="CARGO-MUTANTS")
+    arguments.add_argument("--seed", type=int, default=1)
+    arguments.add_argument("--share", type=int, default=100, help="of the usual sample, in percent")
+    arguments.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
+    options = arguments.parse_args()
+    unknown = [name for name in options.groups if name not in GROUPS]
+    if unknown:
+        sys.exit(f"mutants: no group {', '.join(unknown)}: they are {', '.join(GROUPS)}")
+    clone()
+    commit = run(["git", "rev-parse", "HEAD"]).strip()
+    equivalent = {(entry["mutant"], entry["line"]) for entry in tomllib.loads((ROOT / "scripts" / "mutants-equivalent.toml").read_text()).get("equivalent", [])}
+    known = {}
+    if RESULTS.is_file():
+        for line in RESULTS.read_text().splitlines():
+            result = json.loads(line)
+            # What was missed may be caught by the tests of another commit.
+            if result["outcome"] != "missed" or result["commit"] == commit:
+                known[result["mutant"], result["file"]] = result
+    rows, survivors, weak = {}, [], []
+    for name in options.groups or GROUPS:
+        group = GROUPS[name]
+        mutants = listed(options.tool, group)
+        random.Random(options.seed).shuffle(mutants)
+        sample = mutants[: group.count * options.share // 100]
+        began, fresh, caught, viable = time.monotonic(), 0, 0, 0
+        for number, mutant in enumerate(sample, 1):
+            blob = run(["git", "rev-parse", f"HEAD:{mutant['file']}"]).strip()
+            result = known.get((mutant["name"], blob))
+            if (mutant["short"], mutant["line"]) in equivalent:
+                outcome = "equivalent"
+            elif result:
+                outcome = result["outcome"]
+            else:
+                outcome, by = tried(mutant, group)
+                fresh += 1
+                with RESULTS.open("a") as results:
+                    results.write(json.dumps({"mutant": mutant["name"], "file": blob, "commit": commit, "outcome": outcome, "by": by}) + "\n")
+                left = (time.monotonic() - began) / fresh * (len(sample) - number) / 60
+                print(f"{name} {number} of {len(sample)} (about {left:.0f} min left): {outcome}: {mutant['name']} {by}", flush=True)
+            module = re.sub(r"^.*/src/", "", mutant["file"]).split("/")[0].removesuffix(".rs")
+            row = rows.setdefault((name, module), dict.fromkeys(["caught", "missed", "equivalent", "unviable"], 0))
+            row[outcome] += 1
+            viable += outcome in ("caught", "missed")
+            caught += outcome == "caught"
+            if outcome == "missed":
+                survivors.append(f"{mutant['name']}\n    {mutant['line']}")
+        if viable and 100 * caught < group.least * viable:
+            weak.append(f"{name}: {100 * caught / viable:.1f} % caught, at least {group.least} % needed")
+    print(f"\n{'module':<28}{'mutants':>8}{'caught':>8}{'missed':>8}{'equivalent':>12}{'unviable':>10}")
+    for (name, module), row in rows.items():
+        print(f"{name + ' ' + module:<28}{sum(row.values()):>8}{row['caught']:>8}{row['missed']:>8}{row['equivalent']:>12}{row['unviable']:>10}")
+    for survivor in survivors:
+        print(f"missed: {survivor}")
+    for line in weak:
+        print(f"mutants: {line}")
+    sys.exit(1 if weak else 0)
+
+
+if __name__ == "__main__":
+    try:
+        main()
+    except KeyboardInterrupt:
+        sys.exit(130)
