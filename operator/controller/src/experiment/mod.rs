@@ -197,13 +197,9 @@ impl<'a> Reconcile<'a> {
     fn is_suspended(&self) -> bool {
         self.experiment.spec.suspend == Some(true)
     }
-
-    /// How long ago a moment was, by our own clock.
-    fn since(&self, moment: Timestamp) -> Duration {
-        age(moment, self.now)
-    }
 }
 
+/// How long ago a moment was, which other clocks may have told.
 fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }

@@ -56,9 +56,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
         return Ok(None);
     }
     let patience = Duration::from_secs(reconcile.cluster().args.pending_seconds.into());
-    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| reconcile.since(since.0));
-    // The API server's clock is another one.
-    let mut age = age.min(reconcile.memory().pods.known_for(pod, reconcile.instant()));
+    let mut age = found.known_for;
     // In a queue it may wait for as long as it likes.
     let uid = pod.uid().unwrap_or_default();
     let mut memory = reconcile.memory();
@@ -83,7 +81,7 @@ pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
     let Some(node) = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
         return Some(format!("its node {name} is gone"));
     };
-    let silent = reconcile.cluster().silent_for(&node, reconcile.now)?;
+    let silent = reconcile.cluster().silent_for(&node)?;
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     if silent < patience {
         reconcile.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
