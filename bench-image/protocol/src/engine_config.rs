@@ -5,6 +5,8 @@ use std::collections::BTreeMap;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
+use crate::option_value::nested;
+
 /// RocksDB's configuration in RocksDB's own names and value syntax.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -61,19 +63,36 @@ impl FamilyOptions {
 }
 
 impl EngineConfig {
-    /// The options of one column family as declared: where two entries match, the later one wins.
+    /// The options of one column family as declared: where two entries match, the later one wins, in structs key by key.
     pub fn family_options(&self, family: &str) -> BTreeMap<String, String> {
-        self.column_families
-            .iter()
-            .filter(|entry| entry.matches(family))
-            .flat_map(|entry| entry.options.clone())
-            .collect()
+        let entries = self.column_families.iter().filter(|entry| entry.matches(family));
+        let mut all = BTreeMap::new();
+        for (name, later) in entries.flat_map(|entry| &entry.options) {
+            let value = all.get(name).map_or_else(|| later.clone(), |earlier: &String| merged(earlier, later));
+            all.insert(name.clone(), value);
+        }
+        all
     }
 
     /// Whether RocksDB itself drops the oldest files of a column family.
     pub fn is_fifo(&self, family: &str) -> bool {
         self.family_options(family).get("compaction_style").is_some_and(|style| style.trim() == "kCompactionStyleFIFO")
     }
+}
+
+/// What RocksDB has of a struct after both values: a key that the later one does not name stays.
+fn merged(earlier: &str, later: &str) -> String {
+    // An object, which has an id, is replaced as a whole, and so is a list.
+    let keys = |value: &str| {
+        nested(value.trim()).filter(|keys| !keys.contains_key("id") && keys.keys().all(|key| !key.starts_with('{')))
+    };
+    let (Some(mut all), Some(own)) = (keys(earlier), keys(later)) else { return later.to_owned() };
+    if own.iter().all(|(key, value)| all.get(key) == Some(value)) {
+        return earlier.to_owned();
+    }
+    all.extend(own);
+    let all: Vec<String> = all.into_iter().map(|(key, value)| format!("{key}={value}")).collect();
+    format!("{{{}}}", all.join(";"))
 }
 
 /// Whether a glob matches a whole name: `*` is any run of characters, `?` any one.
@@ -102,7 +121,33 @@ pub fn glob_matches(pattern: &str, name: &str) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use super::glob_matches;
+    use super::{EngineConfig, FamilyOptions, glob_matches};
+
+    #[test]
+    fn a_later_entry_changes_the_keys_that_it_names() {
+        for (earlier, later, both) in [
+            ("1", "2", "2"),
+            ("{a=1;b=2}", "{b=3}", "{a=1;b=3}"),
+            ("{a=1;b={c=2;d=3}}", "{e=4}", "{a=1;b={c=2;d=3};e=4}"),
+            ("{ a=1; b=2; }", "{b=2}", "{ a=1; b=2; }"),
+            ("a=1", "{b=2}", "{a=1;b=2}"),
+            ("{a=1}", "4:3:0:0", "4:3:0:0"),
+            ("{id=A;a=1}", "{a=2}", "{a=2}"),
+            ("{a=1}", "{id=A}", "{id=A}"),
+            ("{{a=1}:{a=2}}", "{{a=3}}", "{{a=3}}"),
+        ] {
+            let entry = |family: &str, value: &str| FamilyOptions {
+                r#match: vec![family.to_owned()],
+                options: [("option".to_owned(), value.to_owned())].into(),
+            };
+            let config = EngineConfig {
+                column_families: vec![entry("*", earlier), entry("other", "{z=1}"), entry("hot", later)],
+                ..EngineConfig::default()
+            };
+            assert_eq!(config.family_options("hot")["option"], both, "{earlier} and {later}");
+            assert_eq!(config.family_options("cold")["option"], earlier);
+        }
+    }
 
     #[test]
     fn globs() {

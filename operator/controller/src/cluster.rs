@@ -10,7 +10,7 @@ use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
-use k8s_openapi::jiff::Timestamp;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
@@ -40,7 +40,33 @@ pub struct Cluster {
     pub leases: Leases,
     recorder: Recorder,
     /// Since when each node that is not ready was seen to be so.
-    silent: Mutex<HashMap<String, Instant>>,
+    silent: Mutex<Silences>,
+}
+
+/// Nodes that are not ready, by name.
+#[derive(Default)]
+struct Silences(HashMap<String, Silence>);
+
+struct Silence {
+    /// When it began, by whoever's clock wrote it: another time is another silence, and says nothing else.
+    said: Option<Time>,
+    seen: Instant,
+}
+
+impl Silences {
+    fn since(&mut self, node: &Node, now: Instant) -> Option<Instant> {
+        let name = node.name_any();
+        let Some(said) = node::silent_since(node) else {
+            self.0.remove(&name);
+            return None;
+        };
+        let new = || Silence { said: said.cloned(), seen: now };
+        let known = self.0.entry(name).or_insert_with(new);
+        if known.said.as_ref() != said {
+            *known = new();
+        }
+        Some(known.seen)
+    }
 }
 
 impl Cluster {
@@ -80,16 +106,10 @@ impl Cluster {
         Api::namespaced(self.client.clone(), namespace)
     }
 
-    /// How long a node has not been ready; `None` where it is. Not longer than we have seen it: what its status says may be by the
-    /// node's own clock.
-    pub fn silent_for(&self, node: &Node, now: Timestamp) -> Option<Duration> {
-        let (mut silent, name) = (locked(&self.silent), node.name_any());
-        let seen = self.clock.instant();
-        let Some(said) = node::silent_for(node, now) else {
-            silent.remove(&name);
-            return None;
-        };
-        Some(said.min(self.clock.since(*silent.entry(name).or_insert(seen))))
+    /// For how long we have seen that a node is not ready; `None` where it is.
+    pub fn silent_for(&self, node: &Node) -> Option<Duration> {
+        let since = locked(&self.silent).since(node, self.clock.instant());
+        since.map(|since| self.clock.since(since))
     }
 
     /// Publishes an event. Best effort: the status says everything as well. Events that differ in their note alone are counted as one,
@@ -117,6 +137,36 @@ impl Cluster {
     /// Forgets nodes that are gone.
     pub fn prune(&self) {
         let nodes: HashSet<String> = self.nodes.state().iter().map(|node| node.name_any()).collect();
-        locked(&self.silent).retain(|node, _| nodes.contains(node));
+        locked(&self.silent).0.retain(|node, _| nodes.contains(node));
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::Clock as _;
+    use crate::clock::testing::Manual;
+
+    #[test]
+    fn a_silence_is_as_long_as_it_is_seen() {
+        let node = |status: &str, said: &str| -> Node {
+            serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {"conditions": [
+                {"type": "Ready", "status": status, "lastTransitionTime": said}]}}))
+            .unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        let begin = Manual::new().instant();
+        let at = |seconds: u64| begin + Duration::from_secs(seconds);
+        let mut silences = Silences::default();
+        // Whatever clock the node has: long ago, or not yet.
+        for said in ["1970-01-01T00:00:00Z", "2100-01-01T00:00:00Z"] {
+            assert_eq!(silences.since(&node("Unknown", said), at(10)), Some(at(10)), "{said}");
+            assert_eq!(silences.since(&node("Unknown", said), at(70)), Some(at(10)), "{said}");
+        }
+        assert_eq!(silences.since(&node("True", "2100-01-01T00:00:00Z"), at(80)), None);
+        assert_eq!(silences.since(&node("Unknown", "2100-01-01T00:00:00Z"), at(90)), Some(at(90)));
+        // It was ready meanwhile, which was not seen.
+        assert_eq!(silences.since(&node("Unknown", "2100-01-01T00:01:00Z"), at(100)), Some(at(100)));
     }
 }

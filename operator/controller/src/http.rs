@@ -52,3 +52,52 @@ pub fn deepest(error: &dyn std::error::Error) -> String {
     }
     error.to_string()
 }
+
+#[cfg(test)]
+pub mod testing {
+    use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+    use std::net::TcpListener;
+    use std::thread::{self, JoinHandle};
+
+    use serde_json::{Value, json};
+
+    /// What an API server was asked.
+    pub struct Asked {
+        /// Such as `DELETE /api/v1/namespaces/here/pods/p`.
+        pub what: String,
+        pub body: Value,
+    }
+
+    /// An API server that answers one request, with this status.
+    pub fn server(status: u16) -> (kube::Client, JoinHandle<Asked>) {
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = format!("http://{}", listener.local_addr().unwrap());
+        let asked = thread::spawn(move || {
+            let (mut stream, _) = listener.accept().unwrap();
+            let mut reader = BufReader::new(stream.try_clone().unwrap());
+            let mut head: Vec<String> = Vec::new();
+            while head.last().is_none_or(|line| !line.is_empty()) {
+                let mut line = String::new();
+                reader.read_line(&mut line).unwrap();
+                head.push(line.trim().to_owned());
+            }
+            let length =
+                head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
+            let mut body = vec![0; length.unwrap_or(0)];
+            reader.read_exact(&mut body).unwrap();
+            let end = if status < 400 { "Success" } else { "Failure" };
+            let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": end, "code": status});
+            let answer = answer.to_string();
+            let length = answer.len();
+            write!(
+                stream,
+                "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{answer}"
+            )
+            .unwrap();
+            let what = head[0].split('?').next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
+            Asked { what, body: serde_json::from_slice(&body).unwrap_or_default() }
+        });
+        let client = kube::Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
+        (client, asked)
+    }
+}

@@ -260,6 +260,21 @@ mod tests {
         assert_eq!(versions(None), None);
     }
 
+    /// Whoever has taken it meanwhile keeps it.
+    #[tokio::test]
+    async fn a_lease_is_given_back_as_it_was_held() {
+        let mut held = lease("a", "7");
+        held.metadata.uid = Some("u1".to_owned());
+        for (status, is_fine) in [(200, true), (404, true), (409, true), (500, false)] {
+            let (client, asked) = crate::http::testing::server(status);
+            let leases = Leases::new(&client, "here", DURATION, Manual::new());
+            assert_eq!(leases.release(&held).await.is_ok(), is_fine, "{status}");
+            let asked = asked.join().expect("a request");
+            assert_eq!(asked.what, "DELETE /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
+            assert_eq!(asked.body["preconditions"], serde_json::json!({"uid": "u1", "resourceVersion": "7"}));
+        }
+    }
+
     #[tokio::test]
     async fn only_what_we_renewed_is_known_as_renewed() {
         let (leases, _) = leases();

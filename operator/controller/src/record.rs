@@ -104,11 +104,104 @@ fn compressed(json: &[u8]) -> Result<Vec<u8>, Error> {
 
 #[cfg(test)]
 mod tests {
+    use std::io::Read as _;
+
+    use assay_protocol::Digest;
+    use serde_json::{Value, json};
+
     use super::*;
 
+    const RECORD: &str = include_str!("../../core/tests/data/records/cramped.json");
+    /// The optional parts in the order in which docs/operator.md lets them go, as the annotation and as the record calls them.
+    const ORDER: [&str; 4] = ["series", "tickers", "latency", "families"];
+
+    /// Texts that no compression makes shorter than half, so that a part takes this many bytes at least.
+    fn texts(bytes: usize) -> impl Iterator<Item = String> {
+        (0..bytes / 32).map(|number| Digest::of(&number.to_le_bytes()).as_str().to_owned())
+    }
+
+    /// A record in which one part takes more space than all may have.
+    fn with_large(part: &str) -> Value {
+        let mut record: Value = serde_json::from_str(RECORD).expect("a record");
+        let large = 2 * MOST_BYTES;
+        let sample = |map: &Value| map.as_object().and_then(|map| map.values().next()).cloned().expect("an entry");
+        record[part] = match part {
+            "series" => {
+                let columns: Value = texts(large).map(|name| (name, json!([1.0]))).collect();
+                json!({"seconds": [1.0], "columns": columns})
+            }
+            "tickers" => texts(large).map(|name| (name, json!(1))).collect(),
+            other => {
+                let entry = sample(&record[other]);
+                texts(large).map(|name| (name, entry.clone())).collect()
+            }
+        };
+        record
+    }
+
+    fn unpacked(bytes: &[u8]) -> Vec<u8> {
+        let mut json = Vec::new();
+        flate2::read::GzDecoder::new(bytes).read_to_end(&mut json).expect("compressed");
+        json
+    }
+
     #[test]
-    fn a_small_record_is_kept_whole() {
-        let (bytes, dropped) = fitting(b"{}").unwrap_or_else(|error| unreachable!("{error}"));
-        assert!(dropped.is_empty() && bytes.len() < 100);
+    fn a_record_that_fits_is_kept_byte_for_byte() {
+        let (bytes, dropped) = fitting(RECORD.as_bytes()).expect("it fits");
+        assert_eq!((dropped, unpacked(&bytes).as_slice()), (vec![], RECORD.as_bytes()));
+    }
+
+    #[test]
+    fn a_large_record_loses_its_parts_in_the_documented_order() {
+        let words = "loses, in this order, its series, tickers, latencies and column families";
+        assert!(include_str!("../../../docs/operator.md").contains(words));
+        for (last, part) in ORDER.into_iter().enumerate() {
+            let large = with_large(part);
+            let (bytes, dropped) = fitting(large.to_string().as_bytes()).expect("it fits without them");
+            assert_eq!(dropped, ORDER[..=last], "with large {part}");
+            assert!(bytes.len() <= MOST_BYTES, "{} bytes", bytes.len());
+            // What has gone is empty, and everything else as it was.
+            let kept = TrialRecord::from_json(&unpacked(&bytes)).expect("a record");
+            let mut expected = TrialRecord::from_json(large.to_string().as_bytes()).expect("a record");
+            let empty: [fn(&mut TrialRecord); 4] = [
+                |record| record.series = Series::default(),
+                |record| record.tickers.clear(),
+                |record| record.latency.clear(),
+                |record| record.families.clear(),
+            ];
+            empty[..=last].iter().for_each(|empty| empty(&mut expected));
+            assert_eq!(kept, expected, "with large {part}");
+        }
+    }
+
+    #[test]
+    fn a_record_that_is_too_large_without_them_is_an_error() {
+        let mut record: Value = serde_json::from_str(RECORD).expect("a record");
+        record["metrics"] = texts(2 * MOST_BYTES).map(|name| (name, json!(1.0))).collect();
+        let error = fitting(record.to_string().as_bytes()).expect_err("it is too large").to_string();
+        assert!(error.starts_with("a record has ") && error.ends_with(" even without its optional parts"), "{error}");
+        // What is no record has no parts.
+        let text = texts(4 * MOST_BYTES).collect::<String>();
+        assert!(fitting(text.as_bytes()).is_err());
+    }
+
+    #[test]
+    fn what_a_record_has_lost_is_named_on_its_config_map() {
+        let trial: TuningTrial = serde_json::from_value(json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t", "uid": "u"},
+            "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
+                "order": 0, "seed": 0, "node": "n"},
+        }))
+        .expect("a trial");
+        let dropped = |json: &str| {
+            let map = config_map(&trial, "m", 3, json.as_bytes()).expect("it fits");
+            assert_eq!(
+                (map.immutable, map.metadata.labels.expect("labels")[ATTEMPT_LABEL].as_str()),
+                (Some(true), "3")
+            );
+            map.metadata.annotations.and_then(|all| all.get(DROPPED_ANNOTATION).cloned())
+        };
+        assert_eq!(dropped(RECORD), None);
+        assert_eq!(dropped(&with_large("latency").to_string()).as_deref(), Some("series,tickers,latency"));
     }
 }

@@ -5,6 +5,7 @@ use std::time::Duration;
 use assay_api::{NodeToleration, Placement, TolerationOperator};
 use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::{Node, Taint};
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use k8s_openapi::jiff::Timestamp;
 
 use crate::decide::fleet::NodeState;
@@ -55,15 +56,20 @@ pub fn judge(node: &Node, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeS
     }
 }
 
-/// How long a node has not been ready, by whoever's clock said so; `None` where it is.
-pub fn silent_for(node: &Node, now: Timestamp) -> Option<Duration> {
+/// Since when a node has not been ready, by whoever's clock said so; `None` where it is, and nothing inside where nobody says.
+pub fn silent_since(node: &Node) -> Option<Option<&Time>> {
     let conditions = node.status.as_ref().and_then(|status| status.conditions.as_ref());
     let ready = conditions.into_iter().flatten().find(|condition| condition.type_ == "Ready");
     if ready.is_some_and(|ready| ready.status == "True") {
         return None;
     }
-    let since = ready.and_then(|ready| ready.last_transition_time.as_ref());
-    Some(since.map_or(Duration::MAX, |since| Duration::try_from(now.duration_since(since.0)).unwrap_or_default()))
+    Some(ready.and_then(|ready| ready.last_transition_time.as_ref()))
+}
+
+/// How long a node has not been ready, for who sees it only now.
+pub fn silent_for(node: &Node, now: Timestamp) -> Option<Duration> {
+    let age = |since: &Time| Duration::try_from(now.duration_since(since.0)).unwrap_or_default();
+    silent_since(node).map(|since| since.map_or(Duration::MAX, age))
 }
 
 /// Digest of a node's boot id, as records have it.

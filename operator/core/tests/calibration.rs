@@ -92,6 +92,7 @@ fn real_effects_are_found() {
     holds("loss-10", 40, |_| ());
     holds("at-least", 80, |_| ());
     holds("margin-up", 80, |_| ());
+    holds("margin-down", 80, |_| ());
     holds("price-even-5-1", 60, |_| ());
 }
 
@@ -104,6 +105,18 @@ fn stalls_failures_and_zeros_do_not_win() {
     holds("fails-4-of-30", 60, |_| ());
     holds("fails-alike-5-8", 30, |row| row.setting.blocks = 12);
     holds("zeros", 60, |_| ());
+}
+
+/// The objective gains a lot, and what must not get worse is worse by just its margin.
+#[test]
+fn a_guardrail_that_is_harmed_by_its_margin_keeps_a_win_away() {
+    holds("guarded", 80, |row| {
+        for config in &mut row.setting.configs {
+            config.effects = vec![1.0 / 1.05 - 1.0];
+        }
+        let question = row.questions.iter_mut().find(|question| question.what == "Win").unwrap();
+        question.bound = Bound::AtMost(5.0);
+    });
 }
 
 #[test]

@@ -5,8 +5,8 @@
 use assay_core::{
     stats::{Adjust, Direction, Scale, Unmeasurable},
     verdict::{
-        Design, Ending, Endings, Intervals, Invalid, JudgeError, Judgement, Lack, LookPlan, MetricRule, MetricSamples,
-        Observed, Outcome, Purpose, Scenario, Scope, StopOn, Verdict, guarantees, judge,
+        Design, Effect, Ending, Endings, Intervals, Invalid, JudgeError, Judgement, Lack, LookPlan, MetricRule,
+        MetricSamples, Observed, Outcome, Purpose, Scenario, Scope, StopOn, Verdict, guarantees, judge,
     },
 };
 
@@ -334,7 +334,7 @@ fn a_win_can_be_asked_for_its_size() {
 }
 
 fn counts(judgement: &Judgement, config: usize) -> (usize, usize, usize) {
-    let n = |metrics: &[assay_core::verdict::Effect]| metrics[0].n;
+    let n = |metrics: &[Effect]| metrics[0].n;
     let cell = |scenario: usize| n(&judgement.cells[scenario * 2 + config].conclusion.metrics);
     (cell(0), cell(1), n(&judgement.overall[config].conclusion.metrics))
 }
@@ -495,6 +495,25 @@ fn a_judgement_survives_its_file() {
     let stored: Observed = serde_json::from_str(&serde_json::to_string(&observed).unwrap()).unwrap();
     assert_eq!(stored, observed);
     assert!(json.contains(r#""verdict":"Win","reason":{"Better":["throughput"]}"#), "{json}");
+}
+
+/// `cellsAdjust` is about scenarios: what it buys there must not weaken what is promised overall.
+#[test]
+fn overall_claims_are_adjusted_alike_whatever_scenarios_are() {
+    let mut observed = observed();
+    for scenario in &mut observed.samples {
+        scenario[0] = row(BLOCKS, 1000.0, [1.1, 1.1]);
+    }
+    let adjusted = |cells_adjust| {
+        let judgement = judged(&Design { cells_adjust, ..design() }, &observed);
+        let better = |metrics: &[Effect]| metrics[0].p.better_adjusted;
+        let overall: Vec<_> = judgement.overall.iter().map(|found| better(&found.conclusion.metrics)).collect();
+        let cells: Vec<_> = judgement.cells.iter().map(|found| better(&found.conclusion.metrics)).collect();
+        (overall, cells)
+    };
+    let (holm, exploratory) = (adjusted(Adjust::Holm), adjusted(Adjust::Bh));
+    assert_ne!(holm.1, exploratory.1, "the two differ on these data");
+    assert_eq!(holm.0, exploratory.0);
 }
 
 #[test]

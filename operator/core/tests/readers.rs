@@ -3,15 +3,17 @@
 
 #![allow(clippy::unwrap_used)]
 
+use std::sync::LazyLock;
+
 use assay_core::{
-    attempt::{Attempt, Lost},
+    attempt::{Attempt, Lost, LostReason},
     judge::judge,
     plan::Plan,
     validate::validate_document,
 };
 use assay_protocol::{Summary, TrialRecord, TrialSpec};
 use proptest::prelude::*;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 const EXPERIMENT: &str = include_str!("data/records/experiment.json");
 const ROOMY: &str = include_str!("data/records/roomy.json");
@@ -43,6 +45,35 @@ fn replaced(value: &mut Value, at: &mut usize, with: &Value) -> bool {
     }
 }
 
+/// Whether a reader takes these bytes, with all that is done to what it takes.
+type Read = fn(&[u8]) -> bool;
+
+/// Every kind of file that is read again, one that is sound, and its reader.
+static KINDS: LazyLock<Vec<(&'static str, Value, Read)>> = LazyLock::new(|| {
+    let plan = plan();
+    let record: Value = serde_json::from_str(CRAMPED).unwrap();
+    let summary = Summary::of(&TrialRecord::from_json(CRAMPED.as_bytes()).unwrap(), CRAMPED.as_bytes()).unwrap();
+    let lost = Lost {
+        plan: plan.digest.clone(),
+        trial: summary.trial.clone(),
+        started_unix_ms: 1,
+        boot: Some(plan.digest.clone()),
+        reason: LostReason::Crashed,
+        message: "it ended".to_owned(),
+    };
+    vec![
+        ("spec", record["spec"].clone(), |bytes| TrialSpec::from_json(bytes).is_ok()),
+        ("record", record, |bytes| {
+            TrialRecord::from_json(bytes).is_ok_and(|record| Summary::of(&record, bytes).is_ok())
+        }),
+        ("summary", serde_json::to_value(&summary).unwrap(), |bytes| Summary::from_json(bytes).is_ok()),
+        ("plan", serde_json::to_value(&plan).unwrap(), |bytes| {
+            serde_json::from_slice::<Plan>(bytes).map(|plan| plan.check()).is_ok()
+        }),
+        ("loss", serde_json::to_value(&lost).unwrap(), |bytes| serde_json::from_slice::<Lost>(bytes).is_ok()),
+    ]
+});
+
 fn anything() -> impl Strategy<Value = Value> {
     prop_oneof![
         Just(Value::Null),
@@ -54,29 +85,23 @@ fn anything() -> impl Strategy<Value = Value> {
         Just(Value::from(-1)),
         Just(Value::from(1e308)),
         ".{0,20}".prop_map(Value::from),
-        Just(serde_json::json!([])),
-        Just(serde_json::json!({})),
+        Just(json!([])),
+        Just(json!({})),
     ]
 }
 
 proptest! {
     #![proptest_config(ProptestConfig { cases: 300, failure_persistence: None, ..ProptestConfig::default() })]
 
+    /// Of every kind of file: some bytes are others, or the end is missing.
     #[test]
-    fn any_bytes(bytes: Vec<u8>) {
-        let _ = TrialRecord::from_json(&bytes);
-        let _ = TrialSpec::from_json(&bytes);
-        let _ = Summary::from_json(&bytes);
-        let _ = serde_json::from_slice::<Plan>(&bytes).map(|plan| plan.check());
-        let _ = serde_json::from_slice::<Lost>(&bytes);
-    }
-
-    #[test]
-    fn damaged_bytes(at in 0.0..1.0_f64, byte: u8, cut: bool) {
-        let mut bytes = CRAMPED.as_bytes().to_vec();
-        let at = (at * bytes.len() as f64) as usize;
-        if cut { bytes.truncate(at) } else { bytes[at] = byte }
-        let _ = TrialRecord::from_json(&bytes).map(|record| Summary::of(&record, &bytes));
+    fn damaged_bytes(at in 0.0..1.0_f64, with in prop::collection::vec(any::<u8>(), 0..4), cut: bool) {
+        for (_, document, read) in KINDS.iter() {
+            let mut bytes = document.to_string().into_bytes();
+            let at = (at * bytes.len() as f64) as usize;
+            if cut { bytes.truncate(at) } else { bytes.splice(at..(at + with.len()).min(bytes.len()), with.clone()); }
+            read(&bytes);
+        }
     }
 
     #[test]
@@ -101,4 +126,42 @@ fn the_records_are_read() {
     assert!((0..2).all(|number| attempt(&plan, ROOMY, number).is_some() && attempt(&plan, CRAMPED, number).is_some()));
     let mut document: Value = serde_json::from_str(CRAMPED).unwrap();
     assert!(replaced(&mut document, &mut 399, &Value::Null), "the places that are tried exist");
+}
+
+/// Each place of each kind of file holds something else in turn. Much of that is refused; what is not must be worth trying, so the
+/// damage is no noise that every reader refuses at its first byte.
+#[test]
+fn damaged_values_are_read_or_refused() {
+    let others = [
+        json!(null),
+        json!(true),
+        json!(0),
+        json!(-1),
+        json!(u64::MAX),
+        json!(1e308),
+        json!("x"),
+        json!([]),
+        json!({}),
+    ];
+    for (kind, whole, read) in KINDS.iter() {
+        assert!(read(whole.to_string().as_bytes()), "{kind}");
+        let (mut taken, mut refused) = (0, 0);
+        // Of long files the beginning, and then fewer and fewer places.
+        let mut place = 0;
+        loop {
+            let mut is_there = false;
+            for other in &others {
+                let mut damaged = whole.clone();
+                is_there = replaced(&mut damaged, &mut place.clone(), other);
+                if is_there && damaged != *whole {
+                    if read(damaged.to_string().as_bytes()) { taken += 1 } else { refused += 1 }
+                }
+            }
+            if !is_there {
+                break;
+            }
+            place += 1 + place / 50;
+        }
+        assert!(taken > 5 && refused > 5, "{kind}: {taken} were taken, {refused} refused");
+    }
 }

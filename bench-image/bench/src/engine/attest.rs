@@ -4,19 +4,24 @@
 //! a declaration: what it applies, corrects, derives from it, or drops without a word. The measured database
 //! must then have exactly the options of the config's empty one.
 
-use std::{collections::BTreeSet, fs, path::Path};
+use std::{
+    collections::{BTreeMap, BTreeSet},
+    fs,
+    path::Path,
+};
 
 use assay_protocol::{Attestation, Digest, EngineConfig, OptionFact, OptionStatus, PageCache, option_value::nested};
 
 use super::{
     Engine, EngineError, Family,
     needs::is_on,
-    options_file::{DB_SCOPE, OptionMap, TABLE_PREFIX, same_value},
+    options_file::{DB_SCOPE, OptionMap, TABLE_KIND, TABLE_PREFIX, same_value},
     spelling::Spellings,
 };
 
 /// Options that RocksDB keeps to itself: they never reach an OPTIONS file, so its LOG has to show them.
-const NOT_SERIALISED: [(&str, &str); 1] = [("rate_limiter_bytes_per_sec", "Options.rate_limiter")];
+const NOT_SERIALISED: [(&str, &str); 2] =
+    [("rate_limiter_bytes_per_sec", "Options.rate_limiter"), ("blob_cache", "Options.blob_cache")];
 
 /// What an empty database shows of a config.
 #[derive(Clone, Debug)]
@@ -99,13 +104,11 @@ impl Attestor {
         let mut facts = Vec::new();
         // The baseline's own options are no change, so being like the baseline is not held against them.
         let is_baseline = baseline == config;
-        for (scope, name, value) in declared(config, &self.scopes()) {
-            let of_baseline = declared_value(baseline, &scope, &name);
-            if !is_baseline && of_baseline.as_ref() == Some(&value) {
-                continue;
+        let of_baseline = declared(baseline, &self.scopes());
+        for ((scope, option), value) in declared(config, &self.scopes()) {
+            if is_baseline || of_baseline.get(&(scope.clone(), option.clone())) != Some(&value) {
+                facts.push(self.declared_fact(&scope, &option, &value, is_baseline));
             }
-            let facts_of = |(option, value): (String, String)| self.declared_fact(&scope, &option, &value, is_baseline);
-            facts.extend(parts(&name, &value).into_iter().map(facts_of));
         }
         if config.block_cache.is_some() && (is_baseline || config.block_cache != baseline.block_cache) {
             facts.extend(self.block_cache_facts(config, baseline));
@@ -123,8 +126,7 @@ impl Attestor {
         for difference in self.config.options.differences(&self.baseline.options) {
             let known = facts.iter().any(|fact| {
                 fact.scope == difference.scope
-                    && (fact.option == difference.option
-                        || difference.option.strip_prefix(&fact.option).is_some_and(|rest| rest.starts_with('.')))
+                    && self.config.options.holder(&fact.scope, &fact.option) == difference.option
             });
             if !known {
                 facts.push(OptionFact {
@@ -153,17 +155,12 @@ impl Attestor {
     }
 
     fn respelt(&self, config: &EngineConfig, spellings: &Spellings<'_>) -> BTreeSet<(String, String)> {
-        let all = declared(config, &self.scopes()).into_iter();
-        all.flat_map(|(scope, name, value)| {
-            parts(&name, &value).into_iter().map(move |(option, value)| (scope.clone(), option, value))
-        })
-        .filter(|(scope, option, value)| {
-            let differs = |written: &&str| !same_value(value, written);
-            let written = self.config.options.get(scope, option).filter(differs);
+        let is_respelt = |((scope, option), value): &((String, String), String)| {
+            let written = self.config.options.declared(scope, option);
+            let written = written.as_deref().filter(|written| !same_value(value, written));
             written.is_some_and(|written| spellings.same(scope, option, value, written))
-        })
-        .map(|(scope, option, _)| (scope, option))
-        .collect()
+        };
+        declared(config, &self.scopes()).into_iter().filter(is_respelt).map(|(place, _)| place).collect()
     }
 
     fn scopes(&self) -> Vec<String> {
@@ -171,8 +168,9 @@ impl Attestor {
     }
 
     fn declared_fact(&self, scope: &str, option: &str, requested: &str, is_baseline: bool) -> OptionFact {
-        let effective = self.config.options.get(scope, option);
-        let before = self.baseline.options.get(scope, option);
+        let (effective, before) =
+            (self.config.options.declared(scope, option), self.baseline.options.declared(scope, option));
+        let (effective, before) = (effective.as_deref(), before.as_deref());
         let logged = NOT_SERIALISED
             .iter()
             .find(|(name, _)| *name == option)
@@ -275,24 +273,21 @@ fn is_null(value: &str) -> bool {
 
 /// A declared option, or each key of it where its value is a struct that RocksDB keeps in a section of its own.
 fn parts(name: &str, value: &str) -> Vec<(String, String)> {
-    match nested(value).filter(|_| name == TABLE_PREFIX) {
-        Some(keys) => keys.into_iter().map(|(key, value)| (format!("{TABLE_PREFIX}.{key}"), value)).collect(),
+    match nested(value).filter(|_| matches!(name, TABLE_PREFIX | TABLE_KIND)) {
+        Some(keys) => keys.into_iter().map(|(key, value)| (format!("{name}.{key}"), value)).collect(),
         None => vec![(name.to_owned(), value.to_owned())],
     }
 }
 
-/// Every declared option with its scope, once per family it names.
-fn declared(config: &EngineConfig, scopes: &[String]) -> Vec<(String, String, String)> {
-    let mut found: Vec<_> =
-        config.db_options.iter().map(|(name, value)| (DB_SCOPE.to_owned(), name.clone(), value.clone())).collect();
-    for scope in scopes.iter().filter(|scope| *scope != DB_SCOPE) {
-        for (name, value) in config.family_options(scope) {
-            found.push((scope.clone(), name, value));
-        }
-    }
-    found
-}
-
-fn declared_value(config: &EngineConfig, scope: &str, name: &str) -> Option<String> {
-    if scope == DB_SCOPE { config.db_options.get(name).cloned() } else { config.family_options(scope).remove(name) }
+/// Every declared option, by scope and name, once per family it names.
+fn declared(config: &EngineConfig, scopes: &[String]) -> BTreeMap<(String, String), String> {
+    let of_scope = |scope: &String| match scope.as_str() {
+        DB_SCOPE => config.db_options.clone(),
+        family => config.family_options(family),
+    };
+    let all = scopes.iter().flat_map(|scope| of_scope(scope).into_iter().map(move |option| (scope, option)));
+    all.flat_map(|(scope, (name, value))| {
+        parts(&name, &value).into_iter().map(move |(option, value)| ((scope.clone(), option), value))
+    })
+    .collect()
 }

@@ -10,6 +10,14 @@ use super::needs::ignored;
 pub const DB_SCOPE: &str = "db";
 /// Prefix of options that RocksDB keeps in a section of their own.
 pub const TABLE_PREFIX: &str = "block_based_table_factory";
+/// The option that names the kind of table.
+pub const TABLE_KIND: &str = "table_factory";
+
+/// Names that RocksDB's parser takes for an option that it writes under another.
+const ALIASES: [(&str, &str); 2] = [
+    ("memtable", "memtable_factory"),
+    ("memtable_veirfy_per_key_checksum_on_seek", "memtable_verify_per_key_checksum_on_seek"),
+];
 
 /// Option values by scope (`db` or a column family) and option name.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
@@ -38,7 +46,7 @@ impl OptionMap {
         for line in text.lines().map(str::trim) {
             if let Some(header) = line.strip_prefix('[').and_then(|rest| rest.strip_suffix(']')) {
                 let (kind, name) = header.split_once(' ').unwrap_or((header, ""));
-                let name = name.trim_matches('"').to_owned();
+                let name = unescaped(name.trim_matches('"'));
                 section = match kind {
                     "DBOptions" => Some((DB_SCOPE.to_owned(), "")),
                     "CFOptions" => Some((name, "")),
@@ -47,7 +55,7 @@ impl OptionMap {
                 };
             } else if let (Some((scope, prefix)), Some((key, value))) = (&section, line.split_once('=')) {
                 let key = if prefix.is_empty() { key.to_owned() } else { format!("{prefix}.{key}") };
-                map.scopes.entry(scope.clone()).or_default().insert(key, value.to_owned());
+                map.scopes.entry(scope.clone()).or_default().insert(key, unescaped(value));
             }
         }
         map
@@ -57,9 +65,27 @@ impl OptionMap {
         self.scopes.get(scope)?.get(option).map(String::as_str)
     }
 
+    /// The option that holds what is declared under a name, which may be an alias or name one key of a struct.
+    pub fn holder(&self, scope: &str, name: &str) -> String {
+        let name = written_name(name);
+        let mut holder = name.as_str();
+        while self.get(scope, holder).is_none() {
+            let Some((whole, _)) = holder.rsplit_once('.') else { return name };
+            holder = whole;
+        }
+        holder.to_owned()
+    }
+
+    /// The value of what is declared under a name.
+    pub fn declared(&self, scope: &str, name: &str) -> Option<String> {
+        let (name, holder) = (written_name(name), self.holder(scope, name));
+        let keys = name.get(holder.len()..)?.split('.').skip(1);
+        keys.fold(self.get(scope, &holder).map(str::to_owned), |value, key| nested(&value?)?.remove(key))
+    }
+
     /// Why an option that stands here does nothing beside the others of its scope.
     pub fn ignored(&self, scope: &str, option: &str) -> Option<&'static str> {
-        self.scopes.get(scope).and_then(|options| ignored(options, option))
+        self.scopes.get(scope).and_then(|options| ignored(options, &self.holder(scope, option)))
     }
 
     /// The options that RocksDB looks at.
@@ -93,6 +119,35 @@ impl OptionMap {
     }
 }
 
+/// The name under which RocksDB writes what is declared under this one.
+pub fn written_name(name: &str) -> String {
+    if let Some((_, written)) = ALIASES.iter().find(|(alias, _)| *alias == name) {
+        return (*written).to_owned();
+    }
+    match name.split_once('.') {
+        Some((TABLE_KIND, "id")) => TABLE_KIND.to_owned(),
+        Some((TABLE_KIND, key)) => format!("{TABLE_PREFIX}.{key}"),
+        _ => name.to_owned(),
+    }
+}
+
+/// RocksDB escapes `\`, `#`, `:` and line ends in texts with a backslash.
+fn unescaped(text: &str) -> String {
+    let mut plain = String::with_capacity(text.len());
+    let mut characters = text.chars();
+    while let Some(character) = characters.next() {
+        plain.extend(match character {
+            '\\' => characters.next().map(|escaped| match escaped {
+                'n' => '\n',
+                'r' => '\r',
+                other => other,
+            }),
+            other => Some(other),
+        });
+    }
+    plain
+}
+
 /// One option that two databases do not share.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Difference<'a> {
@@ -116,6 +171,11 @@ pub fn same_value(requested: &str, written: &str) -> bool {
     if let (Some(a), Some(b)) = (truth(requested), truth(written)) {
         return a == b;
     }
+    if let Some(has) = elements(written) {
+        // RocksDB takes a list of one without its braces.
+        let asked = elements(requested).unwrap_or_else(|| vec![requested]);
+        return asked.len() == has.len() && asked.into_iter().zip(has).all(|(asked, has)| same_value(asked, has));
+    }
     match (nested(requested), nested(written)) {
         // What the request leaves out keeps its default, so only the named keys have to agree.
         (Some(asked), Some(has)) => {
@@ -123,6 +183,18 @@ pub fn same_value(requested: &str, written: &str) -> bool {
         }
         _ => false,
     }
+}
+
+/// The structs of a list such as `{{a=1}:{a=2}}`.
+fn elements(text: &str) -> Option<Vec<&str>> {
+    let inner = text.strip_prefix('{')?.strip_suffix('}')?.trim();
+    let is_list = inner.starts_with('{') && inner.ends_with('}');
+    let mut depth = 0;
+    let between = |character: char| {
+        depth += i32::from(character == '{') - i32::from(character == '}');
+        depth == 0 && character == ':'
+    };
+    is_list.then(|| inner.split(between).collect())
 }
 
 fn truth(text: &str) -> Option<bool> {
@@ -160,6 +232,34 @@ mod tests {
     }
 
     #[test]
+    fn texts_are_unescaped() {
+        let map = OptionMap::parse("[DBOptions]\n  daily_offpeak_time_utc=23\\:00-02\\:00\n  wal_dir=a\\\\b\\#\n");
+        assert_eq!(map.get("db", "daily_offpeak_time_utc"), Some("23:00-02:00"));
+        assert_eq!(map.get("db", "wal_dir"), Some("a\\b#"));
+    }
+
+    #[test]
+    fn a_value_is_found_under_every_name_of_its_option() {
+        let map = OptionMap::parse(&format!(
+            "{TEXT}[CFOptions \"hot\"]\n  memtable_factory=SkipListFactory\n  table_factory=BlockBasedTable\n\
+             compression_opts={{a={{b=1;}};level=3;}}\n[TableOptions/BlockBasedTable \"hot\"]\n  block_size=4096\n"
+        ));
+        for (name, holder, value) in [
+            ("memtable", "memtable_factory", Some("SkipListFactory")),
+            ("memtable_factory", "memtable_factory", Some("SkipListFactory")),
+            ("compression_opts.level", "compression_opts", Some("3")),
+            ("compression_opts.a.b", "compression_opts", Some("1")),
+            ("compression_opts.levels", "compression_opts", None),
+            ("table_factory.id", "table_factory", Some("BlockBasedTable")),
+            ("table_factory.block_size", "block_based_table_factory.block_size", Some("4096")),
+            ("no.such", "no.such", None),
+        ] {
+            assert_eq!(map.holder("hot", name), holder, "{name}");
+            assert_eq!(map.declared("hot", name).as_deref(), value, "{name}");
+        }
+    }
+
+    #[test]
     fn values_in_other_spellings() {
         for (requested, written, same) in [
             ("64M", "67108864", true),
@@ -173,6 +273,10 @@ mod tests {
             ("kLZ4Compression", "kZSTD", false),
             ("x", "nullptr", false),
             ("{max_table_files_size=1M}", "{allow_compaction=false;max_table_files_size=1048576;}", true),
+            ("{{a=1;b=x}:{a=2}}", "{{b=x;a=1;}:{b=y;a=2;}}", true),
+            ("{a=1}", "{{b=x;a=1;}}", true),
+            ("{{a=1}:{a=3}}", "{{b=x;a=1;}:{b=y;a=2;}}", false),
+            ("{{a=1}}", "{{b=x;a=1;}:{b=y;a=2;}}", false),
             ("{max_table_files_size=2M}", "{allow_compaction=false;max_table_files_size=1048576;}", false),
         ] {
             assert_eq!(same_value(requested, written), same, "{requested} and {written}");

@@ -9,7 +9,7 @@ use assay_protocol::{EngineConfig, FamilyOptions, PageCache, option_value::neste
 use super::{
     Family,
     attest::Reference,
-    options_file::{DB_SCOPE, TABLE_PREFIX, same_value},
+    options_file::{DB_SCOPE, TABLE_PREFIX, same_value, written_name},
 };
 
 /// Memtables to begin with: RocksDB keeps the one that is there if it does not know another.
@@ -51,9 +51,10 @@ impl<'a> Spellings<'a> {
     }
 
     fn ask(&self, before: &str, of_db: bool, option: &str, value: &str) -> Option<String> {
+        let option = &written_name(option);
         let (name, value) = match option.strip_prefix(TABLE_PREFIX).and_then(|rest| rest.strip_prefix('.')) {
             Some(key) => (TABLE_PREFIX, format!("{{{key}={value}}}")),
-            None => (option, value.to_owned()),
+            None => (option.as_str(), value.to_owned()),
         };
         let map = |pairs: &[(&str, &str)]| {
             pairs.iter().map(|(name, value)| ((*name).to_owned(), (*value).to_owned())).collect::<BTreeMap<_, _>>()
@@ -78,7 +79,7 @@ impl<'a> Spellings<'a> {
         let seen = Reference::probe(&folder, &config, &[family], PageCache::Evict);
         // Of a database that could not be opened a part may be left.
         let _ = fs::remove_dir_all(folder);
-        seen.ok()?.options.get(if of_db { DB_SCOPE } else { "default" }, option).map(str::to_owned)
+        seen.ok()?.options.declared(if of_db { DB_SCOPE } else { "default" }, option)
     }
 }
 

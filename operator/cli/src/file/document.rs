@@ -152,6 +152,8 @@ mod tests {
 
     use super::*;
 
+    const SOUND: &[u8] = include_bytes!("../../../../examples/ethrex-per-level-compression.yaml");
+
     fn read(bytes: &[u8]) -> Result<Value, String> {
         parse(bytes.to_vec())
             .map(|document| document.value)
@@ -193,6 +195,20 @@ mod tests {
         }
     }
 
+    /// Damage that every reader refuses at once would try nothing.
+    #[test]
+    fn of_damaged_files_some_are_read_and_some_refused() {
+        let readable = |at: usize, with: u8| {
+            let mut bytes = SOUND.to_vec();
+            bytes[at] = with;
+            read(&bytes).is_ok()
+        };
+        assert!(read(SOUND).is_ok());
+        let tried = (0..SOUND.len()).step_by(7).flat_map(|at| [(at, b'x'), (at, b'{'), (at, b'\n'), (at, 0xff)]);
+        let (taken, refused): (Vec<_>, Vec<_>) = tried.partition(|&(at, with)| readable(at, with));
+        assert!(taken.len() > 100 && refused.len() > 100, "{} and {}", taken.len(), refused.len());
+    }
+
     #[test]
     fn laughter_is_cut_short() {
         let line = |i: usize| format!("a{i}: &a{i} [*a{}, *a{}, *a{}]\n", i - 1, i - 1, i - 1);
@@ -202,9 +218,19 @@ mod tests {
     }
 
     proptest! {
+        /// Of a sound file some bytes are others, or its end is missing.
         #[test]
-        fn any_bytes_are_read_or_refused(bytes in prop::collection::vec(any::<u8>(), 0..200)) {
-            let _ = read(&bytes);
+        fn a_damaged_file_is_read_or_refused(
+            at in any::<prop::sample::Index>(),
+            with in prop::collection::vec(any::<u8>(), 0..4),
+            cut: bool,
+        ) {
+            let mut bytes = SOUND.to_vec();
+            let at = at.index(bytes.len());
+            if cut { bytes.truncate(at) } else { bytes.splice(at..(at + with.len()).min(bytes.len()), with); }
+            if let Err(problems) = read(&bytes) {
+                prop_assert!(!problems.is_empty());
+            }
         }
 
         #[test]

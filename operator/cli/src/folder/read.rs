@@ -115,5 +115,33 @@ pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
 }
 
 pub fn seconds(record: &TrialRecord) -> f64 {
-    record.finished_unix_ms.saturating_sub(record.started_unix_ms) as f64 / 1000.0
+    let step = record.evidence.disturbance.clock_step_seconds.unwrap_or(0.0);
+    took(record.started_unix_ms, record.finished_unix_ms, step, record.window_seconds)
+}
+
+/// Seconds between two times of the wall clock, by which it was set in the window; never less than the window, which has a clock that
+/// nobody sets.
+fn took(started_unix_ms: u64, finished_unix_ms: u64, step_seconds: f64, window_seconds: f64) -> f64 {
+    ((finished_unix_ms as f64 - started_unix_ms as f64) / 1000.0 - step_seconds).max(window_seconds)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::took;
+
+    #[test]
+    fn a_clock_that_is_set_does_not_change_how_long_a_trial_took() {
+        let began = 1_700_000_000_000;
+        for (seconds, step, expected) in [
+            (50.0, 0.0, 50.0),
+            // Set in the window, which tells by how much.
+            (50.0 + 3600.0, 3600.0, 50.0),
+            (50.0 - 3600.0, -3600.0, 50.0),
+            // Set back before it, which nothing tells.
+            (50.0 - 3600.0, 0.0, 40.0),
+        ] {
+            let ended = (began as f64 + seconds * 1000.0) as u64;
+            assert_eq!(took(began, ended, step, 40.0), expected, "{seconds} s with a step of {step} s");
+        }
+    }
 }

@@ -1,7 +1,9 @@
 //! `docs/reference.md`: every field of both kinds, from the definitions that the API server has, and every metric, from what the bench
 //! computes.
 
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::fs;
 
 use assay_protocol::METRICS;
 use serde_json::Value;
@@ -110,4 +112,81 @@ fn the_reference_has_every_field() {
     }
     text.push_str(&metrics());
     golden_at(&package().join("../../docs/reference.md"), &text);
+}
+
+/// The rows of the tables of a page, by the heading above and the first cell, with all cells.
+fn rows(page: &str) -> BTreeMap<(&str, &str), &str> {
+    let mut heading = "";
+    let mut rows = BTreeMap::new();
+    for line in page.lines() {
+        if let Some(title) = line.strip_prefix("## ") {
+            heading = title;
+        } else if let Some((name, _)) = line.strip_prefix("| `").and_then(|rest| rest.split_once('`')) {
+            assert!(rows.insert((heading, name), line).is_none(), "{heading}: two rows of {name}");
+        }
+    }
+    rows
+}
+
+/// The page is made by the functions above, which may leave something out: held against the definitions as they are committed, found
+/// in another way.
+#[test]
+fn nothing_is_missing_in_the_reference() {
+    /// Every object with fields, by the path to it.
+    fn objects<'a>(schema: &'a Value, path: &str, found: &mut BTreeMap<String, &'a Value>) {
+        let Value::Object(parts) = schema else { return };
+        if parts.contains_key("properties") {
+            found.insert(path.to_owned(), schema);
+        }
+        for (part, inner) in parts {
+            match part.as_str() {
+                "properties" => {
+                    for (name, field) in inner.as_object().into_iter().flatten() {
+                        objects(field, &format!("{path}.{name}"), found);
+                    }
+                }
+                "items" => objects(inner, &format!("{path}[]"), found),
+                "additionalProperties" => objects(inner, &format!("{path}.*"), found),
+                _ => {}
+            }
+        }
+    }
+    let page = fs::read_to_string(package().join("../../docs/reference.md")).expect("the page");
+    let rows = rows(&page);
+    let mut expected = BTreeSet::new();
+    for kind in ["tuningexperiments", "tuningtrials"] {
+        let file = package().join(format!("../../crds/assay.rocks_{kind}.yaml"));
+        let crd: Value = serde_yaml::from_str(&fs::read_to_string(file).expect("a definition")).expect("YAML");
+        let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
+        let kind = crd["spec"]["names"]["kind"].as_str().expect("a kind");
+        let mut found = BTreeMap::new();
+        for part in ["spec", "status"] {
+            objects(&schema["properties"][part], &format!("{kind}.{part}"), &mut found);
+        }
+        for (path, object) in found {
+            for (name, field) in object["properties"].as_object().expect("fields") {
+                let row = rows.get(&(path.as_str(), name.as_str())).unwrap_or_else(|| panic!("no {path}.{name}"));
+                let is_required =
+                    object["required"].as_array().is_some_and(|names| names.contains(&name.as_str().into()));
+                assert_eq!(row.contains("**Required.**"), is_required, "{row}");
+                for choice in field["enum"].as_array().into_iter().flatten().filter_map(Value::as_str) {
+                    assert!(row.contains(&format!("`{choice}`")), "{path}.{name} lacks {choice}");
+                }
+                if let Some(default) = field.get("default").filter(|default| default.is_number() || default.is_string())
+                {
+                    let default = default.to_string();
+                    assert!(row.contains(&format!("Default: `{}`", default.trim_matches('"'))), "{row}");
+                }
+                expected.insert((path.clone(), name.clone()));
+            }
+        }
+    }
+    expected.extend(METRICS.iter().map(|metric| ("Metrics".to_owned(), metric.name.to_owned())));
+    let listed: BTreeSet<(String, String)> =
+        rows.keys().map(|(path, name)| ((*path).to_owned(), (*name).to_owned())).collect();
+    assert_eq!(listed, expected);
+    for metric in METRICS {
+        let row = rows[&("Metrics", metric.name)];
+        assert!(row.contains(&escaped(metric.formula)) && row.contains(&escaped(metric.leaves_out)), "{row}");
+    }
 }

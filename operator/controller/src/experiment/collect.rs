@@ -54,14 +54,12 @@ pub async fn collect(
             Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
                 observed.leftover.push(found);
             }
-            Outcome::Refused(why) if refusals(&found.trial) + 1 < REFUSALS => {
-                refuse(reconcile, observed, found, &why).await?;
-            }
-            Outcome::Refused(why) => {
-                let message = format!("refused {REFUSALS} times, the last time because: {why}");
-                let outcome = Outcome::Lost(LostReason::EnvironmentRefused, message);
-                ended.push((status(reconcile, &found, outcome, PodEvidenceStatus::default()).await?, found));
-            }
+            Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
+                None => refuse(reconcile, observed, found, &why).await?,
+                Some(lost) => {
+                    ended.push((status(reconcile, &found, lost, PodEvidenceStatus::default()).await?, found));
+                }
+            },
             outcome => {
                 let Some(seen) = seen(reconcile, &found, &outcome).await? else {
                     observed.under_way.push(found);
@@ -83,6 +81,12 @@ pub async fn collect(
         }
     }
     Ok(None)
+}
+
+/// What becomes of an attempt that was refused again, after so many times; `None` where it is tried once more.
+fn lost_by_refusals(before: u32, why: &str) -> Option<Outcome> {
+    let message = || format!("refused {REFUSALS} times, the last time because: {why}");
+    (before + 1 >= REFUSALS).then(|| Outcome::Lost(LostReason::EnvironmentRefused, message()))
 }
 
 /// What its node's agent saw of an attempt that left a summary; `None` while it may yet say it.
@@ -244,4 +248,52 @@ pub async fn dismiss(reconcile: &Reconcile<'_>, found: &UnderWay, is_lost: bool)
         return Ok(());
     }
     reconcile.remove(&found.pod, is_lost.then_some(0)).await
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn an_attempt_that_is_refused_again_and_again_is_lost_in_the_end() {
+        for before in 0..REFUSALS - 1 {
+            assert_eq!(lost_by_refusals(before, "full"), None, "{before}");
+        }
+        let lost =
+            Outcome::Lost(LostReason::EnvironmentRefused, "refused 5 times, the last time because: full".to_owned());
+        for before in [REFUSALS - 1, REFUSALS, 1000] {
+            assert_eq!(lost_by_refusals(before, "full").as_ref(), Some(&lost), "{before}");
+        }
+    }
+
+    /// What others change in a pod before it is made: the sidecars of a mesh, and the resources that a `LimitRange` sets.
+    #[test]
+    fn what_others_add_to_a_pod_is_evidence() {
+        let seen = |spec: Value, class: Value| {
+            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"qosClass": class}});
+            evidence(&serde_json::from_value(pod).expect("a pod"), PodEvidenceStatus::default())
+        };
+        let named = |names: &[&str]| names.iter().map(|name| json!({"name": name})).collect::<Value>();
+        let own = seen(json!({"containers": named(&[CONTAINER])}), json!("Guaranteed"));
+        assert_eq!((own.qos_class.as_deref(), own.foreign_containers), (Some("Guaranteed"), vec![]));
+        // Without a class nothing is claimed.
+        assert_eq!(seen(json!({"containers": []}), Value::Null).qos_class, None);
+        let changed = seen(
+            json!({
+                "containers": named(&["proxy", CONTAINER]),
+                "initContainers": named(&["init", "native-sidecar"]),
+                "ephemeralContainers": named(&["debug"]),
+            }),
+            json!("Burstable"),
+        );
+        assert_eq!(changed.qos_class.as_deref(), Some("Burstable"));
+        assert_eq!(changed.foreign_containers, ["proxy", "init", "native-sidecar", "debug"]);
+        // More than a status has space for say the same.
+        let many: Vec<String> = (0..40).map(|number| format!("c{number}")).collect();
+        let many: Vec<&str> = many.iter().map(String::as_str).collect();
+        let seen = seen(json!({"containers": named(&many)}), json!("Guaranteed"));
+        assert_eq!(seen.foreign_containers.len(), assay_api::bounds::FOREIGN_CONTAINERS);
+    }
 }

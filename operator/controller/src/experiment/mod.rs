@@ -197,13 +197,9 @@ impl<'a> Reconcile<'a> {
     fn is_suspended(&self) -> bool {
         self.experiment.spec.suspend == Some(true)
     }
-
-    /// How long ago a moment was, by our own clock.
-    fn since(&self, moment: Timestamp) -> Duration {
-        age(moment, self.now)
-    }
 }
 
+/// How long ago a moment was, which other clocks may have told.
 fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }
@@ -281,6 +277,22 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::http::testing::server;
+
+    /// Another object may have the name by now: the API server is told which one is meant, and refuses otherwise.
+    #[tokio::test]
+    async fn what_is_deleted_is_this_very_object() {
+        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u1"}})).expect("a pod");
+        for (status, is_fine) in [(200, true), (404, true), (409, true), (403, false), (500, false)] {
+            let (client, asked) = server(status);
+            let deleted = delete(&Api::namespaced(client, "here"), &pod, Some(0)).await;
+            assert_eq!(deleted.is_ok(), is_fine, "{status}: {deleted:?}");
+            let asked = asked.join().expect("a request");
+            assert_eq!(asked.what, "DELETE /api/v1/namespaces/here/pods/p");
+            assert_eq!(asked.body["preconditions"], json!({"uid": "u1"}));
+            assert_eq!(asked.body["gracePeriodSeconds"], json!(0));
+        }
+    }
 
     #[test]
     fn what_a_deleted_owner_of_this_name_had_is_left_over() {

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use assay_api::TuningTrial;
 use assay_api::names::{ATTEMPT_LABEL, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL};
@@ -31,6 +32,8 @@ pub struct UnderWay {
     pub trial: Arc<TuningTrial>,
     pub attempt: u32,
     pub pod: Arc<Pod>,
+    /// For how long we know of it. When it was created it says by the API server's clock.
+    pub known_for: Duration,
     /// It is there no more, and not because of us.
     pub has_vanished: bool,
     /// It was deleted by us.
@@ -54,7 +57,8 @@ pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Obser
     for (pod, has_vanished) in present.chain(vanished) {
         let name = pod.name_any();
         let is_dismissed = seen.dismissed.contains(&name);
-        let Some(found) = observed.of_trial(pod, has_vanished, is_dismissed) else {
+        let known_for = reconcile.memory().pods.known_for(&pod, reconcile.instant());
+        let Some(found) = observed.of_trial(pod, known_for, has_vanished, is_dismissed) else {
             if has_vanished {
                 reconcile.memory().pods.gone(&name);
             }
@@ -73,7 +77,7 @@ pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Obser
 
 impl Observed {
     /// The trial that a pod is an attempt of; `None` for pods that are something else, or belong to a trial that is gone.
-    fn of_trial(&self, pod: Arc<Pod>, has_vanished: bool, is_dismissed: bool) -> Option<UnderWay> {
+    fn of_trial(&self, pod: Arc<Pod>, known_for: Duration, has_vanished: bool, is_dismissed: bool) -> Option<UnderWay> {
         let labels = pod.labels();
         if labels.get(ROLE_LABEL)? != ROLE_TRIAL {
             return None;
@@ -81,7 +85,7 @@ impl Observed {
         let trial = Arc::clone(self.trials.get(labels.get(TRIAL_LABEL)?)?);
         let attempt = labels.get(ATTEMPT_LABEL)?.parse().ok()?;
         let is_ours = pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref());
-        is_ours.then_some(UnderWay { trial, attempt, pod, has_vanished, is_dismissed })
+        is_ours.then_some(UnderWay { trial, attempt, pod, known_for, has_vanished, is_dismissed })
     }
 
     /// Pods that may use a node: all but those that have ended and are kept to be looked at. One that was just removed is there

@@ -17,6 +17,7 @@ use crate::error::Error;
 use crate::record;
 
 /// What came of a pod.
+#[derive(Debug, PartialEq, Eq)]
 pub enum Outcome {
     Finished {
         summary: String,
@@ -56,9 +57,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
         return Ok(None);
     }
     let patience = Duration::from_secs(reconcile.cluster().args.pending_seconds.into());
-    let age = pod.creation_timestamp().map_or(Duration::ZERO, |since| reconcile.since(since.0));
-    // The API server's clock is another one.
-    let mut age = age.min(reconcile.memory().pods.known_for(pod, reconcile.instant()));
+    let mut age = found.known_for;
     // In a queue it may wait for as long as it likes.
     let uid = pod.uid().unwrap_or_default();
     let mut memory = reconcile.memory();
@@ -70,12 +69,18 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
         age = age.min(reconcile.elapsed(*last));
     }
     drop(memory);
-    if age < patience {
+    let late = not_started(pod, age, patience);
+    if late.is_none() {
         reconcile.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
-        return Ok(None);
     }
-    let why = ended::why_waiting(pod).unwrap_or_else(|| "its node gives no reason".to_owned());
-    Ok(Some(Outcome::Lost(LostReason::NotStarted, format!("not started after {} s: {why}", patience.as_secs()))))
+    Ok(late)
+}
+
+/// What comes of a pod that could have started for so long.
+fn not_started(pod: &Pod, age: Duration, patience: Duration) -> Option<Outcome> {
+    let why = || ended::why_waiting(pod).unwrap_or_else(|| "its node gives no reason".to_owned());
+    let message = || format!("not started after {} s: {}", patience.as_secs(), why());
+    (age >= patience).then(|| Outcome::Lost(LostReason::NotStarted, message()))
 }
 
 /// Why what runs on a node is lost; `None` where it is not.
@@ -83,7 +88,7 @@ pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
     let Some(node) = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
         return Some(format!("its node {name} is gone"));
     };
-    let silent = reconcile.cluster().silent_for(&node, reconcile.now)?;
+    let silent = reconcile.cluster().silent_for(&node)?;
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     if silent < patience {
         reconcile.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));
@@ -152,6 +157,27 @@ async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Vec<u8>>
                 "can't read its log: the full record is lost"
             );
             None
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn a_pod_that_does_not_start_in_time_is_lost_with_the_reason() {
+        let unscheduled =
+            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}]);
+        let patience = Duration::from_mins(10);
+        for (conditions, why) in [(unscheduled, "Unschedulable: no room"), (json!([]), "its node gives no reason")] {
+            let pod = json!({"metadata": {"name": "p"}, "status": {"phase": "Pending", "conditions": conditions}});
+            let pod: Pod = serde_json::from_value(pod).expect("a pod");
+            assert_eq!(not_started(&pod, Duration::from_millis(599_999), patience), None);
+            let late = Outcome::Lost(LostReason::NotStarted, format!("not started after 600 s: {why}"));
+            assert_eq!(not_started(&pod, patience, patience), Some(late));
         }
     }
 }

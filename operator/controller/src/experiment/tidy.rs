@@ -9,7 +9,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 
-use super::{Reconcile, claims, ended, node_lease};
+use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
 
 pub async fn after_the_end(reconcile: &mut Reconcile<'_>) -> Result<Action, Error> {
@@ -44,6 +44,25 @@ fn kept_for(reconcile: &Reconcile<'_>) -> Option<Duration> {
     let kept = Duration::from_secs(reconcile.experiment.spec.ttl_seconds_after_finished?.into());
     let conditions = &reconcile.experiment.status.as_ref()?.conditions;
     let end: Timestamp = conditions.iter().find(|known| known.type_ == FINISHED)?.last_transition_time.0;
-    let left = kept.saturating_sub(reconcile.since(end));
+    left_of(kept, end, reconcile.now)
+}
+
+/// A clock that was set back meanwhile keeps them for no longer than once more; one that was set forward takes them early.
+fn left_of(kept: Duration, end: Timestamp, now: Timestamp) -> Option<Duration> {
+    let left = kept.saturating_sub(age(end, now));
     (left > Duration::ZERO).then_some(left)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn pods_are_kept_for_a_time_whatever_the_clock_does() {
+        let at = |second: i64| Timestamp::from_second(second).unwrap_or_else(|error| unreachable!("{error}"));
+        let left = |now: i64| left_of(Duration::from_mins(1), at(1_800_000_000), at(now)).map(|left| left.as_secs());
+        assert_eq!([0, 59, 60, 86_400].map(|after| left(1_800_000_000 + after)), [Some(60), Some(1), None, None]);
+        // Set back: by a little, by a day, to the beginning.
+        assert_eq!([1_799_999_999, 1_799_913_600, 0].map(left), [Some(60); 3]);
+    }
 }

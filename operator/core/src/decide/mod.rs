@@ -4,8 +4,8 @@
 //!
 //! - A place is one run of a plan: a config (or one of the baseline's runs) in a block. An attempt that was lost, or that a gate
 //!   found invalid, is repeated at the end of its block, at most [`RERUNS`](crate::attempt::RERUNS) times. Then its place stays empty.
-//! - All attempts of a block belong together only while the machine has not been rebooted and the block is younger than
-//!   `maxBlockDuration`. After that, or when one of the baseline's places stays empty, the block is interrupted: its
+//! - All attempts of a block belong together only while the machine has not been rebooted and each began less than
+//!   `maxBlockDuration` ago by the wall clock, which nobody has set by more than that. After that, or when one of the baseline's places stays empty, the block is interrupted: its
 //!   runs are kept but don't count, and it is run again as a whole, at most [`REDOS`] times. What is still open in the last
 //!   pass is given up.
 //! - A run that failed under its config is a fact about the config. It is not repeated: a config that needs three tries to
@@ -75,10 +75,11 @@ impl Places<'_> {
             })
         };
         let (slot, tries) = open(false).or_else(|| open(true))?;
-        let expired = block.opened.is_some_and(|opened| {
-            let age = now.unix_ms.saturating_sub(opened.unix_ms);
-            opened.boot != now.boot || age > self.plan().experiment.max_block_duration_seconds.saturating_mul(1000)
-        });
+        let most = self.plan().experiment.max_block_duration_seconds.saturating_mul(1000);
+        // The wall clock may have been set meanwhile, back or forward, so what began far ahead is as doubtful as what is old, and
+        // the earliest time need not be of the first attempt.
+        let expired =
+            block.begun.iter().any(|began| began.boot != now.boot || began.unix_ms.abs_diff(now.unix_ms) > most);
         if expired && !last_pass {
             return self.redo(index);
         }

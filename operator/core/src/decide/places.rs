@@ -36,8 +36,8 @@ pub enum Place {
 #[derive(Clone, Debug, PartialEq)]
 pub struct BlockState<'a> {
     pub pass: u32,
-    /// When its pass began. `None` before its first attempt.
-    pub opened: Option<Moment<'a>>,
+    /// When and under which boot each attempt of its pass began.
+    pub begun: Vec<Moment<'a>>,
     /// One per slot of the plan.
     pub places: Vec<Place>,
     baseline: Vec<bool>,
@@ -215,7 +215,7 @@ impl<'a> Places<'a> {
         let place = |slot: usize| self.place(own.iter().filter(|(s, _)| *s == slot).map(|&(_, i)| i));
         BlockState {
             pass: current,
-            opened: own.iter().map(|&(_, i)| self.attempts[i].moment()).min_by_key(|moment| moment.unix_ms),
+            begun: own.iter().map(|&(_, i)| self.attempts[i].moment()).collect(),
             places: (0..planned.slots.len()).map(place).collect(),
             baseline: planned.slots.iter().map(|slot| Some(slot.config.as_str()) == baseline).collect(),
         }

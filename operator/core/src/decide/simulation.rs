@@ -22,6 +22,8 @@ struct Weather {
     reboot: u64,
     pause: u64,
     other_work: u64,
+    /// The clock is set, by up to ten hours, back or forward; also with each reboot.
+    step: u64,
 }
 
 struct Machine {
@@ -33,7 +35,7 @@ struct Machine {
 
 impl Machine {
     fn new(weather: Weather, seed: u64) -> Self {
-        Self { weather, state: seed, clock: 1_000_000, boot: 0 }
+        Self { weather, state: seed, clock: 1_700_000_000_000, boot: 0 }
     }
 
     /// SplitMix64.
@@ -56,8 +58,13 @@ impl Machine {
     /// The world between two trials.
     fn between(&mut self) {
         self.clock += 1_000;
-        if self.happens(self.weather.reboot) {
+        let reboots = self.happens(self.weather.reboot);
+        if reboots {
             self.boot += 1;
+        }
+        if self.weather.step > 0 && (reboots || self.happens(self.weather.step)) {
+            let hours = 3600 * 1000 * (self.random() % 11);
+            self.clock = if self.happens(50) { self.clock + hours } else { self.clock.saturating_sub(hours) };
         }
         if self.happens(self.weather.pause) {
             self.clock += 5 * 3600 * 1000;
@@ -229,6 +236,59 @@ fn a_failing_config_is_not_tried_for_ever() {
     assert_eq!(attempts.len(), failed + experiment.repetitions as usize);
 }
 
+/// Clocks are set at boots above all: after one that went back, the runs from before it seem to be the later ones.
+#[test]
+fn a_clock_that_is_set_back_hides_no_reboot() {
+    let plan = plan(&larger());
+    let boots = [Digest::of(b"before"), Digest::of(b"after")];
+    let begun = |slot: usize, attempt: u32, unix_ms: u64, boot: &Digest| {
+        let trial = plan.blocks[0].trial(slot, attempt).unwrap_or_else(|| unreachable!());
+        let mut summary = summary(&trial);
+        summary.started_unix_ms = unix_ms;
+        summary.parity.boot = Some(boot.clone());
+        Attempt::Finished(summary.into())
+    };
+    let last = REDOS * TRIES;
+    // Without one of the baseline's runs nothing would be left to do.
+    let is_candidate = |slot: &usize| plan.blocks[0].slots[*slot].config == "candidate";
+    let given_up = (0..plan.blocks[0].slots.len()).find(is_candidate).unwrap_or_else(|| unreachable!());
+    let before = begun((given_up + 1) % 4, last, 50_000_000, &boots[0]);
+    let trial = plan.blocks[0].trial(given_up, last).unwrap_or_else(|| unreachable!());
+    let attempts = [before, lost(trial, 2_000, boots[1].clone(), LostReason::GivenUp)];
+    for known in [&attempts[..1], &attempts[..]] {
+        let places = Places::new(&plan, known).unwrap_or_else(|error| unreachable!("{error}"));
+        let action = places.next_in(0, Moment { unix_ms: 3_000, boot: Some(&boots[1]) });
+        // What was given up after the boot is no reason to go on.
+        assert!(matches!(action, Some(Action::GiveUp { .. })), "{action:?}");
+    }
+}
+
+#[test]
+fn a_block_ends_when_the_clock_is_set_by_more_than_it_may_last() {
+    let plan = plan(&experiment());
+    let boot = Digest::of(b"boot");
+    let began = 50_000_000_000_u64;
+    let trial = plan.blocks[0].trial(0, 0).unwrap_or_else(|| unreachable!());
+    let mut first = summary(&trial);
+    (first.started_unix_ms, first.parity.boot) = (began, Some(boot.clone()));
+    let attempts = [Attempt::Finished(first.into())];
+    let attempt = |unix_ms: u64| match decide(&plan, &attempts, Moment { unix_ms, boot: Some(&boot) }) {
+        Ok(Action::Run { trial, .. }) => trial.attempt,
+        other => unreachable!("{other:?}"),
+    };
+    let most = plan.experiment.max_block_duration_seconds * 1000;
+    for (unix_ms, expected) in [
+        (began, 0),
+        (began + most, 0),
+        (began + most + 1, TRIES),
+        (began - most, 0),
+        (began - most - 1, TRIES),
+        (0, TRIES),
+    ] {
+        assert_eq!(attempt(unix_ms), expected, "{unix_ms} after {began}");
+    }
+}
+
 #[test]
 fn a_hopeless_machine_is_left_soon() {
     for weather in [Weather { crash: 100, ..Weather::default() }, Weather { disturb: 100, ..Weather::default() }] {
@@ -277,8 +337,9 @@ proptest! {
         looked: bool,
         (crash, refuse, disturb, implausible) in (0..40_u64, 0..20_u64, 0..40_u64, 0..20_u64),
         (fail, reboot, pause, other_work) in (0..30_u64, 0..10_u64, 0..10_u64, 0..10_u64),
+        step in prop_oneof![Just(0_u64), 1..20_u64],
     ) {
-        let weather = Weather { crash, refuse, disturb, implausible, fail, reboot, pause, other_work };
+        let weather = Weather { crash, refuse, disturb, implausible, fail, reboot, pause, other_work, step };
         let mut experiment = larger();
         if looked {
             experiment.looks = Some(LookPlan { blocks: vec![4, 6, 8], stop_on: StopOn::Overall, futility: true });

@@ -34,7 +34,18 @@ const CACHE: &str = "can't be set as an option; use the config's blockCache fiel
 
 /// Whether an option is not the user's to set.
 pub fn is_owned(option: &str) -> bool {
-    OWNED.iter().any(|(owned, _)| *owned == option)
+    why_owned(option).is_some()
+}
+
+/// Why an option is not the user's to set, or a part of one, such as `block_based_table_factory.block_cache`.
+fn why_owned(option: &str) -> Option<&'static str> {
+    option.split('.').find_map(|part| OWNED.iter().find(|(owned, _)| *owned == part)).map(|(_, why)| *why)
+}
+
+/// Every option that is not the user's to set.
+#[cfg(test)]
+pub fn owned() -> impl Iterator<Item = &'static str> {
+    OWNED.iter().map(|(option, _)| *option)
 }
 
 /// The path of `spec.configs[index]`.
@@ -141,8 +152,8 @@ fn options(config: &Config, path: &FieldPath, spec: &TuningExperimentSpec, probl
             if name.is_empty() || !name.chars().all(|c| c.is_ascii_alphanumeric() || "_.".contains(c)) {
                 let message = "is not an option name; use letters, digits and _";
                 problems.push(Problem::error(path.clone(), message).at_key());
-            } else if let Some((_, reason)) = OWNED.iter().find(|(owned, _)| owned == name) {
-                let instead = if *reason == WORKLOAD { possible(spec) } else { String::new() };
+            } else if let Some(reason) = why_owned(name) {
+                let instead = if reason == WORKLOAD { possible(spec) } else { String::new() };
                 problems.push(Problem::error(path.clone(), format!("{reason}{instead}")).at_key());
             }
             let value = value.to_rocksdb();

@@ -33,6 +33,7 @@ pub use suggest::{did_you_mean, nearest};
 
 use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};
 use crate::plan::Plan;
+use crate::quantity;
 use crate::stats::{Adjust, default_m0};
 
 /// The group and version that this build reads.
@@ -274,6 +275,7 @@ fn validate_spec(
         metrics::check(&spec, workloads_known),
         queries::check(&spec),
         storage_problem(&spec).into_iter().collect(),
+        sizes(&spec),
     ];
     problems.extend(found.into_iter().flatten().filter(|problem| !is_known(problem)));
     let mut experiment = None;
@@ -304,6 +306,21 @@ fn storage_problem(spec: &TuningExperimentSpec) -> Option<Problem> {
         let message = format!("set exactly one of persistentVolumeClaim, emptyDir and hostPath ({set} set)");
         Problem::error(FieldPath::root().keys("spec.placement.storage"), message).at_key()
     })
+}
+
+/// The sizes of a placement, which the schema knows only as texts.
+fn sizes(spec: &TuningExperimentSpec) -> Vec<Problem> {
+    let storage = spec.placement.storage.as_ref();
+    let claim = storage.and_then(|storage| storage.persistent_volume_claim.as_ref()).map(|claim| &claim.size);
+    let limit = storage.and_then(|storage| storage.empty_dir.as_ref()).and_then(|folder| folder.size_limit.as_ref());
+    let sizes = [
+        ("memory", spec.placement.memory.as_ref()),
+        ("storage.persistentVolumeClaim.size", claim),
+        ("storage.emptyDir.sizeLimit", limit),
+    ];
+    let path = FieldPath::root().keys("spec.placement");
+    let wrong = sizes.into_iter().filter_map(|(field, size)| Some((field, quantity::bytes(&size?.0).err()?)));
+    wrong.map(|(field, error)| Problem::error(path.keys(field), error.to_string())).collect()
 }
 
 /// The experiment of a spec that has passed every check.

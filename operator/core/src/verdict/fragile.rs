@@ -158,6 +158,7 @@ impl<'a> Again<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::Adjust;
     use crate::verdict::{
         Intervals, judge,
         testing::{design, noise, observed},
@@ -193,6 +194,27 @@ mod tests {
             observed(&design, |_, block, config, _| (if config.is_some() { 0.2 } else { 0.0 } + noise(block)).exp());
         let found = fragility(&design, &observed, &[vec![7; 5]]);
         assert_eq!(found, Fragility { overall: vec![blocks(0..5)], cells: vec![blocks(0..5)] });
+    }
+
+    /// One block less and the two gains are equally likely by chance: both have to pay for both, as in the verdict itself.
+    #[test]
+    fn a_win_is_judged_again_by_the_rules_that_made_it() {
+        for cells_adjust in [Adjust::Holm, Adjust::Bh] {
+            let design = Design { cells_adjust, ..design(2, &["read"], 1, 6) };
+            let observed = observed(&design, |_, block, config, _| {
+                let gain = 0.2 + block as f64 / 100.0;
+                let gain = match config {
+                    None => 0.0,
+                    Some(1) if block == 0 => -0.001,
+                    Some(_) => gain,
+                };
+                (gain + noise(block)).exp()
+            });
+            let judgement = judge(&design, &observed, Intervals::None).unwrap();
+            assert_eq!(judgement.overall[0].conclusion.outcome.verdict, Verdict::Win);
+            let found = fragile(&design, &observed, &judgement, &[vec![7; 6]]).unwrap();
+            assert_eq!(found.overall[0], blocks(0..6), "{cells_adjust:?}");
+        }
     }
 
     /// All of the gain is on one of three nodes, and in most of the blocks.

@@ -1,13 +1,21 @@
 //! `docs/gates.md` lists every code, guard and trap.
 
+use assay_core::gates::Code;
+
 use super::lab::codes;
 
 const DOCS: &str = include_str!("../../../../docs/gates.md");
 
+/// What a finding of a code costs, as the docs have it.
+pub fn costs(code: Code) -> &'static str {
+    let code = format!("`{code}`");
+    rows(|first| first == code)[0][3]
+}
+
 /// The cells of every table row whose first cell this is about.
 fn rows(first: impl Fn(&str) -> bool) -> Vec<Vec<&'static str>> {
     let cells =
-        |line: &'static str| -> Vec<&'static str> { line.trim_matches('|').split(" | ").map(str::trim).collect() };
+        |line: &'static str| -> Vec<&'static str> { line.trim_matches('|').split('|').map(str::trim).collect() };
     DOCS.lines().filter(|line| line.starts_with("| ")).map(cells).filter(|row| first(row[0])).collect()
 }
 

@@ -1,10 +1,13 @@
+use std::collections::BTreeSet;
+
 use assay_core::attempt::Attempt;
 use assay_core::decide::{Fate, Places};
 use assay_core::experiment::{Environment, Experiment};
-use assay_core::gates::Code;
+use assay_core::gates::{Code, Finding};
 use assay_core::verdict::Verdict;
 use assay_protocol::{Digest, PodEvidence, Summary};
 
+use super::docs::costs;
 use super::lab::{Lab, codes};
 
 fn other() -> Digest {
@@ -189,16 +192,77 @@ fn one_broken_thing_is_found_and_nothing_else() {
     }
 }
 
+/// What a finding of this code did to an experiment, in the words of the docs.
+fn paid(code: Code, lab: &Lab) -> BTreeSet<&'static str> {
+    let (report, places) = (lab.report(), Places::new(&lab.plan, &lab.attempts).unwrap());
+    let (gated, own) = (places.gated(), &report.configs[0]);
+    let has = |findings: &BTreeSet<Finding>| findings.iter().any(|finding| finding.code == code);
+    // Everything else follows.
+    if has(&gated.experiment) {
+        return BTreeSet::from(["experiment"]);
+    }
+    let fates: Vec<Fate<'_>> = (0..lab.attempts.len()).map(|attempt| places.fate(attempt)).collect();
+    let invalid = fates.iter().any(|fate| matches!(fate, Fate::Invalid(found) if found.iter().any(|f| f.code == code)));
+    let of_config = gated.configs.values().any(has);
+    // Some are found when verdicts are made.
+    let late = !of_config && own.findings.iter().any(|finding| finding.code == code);
+    let blocks: BTreeSet<usize> = own.ruling.estimates.iter().map(|estimate| estimate.blocks).collect();
+    [
+        ("run", invalid),
+        ("failure", report.cells[0].failed > 0),
+        ("the run is held", fates.iter().any(|fate| matches!(fate, Fate::Held(finding) if finding.code == code))),
+        ("the metric of the run", blocks.len() > 1 && fates.iter().all(|fate| *fate == Fate::Used)),
+        ("config", of_config || late && code == Code::Attrition),
+        ("claim", late && code != Code::Attrition),
+        ("scenario", gated.scenarios.values().any(has)),
+    ]
+    .into_iter()
+    .filter_map(|(what, is_paid)| is_paid.then_some(what))
+    .collect()
+}
+
+/// The costs of one broken thing in the column of that name: what comes after a semicolon is about more of them, or the baseline's.
+fn costs_once(costs: &'static str) -> BTreeSet<&'static str> {
+    let first = costs.split(';').next().unwrap_or_default();
+    first.split(',').next().unwrap_or_default().split(" and ").collect()
+}
+
 #[test]
-fn what_is_found_costs_something() {
-    // What it costs is in the docs; here it is enough that nobody wins with it.
+fn what_is_found_costs_what_the_docs_say() {
     for code in codes_of_records() {
+        let costs = costs(code);
         let mut lab = Lab::new();
         break_for(code, &mut lab);
+        let once = costs_once(costs);
+        assert_eq!(paid(code, &lab), once, "{code}");
         let report = lab.report();
-        let all_count = report.progress.trials_valid == report.progress.trials_planned;
-        let invalid = report.configs[0].ruling.verdict == Verdict::Invalid;
-        let open = report.configs[0].ruling.verdict == Verdict::Inconclusive;
-        assert!(!all_count || invalid || open || code == Code::HdrSaturated, "{code} is found and nothing follows");
+        let ruling = &report.configs[0].ruling;
+        let is_lost = ["config", "claim", "scenario", "experiment"].iter().any(|cost| once.contains(cost));
+        assert_eq!(ruling.verdict == Verdict::Invalid, is_lost, "{code}: {}", ruling.sentence);
+        assert!(!is_lost || ruling.reason.starts_with(&code.to_string()), "{code}: {}", ruling.reason);
+        assert_eq!(
+            report.progress.trials_valid < report.progress.trials_planned,
+            ["run", "failure", "the run is held"].iter().any(|cost| once.contains(cost))
+                || matches!(code, Code::Attrition | Code::NothingValid | Code::NotNvme | Code::ReplacedSysfs),
+            "{code}: {:?}",
+            report.progress
+        );
+        if once.contains("run") {
+            lab.plan.experiment.environment = Environment::Shared;
+            let shared = if costs.contains("if Dedicated") { BTreeSet::new() } else { once.clone() };
+            assert_eq!(paid(code, &lab), shared, "{code} on a shared machine");
+            let mut lab = Lab { broken: &[2, 3], ..Lab::new() };
+            break_for(code, &mut lab);
+            let twice = costs.contains("twice: config").then_some("config");
+            assert_eq!(paid(code, &lab), once.iter().copied().chain(twice).collect(), "{code} twice");
+        }
     }
+}
+
+#[test]
+fn what_the_baseline_leaves_undone_costs_the_scenario() {
+    assert!(costs(Code::RemovalOverdue).ends_with("baseline: scenario"));
+    let mut lab = Lab::new();
+    lab.all(Some("roomy"), |s| s.steady.overdue_percent = Some(100.0));
+    assert_eq!(paid(Code::RemovalOverdue, &lab), BTreeSet::from(["scenario"]));
 }

@@ -4,6 +4,7 @@
 
 mod mistakes;
 mod spelling;
+mod sweep;
 
 use std::collections::BTreeMap;
 
@@ -109,6 +110,9 @@ fn what_is_not_serialised_is_seen_otherwise() {
     );
     let unlimited = facts(&base, &db(&[("max_background_jobs", "7")]));
     assert_eq!(status(&unlimited, "db", "rate_limiter_bytes_per_sec"), None);
+    let cached = facts(&base, &family("hot", &[("blob_cache", "8M")]));
+    assert_eq!(cached.len(), 1, "{cached:?}");
+    assert_eq!(status(&cached, "hot", "blob_cache"), Some(OptionStatus::AppliedNotSerialised));
     for shared in [true, false] {
         let cache = EngineConfig { block_cache: Some(BlockCache { bytes: 8 << 20, shared }), ..base.clone() };
         let facts = facts(&base, &cache);
@@ -248,6 +252,22 @@ fn a_change_of_one_key_of_a_struct_keeps_the_others() {
     let facts = facts(&base, &config);
     assert_eq!(status(&facts, "hot", "block_based_table_factory.block_size"), Some(OptionStatus::Applied));
     assert!(!facts.iter().any(|fact| fact.option.ends_with("format_version")), "{facts:?}");
+}
+
+/// Two entries of a config for one family: RocksDB has the keys of both, so both are declared.
+#[test]
+fn keys_of_a_struct_in_several_entries_are_all_declared() {
+    let mut config = family("*", &[("block_based_table_factory", "{block_size=16384;format_version=5}")]);
+    config.column_families.extend(family("hot", &[("block_based_table_factory", "{block_size=8K}")]).column_families);
+    let facts = facts(&EngineConfig::default(), &config);
+    for (scope, option, value) in [
+        ("hot", "block_based_table_factory.block_size", "8192"),
+        ("hot", "block_based_table_factory.format_version", "5"),
+        ("cold", "block_based_table_factory.block_size", "16384"),
+    ] {
+        let fact = facts.iter().find(|fact| fact.scope == scope && fact.option == option).unwrap();
+        assert_eq!((fact.status, fact.effective.as_deref()), (OptionStatus::Applied, Some(value)), "{fact:?}");
+    }
 }
 
 /// Settings of a published tuning that were declared for the whole database, and so reached no column family.

@@ -10,15 +10,14 @@ use assay_core::decide::{self, Places, Unplanned};
 use assay_core::node;
 use assay_core::plan::Plan;
 use assay_protocol::TrialId;
-use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::YIELD;
 use super::apply::Applied;
 use super::survey::{Seen, Survey};
+use crate::experiment::ended;
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
-use crate::experiment::{age, ended};
 
 /// How long a pod usually takes to start, and nobody need hear of it.
 const STARTS: Duration = Duration::from_secs(10);
@@ -198,7 +197,7 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
     };
     let mut wake = Duration::MAX;
     if applied.begun.is_empty() {
-        match pending(under_way, survey.now) {
+        match pending(under_way) {
             Pending::All(state) => return (state, wake),
             Pending::MayStart(left) => wake = left,
             Pending::No => {}
@@ -222,7 +221,7 @@ enum Pending {
 }
 
 /// What all pods wait for, where none of them has started.
-fn pending(under_way: &[UnderWay], now: Timestamp) -> Pending {
+fn pending(under_way: &[UnderWay]) -> Pending {
     let mut pending = Pending::No;
     for found in under_way {
         let Some(why) = ended::why_waiting(&found.pod) else { return Pending::No };
@@ -231,9 +230,8 @@ fn pending(under_way: &[UnderWay], now: Timestamp) -> Pending {
             pending = Pending::All(State::Waiting { reason: "Queued", message });
             continue;
         }
-        let age = found.pod.creation_timestamp().map_or(Duration::ZERO, |since| age(since.0, now));
-        if age < STARTS {
-            return Pending::MayStart(STARTS.saturating_sub(age) + WELL_AFTER);
+        if found.known_for < STARTS {
+            return Pending::MayStart(STARTS.saturating_sub(found.known_for) + WELL_AFTER);
         }
         pending = Pending::All(State::Waiting { reason: "PodPending", message });
     }

@@ -107,7 +107,7 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
 
 async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
     let cluster = reconcile.cluster();
-    let silent = |node: &Node| cluster.silent_for(node, reconcile.now);
+    let silent = |node: &Node| cluster.silent_for(node);
     let mut nodes = cluster.nodes.state();
     nodes.sort_by_key(|node| node.name_any());
     // Of those that are of no use anyway, nobody has to know more.

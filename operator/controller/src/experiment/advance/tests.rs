@@ -336,9 +336,9 @@ fn an_attempt_at_a_trial_that_was_not_planned_is_an_error() {
     assert!(decide(&plan, &[attempt], &survey(&placement)).is_err());
 }
 
-/// The pod of an attempt that was made so many seconds ago.
-fn pod(name: &str, seconds: i64, spec: &Value, status: &Value) -> UnderWay {
-    let created = Timestamp::from_second(now().as_second() - seconds).expect("a time").to_string();
+/// The pod of an attempt that is known for so many seconds, whatever the API server's clock says.
+fn pod(name: &str, seconds: u64, spec: &Value, status: &Value) -> UnderWay {
+    let created = if seconds.is_multiple_of(2) { "1970-01-01T00:00:00Z" } else { "2100-01-01T00:00:00Z" };
     let metadata = json!({"name": name, "creationTimestamp": created});
     let trial = json!({
         "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t"},
@@ -351,12 +351,13 @@ fn pod(name: &str, seconds: i64, spec: &Value, status: &Value) -> UnderWay {
         pod: Arc::new(
             serde_json::from_value(json!({"metadata": metadata, "spec": spec, "status": status})).expect("a pod"),
         ),
+        known_for: Duration::from_secs(seconds),
         has_vanished: false,
         is_dismissed: false,
     }
 }
 
-fn unscheduled(name: &str, seconds: i64) -> UnderWay {
+fn unscheduled(name: &str, seconds: u64) -> UnderWay {
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"});
     pod(name, seconds, &json!({"containers": []}), &json!({"phase": "Pending", "conditions": [condition]}))
 }

@@ -267,6 +267,41 @@ mod tests {
         }
     }
 
+    /// Each limit is the last value that is fine.
+    #[test]
+    fn limits_are_where_they_are_said_to_be() {
+        type Set = fn(&mut Summary, f64);
+        let usual = crate::gates::testing::summaries(&experiment()).remove(0).storage.free_percent.unwrap_or_default();
+        let cases: [(f64, Set, f64, Code); 8] = [
+            (30.0, |s, value| s.disturbance.steal_percent = Some(value), 1.0, Code::Steal),
+            (30.0, |s, value| s.disturbance.foreign_cpu_percent = Some(value), 1.0, Code::ForeignCpu),
+            (30.0, |s, value| s.disturbance.memory_pressure_full_percent = Some(value), 1.0, Code::MemoryPressure),
+            (30.0, |s, value| s.disturbance.clock_step_seconds = Some(value), 0.1, Code::ClockStep),
+            (100.0, |s, value| s.disturbance.clock_step_seconds = Some(-value), 0.1, Code::ClockStep),
+            // A share of longer windows.
+            (3600.0, |s, value| s.disturbance.clock_step_seconds = Some(value), 3.6, Code::ClockStep),
+            (3600.0, |s, value| s.disturbance.clock_step_seconds = Some(-value), 3.6, Code::ClockStep),
+            (30.0, |s, value| s.storage.free_percent = Some(value), usual + 5.0, Code::DiskFillChanged),
+        ];
+        for (window, set, limit, code) in cases {
+            let found = |value: f64| {
+                let gated = gated_with_all(&experiment(), |s| {
+                    s.window_seconds = window;
+                    if (s.trial.block, s.trial.config.as_str()) == (0, "candidate") {
+                        set(s, value);
+                    }
+                });
+                gated.trials.iter().flat_map(codes).collect::<Vec<Code>>()
+            };
+            assert_eq!(found(limit), [], "{code} at {limit}");
+            assert_eq!(found(limit * 1.0001), [code], "{code} above {limit}");
+        }
+        // Of the disk, so much has to be free.
+        let free = |percent: f64| gated_with_all(&experiment(), |s| s.storage.free_percent = Some(percent));
+        assert!(free(20.0).trials.iter().all(|state| codes(state).is_empty()));
+        assert!(free(19.999).trials.iter().all(|state| codes(state) == [Code::DiskNearlyFull]));
+    }
+
     #[test]
     fn exclusive_cpus_must_be_proven() {
         for (change, code) in [

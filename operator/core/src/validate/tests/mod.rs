@@ -6,6 +6,7 @@ use crate::verdict::Purpose;
 
 mod answers;
 mod blockstore;
+mod bounds;
 mod ethrex;
 mod mistakes;
 mod queries;
