@@ -85,8 +85,7 @@ pub mod testing {
                 head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
-            let end = if status < 400 { "Success" } else { "Failure" };
-            let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "status": end, "code": status});
+            let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": status});
             let answer = answer.to_string();
             let length = answer.len();
             write!(
