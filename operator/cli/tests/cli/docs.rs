@@ -256,7 +256,7 @@ fn parts_of_the_operator() -> Vec<Vec<String>> {
 }
 
 /// Words in `CamelCase` that the operator quotes and that are no reasons of conditions. Most are Kubernetes' own.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 36] = [
     "Completed",
     "Conflict",
     "ContainerCreating",
@@ -288,7 +288,6 @@ const OTHERS: [&str; 37] = [
     "SMTAlignmentError",
     "Status",
     "Succeeded",
-    "Success",
     "True",
     "TuningExperiment",
     "TuningTrial",

@@ -32,7 +32,7 @@ const FORMAT_KEYS: [&str; 27] = [
     "plain_table_factory",
     "prefix_extractor",
     "table_factory",
-    "table_properties_collector_factories",
+    "table_properties_collectors",
     // Values outside of the tree.
     "blob_compression_type",
     "blob_file_size",

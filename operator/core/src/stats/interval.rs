@@ -278,8 +278,12 @@ mod tests {
             let up = |effect: f64| p.tails(effect).up > each_side;
             let down = |effect: f64| p.tails(effect).down > each_side;
             // Where ranks are tied at one effect alone, that effect may be all that is kept.
-            let low_end = fast.low.is_some_and(|low| !up(low - NEAR) && (up(low + NEAR) || up(low + TIED)));
-            let high_end = fast.high.is_some_and(|high| !down(high + NEAR) && (down(high - NEAR) || down(high - TIED)));
+            let tied = |end: f64| [end - TIED, end, end + TIED];
+            let low_end =
+                fast.low.is_some_and(|low| !up(low - NEAR) && (up(low + NEAR) || tied(low).into_iter().any(up)));
+            let high_end = fast
+                .high
+                .is_some_and(|high| !down(high + NEAR) && (down(high - NEAR) || tied(high).into_iter().any(down)));
             for (fast, slow, ends) in [(fast.low, slow.low, low_end), (fast.high, slow.high, high_end)] {
                 let same = fast.zip(slow).map_or(fast == slow, |(fast, slow)| (fast - slow).abs() < 1e-6);
                 // With replicates p may dip by a trifle on its way: then there are several ends, and either search finds one.
