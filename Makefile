@@ -57,7 +57,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
-    browser-test chart-test deny clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
+    browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
     fake-nodes-test real-node-test test-faults
 
 help: ## List the targets
@@ -214,6 +214,9 @@ test-faults: images ## Run long soaks: operator kills, a faulty API server; ASSA
 
 deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if needed
 	@$(run) scripts/deny.sh
+
+mutants: setup ## Change one place of the code at a time and see whether a test notices (hours, resumes if interrupted); GROUPS="core", SEED=7
+	@$(run) scripts/mutants.py "$$(scripts/cargo-mutants.sh)" $(if $(SEED),--seed $(SEED)) $(GROUPS)
 
 clean: ## Remove build outputs; keeps results and the RocksDB in the cache
 	cargo clean
