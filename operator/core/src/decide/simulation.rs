@@ -291,8 +291,15 @@ fn a_block_ends_when_the_clock_is_set_by_more_than_it_may_last() {
 
 #[test]
 fn a_hopeless_machine_is_left_soon() {
-    for weather in [Weather { crash: 100, ..Weather::default() }, Weather { disturb: 100, ..Weather::default() }] {
-        assert_eq!(simulate(&larger(), weather, 1).len(), HOPELESS);
+    let experiment = larger();
+    let crashing = Weather { crash: 100, ..Weather::default() };
+    for (weather, cause) in [(crashing, "Crashed"), (Weather { disturb: 100, ..Weather::default() }, "Throttled")] {
+        let attempts = simulate(&experiment, weather, 1);
+        assert_eq!(attempts.len(), HOPELESS);
+        let plan = plan(&experiment);
+        let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        let said: Vec<&str> = places.gated().experiment.iter().map(|finding| finding.message.as_str()).collect();
+        assert_eq!(said, [format!("none of the first {HOPELESS} attempts was valid: {cause} {HOPELESS} times")]);
     }
 }
 

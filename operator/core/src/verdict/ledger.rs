@@ -54,7 +54,7 @@ struct Entry {
 }
 
 /// One-sided p values, by what a small one claims. Nothing seen, nothing proven.
-#[derive(Clone, Copy)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 struct Claims {
     better: f64,
     worse: f64,
@@ -402,5 +402,30 @@ impl<'a> Ledger<'a> {
                 mean_worse_adjusted: proofs.total_worse,
             },
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn first_tries_have_a_say_in_what_is_good_and_in_a_mean_that_is_worse() {
+        let claims = |p: f64| Claims {
+            better: p,
+            worse: p,
+            non_inferior: p,
+            no_gain: p,
+            equivalent: p,
+            per_scenario: Some(p),
+            total_non_inferior: Some(p),
+            total_worse: Some(p),
+        };
+        let mixed = Claims { worse: 0.01, no_gain: 0.01, ..claims(0.2) };
+        assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
+        assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
+        // What first tries can't say nobody claims.
+        let none = Claims { per_scenario: None, total_non_inferior: None, total_worse: None, ..claims(0.01) };
+        assert_eq!(claims(0.01).also_of(&none), none);
     }
 }
