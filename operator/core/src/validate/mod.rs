@@ -7,6 +7,7 @@ mod configs;
 pub mod disk;
 mod doubtful;
 mod hints;
+mod memtables;
 mod mend;
 mod metrics;
 mod options;
@@ -270,6 +271,7 @@ fn validate_spec(
     let found = [
         configs::check(&spec, workloads_known),
         of_workloads(reach::check),
+        of_workloads(memtables::check),
         of_workloads(doubtful::check),
         scenarios::check(&spec),
         metrics::check(&spec, workloads_known),
