@@ -28,11 +28,11 @@ pub struct JudgeArgs {
     /// The config to compare all others with, in every session; default: the policy's
     #[arg(long, value_name = "CONFIG")]
     pub baseline: Option<String>,
-    /// A metric to improve, with the smallest change that matters (default: 5%); repeatable
-    #[arg(long = "objective", value_name = "NAME:higher|lower[:MARGIN]")]
+    /// A metric to improve, with the smallest change that matters (default: 5%); :quantile if its values are quantiles, such as a p99; repeatable
+    #[arg(long = "objective", value_name = "NAME:higher|lower[:MARGIN][:quantile]")]
     pub objectives: Vec<MetricFlag>,
-    /// A metric that must not get worse; repeatable
-    #[arg(long = "guardrail", value_name = "NAME:higher|lower[:MARGIN]")]
+    /// A metric that must not get worse, written as an objective; repeatable
+    #[arg(long = "guardrail", value_name = "NAME:higher|lower[:MARGIN][:quantile]")]
     pub guardrails: Vec<MetricFlag>,
     /// What a column with another name means, such as block=round; repeatable
     #[arg(long = "column", value_name = "ROLE=COLUMN")]
@@ -153,6 +153,9 @@ fn written(args: &JudgeArgs, file: &Path, text: &str) -> anyhow::Result<ExitCode
 fn said(refused: &Refused) -> anyhow::Result<ExitCode> {
     for line in &refused.lines {
         print::out(format_args!("{line}\n"))?;
+    }
+    if let Some(advice) = refused.advice {
+        print::out(format_args!("{advice}\n"))?;
     }
     let errors = plural(refused.lines.len(), "error");
     print::out(format_args!("{}: {errors}\n", refused.path.display()))?;
