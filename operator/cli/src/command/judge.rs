@@ -49,7 +49,7 @@ pub struct JudgeArgs {
     /// The file for the report as a page; its name must end in .html
     #[arg(long, value_name = "FILE", value_parser = page)]
     pub html: Option<PathBuf>,
-    /// Write a policy from the data and these arguments, to check and edit, instead of judging
+    /// Write a policy from the data and these arguments, to check and edit, instead of judging; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out", "html"])]
     pub write_policy: Option<PathBuf>,
 }
@@ -140,6 +140,10 @@ fn kept(args: &JudgeArgs) -> anyhow::Result<()> {
 }
 
 fn written(args: &JudgeArgs, file: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    if file.as_os_str() == "-" {
+        print::out(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let found = judge::keep_draft(&args.path, file, text)?;
     let named = if found { String::new() } else { format!(" --policy {}", file.display()) };
     print::out(format_args!(

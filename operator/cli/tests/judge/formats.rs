@@ -75,7 +75,9 @@ fn db_bench_that_did_other_work_is_no_comparison() {
     let text = changed_with("version 11.8.1", "version 11.8.0", &["--ignore-column", "build"]);
     assert!(!text.contains("Mismatch") && text.contains("6 blocks"), "{text}");
     let text = changed_with("version", "version", &["--ignore-column", "bild"]);
-    assert!(text.starts_with("there is no column bild to ignore; did you mean build?; columns found: block, build, mb_"));
+    assert!(
+        text.starts_with("there is no column bild to ignore; did you mean build?; columns found: block, build, mb_")
+    );
     assert!(text.ends_with(".: 1 error\nexit code 1\n"), "{text}");
     let text = changed(" of 50000 found)", "0 of 50000 found)");
     assert!(text.contains("WorkMismatch in readrandom"), "{text}");
@@ -133,7 +135,10 @@ fn a_document_of_another_program_is_one_mistake() {
     ] {
         fs::write(folder.path().join("gb.json"), text).expect("a file");
         let said = said(&judge_in(folder.path(), &["gb.json", "--baseline", "a"]));
-        assert!(said.starts_with("gb.json: is a JSON document of a kind that Assay does not know; it reads csv, "), "{said}");
+        assert!(
+            said.starts_with("gb.json: is a JSON document of a kind that Assay does not know; it reads csv, "),
+            "{said}"
+        );
         assert!(said.ends_with("exports of hyperfine\ngb.json: 1 error\nexit code 1\n"), "{said}");
     }
 }

@@ -247,7 +247,9 @@ mod tests {
 
     #[test]
     fn names_of_quantiles_are_known() {
-        for name in ["p99_us", "p50", "p999", "read_latency_p99.9", "latencyP99", "p99us", "p95-ms", "q99", "99th", "median_us"] {
+        for name in
+            ["p99_us", "p50", "p999", "read_latency_p99.9", "latencyP99", "p99us", "p95-ms", "q99", "99th", "median_us"]
+        {
             assert!(names_quantile(name), "{name}");
         }
         for name in ["p", "ops", "p2p_ms", "max_us", "pct", "lz4", "latency", "4th_run", "th"] {
@@ -292,7 +294,12 @@ mod tests {
         let text = draft(&policy, &Found { has_blocks: false, ..found(&["no", "5"], &["p99_us", "ops"]) });
         assert!(text.contains("baseline: \"no\"\n"), "{text}");
         assert!(text.contains("columns:\n  config: \"a variant\"\nignoreColumns: [\"host: #1\"]\n"), "{text}");
-        assert!(text.contains("- {metric: p99_us, direction: lower, margin: 10%, quantile: true}  # quantile is a guess: check it\n"), "{text}");
+        assert!(
+            text.contains(
+                "- {metric: p99_us, direction: lower, margin: 10%, quantile: true}  # quantile is a guess: check it\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("# - {metric: ops, direction: higher, margin: 5%}  # guess: check it\n"), "{text}");
         assert!(text.contains("# columns: {block: NAME}\n") && !text.contains("guardrails:\n"), "{text}");
     }

@@ -264,7 +264,8 @@ mod tests {
         let made = policy().with(&flags).expect("nothing contradicts it");
         assert_eq!((made.baseline.as_deref(), made.sessions.len(), made.objectives.len()), (Some("b"), 0, 2));
         assert_eq!(made.objectives[0].margin, "3%");
-        let objectives = [metric("ops:lower"), metric("ops:higher:5%"), metric("ops:higher:quantile"), metric("p99:lower")];
+        let objectives =
+            [metric("ops:lower"), metric("ops:higher:5%"), metric("ops:higher:quantile"), metric("p99:lower")];
         let guardrails = [metric("ops:higher")];
         let columns = ["block=rnd".parse().expect("a column")];
         let flags = Flags { objectives: &objectives, guardrails: &guardrails, columns: &columns, ..Flags::default() };

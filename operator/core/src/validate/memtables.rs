@@ -126,7 +126,7 @@ mod tests {
     const FIELD: &str = "warning: spec.configs[1].columnFamilies[0].options";
 
     /// A config against RocksDB's defaults, with so many puts of 420 bytes into one family.
-    fn with(steps: u64, families: Value, db: Value) -> Vec<String> {
+    fn with(steps: u64, families: &Value, db: &Value) -> Vec<String> {
         messages(|spec| {
             spec["configs"][0] = json!({"name": "large"});
             let mut config = json!({"name": "small", "dbOptions": db});
@@ -142,26 +142,30 @@ mod tests {
     fn memtables_that_nothing_fills_are_named() {
         // Half a million steps with one put in ten, as a first experiment may have.
         assert_eq!(
-            with(55_000, json!({"write_buffer_size": 134_217_728}), json!({})),
+            with(55_000, &json!({"write_buffer_size": 134_217_728}), &json!({})),
             [format!(
                 "{FIELD}.write_buffer_size: has no effect here: it takes effect at 64 MiB in memtables, and no scenario writes \
                  more than about 29.3 MiB to one column family; use more steps or a smaller size"
             )]
         );
         // The smaller of both values decides.
-        assert_eq!(with(55_000, json!({"write_buffer_size": "16M"}), json!({})), Vec::<String>::new());
-        assert_eq!(with(200_000, json!({"write_buffer_size": "128M"}), json!({})), Vec::<String>::new());
+        assert_eq!(with(55_000, &json!({"write_buffer_size": "16M"}), &json!({})), Vec::<String>::new());
+        assert_eq!(with(200_000, &json!({"write_buffer_size": "128M"}), &json!({})), Vec::<String>::new());
     }
 
     #[test]
     fn numbers_and_limits_of_memtables_need_bytes_too() {
-        let number = |steps, number: u32| with(steps, json!({"max_write_buffer_number": number}), json!({}));
-        assert!(number(200_000, 6)[0].starts_with(&format!("{FIELD}.max_write_buffer_number: has no effect here: it takes effect at 128 MiB")));
+        let number = |steps, number: u32| with(steps, &json!({"max_write_buffer_number": number}), &json!({}));
+        assert!(
+            number(200_000, 6)[0].starts_with(&format!(
+                "{FIELD}.max_write_buffer_number: has no effect here: it takes effect at 128 MiB"
+            ))
+        );
         assert_eq!(number(400_000, 6), Vec::<String>::new());
-        let merge = |steps| with(steps, json!({"min_write_buffer_number_to_merge": 2}), json!({}));
+        let merge = |steps| with(steps, &json!({"min_write_buffer_number_to_merge": 2}), &json!({}));
         assert_eq!((merge(50_000).len(), merge(200_000).len()), (1, 0));
         // That one memtable more than the limit allows can't be had is a note of its own.
-        let limit = |steps| with(steps, json!({"ttl": 60}), json!({"db_write_buffer_size": "64M"}));
+        let limit = |steps| with(steps, &json!({"ttl": 60}), &json!({"db_write_buffer_size": "64M"}));
         assert!(limit(50_000)[1].contains("takes effect at 56 MiB in memtables"), "{:?}", limit(50_000));
         let all = limit(200_000);
         assert!(matches!(&all[..], [only] if only.contains("can't be reached")), "{all:?}");

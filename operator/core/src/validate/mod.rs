@@ -294,7 +294,8 @@ fn validate_spec(
     let of_work = |check: fn(&TuningExperimentSpec) -> Vec<Problem>| {
         if unread.is_nothing() { check(&spec) } else { Vec::new() }
     };
-    let of_workloads = scenarios::check(&spec).into_iter().filter(|problem| problem.is_error() || !unread.is_about(&problem.path));
+    let of_workloads =
+        scenarios::check(&spec).into_iter().filter(|problem| problem.is_error() || !unread.is_about(&problem.path));
     let found = [
         configs::check(&spec, workloads_known),
         of_work(reach::check),

@@ -141,8 +141,8 @@ pub fn whole(name: &str, text: &str) -> Result<i64, String> {
         Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    let number =
-        number.map_err(|_| format!("--{name}={text}: not a whole number (db_bench takes no suffixes such as K or M)"))?;
+    let number = number
+        .map_err(|_| format!("--{name}={text}: not a whole number (db_bench takes no suffixes such as K or M)"))?;
     let (least, most) = known::bounds(name);
     if (least..=most).contains(&number) {
         Ok(number)
@@ -175,7 +175,8 @@ fn separated(word: &str) -> Vec<String> {
         let (_, next) = word.split_once(separator).unwrap_or_default();
         word.ends_with(separator) || is_program(next)
     };
-    let Some(separator) = ["&&", ";"].into_iter().find(|separator| word.contains(separator) && is_glued(separator)) else {
+    let Some(separator) = ["&&", ";"].into_iter().find(|separator| word.contains(separator) && is_glued(separator))
+    else {
         return if word.is_empty() { Vec::new() } else { vec![word.to_owned()] };
     };
     let (before, after) = word.split_once(separator).unwrap_or((word, ""));
@@ -188,7 +189,8 @@ fn commands(words: &[String]) -> usize {
     let mut before = None;
     let mut count = 0;
     for word in words {
-        let is_value = |flag: &str| flag.starts_with('-') && !flag.contains('=') && !is_switch(flag.trim_start_matches('-'));
+        let is_value =
+            |flag: &str| flag.starts_with('-') && !flag.contains('=') && !is_switch(flag.trim_start_matches('-'));
         if is_program(word) && !before.is_some_and(is_value) {
             count += 1;
         }
@@ -294,7 +296,8 @@ mod tests {
         ];
         assert_eq!(flags.problems(), problems);
         assert_eq!(flags.rest().count(), 0);
-        let mut flags = Flags::parse("--threads=99999999999 --bloom_bits=1.5 --numm=5 --old --bgwriter_num=x --db=1").unwrap();
+        let mut flags =
+            Flags::parse("--threads=99999999999 --bloom_bits=1.5 --numm=5 --old --bgwriter_num=x --db=1").unwrap();
         assert_eq!((flags.number("threads", 1), flags.decimal("bloom_bits", 0.0)), (1, 0.0));
         flags.refuse_rest();
         assert_eq!(

@@ -34,5 +34,8 @@ fn a_broken_workload_is_the_only_mistake_that_is_named() {
     }
     // Once all of it can be read, the rules speak.
     let found = broken("mix", json!({"get": 1}));
-    assert!(found.iter().any(|message| message.contains("writes nothing, so it has no write_amplification")), "{found:#?}");
+    assert!(
+        found.iter().any(|message| message.contains("writes nothing, so it has no write_amplification")),
+        "{found:#?}"
+    );
 }
