@@ -32,6 +32,13 @@ pub fn memory_bytes() -> Option<u64> {
     kib.trim().parse::<u64>().ok()?.checked_mul(1024)
 }
 
+/// Whether the file system of an existing path has room at all, be it free or not: that of /proc has none.
+pub fn holds_files(path: &Path) -> anyhow::Result<bool> {
+    let stat =
+        nix::sys::statvfs::statvfs(path).with_context(|| format!("can't determine the space in {}", path.display()))?;
+    Ok(stat.blocks() > 0)
+}
+
 /// Bytes that an ordinary user may still fill in the file system of an existing path.
 pub fn free_bytes(path: &Path) -> io::Result<u64> {
     let stat = nix::sys::statvfs::statvfs(path)?;

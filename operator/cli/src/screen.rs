@@ -24,7 +24,7 @@ impl Screen {
     pub fn new(total: usize, seconds: BTreeMap<String, Vec<f64>>) -> Self {
         let bar = std::io::stderr().is_terminal().then(|| {
             let bar = ProgressBar::with_draw_target(Some(total as u64), ProgressDrawTarget::stderr());
-            let style = ProgressStyle::with_template("{bar:24} {wide_msg}\n{prefix}");
+            let style = ProgressStyle::with_template("{bar:10} {wide_msg}\n{prefix}");
             bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
             bar.enable_steady_tick(Duration::from_millis(500));
             bar
@@ -60,19 +60,19 @@ impl Screen {
     /// A trial goes on; `progress` says how far it is.
     pub fn progress(&self, trial: &TrialId, progress: &str, eta: &str) {
         let Some(bar) = &self.bar else { return };
-        bar.set_message(format!("{}, {progress}, {eta}", self.place(trial, bar.position())));
+        bar.set_message(self.line(trial, bar.position(), progress, eta));
     }
 
     pub fn begin(&self, trial: &TrialId, done: usize, eta: &str) {
         if let Some(bar) = &self.bar {
             bar.set_position(done as u64);
-            bar.set_message(format!("{}, starting, {eta}", self.place(trial, done as u64)));
+            bar.set_message(self.line(trial, done as u64, "starting", eta));
         }
     }
 
-    /// Which trial of how many.
-    fn place(&self, trial: &TrialId, done: u64) -> String {
-        format!("trial {} of {}: {}", (done + 1).min(self.total as u64), self.total, name(trial))
+    /// Which trial of how many. A narrow terminal cuts the end, so the names are there.
+    fn line(&self, trial: &TrialId, done: u64, progress: &str, eta: &str) -> String {
+        format!("{} of {}: {progress}, {eta}; {}", (done + 1).min(self.total as u64), self.total, name(trial))
     }
 
     /// A trial has ended in some state, which may be worth a line of its own; `done` of the planned ones are settled now.
@@ -181,6 +181,23 @@ fn duration(seconds: f64) -> String {
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn eighty_columns_show_the_rate_and_the_time_left() {
+        let trial = TrialId {
+            scenario: "a-scenario-with-a-long-name".to_owned(),
+            config: "candidate".to_owned(),
+            block: 11,
+            replicate: 1,
+            order: 0,
+            attempt: 1,
+        };
+        let screen = Screen { bar: None, total: 1200, seconds: BTreeMap::new() };
+        let line = screen.line(&trial, 1100, "measuring 100 %, 999.9 k steps/s", "time left unknown");
+        // The bar takes 10 and a blank.
+        assert!(line.find(';').is_some_and(|end| end < 69), "{line}");
+        assert!(line.ends_with("; a-scenario-with-a-long-name block 12 candidate run 2 try 2"), "{line}");
+    }
 
     #[test]
     fn time_left_comes_from_finished_trials() {

@@ -83,7 +83,10 @@ fn refusals(scope: &str, option: &str, value: &str, defaults: &OptionMap) -> Vec
     let refusal = |message: String| Refusal { message, suggestion: None };
     if let Some((_, choices)) = CHOICES.iter().find(|(name, _)| *name == option) {
         let message = format!("RocksDB does not know the value {value:?}; it knows {}", choices.join(", "));
-        return vec![Refusal { message, suggestion: meant(value, choices) }];
+        return vec![Refusal {
+            message,
+            suggestion: meant(value, choices).or_else(|| nearest(value, choices.iter().copied())),
+        }];
     }
     if let Some(keys) = keys_of(option, defaults) {
         let found = refused_keys(option, value, &keys);
@@ -204,5 +207,8 @@ mod tests {
         }
         assert_eq!(meant("zstd", CODECS).as_deref(), Some("kZSTD"));
         assert_eq!(meant("lz5", CODECS), None);
+        let refused = |value: &str| refusals("default", "compression", value, &OptionMap::default()).remove(0);
+        assert_eq!(refused("kZSTDD").suggestion.as_deref(), Some("kZSTD"));
+        assert_eq!(refused("brotli").suggestion, None);
     }
 }

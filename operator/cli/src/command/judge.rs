@@ -28,11 +28,11 @@ pub struct JudgeArgs {
     /// The config to compare all others with, in every session; default: the policy's
     #[arg(long, value_name = "CONFIG")]
     pub baseline: Option<String>,
-    /// A metric to improve, with the smallest change that matters (default: 5%); repeatable
-    #[arg(long = "objective", value_name = "NAME:higher|lower[:MARGIN]")]
+    /// A metric to improve, with the smallest change that matters (default: 5%); :quantile if its values are quantiles, such as a p99; repeatable
+    #[arg(long = "objective", value_name = "NAME:higher|lower[:MARGIN][:quantile]")]
     pub objectives: Vec<MetricFlag>,
-    /// A metric that must not get worse; repeatable
-    #[arg(long = "guardrail", value_name = "NAME:higher|lower[:MARGIN]")]
+    /// A metric that must not get worse, written as an objective; repeatable
+    #[arg(long = "guardrail", value_name = "NAME:higher|lower[:MARGIN][:quantile]")]
     pub guardrails: Vec<MetricFlag>,
     /// What a column with another name means, such as block=round; repeatable
     #[arg(long = "column", value_name = "ROLE=COLUMN")]
@@ -49,7 +49,7 @@ pub struct JudgeArgs {
     /// The file for the report as a page; its name must end in .html
     #[arg(long, value_name = "FILE", value_parser = page)]
     pub html: Option<PathBuf>,
-    /// Write a policy from the data and these arguments, to check and edit, instead of judging
+    /// Write a policy from the data and these arguments, to check and edit, instead of judging; - for standard output
     #[arg(long, value_name = "FILE", conflicts_with_all = ["policy", "out", "html"])]
     pub write_policy: Option<PathBuf>,
 }
@@ -140,6 +140,10 @@ fn kept(args: &JudgeArgs) -> anyhow::Result<()> {
 }
 
 fn written(args: &JudgeArgs, file: &Path, text: &str) -> anyhow::Result<ExitCode> {
+    if file.as_os_str() == "-" {
+        print::out(text)?;
+        return Ok(ExitCode::SUCCESS);
+    }
     let found = judge::keep_draft(&args.path, file, text)?;
     let named = if found { String::new() } else { format!(" --policy {}", file.display()) };
     print::out(format_args!(
@@ -153,6 +157,9 @@ fn written(args: &JudgeArgs, file: &Path, text: &str) -> anyhow::Result<ExitCode
 fn said(refused: &Refused) -> anyhow::Result<ExitCode> {
     for line in &refused.lines {
         print::out(format_args!("{line}\n"))?;
+    }
+    if let Some(advice) = refused.advice {
+        print::out(format_args!("{advice}\n"))?;
     }
     let errors = plural(refused.lines.len(), "error");
     print::out(format_args!("{}: {errors}\n", refused.path.display()))?;

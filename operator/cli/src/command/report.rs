@@ -20,7 +20,7 @@ use crate::print;
                         Reject or Tradeoff); 1: error; 2: wrong arguments."
 )]
 pub struct ReportArgs {
-    /// The name of an experiment on a cluster, or the folder of a run
+    /// The folder of a run, or the name of an experiment on a cluster. A folder of that name that holds plan.json is meant first
     #[arg(value_name = "NAME|FOLDER")]
     what: PathBuf,
     /// The folder for records and reports; default: results/EXPERIMENT, or for a folder none
@@ -41,6 +41,10 @@ pub fn command(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         }
         return of_folder(&args.what, args);
     };
+    // Whoever has such a folder means it, unless a cluster is named.
+    if args.cluster == ClusterArgs::default() && records::are_in(Path::new(name)) {
+        return of_folder(Path::new(name), args);
+    }
     // An experiment that was run on this machine, or fetched before, has its report in a folder of its name.
     let usual = folder_of(name, None);
     let local = [usual.as_path(), Path::new(name)].into_iter().find(|folder| records::are_in(folder));

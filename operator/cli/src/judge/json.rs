@@ -36,16 +36,25 @@ impl<'de> Deserialize<'de> for Fields {
     }
 }
 
+/// What stands for what other programs write.
+const DOCUMENT: &str = "is a JSON document of a kind that Assay does not know; it reads csv, jsonl (one object per line, such as \
+                        {\"config\": \"a\", \"block\": 1, \"ops_per_sec\": 48211.7}), db_bench output, and exports of hyperfine";
+
 pub fn lines(input: Input, file: u32, to: &mut Collector<'_>) {
-    let mut rows = 0_u64;
+    let (mut rows, mut is_document) = (0_u64, false);
     read::lines(input, file, to, |line, text, to| {
-        if text.trim().is_empty() {
+        if text.trim().is_empty() || is_document {
             return;
         }
         rows += 1;
         let place = Place { file, line };
         match serde_json::from_str::<Fields>(text) {
             Ok(Fields(fields)) => row(place, &fields, to),
+            // One mistake, not one for each line.
+            Err(error) if rows == 1 && (error.is_eof() || text.trim_start().starts_with('[')) => {
+                is_document = true;
+                to.problem(Place { file, line: 0 }, None, DOCUMENT);
+            }
             Err(error) => {
                 // The line that the parser counts is the only one that it has.
                 let words = error.to_string();
@@ -63,7 +72,10 @@ fn row(place: Place, fields: &[(String, Value)], to: &mut Collector<'_>) {
     let mut texts: Vec<(&str, String)> = Vec::with_capacity(fields.len());
     for (name, value) in fields {
         let text = match value {
-            Value::Null => continue,
+            Value::Null => {
+                to.column(name);
+                continue;
+            }
             Value::String(text) => text.clone(),
             Value::Number(_) | Value::Bool(_) => value.to_string(),
             Value::Array(_) | Value::Object(_) => {

@@ -9,6 +9,7 @@ mod read;
 pub mod records;
 mod table;
 
+use std::collections::BTreeSet;
 use std::fs::{self, OpenOptions};
 use std::io::{ErrorKind, Write as _};
 use std::path::{Path, PathBuf};
@@ -38,11 +39,17 @@ pub struct Refused {
     /// What has the problems.
     pub path: PathBuf,
     pub lines: Vec<String>,
+    /// What to do about all of it.
+    pub advice: Option<&'static str>,
 }
 
 impl Refused {
-    fn of(path: &Path, problems: &[DataProblem]) -> Self {
-        Self { path: path.to_owned(), lines: problems.iter().map(ToString::to_string).collect() }
+    /// Of so many files.
+    fn of(path: &Path, files: usize, problems: &[DataProblem]) -> Self {
+        let faulty: BTreeSet<&String> = problems.iter().filter_map(|problem| problem.file.as_ref()).collect();
+        let advice = (!faulty.is_empty() && faulty.len() < files)
+            .then_some("To leave a file of the folder out, list all others under data in its policy.yaml");
+        Self { path: path.to_owned(), lines: problems.iter().map(ToString::to_string).collect(), advice }
     }
 }
 
@@ -53,6 +60,7 @@ pub fn judge(asked: &Asked<'_>) -> anyhow::Result<Result<ImportReport, Refused>>
         Err(refused) => return Ok(Err(refused)),
     };
     let files = open(asked, &policy)?;
+    let count = files.len();
     for file in &files {
         defaults(&mut policy, file.format);
     }
@@ -61,7 +69,7 @@ pub fn judge(asked: &Asked<'_>) -> anyhow::Result<Result<ImportReport, Refused>>
     if policy.objectives.is_empty() {
         let found = collector.found().metrics.join(", ");
         return match collector.finish() {
-            Err(problems) => Ok(Err(Refused::of(asked.path, &problems))),
+            Err(problems) => Ok(Err(Refused::of(asked.path, count, &problems))),
             Ok(_) => bail!(
                 "no objective declared: pass --objective NAME:higher or NAME:lower, or start with --write-policy \
                  policy.yaml; metrics found: {found}"
@@ -69,7 +77,7 @@ pub fn judge(asked: &Asked<'_>) -> anyhow::Result<Result<ImportReport, Refused>>
         };
     }
     let judged = collector.finish().and_then(|data| import::judge(&data, &policy));
-    Ok(judged.map_err(|problems| Refused::of(asked.path, &problems)))
+    Ok(judged.map_err(|problems| Refused::of(asked.path, count, &problems)))
 }
 
 /// A policy to begin with, of what the results name.
@@ -80,10 +88,11 @@ pub fn draft(asked: &Asked<'_>) -> anyhow::Result<Result<String, Refused>> {
         Err(refused) => return Ok(Err(refused)),
     };
     let files = open(asked, &policy)?;
+    let count = files.len();
     let mut collector = Collector::new(&policy);
     read_all(files, &mut collector)?;
     let found = collector.found().clone();
-    let read = collector.finish().map_err(|problems| Refused::of(asked.path, &problems));
+    let read = collector.finish().map_err(|problems| Refused::of(asked.path, count, &problems));
     Ok(read.map(|_| import::draft(&policy, &found)))
 }
 

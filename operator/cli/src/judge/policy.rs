@@ -16,6 +16,7 @@ pub fn find(asked: &Asked<'_>) -> Result<(Policy, Option<PathBuf>), Refused> {
     let contradictions = |problems: Vec<String>| Refused {
         path: path.to_owned(),
         lines: problems.into_iter().map(|problem| format!("{}: {problem}", path.display())).collect(),
+        advice: None,
     };
     Ok((policy.with(&asked.flags).map_err(contradictions)?, used))
 }
@@ -39,5 +40,5 @@ fn read(path: &Path) -> Result<Policy, Refused> {
         format!("{}{place}: {text}", path.display())
     });
     let lines = lines.collect();
-    Err(Refused { path: path.to_owned(), lines })
+    Err(Refused { path: path.to_owned(), lines, advice: None })
 }

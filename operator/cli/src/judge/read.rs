@@ -66,7 +66,13 @@ fn guess(start: &str) -> Format {
     }
     let marked = start.lines().any(|line| line.starts_with(db_bench::MARK));
     let printed = db_bench::SIGNS.iter().any(|sign| start.contains(sign));
-    if marked || printed { Format::DbBench } else { Format::Csv }
+    if marked || printed {
+        Format::DbBench
+    } else if start.trim_start().starts_with('[') {
+        Format::Jsonl
+    } else {
+        Format::Csv
+    }
 }
 
 /// Calls `each` with every line; what can't be read is a problem.

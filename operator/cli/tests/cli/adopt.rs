@@ -63,7 +63,7 @@ fn command_lines_of_db_bench() {
                seekrandom,readwhilewriting,updaterandom,deleterandom,readrandomwriterandom,mixgraph,readreverse' \\\n \
                --num 200000 --seek_nexts 20 --readwritepercent=75 --benchmark_write_rate_limit=10485760 --sync \
                --compaction_style=1 --bloom_bits 10 --compression_type=zlib --num_column_families=2 --statistics \
-               --wierd_flag=\"a b\" --cache_siz=3 --db=/tmp/x | tee out";
+               --merge_operator=\"a b\" --db=/tmp/x | tee out";
     init("db-bench-all", "--from-db-bench", all);
 }
 

@@ -56,7 +56,7 @@ fn a_manifest_says_what_names_do_not() {
 
 #[test]
 fn db_bench_that_did_other_work_is_no_comparison() {
-    let changed = |from: &str, to: &str| {
+    let changed_with = |from: &str, to: &str, flags: &[&str]| {
         let folder = tempfile::tempdir().expect("a folder");
         copy(&data("db_bench"), folder.path());
         for block in [1, 2] {
@@ -65,12 +65,20 @@ fn db_bench_that_did_other_work_is_no_comparison() {
             assert!(text.contains(from), "{text}");
             fs::write(&path, text.replace(from, to)).expect("a run");
         }
-        said(&judge_in(folder.path(), &[".", "--baseline", "plain"]))
+        said(&judge_in(folder.path(), &[&[".", "--baseline", "plain"], flags].concat()))
     };
+    let changed = |from: &str, to: &str| changed_with(from, to, &[]);
     let text = changed("Entries:    50000", "Entries:    40000");
     assert!(text.contains("WorkMismatch in fillrandom,readrandom"), "{text}");
     let text = changed("version 11.8.1", "version 11.8.0");
     assert!(text.contains("FeatureMismatch"), "{text}");
+    let text = changed_with("version 11.8.1", "version 11.8.0", &["--ignore-column", "build"]);
+    assert!(!text.contains("Mismatch") && text.contains("6 blocks"), "{text}");
+    let text = changed_with("version", "version", &["--ignore-column", "bild"]);
+    assert!(
+        text.starts_with("there is no column bild to ignore; did you mean build?; columns found: block, build, mb_")
+    );
+    assert!(text.ends_with(".: 1 error\nexit code 1\n"), "{text}");
     let text = changed(" of 50000 found)", "0 of 50000 found)");
     assert!(text.contains("WorkMismatch in readrandom"), "{text}");
     // The same names and sizes in another order of lines are the same runs.
@@ -113,4 +121,57 @@ fn failed_runs_of_hyperfine_have_no_time() {
     let text = said(&judge_in(&data("hyperfine-failed"), &["export.json", "--baseline", "good"]));
     assert!(text.starts_with("export.json: run 1 of \"bad\" exited with 1: the time of a failed run"), "{text}");
     assert!(text.ends_with("exit code 1\n"), "{text}");
+}
+
+/// Google Benchmark writes such a document, and so do others.
+#[test]
+fn a_document_of_another_program_is_one_mistake() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for text in [
+        "{\n  \"context\": {},\n  \"benchmarks\": [\n    {\"name\": \"a\"}\n  ]\n}\n",
+        "{\"context\": {}, \"benchmarks\":\n[{\"name\": \"a\"}]}\n",
+        "[{\"config\": \"a\", \"value\": 1}]\n",
+        "[\n  {\"config\": \"a\"},\n  {\"config\": \"b\"}\n]\n",
+    ] {
+        fs::write(folder.path().join("gb.json"), text).expect("a file");
+        let said = said(&judge_in(folder.path(), &["gb.json", "--baseline", "a"]));
+        assert!(
+            said.starts_with("gb.json: is a JSON document of a kind that Assay does not know; it reads csv, "),
+            "{said}"
+        );
+        assert!(said.ends_with("exports of hyperfine\ngb.json: 1 error\nexit code 1\n"), "{said}");
+    }
+}
+
+#[test]
+fn names_that_number_runs_in_another_way_are_explained() {
+    let folder = tempfile::tempdir().expect("a folder");
+    for block in 1..=2 {
+        for config in ["lz4", "plain"] {
+            let name = format!("{config}_run{block}.log");
+            let from = data("db_bench").join(format!("{config}.{block}.txt"));
+            fs::copy(from, folder.path().join(name)).expect("a copy");
+        }
+    }
+    let naming = "A file of db_bench output is named CONFIG.BLOCK.txt, such as plain.1.txt; any other name is a config";
+    for flags in [&["."][..], &[".", "--baseline", "plain"]] {
+        let text = said(&judge_in(folder.path(), flags));
+        assert!(text.contains(&format!("plain_run2. {naming}")) && text.contains("# assay: config=NAME"), "{text}");
+    }
+    let text = said(&judge_in(folder.path(), &[".", "--baseline", "plain_run1"]));
+    assert!(text.replace('\n', " ").contains(naming), "{text}");
+    assert!(!said(&judge_in(&data("db_bench"), &[".", "--baseline", "plain"])).contains("is named"));
+}
+
+#[test]
+fn a_stray_file_can_be_left_out() {
+    let folder = tempfile::tempdir().expect("a folder");
+    copy(&data("db_bench"), folder.path());
+    fs::write(folder.path().join("notes.txt"), "hello\n").expect("a file");
+    let text = said(&judge_in(folder.path(), &[".", "--baseline", "plain"]));
+    assert!(text.starts_with("./notes.txt:1: column config is missing"), "{text}");
+    let advice = "To leave a file of the folder out, list all others under data in its policy.yaml\n.: 1 error\n";
+    assert!(text.contains(advice), "{text}");
+    let text = said(&judge_in(folder.path(), &["notes.txt", "--baseline", "plain"]));
+    assert!(!text.contains("To leave"), "{text}");
 }

@@ -133,6 +133,11 @@ fn the_report_of_a_folder_needs_no_cluster() {
         judge(&lab, &[]).stdout() + "\nReport: ./out/report.html; for a pull request: report.md\n"
     );
     assert_eq!(of_folder.stderr(), "");
+    // A folder is meant before an experiment of its name on a cluster, unless one is chosen.
+    let as_name = report(&["out"]);
+    assert_eq!((as_name.stdout(), as_name.stderr()), (of_folder.stdout().replace("./out/", "out/"), String::new()));
+    let chosen = report(&["out", "--context", "x"]);
+    assert_eq!(chosen.stderr(), "assay: no cluster answers, so this is the report of out\n");
     // By its name, where runs go unless somebody says otherwise.
     report(&["buffers"]).refused("results/buffers has no results, and there is no cluster to fetch buffers from");
     report(&["buffers", "--context", "x"]).refused("the cluster can't be asked: can't choose a cluster");

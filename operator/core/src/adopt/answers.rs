@@ -67,7 +67,7 @@ impl std::str::FromStr for Change {
 
     fn from_str(text: &str) -> Result<Self, String> {
         let Some((option, value)) = text.split_once('=') else {
-            return Err("write an option and its value, such as write_buffer_size=134217728".to_owned());
+            return Err("write an option and its value, such as block_size=16384".to_owned());
         };
         let (option, value) = (option.trim(), value.trim());
         let Defaults { version, db, family } = &*BUNDLED;

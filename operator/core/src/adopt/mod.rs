@@ -15,7 +15,7 @@ pub use answers::Answers;
 pub use baseline::{Baseline, Difference};
 pub use database::{Database, Import, from_options};
 pub use db_bench::{BENCHMARKS, from_command};
-pub use defaults::BUNDLED;
+pub use defaults::{BUNDLED, Scope};
 pub use draft::{Change, Draft};
 pub use info_log::InfoLog;
 pub use options_file::{Malformed, OptionsFile, parse as parse_options};

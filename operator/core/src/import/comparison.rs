@@ -51,7 +51,8 @@ impl<'a> Comparison<'a> {
             let known: Vec<&str> = all.iter().map(|&name| data.names.text(name)).collect();
             let known = shown(&known);
             return Err(DataProblem::new(format!(
-                "the baseline {baseline} has no runs{place}; configs with runs: {known}"
+                "the baseline {baseline} has no runs{place}; configs with runs: {known}{}",
+                data.naming()
             )));
         };
         let declared = |name: Name| {

@@ -3,6 +3,7 @@
 use std::collections::{BTreeMap, HashMap};
 use std::fmt;
 
+use super::db_bench;
 use crate::verdict::Ending;
 
 /// Where in the data something stands.
@@ -149,6 +150,12 @@ pub struct Data {
 }
 
 impl Data {
+    /// How files of `db_bench` are named, if theirs seem to number runs in another way; begins a sentence.
+    pub(super) fn naming(&self) -> String {
+        let is_odd = self.notes.iter().any(|note| note == db_bench::NAMING);
+        if is_odd { format!(". {}", db_bench::NAMING) } else { String::new() }
+    }
+
     /// A place in words.
     pub(super) fn at(&self, place: Place) -> String {
         let file = self.files.get(place.file as usize).map_or("data", String::as_str);

@@ -10,6 +10,9 @@ use super::policy::Policy;
 pub const SIGNS: [&str; 3] = [" micros/op ", "RocksDB:    version", "DB path: ["];
 /// What a line begins with that says which run comes next: `# assay: config=lz4 block=3`.
 pub const MARK: &str = "# assay:";
+/// What to do where names of files seem to number runs in another way.
+pub const NAMING: &str = "A file of db_bench output is named CONFIG.BLOCK.txt, such as plain.1.txt; any other name is a config of its \
+                          own. In output of several runs in one file, put a line `# assay: config=NAME block=NUMBER` before each run.";
 /// Objectives unless a policy declares others.
 pub const DEFAULT_OBJECTIVE: &str = "ops_per_sec";
 
@@ -135,6 +138,10 @@ impl Reader {
             let place = Place { file: self.file, line: 0 };
             to.problem(place, None, "no db_bench result found: did the run finish?");
         }
+        let ends_in_number = |config: &String| config.ends_with(|c: char| c.is_ascii_digit());
+        if !self.marked && self.run.block.is_none() && self.run.config.as_ref().is_some_and(ends_in_number) {
+            to.note(NAMING);
+        }
     }
 
     /// Another program, or another part of one.
@@ -182,7 +189,7 @@ impl Reader {
     fn sample(&self, place: Place, metric: &str, unit: &str, value: &str, to: &mut Collector<'_>) {
         let Some((scenario, work)) = &self.last else { return };
         let counted = || (self.programs > 1).then(|| self.programs.to_string());
-        to.sample(
+        to.printed(
             place,
             &Sample {
                 session: String::new(),

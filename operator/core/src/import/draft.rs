@@ -24,7 +24,7 @@ pub fn draft(policy: &Policy, found: &Found) -> String {
     let objective = if policy.objectives.is_empty() { objective(&open) } else { None };
     out.push_str("\n# The metrics to improve. The margin is the smallest change that matters to you.\nobjectives:\n");
     for judged in &policy.objectives {
-        metric(&mut out, judged, "");
+        declared(&mut out, judged);
     }
     if let Some(name) = objective {
         let guessed = guess(name);
@@ -88,7 +88,7 @@ fn guardrails(out: &mut String, policy: &Policy, open: &[&str], objective: Optio
         out.push_str("\n# The metrics that must not get worse.\nguardrails:\n");
     }
     for judged in &policy.guardrails {
-        metric(out, judged, "");
+        declared(out, judged);
     }
     for name in &guarded {
         metric(out, &judged(name, Direction::Lower), GUESS);
@@ -105,11 +105,16 @@ fn guardrails(out: &mut String, policy: &Policy, open: &[&str], objective: Optio
     }
 }
 
-fn judged(name: &str, direction: Direction) -> JudgedMetric {
-    JudgedMetric {
-        quantile: words(name).iter().any(|word| is_quantile(word)),
-        ..JudgedMetric::new(name, direction, None)
+/// What was declared, with what its name says in addition.
+fn declared(out: &mut String, judged: &JudgedMetric) {
+    if judged.quantile || !names_quantile(&judged.metric) {
+        return metric(out, judged, "");
     }
+    metric(out, &JudgedMetric { quantile: true, ..judged.clone() }, "quantile is a guess: check it");
+}
+
+fn judged(name: &str, direction: Direction) -> JudgedMetric {
+    JudgedMetric { quantile: names_quantile(name), ..JudgedMetric::new(name, direction, None) }
 }
 
 fn metric(out: &mut String, judged: &JudgedMetric, why: &str) {
@@ -123,13 +128,34 @@ fn metric(out: &mut String, judged: &JudgedMetric, why: &str) {
     let _ = writeln!(out, "- {{metric: {name}, direction: {direction}, margin: {margin}{quantile}}}{comment}");
 }
 
-/// The parts of a name.
+/// The parts of a name, `latencyP99` among them.
 fn words(name: &str) -> Vec<String> {
-    name.to_ascii_lowercase().split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
+    let mut spaced = String::new();
+    let mut before = ' ';
+    for c in name.chars() {
+        if c.is_ascii_uppercase() && before.is_ascii_lowercase() {
+            spaced.push(' ');
+        }
+        spaced.push(c);
+        before = c;
+    }
+    spaced.to_ascii_lowercase().split(|c: char| !c.is_ascii_alphanumeric()).map(str::to_owned).collect()
 }
 
+fn names_quantile(name: &str) -> bool {
+    words(name).iter().any(|word| is_quantile(word))
+}
+
+/// `p99`, `p999us`, `pct95`, `99th`, `median`.
 fn is_quantile(word: &str) -> bool {
-    word.strip_prefix('p').is_some_and(|rest| !rest.is_empty() && rest.chars().all(|c| c.is_ascii_digit()))
+    const BEFORE: [&str; 5] = ["percentile", "pctl", "pct", "p", "q"];
+    const AFTER: [&str; 5] = ["", "us", "ms", "ns", "s"];
+    let digits = |text: &str| !text.is_empty() && text.chars().all(|c| c.is_ascii_digit());
+    let numbered = BEFORE.iter().filter_map(|before| word.strip_prefix(before)).any(|rest| {
+        let number = rest.trim_end_matches(|c: char| c.is_ascii_alphabetic());
+        digits(number) && AFTER.contains(&&rest[number.len()..])
+    });
+    numbered || word == "median" || word.strip_suffix("th").is_some_and(|number| digits(number) && number.len() > 1)
 }
 
 const HARM: [&str; 12] = [
@@ -220,6 +246,18 @@ mod tests {
     }
 
     #[test]
+    fn names_of_quantiles_are_known() {
+        for name in
+            ["p99_us", "p50", "p999", "read_latency_p99.9", "latencyP99", "p99us", "p95-ms", "q99", "99th", "median_us"]
+        {
+            assert!(names_quantile(name), "{name}");
+        }
+        for name in ["p", "ops", "p2p_ms", "max_us", "pct", "lz4", "latency", "4th_run", "th"] {
+            assert!(!names_quantile(name), "{name}");
+        }
+    }
+
+    #[test]
     fn a_draft_guesses_and_says_so() {
         let text =
             draft(&Policy::default(), &found(&["new", "old"], &["micros_per_op", "ops_per_sec", "p99_us", "seed"]));
@@ -256,7 +294,12 @@ mod tests {
         let text = draft(&policy, &Found { has_blocks: false, ..found(&["no", "5"], &["p99_us", "ops"]) });
         assert!(text.contains("baseline: \"no\"\n"), "{text}");
         assert!(text.contains("columns:\n  config: \"a variant\"\nignoreColumns: [\"host: #1\"]\n"), "{text}");
-        assert!(text.contains("- {metric: p99_us, direction: lower, margin: 10%}\n"), "{text}");
+        assert!(
+            text.contains(
+                "- {metric: p99_us, direction: lower, margin: 10%, quantile: true}  # quantile is a guess: check it\n"
+            ),
+            "{text}"
+        );
         assert!(text.contains("# - {metric: ops, direction: higher, margin: 5%}  # guess: check it\n"), "{text}");
         assert!(text.contains("# columns: {block: NAME}\n") && !text.contains("guardrails:\n"), "{text}");
     }

@@ -7,12 +7,13 @@ use super::policy::{JudgedMetric, MOST_METRICS, Policy};
 use crate::stats::Direction;
 use crate::validate::fraction;
 
-/// A metric to judge, written as `NAME:DIRECTION` or `NAME:DIRECTION:MARGIN`.
+/// A metric to judge, written as `NAME:DIRECTION` or `NAME:DIRECTION:MARGIN`, where `:quantile` may follow.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricFlag {
     pub metric: String,
     pub direction: Direction,
     pub margin: Option<String>,
+    pub quantile: bool,
 }
 
 /// What a column means, written as `ROLE=COLUMN`.
@@ -37,6 +38,7 @@ impl FromStr for MetricFlag {
 
     fn from_str(text: &str) -> Result<Self, String> {
         const FORM: &str = "write NAME:higher or NAME:lower, and a margin if it is not 5%: ops_per_sec:higher:3%";
+        let (text, quantile) = text.strip_suffix(":quantile").map_or((text, false), |rest| (rest, true));
         // A name may contain colons; what follows it does not.
         let (rest, last) = text.rsplit_once(':').ok_or(FORM)?;
         let (metric, direction, margin) = match (direction(last), rest.rsplit_once(':')) {
@@ -57,7 +59,7 @@ impl FromStr for MetricFlag {
                  with scale: linear"
             ));
         }
-        Ok(Self { metric: metric.to_owned(), direction, margin: margin.map(str::to_owned) })
+        Ok(Self { metric: metric.to_owned(), direction, margin: margin.map(str::to_owned), quantile })
     }
 }
 
@@ -130,7 +132,8 @@ impl Policy {
                 } else if let Some(known) = mine.iter().find(named) {
                     problems.extend(metric.contradicts(flag, known));
                 } else {
-                    mine.push(JudgedMetric::new(&metric.metric, metric.direction, metric.margin.as_deref()));
+                    let judged = JudgedMetric::new(&metric.metric, metric.direction, metric.margin.as_deref());
+                    mine.push(JudgedMetric { quantile: metric.quantile, ..judged });
                 }
             }
         }
@@ -154,8 +157,10 @@ fn a(purpose: &str) -> String {
 impl MetricFlag {
     /// What it says otherwise than the policy, or than the same flag before.
     fn contradicts(&self, flag: &str, known: &JudgedMetric) -> Option<String> {
-        let Self { metric, direction, margin } = self;
-        let (own, other) = if *direction == known.direction {
+        let Self { metric, direction, margin, quantile } = self;
+        let (own, other) = if *quantile && !known.quantile {
+            ("quantile", "none")
+        } else if *direction == known.direction {
             let margin = margin.as_ref().filter(|margin| **margin != known.margin)?;
             (margin.as_str(), known.margin.as_str())
         } else {
@@ -181,7 +186,11 @@ mod tests {
             metric: metric.to_owned(),
             direction,
             margin: margin.map(str::to_owned),
+            quantile: false,
         };
+        let quantile = |flag: MetricFlag| MetricFlag { quantile: true, ..flag };
+        assert_eq!(metric("p99:lower:quantile"), quantile(flag("p99", Direction::Lower, None)));
+        assert_eq!(metric("p99:lower:5%:quantile"), quantile(flag("p99", Direction::Lower, Some("5%"))));
         assert_eq!(metric("ops:higher"), flag("ops", Direction::Higher, None));
         assert_eq!(metric("p99:lower:2.5%"), flag("p99", Direction::Lower, Some("2.5%")));
         assert_eq!(metric("read:p99:lower:10%"), flag("read:p99", Direction::Lower, Some("10%")));
@@ -193,6 +202,7 @@ mod tests {
             ("ops:up:5%", "\"up\" is not a direction"),
             ("ops:5%", "\"5%\" is not a direction"),
             ("ops:5%:higher", "write NAME:higher"),
+            ("ops:quantile", "write NAME:higher"),
             ("ops:higher:5", "such as 5%, not \"5\""),
             ("ops:higher:0%", "above 0 %"),
             ("ops:higher:100%", "below 100 %"),
@@ -226,7 +236,7 @@ mod tests {
 
     #[test]
     fn flags_make_a_policy() {
-        let (objectives, guardrails) = ([metric("ops:higher")], [metric("p99:lower:10%")]);
+        let (objectives, guardrails) = ([metric("ops:higher")], [metric("p99:lower:10%:quantile")]);
         let columns = ["config=variant".parse().expect("a column")];
         let ignored = ["host".to_owned()];
         let flags = Flags {
@@ -242,7 +252,7 @@ mod tests {
             "columns": {"config": "variant"},
             "ignoreColumns": ["host"],
             "objectives": [{"metric": "ops", "direction": "higher", "margin": "5%"}],
-            "guardrails": [{"metric": "p99", "direction": "lower", "margin": "10%"}],
+            "guardrails": [{"metric": "p99", "direction": "lower", "margin": "10%", "quantile": true}],
         });
         assert_eq!(made, Policy::read(&same).expect("the policy is valid"));
     }
@@ -254,7 +264,8 @@ mod tests {
         let made = policy().with(&flags).expect("nothing contradicts it");
         assert_eq!((made.baseline.as_deref(), made.sessions.len(), made.objectives.len()), (Some("b"), 0, 2));
         assert_eq!(made.objectives[0].margin, "3%");
-        let objectives = [metric("ops:lower"), metric("ops:higher:5%"), metric("p99:lower")];
+        let objectives =
+            [metric("ops:lower"), metric("ops:higher:5%"), metric("ops:higher:quantile"), metric("p99:lower")];
         let guardrails = [metric("ops:higher")];
         let columns = ["block=rnd".parse().expect("a column")];
         let flags = Flags { objectives: &objectives, guardrails: &guardrails, columns: &columns, ..Flags::default() };
@@ -264,6 +275,7 @@ mod tests {
                 "--column block=rnd contradicts block=round: remove one of them",
                 "--objective ops says lower, but it is already declared with higher: remove one of them",
                 "--objective ops says 5%, but it is already declared with 3%: remove one of them",
+                "--objective ops says quantile, but it is already declared with none: remove one of them",
                 "--objective p99: it is already a guardrail: remove one of them",
                 "--guardrail ops: it is already an objective: remove one of them",
             ]

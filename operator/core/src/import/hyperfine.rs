@@ -69,7 +69,7 @@ pub fn read(text: &str, file: u32, block: Option<&str>, to: &mut Collector<'_>) 
                 unit: Some("s".to_owned()),
                 ..Sample::default()
             };
-            to.sample(whole, &sample);
+            to.printed(whole, &sample);
         }
     }
 }

@@ -103,7 +103,8 @@ fn no_baseline(data: &Data, session: Name) -> DataProblem {
         "set baseline in the policy, or under sessions"
     };
     let configs = shown(&configs_of(data, session));
-    DataProblem::new(format!("baseline is missing{}: {how}; configs are {configs}", in_session(data, session)))
+    let (place, naming) = (in_session(data, session), data.naming());
+    DataProblem::new(format!("baseline is missing{place}: {how}; configs are {configs}{naming}"))
 }
 
 /// The session that a claim is about; `None` where nothing of it was published.

@@ -68,7 +68,6 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
         }
         cache(spec, index, &path, &mut problems);
     }
-    problems.extend(without_writes(spec));
     problems
 }
 
@@ -123,7 +122,7 @@ fn cache(spec: &TuningExperimentSpec, index: usize, path: &FieldPath, problems: 
 }
 
 /// Configs that change nothing but writes, in experiments that write nothing.
-fn without_writes(spec: &TuningExperimentSpec) -> Vec<Problem> {
+pub fn without_writes(spec: &TuningExperimentSpec) -> Vec<Problem> {
     if spec.scenarios.is_empty() || spec.scenarios.iter().any(writes) {
         return Vec::new();
     }

@@ -137,7 +137,9 @@ fn bare(value: &Value) -> String {
 /// A bare number is a percentage, or, below 1, a fraction.
 fn percentage(text: &str) -> Option<String> {
     let number: f64 = text.trim().trim_end_matches('%').trim().parse().ok()?;
-    if text.contains('%') || number >= 1.0 {
+    if number < 0.0 {
+        None
+    } else if text.contains('%') || number >= 1.0 {
         Some(format!("{number}%"))
     } else if number > 0.0 {
         // Without the noise of binary fractions: 0.07 is 7 and not 7.000000000000001.
@@ -196,6 +198,7 @@ mod tests {
             (&percent, json!("2 %"), at("margin"), "; write 2%"),
             (&percent, json!("little"), at("margin"), ""),
             (&percent, json!(-1), at("margin"), ""),
+            (&percent, json!("-5%"), at("margin"), ""),
             (&whole, json!("200k"), at("keys"), "; write 200000"),
             (&whole, json!("1.5e8"), at("steps"), "; write 150000000"),
             (&whole, json!("200_000"), at("keys"), "; write 200000"),

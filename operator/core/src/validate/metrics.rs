@@ -75,7 +75,7 @@ pub fn looks(spec: &TuningExperimentSpec) -> Option<LookPlan> {
     (blocks.len() > 1).then(|| LookPlan { blocks, stop_on, futility: spec.futility == Futility::Stop })
 }
 
-/// Everything that can be said about objectives, guardrails and the number of repetitions, with workloads that are known or not.
+/// Everything that can be said about objectives, guardrails and the number of repetitions, with workloads that could be read or not.
 pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem> {
     let mut problems = Vec::new();
     let objectives = spec.objectives.iter().map(|declared| ("objectives", declared)).enumerate();

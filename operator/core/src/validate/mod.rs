@@ -7,6 +7,7 @@ mod configs;
 pub mod disk;
 mod doubtful;
 mod hints;
+mod memtables;
 mod mend;
 mod metrics;
 mod options;
@@ -189,6 +190,31 @@ fn workloads_known(mended: &[FieldPath]) -> bool {
     })
 }
 
+/// Workloads of which a part could not be read: how much they do is not known, and what stands in for that part says nothing.
+struct Unread(Vec<FieldPath>);
+
+impl Unread {
+    fn of<'a>(unread: impl Iterator<Item = &'a FieldPath>) -> Self {
+        let workload = |path: &FieldPath| match path.segments() {
+            [_, Segment::Key(list), _, Segment::Key(field), ..] if list == "scenarios" && field == "workload" => {
+                Some(FieldPath::of(&path.segments()[..4]))
+            }
+            [_, Segment::Key(list), rest @ ..] if list == "scenarios" && rest.len() < 2 => Some(path.clone()),
+            _ => None,
+        };
+        Self(unread.filter_map(workload).collect())
+    }
+
+    fn is_nothing(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    /// Whether a field belongs to one of them.
+    fn is_about(&self, field: &FieldPath) -> bool {
+        self.0.iter().any(|path| field.is_within(path))
+    }
+}
+
 /// Fields of metadata that Kubernetes knows. Only the name matters here.
 const METADATA: [&str; 14] = [
     "annotations",
@@ -264,15 +290,20 @@ fn validate_spec(
             || refused.iter().any(|path| path.parent().as_ref() == Some(&problem.path))
     };
     let workloads_known = workloads_known(&mended);
-    let of_workloads = |check: fn(&TuningExperimentSpec) -> Vec<Problem>| {
-        if workloads_known { check(&spec) } else { Vec::new() }
+    let unread = Unread::of(mended.iter().chain(&refused));
+    let of_work = |check: fn(&TuningExperimentSpec) -> Vec<Problem>| {
+        if unread.is_nothing() { check(&spec) } else { Vec::new() }
     };
+    let of_workloads =
+        scenarios::check(&spec).into_iter().filter(|problem| problem.is_error() || !unread.is_about(&problem.path));
     let found = [
         configs::check(&spec, workloads_known),
-        of_workloads(reach::check),
-        of_workloads(doubtful::check),
-        scenarios::check(&spec),
-        metrics::check(&spec, workloads_known),
+        of_work(reach::check),
+        of_work(memtables::check),
+        of_work(doubtful::without_writes),
+        doubtful::check(&spec),
+        of_workloads.collect(),
+        metrics::check(&spec, unread.is_nothing()),
         queries::check(&spec),
         storage_problem(&spec).into_iter().collect(),
         sizes(&spec),

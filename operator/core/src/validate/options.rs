@@ -44,6 +44,9 @@ pub(super) fn asked_index(spec: &TuningExperimentSpec, name: &str) -> Option<usi
     (0..spec.configs.len()).find(|&index| asked_as(spec, index) == name)
 }
 
+/// What a bench says of an option in the wrong place.
+const MISPLACED: &str = "; declare it under ";
+
 /// The answer as problems of the fields that the user wrote.
 pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> Vec<Problem> {
     let mut problems = Vec::new();
@@ -53,11 +56,21 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
         let message = format!("{}{}{suggestion}", found.about(), problem.message);
         problems.push(Problem::error(found.field, message).at_key());
     }
+    // An option in the wrong place is a mistake there, and not of the config that has no others.
+    let is_misplaced = |config: &String| {
+        let mut notes = answer.inert.iter().filter(|note| note.config == *config).peekable();
+        notes.peek().is_some() && notes.all(|note| note.message.contains(MISPLACED))
+    };
+    let (misplaced, all_inert): (Vec<&String>, Vec<&String>) =
+        answer.all_inert.iter().partition(|config| is_misplaced(config));
     // An option without effect is reported where it is declared. That others inherit it from the baseline is no news.
     for note in &answer.inert {
         if let Some(found) = found(spec, &note.config, &note.scope, &note.option, false) {
             let key = found.key.as_ref().map(|key| format!("{key} ")).unwrap_or_default();
-            problems.push(Problem::warning(found.field, format!("{key}has no effect: {}", note.message)).at_key());
+            let message = format!("{key}has no effect: {}", note.message);
+            let severe = misplaced.contains(&&note.config);
+            let problem = if severe { Problem::error } else { Problem::warning }(found.field, message);
+            problems.push(problem.at_key());
         }
     }
     for note in &answer.sanitised {
@@ -65,7 +78,7 @@ pub fn answer_problems(spec: &TuningExperimentSpec, answer: &OptionsAnswer) -> V
             problems.push(Problem::warning(found.field.clone(), found.about() + &note.message).at_key());
         }
     }
-    for name in &answer.all_inert {
+    for name in all_inert {
         if let Some(index) = asked_index(spec, name).filter(|index| Some(*index) != baseline_index(spec)) {
             let declared: BTreeSet<&str> =
                 answer.inert.iter().filter(|note| note.config == *name).map(|note| note.option.as_str()).collect();

@@ -33,6 +33,10 @@ impl FieldPath {
         dotted.split('.').fold(self.clone(), |path, key| path.key(key))
     }
 
+    pub fn of(segments: &[Segment]) -> Self {
+        Self(segments.to_vec())
+    }
+
     pub fn segments(&self) -> &[Segment] {
         &self.0
     }

@@ -43,7 +43,7 @@ pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
 }
 
 /// Where a config itself sets one of these options for a family.
-fn declared(spec: &TuningExperimentSpec, index: usize, family: &str, options: &[&str]) -> Option<FieldPath> {
+pub fn declared(spec: &TuningExperimentSpec, index: usize, family: &str, options: &[&str]) -> Option<FieldPath> {
     let entries = spec.configs[index].column_families.iter().enumerate().rev();
     let mut matching = entries.filter(|(_, entry)| entry.r#match.iter().any(|pattern| glob_matches(pattern, family)));
     matching.find_map(|(position, entry)| {
@@ -164,6 +164,7 @@ mod tests {
             spec["configs"][0]["columnFamilies"][0]["options"] = json!({"write_buffer_size": "512M"});
             spec["configs"][1]["dbOptions"] = json!({"db_write_buffer_size": "1G"});
             spec["configs"][1]["columnFamilies"] = json!([]);
+            spec["scenarios"][0]["workload"]["keyValue"]["roles"][0]["steps"] = json!(10_000_000);
         });
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(

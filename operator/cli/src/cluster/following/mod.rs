@@ -214,7 +214,7 @@ impl View {
         let Some(experiment) = self.follower.experiment() else { return };
         let (planned, done) = self.follower.count();
         let time = left(seconds_left(experiment, unix_ms()));
-        let message = format!("{done} of {planned}: {}, {time}", self.follower.under_way());
+        let message = format!("{done} of {planned}, {time}: {}", self.follower.under_way());
         self.screen.show(done, message, so_far(experiment));
     }
 

@@ -15,7 +15,7 @@ pub fn ask(input: &mut dyn BufRead, output: &mut dyn Write) -> anyhow::Result<An
     let cache = person.answer("Block cache, such as 512Mi", "32Mi", |text| {
         quantity::bytes(text).map_err(|error| format!("{text} {error}"))
     })?;
-    let change = person.answer("RocksDB option to try", "write_buffer_size=134217728", str::parse::<Change>)?;
+    let change = person.answer("RocksDB option to try", "block_size=16384", str::parse::<Change>)?;
     Ok(Answers {
         keys,
         value_bytes: value_bytes as u32,
@@ -75,7 +75,7 @@ mod tests {
         let answers = answers.unwrap();
         assert_eq!((answers.keys, answers.value_bytes, answers.read_percent), (1_000_000, 400, 90));
         assert_eq!(answers.cache_bytes, Some(32 << 20));
-        assert_eq!(answers.change.option, "write_buffer_size");
+        assert_eq!(answers.change.option, "block_based_table_factory.block_size");
         assert!(said.starts_with("Number of keys [1000000]: Bytes of a value [400]: "), "{said}");
     }
 

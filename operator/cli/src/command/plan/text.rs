@@ -2,6 +2,7 @@
 
 use std::fmt::Write as _;
 
+use assay_core::adopt::{BUNDLED, Scope};
 use assay_core::experiment::{Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
@@ -72,12 +73,26 @@ fn configs(experiment: &Experiment, out: &mut String) {
     for config in experiment.configs.iter().filter(|config| config.name != baseline) {
         let _ = writeln!(out, "config     {}", config.name);
         for change in &config.changes {
-            let _ = writeln!(out, "             {}", human_change(change));
+            let _ = writeln!(out, "             {}", human_change(&with_default(change)));
         }
         if config.changes.is_empty() {
             let _ = writeln!(out, "             no changes: an A/A comparison");
         }
     }
+}
+
+/// A change from or to an option's default, with the default. Plans don't have it: it is that of one version.
+fn with_default(change: &str) -> String {
+    const DEFAULT: &str = "RocksDB's default";
+    let default = change.split_once(": ").and_then(|(option, _)| {
+        let (scope, name) = BUNDLED.find(option)?;
+        let defaults = if scope == Scope::Db { &BUNDLED.db } else { &BUNDLED.family };
+        defaults.get(&name).filter(|value| !value.is_empty() && !value.starts_with('{')).map(|value| (option, value))
+    });
+    let Some((option, value)) = default else { return change.to_owned() };
+    let size = human_change(&format!("{option}: {value}"));
+    let value = size.split_once(": ").map_or(value.as_str(), |(_, size)| size);
+    change.replacen(DEFAULT, &format!("{DEFAULT} ({value})"), 1)
 }
 
 fn metrics(experiment: &Experiment, out: &mut String) {

@@ -2,7 +2,9 @@
 
 use std::collections::BTreeMap;
 
-use super::table;
+use super::known::{self, FLAGS, Type, is_switch};
+use crate::adopt::defaults::BUNDLED;
+use crate::validate::did_you_mean;
 
 /// Flags by name, without those that were asked for already.
 #[derive(Clone, Debug, Default)]
@@ -15,29 +17,18 @@ pub struct Flags {
 /// The value of a flag without one.
 const SET: &str = "true";
 
-/// Flags beside those of options that take no value in the next word.
-const SWITCHES: [&str; 14] = [
-    "disable_wal",
-    "histogram",
-    "index_with_first_key",
-    "memtable_use_huge_page",
-    "partition_index",
-    "print_malloc_stats",
-    "progress_reports",
-    "statistics",
-    "sync",
-    "use_existing_db",
-    "use_existing_keys",
-    "use_hash_search",
-    "use_ribbon_filter",
-    "verify_checksum",
-];
-
 impl Flags {
     /// Reads a command line: what comes before the program and after a pipe or a redirection is no flag.
     pub fn parse(command: &str) -> Result<Self, String> {
         let words = shlex::split(command).ok_or("a quote in the command is not closed, or it ends in a backslash")?;
-        let mut words: Vec<String> = words.into_iter().filter(|word| !word.is_empty()).collect();
+        let mut words: Vec<String> = words.iter().flat_map(|word| separated(word)).collect();
+        let programs = commands(&words);
+        if programs > 1 {
+            return Err(format!(
+                "these are {programs} commands of db_bench: pass one of them. Datasets are filled anew, so a command that only \
+                 reads needs none before it; benchmarks with the same flags can share one --benchmarks list"
+            ));
+        }
         if let Some(program) = words.iter().position(|word| is_program(word)) {
             words.drain(..=program);
         } else if words.first().is_some_and(|word| !word.starts_with('-')) {
@@ -102,8 +93,10 @@ impl Flags {
 
     pub fn decimal(&mut self, name: &str, default: f64) -> f64 {
         self.read(name, default, |name, text| {
-            let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
-            number.ok_or_else(|| format!("--{name}={text}: not a number"))
+            if matches!(FLAGS.get(name), Some(Type::Whole(..))) {
+                return Ok(whole(name, text)? as f64);
+            }
+            decimal(name, text)
         })
     }
 
@@ -119,6 +112,23 @@ impl Flags {
         })
     }
 
+    /// Refuses what `db_bench` refuses of the flags that nothing has asked for.
+    pub fn refuse_rest(&mut self) {
+        let version = &BUNDLED.version;
+        let unfit = self.given.iter().filter_map(|(name, text)| match FLAGS.get(name.as_str()) {
+            None => {
+                let hint = did_you_mean(name, FLAGS.keys().copied());
+                let hint = if hint.is_empty() { "; remove it".to_owned() } else { hint };
+                Some(format!("--{name}={text}: db_bench of RocksDB {version} has no such flag{hint}"))
+            }
+            Some(Type::Whole(..)) => whole(name, text).err(),
+            Some(Type::Switch) => truth(name, text).err(),
+            Some(Type::Decimal) => decimal(name, text).err(),
+            Some(Type::Text) => None,
+        });
+        self.problems.extend(unfit.collect::<Vec<_>>());
+    }
+
     /// What nobody has asked for.
     pub fn rest(&self) -> impl Iterator<Item = (&str, &str)> {
         self.given.iter().map(|(name, value)| (name.as_str(), value.as_str()))
@@ -131,7 +141,19 @@ pub fn whole(name: &str, text: &str) -> Result<i64, String> {
         Some(digits) => i64::from_str_radix(digits, 16),
         None => text.parse(),
     };
-    number.map_err(|_| format!("--{name}={text}: not a whole number (db_bench takes no suffixes such as K or M)"))
+    let number = number
+        .map_err(|_| format!("--{name}={text}: not a whole number (db_bench takes no suffixes such as K or M)"))?;
+    let (least, most) = known::bounds(name);
+    if (least..=most).contains(&number) {
+        Ok(number)
+    } else {
+        Err(format!("--{name}={text}: db_bench takes numbers between {least} and {most}"))
+    }
+}
+
+pub fn decimal(name: &str, text: &str) -> Result<f64, String> {
+    let number = text.parse::<f64>().ok().filter(|number| number.is_finite());
+    number.ok_or_else(|| format!("--{name}={text}: not a number"))
 }
 
 pub fn truth(name: &str, text: &str) -> Result<bool, String> {
@@ -147,6 +169,36 @@ fn is_program(word: &str) -> bool {
     !word.starts_with('-') && !word.contains('=') && name.starts_with("db_bench")
 }
 
+/// Separators of commands may stand without blanks: `--num=5; db_bench`.
+fn separated(word: &str) -> Vec<String> {
+    let is_glued = |separator: &str| {
+        let (_, next) = word.split_once(separator).unwrap_or_default();
+        word.ends_with(separator) || is_program(next)
+    };
+    let Some(separator) = ["&&", ";"].into_iter().find(|separator| word.contains(separator) && is_glued(separator))
+    else {
+        return if word.is_empty() { Vec::new() } else { vec![word.to_owned()] };
+    };
+    let (before, after) = word.split_once(separator).unwrap_or((word, ""));
+    let all = [before, separator, after].into_iter().filter(|part| !part.is_empty());
+    all.map(str::to_owned).collect()
+}
+
+/// How often the program is called. A line may end without a separator; what follows a flag is its value.
+fn commands(words: &[String]) -> usize {
+    let mut before = None;
+    let mut count = 0;
+    for word in words {
+        let is_value =
+            |flag: &str| flag.starts_with('-') && !flag.contains('=') && !is_switch(flag.trim_start_matches('-'));
+        if is_program(word) && !before.is_some_and(is_value) {
+            count += 1;
+        }
+        before = Some(word.as_str());
+    }
+    count
+}
+
 fn is_of_the_shell(word: &str) -> bool {
     matches!(word, "|" | "||" | "&" | "&&" | ";" | "|&") || word.starts_with(['>', '<']) || word.starts_with("2>")
 }
@@ -154,10 +206,6 @@ fn is_of_the_shell(word: &str) -> bool {
 /// `nosync` switches `sync` off.
 fn is_off(flag: &str) -> bool {
     flag.strip_prefix("no").is_some_and(is_switch)
-}
-
-fn is_switch(flag: &str) -> bool {
-    SWITCHES.contains(&flag) || table::is_switch(flag)
 }
 
 /// Whether a word is a value rather than the next flag.
@@ -194,6 +242,9 @@ mod tests {
                 &[("histogram", "false"), ("num", "7"), ("sync", "true"), ("use_fsync", "false")],
             ),
             ("--num=5", &[("num", "5")]),
+            ("rm -r /x && db_bench --num=5; cat log", &[("num", "5")]),
+            ("db_bench --num=5;", &[("num", "5")]),
+            ("db_bench --db /x/db_bench --cache_uri='a=1;b=2'", &[("cache_uri", "a=1;b=2"), ("db", "/x/db_bench")]),
             ("--cache_numshardbits -1 --seed=-3", &[("cache_numshardbits", "-1"), ("seed", "-3")]),
             (
                 "LD_PRELOAD=x numactl -N 0 /opt/db_bench.static \\\n  --num=5 \\\n --db='/a b' | tee log",
@@ -214,6 +265,10 @@ mod tests {
     #[test]
     fn what_is_no_command_line_says_why() {
         for (command, message) in [
+            ("db_bench --num=5 && db_bench --num=6", "these are 2 commands of db_bench: pass one of them"),
+            ("db_bench --num=5 --sync; LD_PRELOAD=x ./db_bench --num=6;./db_bench", "these are 3 commands of db_bench"),
+            ("rm -r /x;db_bench --num=5&&db_bench\n", "these are 2 commands of db_bench"),
+            ("db_bench --num=5\n./db_bench --num=6", "these are 2 commands of db_bench"),
             ("db_bench --db='/a", "a quote in the command is not closed"),
             ("ldb scan", "\"ldb\" is not db_bench"),
             ("db_bench --num=5 fillseq", "\"fillseq\" is not a flag"),
@@ -241,6 +296,20 @@ mod tests {
         ];
         assert_eq!(flags.problems(), problems);
         assert_eq!(flags.rest().count(), 0);
+        let mut flags =
+            Flags::parse("--threads=99999999999 --bloom_bits=1.5 --numm=5 --old --bgwriter_num=x --db=1").unwrap();
+        assert_eq!((flags.number("threads", 1), flags.decimal("bloom_bits", 0.0)), (1, 0.0));
+        flags.refuse_rest();
+        assert_eq!(
+            flags.problems(),
+            [
+                "--threads=99999999999: db_bench takes numbers between -2147483648 and 2147483647",
+                "--bloom_bits=1.5: not a whole number (db_bench takes no suffixes such as K or M)",
+                "--bgwriter_num=x: not a whole number (db_bench takes no suffixes such as K or M)",
+                "--numm=5: db_bench of RocksDB 11.8.1 has no such flag; did you mean num?",
+                "--old=true: db_bench of RocksDB 11.8.1 has no such flag; remove it",
+            ]
+        );
     }
 
     proptest::proptest! {

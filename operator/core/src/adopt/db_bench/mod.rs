@@ -2,6 +2,7 @@
 
 mod benchmarks;
 mod flags;
+mod known;
 mod options;
 mod table;
 
@@ -12,7 +13,7 @@ use benchmarks::{Outcome, Work};
 use flags::Flags;
 
 use super::draft::{CANDIDATE, Draft, DraftScenario};
-use crate::validate::{did_you_mean, nearest};
+use crate::validate::nearest;
 
 /// Flags about output and places. Assay measures and reports in its own way, in its own directories.
 const NOT_NEEDED: [&str; 26] = [
@@ -45,9 +46,10 @@ const NOT_NEEDED: [&str; 26] = [
 ];
 
 /// Flags without a counterpart about which there is more to say.
-const EXPLAINED: [(&str, &str); 7] = [
+const EXPLAINED: [(&str, &str); 8] = [
     ("cache_type", "the block cache is an LRU cache"),
     ("enable_numa", "trials are pinned to CPUs; see placement"),
+    ("flagfile", "not read: write its flags into the command"),
     ("options_file", "use `assay init --from-options` with that file, and copy the scenarios from here"),
     ("read_random_exp_range", "use keyOrder: Zipfian"),
     ("row_cache_size", "an option string can't create a row cache"),
@@ -78,10 +80,14 @@ pub fn from_command(name: &str, command: &str, cpus: u32) -> Result<Draft, Vec<S
     if scenarios.is_empty() && !benchmarks.is_empty() {
         flags.refuse(format!("--benchmarks={benchmarks}: no benchmark becomes a scenario ({})", lost.join("; ")));
     }
+    flags.refuse_rest();
     if !flags.problems().is_empty() {
         return Err(flags.problems().to_vec());
     }
     lost.extend(rest(&flags));
+    if !engine.at_default.is_empty() {
+        lost.push(format!("same as RocksDB's default: {}", engine.at_default.join(", ")));
+    }
     Ok(Draft {
         name: name.to_owned(),
         head: vec![
@@ -209,8 +215,7 @@ fn rest(flags: &Flags) -> Vec<String> {
         } else if let Some((_, why)) = EXPLAINED.iter().find(|(flag, _)| *flag == name) {
             lines.push(format!("--{name}={value}: {why}"));
         } else {
-            let known = table::SAME_NAME.iter().map(|(flag, _)| *flag).chain(KNOWN);
-            lines.push(format!("--{name}={value}: no counterpart{}", did_you_mean(name, known)));
+            lines.push(format!("--{name}={value}: no counterpart"));
         }
     }
     if !not_needed.is_empty() {
@@ -218,22 +223,6 @@ fn rest(flags: &Flags) -> Vec<String> {
     }
     lines
 }
-
-/// Flags that people mistype.
-const KNOWN: [&str; 12] = [
-    "batch_size",
-    "bloom_bits",
-    "cache_size",
-    "compression_type",
-    "duration",
-    "key_size",
-    "num",
-    "reads",
-    "seek_nexts",
-    "threads",
-    "value_size",
-    "writes",
-];
 
 #[cfg(test)]
 mod tests;

@@ -26,6 +26,8 @@ pub struct Engine {
     pub baseline: Baseline,
     pub cache: Option<Cache>,
     pub write: WriteOptions,
+    /// Flags that set what RocksDB has anyway.
+    pub at_default: Vec<String>,
 }
 
 /// Takes the flags that set options.
@@ -34,10 +36,15 @@ pub fn engine(flags: &mut Flags, families: &[String]) -> Engine {
     for (option, value) in OWN_DEFAULTS.into_iter().chain([SHARDS]) {
         options.set(option, value.to_owned());
     }
+    let mut at_default = Vec::new();
     let same_name = SAME_NAME.iter().map(|(flag, value)| (*flag, *flag, *value));
     for (flag, option, value) in same_name.chain(OTHER_NAME) {
         let Some(text) = flags.take(flag) else { continue };
-        if let Some(value) = flags.accept(value.of(flag, &text)).flatten() {
+        let Some(value) = flags.accept(value.of(flag, &text)) else { continue };
+        if value.as_ref().is_none_or(|value| is_default(option, value)) {
+            at_default.push(format!("--{flag}={text}"));
+        }
+        if let Some(value) = value {
             options.set(option, value);
         }
     }
@@ -51,7 +58,13 @@ pub fn engine(flags: &mut Flags, families: &[String]) -> Engine {
     if write.sync && write.disable_wal {
         flags.refuse("--sync with --disable_wal: RocksDB refuses this; keep one".to_owned());
     }
-    Engine { baseline: options.baseline(families), cache, write }
+    Engine { baseline: options.baseline(families), cache, write, at_default }
+}
+
+fn is_default(option: &str, value: &str) -> bool {
+    let Some((scope, name)) = BUNDLED.find(option) else { return false };
+    let defaults = if scope == Scope::Db { &BUNDLED.db } else { &BUNDLED.family };
+    defaults.get(&name).is_some_and(|default| same(value, default))
 }
 
 /// Options that take several flags, or the value of another one.

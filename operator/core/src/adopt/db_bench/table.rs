@@ -178,12 +178,6 @@ const CODECS: [(&str, &str); 8] = [
     ("xpress", "kXpressCompression"),
     ("zstd", "kZSTD"),
 ];
-/// Whether a flag that sets an option is on or off.
-pub fn is_switch(flag: &str) -> bool {
-    let same = SAME_NAME.iter().any(|(name, value)| *name == flag && matches!(value, Switch));
-    same || OTHER_NAME.iter().any(|(name, _, value)| *name == flag && matches!(value, Switch))
-}
-
 impl Value {
     /// The option's value, if the flag does not leave it at its default.
     pub fn of(self, flag: &str, text: &str) -> Result<Option<String>, String> {

@@ -56,7 +56,11 @@ fn a_command_line_becomes_an_experiment() {
     assert_eq!(draft.seed, Some(7));
     assert_eq!(
         draft.lost,
-        ["not needed, as datasets are settled and records have the statistics: stats", "not needed: --histogram"]
+        [
+            "not needed, as datasets are settled and records have the statistics: stats",
+            "not needed: --histogram",
+            "same as RocksDB's default: --compression_type=lz4",
+        ]
     );
 }
 
@@ -141,7 +145,7 @@ fn rates_become_paces() {
 #[test]
 fn what_has_no_counterpart_is_named() {
     let draft = draft(
-        "db_bench --benchmarks=mixgraph,multireadrandom,overwrite,fillsync --duration=60 --valu_size=3 --cache_type=lru_cache \
+        "db_bench --benchmarks=mixgraph,multireadrandom,overwrite,fillsync --duration=60 --cache_type=lru_cache \
          --merge_operator put --key_size=4 --num_column_families=40 --compression_type=zlib --db /x",
     );
     assert_eq!(
@@ -154,7 +158,6 @@ fn what_has_no_counterpart_is_named() {
             "fillsync: sync belongs to a config here, so it can't differ between scenarios; make it another experiment, with --sync",
             "--cache_type=lru_cache: the block cache is an LRU cache",
             "--merge_operator=put: no counterpart",
-            "--valu_size=3: no counterpart; did you mean value_size?",
             "not needed: --db",
         ]
     );
@@ -204,19 +207,21 @@ fn what_can_not_be_an_experiment_says_why() {
 #[test]
 fn everything_that_is_wrong_is_named_at_once() {
     let command = "db_bench --benchmark=fillrandom --num=1M fillseq --threads=0 --key_size=$K --sync=maybe \
-                   --value_size_distribution_type=zipf --compression_type=brotli --reads=2000000000000";
+                   --value_size_distribution_type=zipf --compression_type=brotli --reads=2000000000000 --numm=1000000 --max_write_buffer_number=99999999999";
     assert_eq!(
         from_command("bench", command, 1).unwrap_err(),
         [
             "\"fillseq\" is not a flag: write --flag=value, and quote values with blanks",
             "--key_size=$K: the shell has not replaced this; write the value itself",
             "--benchmark=fillrandom: did you mean --benchmarks=fillrandom?",
+            "--max_write_buffer_number=99999999999: db_bench takes numbers between -2147483648 and 2147483647",
             "--compression_type=brotli: db_bench knows none, snappy, zlib, bzip2, lz4, lz4hc, xpress, zstd",
             "--sync=maybe: neither true nor false",
             "--num=1M: not a whole number (db_bench takes no suffixes such as K or M)",
             "--reads=2000000000000: must be between 0 and 1000000000000",
             "--threads=0: must be between 1 and 256",
             "--value_size_distribution_type=zipf: db_bench knows fixed, uniform and normal",
+            "--numm=1000000: db_bench of RocksDB 11.8.1 has no such flag; did you mean num?",
         ]
     );
 }

@@ -126,7 +126,8 @@ impl Draft {
 /// A workload about which only its size is known.
 pub fn placeholder(keys: u64, key_bytes: u32, value_bytes: u32, families: Vec<String>, mix: Mix) -> KeyValue {
     const STEPS: u64 = 500_000;
-    let role = Role { warmup_steps: STEPS / 10, ..role("client", STEPS, mix) };
+    // With less, caches still fill while runs are measured, and their rate changes.
+    let role = Role { warmup_steps: STEPS, ..role("client", STEPS, mix) };
     KeyValue {
         keys: keys.max(families.len() as u64).max(1),
         key_bytes,

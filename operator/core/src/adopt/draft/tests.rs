@@ -80,7 +80,7 @@ spec:
         roles:
         - name: client
           steps: 500000
-          warmupSteps: 50000
+          warmupSteps: 500000
           mix: {put: 1, get: 9}
 
 "#;
@@ -92,7 +92,7 @@ spec:
 fn the_other_config_is_a_template_or_a_change() {
     let template = draft().yaml();
     let commented = "  - name: candidate\n    # columnFamilies:\n    # - match: [\"*\"]\n    #   options:\n    #     \
-                     write_buffer_size: 134217728\n";
+                     block_based_table_factory: \"{block_size=16384}\"\n";
     assert!(template.contains(commented), "{template}");
     let change = |scope, option: &str, value: &str| {
         let change = Some(Change { scope, option: option.to_owned(), value: value.to_owned() });

@@ -6,7 +6,7 @@ use std::fmt::Write as _;
 use assay_protocol::{KeyOrder, KeyValue, Mix, Preload, Role, Until, ValueBytes};
 
 use super::super::baseline::grouped;
-use super::super::defaults::{BUNDLED, Scope};
+use super::super::defaults::{BUNDLED, Scope, TABLE};
 use super::super::options_file::Options;
 use super::{BASELINE, CANDIDATE, Change, Draft, DraftScenario};
 use crate::validate::{API_VERSION, KIND};
@@ -125,13 +125,8 @@ fn candidate(draft: &Draft, file: &mut Page) {
              the experiment shows the noise.",
         );
         file.line(1, &format!("- name: {CANDIDATE}"));
-        let example = Change {
-            scope: Scope::Families,
-            option: "write_buffer_size".to_owned(),
-            value: twice_the_memtable(draft).to_string(),
-        };
         let mut lines = Page::default();
-        declared(&example, &mut lines);
+        declared(&twice_the_block(draft), &mut lines);
         for line in lines.0.lines() {
             file.line(2, &format!("# {line}"));
         }
@@ -162,12 +157,15 @@ fn declared(change: &Change, lines: &mut Page) {
     }
 }
 
-/// An example that changes something whatever the baseline has.
-fn twice_the_memtable(draft: &Draft) -> u64 {
-    let own = |options: &Options| options.get("write_buffer_size").and_then(|value| value.parse::<u64>().ok());
+/// An example that changes something whatever the baseline has, and that acts whatever the scenarios do: blocks are read by
+/// reads, and written by flushes and compactions.
+fn twice_the_block(draft: &Draft) -> Change {
+    let option = format!("{TABLE}.block_size");
+    let own = |options: &Options| options.get(&option).and_then(|value| value.parse::<u64>().ok());
+    let default = own(&BUNDLED.family).unwrap_or(4096);
     let families = draft.baseline.families.iter().map(|(_, options)| options);
-    let default = own(&BUNDLED.family).unwrap_or(64 << 20);
-    families.map(|options| own(options).unwrap_or(default)).max().unwrap_or(default).saturating_mul(2)
+    let largest = families.map(|options| own(options).unwrap_or(default)).max().unwrap_or(default);
+    Change { scope: Scope::Families, value: largest.saturating_mul(2).to_string(), option }
 }
 
 fn scenario(scenario: &DraftScenario, file: &mut Page) {

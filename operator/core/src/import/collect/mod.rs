@@ -2,6 +2,7 @@
 
 mod fields;
 mod found;
+mod ignored;
 mod others;
 mod rows;
 
@@ -45,6 +46,8 @@ pub struct Collector<'a> {
     seen: BTreeSet<usize>,
     /// Columns of which it was asked what they are.
     asked: BTreeSet<String>,
+    /// All that there are.
+    columns: BTreeSet<String>,
     found: Found,
     /// Runs without a name, by the rest of the key, the metric, and whether they failed.
     counted: BTreeMap<(RunKey, Name, bool), u32>,
@@ -67,6 +70,7 @@ impl<'a> Collector<'a> {
             others: Others::default(),
             seen: BTreeSet::new(),
             asked: BTreeSet::new(),
+            columns: BTreeSet::new(),
             found: Found::default(),
             counted: BTreeMap::new(),
             failed: BTreeMap::new(),
@@ -292,5 +296,6 @@ impl<'a> Collector<'a> {
             })
             .collect();
         self.problems.extend(missing);
+        self.problems.extend(self.not_there());
     }
 }

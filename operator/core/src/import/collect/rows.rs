@@ -18,6 +18,7 @@ impl Collector<'_> {
         let before = self.problems.len();
         let mut seen = BTreeSet::new();
         for (index, column) in columns.iter().enumerate() {
+            self.column(column);
             if column.is_empty() {
                 let message =
                     format!("column {} has no name: name it, or remove it (pandas: to_csv(index=False))", index + 1);
@@ -48,10 +49,6 @@ impl Collector<'_> {
             }
         }
         self.problems.len() == before
-    }
-
-    fn is_ignored(&self, column: &str) -> bool {
-        self.policy.ignore_columns.iter().any(|ignored| ignored == column)
     }
 
     fn role(&self, column: &str) -> Option<Meaning> {
@@ -140,6 +137,7 @@ impl Collector<'_> {
         let mut sample = Sample { scenario: ONLY_SCENARIO.to_owned(), ..Sample::default() };
         let (mut roles, mut others) = (BTreeSet::new(), Vec::new());
         for (column, value) in fields {
+            self.column(column);
             if self.is_ignored(column) {
                 continue;
             }

@@ -80,6 +80,23 @@ fn configs_with_one_name_are_asked_about_apart() {
 }
 
 #[test]
+fn an_option_in_the_wrong_place_is_one_mistake() {
+    let note = |option: &str, message: &str| json!({"config": "small", "scope": "state", "option": option, "message": message});
+    let misplaced = note("write_buffer_size", "this is a database option; declare it under dbOptions");
+    let of = |notes: Value| {
+        said(&document(), &answer(json!({"problems": [], "inert": notes, "sanitised": [], "allInert": ["small"]})))
+    };
+    let field = "spec.configs[1].columnFamilies[0].options.write_buffer_size";
+    assert_eq!(
+        of(json!([misplaced])),
+        [format!("{field}: has no effect: this is a database option; declare it under dbOptions")]
+    );
+    // Beside another without effect the config itself is at fault.
+    let found = of(json!([misplaced, note("ttl", "ignored")]));
+    assert!(found.iter().any(|message| message.contains("NoEffectPossible")), "{found:?}");
+}
+
+#[test]
 fn a_config_that_was_not_understood_may_have_an_effect() {
     let given = answer(json!({"problems": [], "inert": [], "sanitised": [], "allInert": ["small"]}));
     let has = |document: &Value| said(document, &given).iter().any(|message| message.contains("NoEffectPossible"));

@@ -7,6 +7,7 @@ use crate::verdict::Purpose;
 mod answers;
 mod blockstore;
 mod bounds;
+mod broken;
 mod ethrex;
 mod mistakes;
 mod queries;
