@@ -83,6 +83,9 @@ fn db_bench_that_did_other_work_is_no_comparison() {
     assert!(text.contains("WorkMismatch in readrandom"), "{text}");
     // The same names and sizes in another order of lines are the same runs.
     assert!(!changed("Perf Level: 1", "Perf Level: 2").contains("Mismatch"));
+    // What a program prints has no column of that name.
+    let text = changed_with("version", "version", &["--column", "block=round"]);
+    assert!(text.contains("there is no column round for block; columns found: "), "{text}");
 }
 
 #[test]

@@ -53,8 +53,9 @@ pub fn guarantees(design: &Design) -> Vec<String> {
             .to_owned(),
     );
     sentences.push(format!(
-        "All this applies only to the nodes and the dataset measured here and to the scenarios {}. It is exact if the \
-         runs of a block could have run in any order, or if differences from the baseline scatter symmetrically.",
+        "All this applies only to the nodes and the dataset measured here and to the {} {}. It is exact if the runs of a \
+         block could have run in any order, or if differences from the baseline scatter symmetrically.",
+        if scenarios.len() == 1 { "scenario" } else { "scenarios" },
         scenarios.join(", ")
     ));
     if let Some(looks) = &design.looks {

@@ -43,15 +43,19 @@ impl Collector<'_> {
         }
     }
 
-    /// Columns to be ignored that there are not.
+    /// Columns that the policy names and that there are not.
     pub(super) fn not_there(&self) -> Vec<DataProblem> {
         let columns = || self.columns.iter().map(String::as_str);
-        let absent: BTreeSet<&str> = self.policy.ignore_columns.iter().map(String::as_str).collect();
-        let absent = absent.into_iter().filter(|column| !self.columns.contains(*column));
-        let said = absent.map(|column| {
+        let ignored: BTreeSet<&str> = self.policy.ignore_columns.iter().map(String::as_str).collect();
+        let ignored = ignored.into_iter().map(|column| (column, "to ignore".to_owned()));
+        // Where a table lacks what it needs, that is said already.
+        let named = self.policy.columns.named().filter(|_| self.problems.is_empty());
+        let named = named.map(|(meaning, column)| (column, format!("for {}", meaning.name())));
+        let absent = ignored.chain(named).filter(|(column, _)| !self.columns.contains(*column));
+        let said = absent.map(|(column, purpose)| {
             let hint = did_you_mean(column, columns());
             let found = shown(&columns().collect::<Vec<_>>());
-            DataProblem::new(format!("there is no column {column} to ignore{hint}; columns found: {found}"))
+            DataProblem::new(format!("there is no column {column} {purpose}{hint}; columns found: {found}"))
         });
         said.collect()
     }
