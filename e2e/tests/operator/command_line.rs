@@ -133,7 +133,7 @@ async fn nodes_are_judged_and_their_noise_is_measured() {
     for part in [
         "False claims: 0 of 1 verdict overall",
         "Noise of single runs",
-        "Overall effects on throughput that nodes can detect here",
+        "Gains that nodes can detect here",
     ] {
         scene.lab.check(said.contains(part), &format!("{part} is not in\n{said}")).await;
     }

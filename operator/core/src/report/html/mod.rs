@@ -153,7 +153,9 @@ fn config_card(out: &mut String, report: &Report, config: &ConfigReport) {
     } else {
         changes.push_str("<ul class=\"changes\">\n");
         for change in &config.changes {
-            let _ = writeln!(changes, "<li><code>{}</code></li>", escape(&human_change(change)));
+            // A line must not end inside of an arrow.
+            let change = human_change(change).replace(" -> ", " \u{2192} ");
+            let _ = writeln!(changes, "<li><code>{}</code></li>", escape(&change));
         }
         changes.push_str("</ul>\n");
     }
