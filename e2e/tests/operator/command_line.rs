@@ -130,11 +130,7 @@ async fn nodes_are_judged_and_their_noise_is_measured() {
     let noise = assay(&scene.lab, &["aa", "--cluster", &file, "--out", &out]).await;
     let said = text(&noise);
     scene.lab.check(noise.status.code() == Some(0), &said).await;
-    for part in [
-        "False claims: 0 of 1 verdict overall",
-        "Noise of single runs",
-        "Gains that nodes can detect here",
-    ] {
+    for part in ["False claims: 0 of 1 verdict overall", "Noise of single runs", "Gains that nodes can detect here"] {
         scene.lab.check(said.contains(part), &format!("{part} is not in\n{said}")).await;
     }
     let own = scene.lab.trials("nodes-aa").await;
