@@ -5,7 +5,7 @@ A seeded sample of each group of modules is tried in a clone of the last commit.
 interrupted run goes on where it was; a change that was caught is not tried again until its file changes. A change that no test can
 notice, because the program does the same, is listed with its reason in mutants-equivalent.toml.
 
-usage: mutants.py CARGO-MUTANTS [--seed N] [--share PERCENT] [GROUP...]
+usage: mutants.py CARGO-MUTANTS [--seed N] [GROUP...]
 """
 
 import argparse
@@ -16,6 +16,7 @@ import re
 import signal
 import subprocess
 import sys
+import threading
 import time
 import tomllib
 from pathlib import Path
@@ -103,33 +104,25 @@ def changed(text, span, replacement):
 def notices(tests):
     """How tests end: None if they pass."""
     command = ["cargo", "test", "--locked", "--profile", "mutants", *tests.split()]
+    said, failed = [], None
+    # In a session of its own, so that it ends with all that it has started.
     with subprocess.Popen(command, cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as child:
-        def end(*_):
-            os.killpg(child.pid, signal.SIGKILL)
-
-        signal.signal(signal.SIGALRM, end)
-        signal.alarm(PATIENCE)
-        said, found = [], None
+        late = threading.Timer(PATIENCE, os.killpg, (child.pid, signal.SIGKILL))
+        late.start()
         try:
             for line in child.stdout:
                 said.append(line)
                 # One is enough.
-                if re.match(r"test .* FAILED$", line):
-                    found = line.split()[1]
+                if failed := re.match(r"test (\S+) .*FAILED$", line):
+                    os.killpg(child.pid, signal.SIGKILL)
                     break
         finally:
-            late = signal.alarm(0) == 0
-            if found or child.poll() is None:
-                try:
-                    end() if found else None
-                except ProcessLookupError:
-                    pass
-        code = child.wait()
-    if found:
-        return ("caught", found)
-    if code == 0:
+            late.cancel()
+    if failed:
+        return ("caught", failed[1])
+    if child.returncode == 0:
         return None
-    if late:
+    if child.returncode == -signal.SIGKILL:
         return ("caught", "it takes too long")
     if any("could not compile" in line for line in said):
         return ("unviable", "it does not compile")
@@ -154,7 +147,6 @@ def main():
     arguments = argparse.ArgumentParser(description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter)
     arguments.add_argument("tool", metavar="CARGO-MUTANTS")
     arguments.add_argument("--seed", type=int, default=1)
-    arguments.add_argument("--share", type=int, default=100, help="of the usual sample, in percent")
     arguments.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
     options = arguments.parse_args()
     unknown = [name for name in options.groups if name not in GROUPS]
@@ -175,7 +167,7 @@ def main():
         group = GROUPS[name]
         mutants = listed(options.tool, group)
         random.Random(options.seed).shuffle(mutants)
-        sample = mutants[: group.count * options.share // 100]
+        sample = mutants[: group.count]
         began, fresh, caught, viable = time.monotonic(), 0, 0, 0
         for number, mutant in enumerate(sample, 1):
             blob = run(["git", "rev-parse", f"HEAD:{mutant['file']}"]).strip()

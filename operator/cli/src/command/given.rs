@@ -9,8 +9,7 @@ use assay_core::validate::KIND;
 
 use super::options::experiment_name;
 use crate::file;
-use crate::folder::{folder_of, is_page, is_report};
-use crate::judge::records;
+use crate::folder::{folder_of, is_of_run, is_page, is_report};
 
 /// Endings of tables, which nothing else has.
 const TABLES: [&str; 4] = ["csv", "tsv", "jsonl", "ndjson"];
@@ -43,9 +42,9 @@ use Given::{Database, Experiment, Named, PartOf, Report, Results, Several, Table
 pub fn given(path: &Path) -> Option<Given> {
     if !path.exists() {
         let named = path.to_str().filter(|name| experiment_name(name).is_ok()).map(|name| folder_of(name, None));
-        return named.filter(|folder| records::are_in(folder)).map(Named);
+        return named.filter(|folder| is_of_run(folder)).map(Named);
     }
-    if records::are_in(path) {
+    if is_of_run(path) {
         return Some(Results);
     }
     if path.is_dir() {
@@ -78,14 +77,14 @@ fn is_experiment(path: &Path) -> bool {
 /// The first of the results folders in a folder that holds nothing but folders.
 fn several(path: &Path) -> Option<Given> {
     let entries: Vec<PathBuf> = fs::read_dir(path).ok()?.flatten().map(|entry| entry.path()).collect();
-    let first = entries.iter().filter(|path| records::are_in(path)).min().cloned();
+    let first = entries.iter().filter(|path| is_of_run(path)).min().cloned();
     first.filter(|_| entries.iter().all(|path| path.is_dir())).map(Several)
 }
 
 /// The results folder that something is in.
 fn part_of(path: &Path) -> Option<Given> {
     let whole = fs::canonicalize(path).ok()?;
-    let folder = whole.ancestors().skip(1).find(|folder| records::are_in(folder))?;
+    let folder = whole.ancestors().skip(1).find(|folder| is_of_run(folder))?;
     // As it was written, where that leads there.
     let written = path.ancestors().skip(1).map(|dir| if dir.as_os_str().is_empty() { Path::new(".") } else { dir });
     let mut written = written.filter(|dir| fs::canonicalize(dir).is_ok_and(|dir| dir == folder));
@@ -99,7 +98,7 @@ pub fn advice(path: &Path, given: &Given) -> String {
     match given {
         Experiment => {
             let name = file::read(path).ok().and_then(|read| Some(read.value["metadata"]["name"].as_str()?.to_owned()));
-            let results = name.map(|name| folder_of(&name, None)).filter(|folder| records::are_in(folder));
+            let results = name.map(|name| folder_of(&name, None)).filter(|folder| is_of_run(folder));
             let results = results.map_or(String::new(), |folder| format!("; to show {}", report(&folder)));
             format!("{shown} is an experiment file. To run it: `assay run {shown}`{results}")
         }

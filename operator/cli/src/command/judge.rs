@@ -8,7 +8,7 @@ use assay_core::import::{self, ColumnFlag, Flags, Format, ImportReport, MetricFl
 use assay_core::report::terminal;
 
 use super::given::must_be_results;
-use crate::folder::{Pages, check_page, check_reports};
+use crate::folder::{Pages, check_page, check_reports, is_of_run};
 use crate::judge::{self, Asked, Refused, records};
 use crate::print;
 use crate::text::plural;
@@ -87,7 +87,7 @@ impl From<FormatArg> for Format {
 
 pub fn command(args: &JudgeArgs) -> anyhow::Result<ExitCode> {
     must_be_results(&args.path)?;
-    let of_records = records::are_in(&args.path);
+    let of_records = is_of_run(&args.path);
     // Before any work, not after the verdict.
     if let Some(dir) = &args.out {
         check_reports(dir, Some(args.path.as_path()).filter(|_| of_records))?;

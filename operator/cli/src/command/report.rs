@@ -9,7 +9,7 @@ use assay_core::report::terminal;
 use super::given::{advice, given};
 use super::options::{CodeArgs, experiment_name};
 use crate::cluster::{self, ClusterArgs, Unreachable, on};
-use crate::folder::{Pages, check_reports, folder_of};
+use crate::folder::{Pages, check_reports, folder_of, is_of_run};
 use crate::judge::records;
 use crate::print;
 
@@ -42,12 +42,12 @@ pub fn command(args: &ReportArgs) -> anyhow::Result<ExitCode> {
         return of_folder(&args.what, args);
     };
     // Whoever has such a folder means it, unless a cluster is named.
-    if args.cluster == ClusterArgs::default() && records::are_in(Path::new(name)) {
+    if args.cluster == ClusterArgs::default() && is_of_run(Path::new(name)) {
         return of_folder(Path::new(name), args);
     }
     // An experiment that was run on this machine, or fetched before, has its report in a folder of its name.
     let usual = folder_of(name, None);
-    let local = [usual.as_path(), Path::new(name)].into_iter().find(|folder| records::are_in(folder));
+    let local = [usual.as_path(), Path::new(name)].into_iter().find(|folder| is_of_run(folder));
     let out = args.out.as_deref();
     let fetched = on(&args.cluster, |cluster| async move {
         let experiment = match (cluster.find(name).await?, local) {
@@ -86,7 +86,7 @@ pub fn command(args: &ReportArgs) -> anyhow::Result<ExitCode> {
 
 /// The report of a folder, computed again from its records.
 fn of_folder(folder: &Path, args: &ReportArgs) -> anyhow::Result<ExitCode> {
-    if !records::are_in(folder) {
+    if !is_of_run(folder) {
         bail!("{}", not_a_run(folder));
     }
     args.out.as_deref().map_or(Ok(()), |out| check_reports(out, Some(folder)))?;

@@ -4,15 +4,9 @@ use std::path::Path;
 
 use assay_core::report::Report;
 
-use crate::folder::{earlier, is_of_run, kept_attempts, kept_plan};
+use crate::folder::{earlier, kept_attempts, kept_plan};
 
-/// Whether a folder is one of records.
-pub fn are_in(path: &Path) -> bool {
-    is_of_run(path)
-}
-
-/// Judges a folder of records. Of what else is in it only what older rules
-/// have said is told.
+/// Judges a folder of records. Of what else is in it only what older rules have said is told.
 pub fn judge(path: &Path) -> anyhow::Result<Report> {
     let plan = kept_plan(path)?;
     Ok(assay_core::judge::judge(&plan, &kept_attempts(path, &plan)?)?.beside(earlier(path)))
