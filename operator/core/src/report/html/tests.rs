@@ -155,7 +155,7 @@ fn what_was_run_and_where_is_shown() {
     elements(&page);
     for expected in [
         "1,000 keys of 20 B + 100 B values in 1 family",
-        "write_buffer_size: 64 MiB -&gt; 1 MiB",
+        "write_buffer_size: 64 MiB → 1 MiB",
         "Micron 7450, nvme0n1",
         "with &lt;marks&gt; &amp; &quot;quotes&quot;",
         "<th scope=\"col\" class=\"n\">p99.9</th>",
