@@ -169,6 +169,16 @@ mod tests {
         change_points(series, min_change).iter().map(|point| point.index).collect()
     }
 
+    /// Székely and Rizzo's energy distance, with unbiased means within the parts, times n m / (n + m): at the second value of the
+    /// second part, 2 * 2 / 4 * (2 / 4 * (5 + 7 + 4 + 6) - 1 - 2).
+    #[test]
+    fn a_divergence_is_the_energy_distance_between_both_parts() {
+        assert_eq!(split(&[0.0, 1.0, 5.0, 7.0]), Some((2, 8.0)));
+        // Two values have no others to be compared with.
+        assert_eq!(split(&[0.0, 3.0]), Some((1, 3.0)));
+        assert_eq!(split(&[3.0]), None);
+    }
+
     #[test]
     fn steps_are_found_in_every_window() {
         assert_eq!(found(&series(&[(30, 1.0), (40, 0.9), (70, 0.8)]), 0.05), [30, 70]);

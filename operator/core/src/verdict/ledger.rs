@@ -408,6 +408,34 @@ impl<'a> Ledger<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::stats::{Direction, Scale};
+
+    /// Where a gain is claimed, its loss in a single scenario pays as a gain does at a look; elsewhere as harm does.
+    #[test]
+    fn a_loss_in_a_scenario_pays_what_its_metric_pays() {
+        let look = Look { blocks: 6, better: 0.25, other: 0.5 };
+        let rule = |purpose| MetricRule::new("throughput", Direction::Higher, purpose, 0.05, Scale::Log);
+        let rules = [rule(Purpose::Objective), rule(Purpose::Guardrail)];
+        let mut ledger = Ledger::new(&rules, Family { better: 1, worse: 2, n_min: 6 }, Adjust::Holm, look, 1);
+        for metric in 0..rules.len() {
+            let tested = Paired::new(vec![0.1; 6], vec![0.0; 6], 1).unwrap();
+            let comparison = Comparison {
+                tested,
+                ended: None,
+                totals: None,
+                mean: None,
+                has_zeros: false,
+                lacks_values: false,
+                firsts: None,
+            };
+            ledger.take(0, metric, comparison, true, &look);
+        }
+        let paid = |metric: usize| {
+            let Entry { now, seq, .. } = &ledger.entries[metric];
+            now.per_scenario.unwrap() / seq.per_scenario.unwrap()
+        };
+        assert_eq!([paid(0), paid(1)], [look.better, look.other]);
+    }
 
     #[test]
     fn first_tries_have_a_say_in_what_is_good_and_in_a_mean_that_is_worse() {
