@@ -78,6 +78,7 @@ def clone():
         subprocess.run(["git", "clone", "--quiet", "--shared", ROOT, TREE], check=True)
     run(["git", "fetch", "--quiet", ROOT, "HEAD"])
     run(["git", "checkout", "--quiet", "--force", "FETCH_HEAD"])
+    run(["git", "clean", "--quiet", "--force", "-d"])
     # Where RocksDB is.
     config = ROOT / ".cargo" / "config.toml"
     if config.is_file():
@@ -105,8 +106,12 @@ def notices(tests):
     """How tests end: None if they pass."""
     command = ["cargo", "test", "--locked", "--profile", "mutants", *tests.split()]
     said, failed = [], None
+    # What one change has shown to fail must not help against the next.
+    environment = {**os.environ, "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true"}
     # In a session of its own, so that it ends with all that it has started.
-    with subprocess.Popen(command, cwd=TREE, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True) as child:
+    with subprocess.Popen(
+        command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+    ) as child:
         late = threading.Timer(PATIENCE, os.killpg, (child.pid, signal.SIGKILL))
         late.start()
         try:
