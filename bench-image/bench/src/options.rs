@@ -18,9 +18,13 @@ use nix::sys::resource::{Resource, setrlimit};
 use crate::dataset;
 use crate::engine::{self, Declared, only, without};
 
-/// How long RocksDB may take to open databases with one config, and for each further one: a second is usual.
-const PATIENCE: Duration = Duration::from_secs(20);
-const EACH: Duration = Duration::from_secs(4);
+/// How long RocksDB may take to open databases, and for each config: a second is usual. Who takes longer is looked at again.
+const PATIENCE: Duration = Duration::from_secs(10);
+const EACH: Duration = Duration::from_secs(2);
+/// Then one config may take so many times as long as RocksDB's defaults do on this machine, within these limits.
+const SLOWER: u32 = 30;
+const LEAST: Duration = Duration::from_secs(3);
+const MOST: Duration = Duration::from_secs(24);
 /// What a process may map besides all memory that the machine has: stacks of threads and the like, most of which nobody touches.
 const SPARE_BYTES: u64 = 8 << 30;
 
@@ -30,9 +34,9 @@ pub const COMMAND: &str = "answer-options";
 /// Answers a question, whatever its options do to RocksDB.
 pub fn answer(question: &OptionsQuestion) -> anyhow::Result<OptionsAnswer> {
     let scratch = Scratch::new()?;
-    match scratch.ask(question)? {
+    match scratch.ask(question, PATIENCE + EACH * question.configs.len() as u32)? {
         Tried::Answered(answer) => Ok(answer),
-        Tried::Died(_) => apart(question, &|asked| scratch.ask(asked)),
+        Tried::Died(_) => apart(question, &|asked, patience| scratch.ask(asked, patience)),
     }
 }
 
@@ -74,15 +78,18 @@ impl fmt::Display for Death {
 /// Asks about each config alone, and of those that RocksDB does not survive names the option. Without it the others are looked at.
 fn apart(
     question: &OptionsQuestion,
-    ask: &dyn Fn(&OptionsQuestion) -> anyhow::Result<Tried>,
+    ask: &dyn Fn(&OptionsQuestion, Duration) -> anyhow::Result<Tried>,
 ) -> anyhow::Result<OptionsAnswer> {
-    let opens = |baseline: &EngineConfig, name: &str, config: &EngineConfig| {
+    let within = |patience: Duration, baseline: &EngineConfig, name: &str, config: &EngineConfig| {
         let configs = BTreeMap::from([(name.to_owned(), config.clone())]);
-        ask(&OptionsQuestion { baseline: baseline.clone(), configs, ..question.clone() })
+        ask(&OptionsQuestion { baseline: baseline.clone(), configs, ..question.clone() }, patience)
     };
-    if let Tried::Died(death) = opens(&EngineConfig::default(), "", &EngineConfig::default())? {
+    let began = Instant::now();
+    if let Tried::Died(death) = within(MOST, &EngineConfig::default(), "", &EngineConfig::default())? {
         bail!("RocksDB {death}, with no option set");
     }
+    let patience = (SLOWER * began.elapsed()).clamp(LEAST, MOST);
+    let opens = |baseline: &EngineConfig, name: &str, config: &EngineConfig| within(patience, baseline, name, config);
     let dies = |config: &EngineConfig| Ok(matches!(opens(config, "", config)?, Tried::Died(_)));
     let mut answer = OptionsAnswer::default();
     // Every config is opened beside the baseline, so that one comes first.
@@ -197,7 +204,7 @@ impl Scratch {
         Ok(Self(folder))
     }
 
-    fn ask(&self, question: &OptionsQuestion) -> anyhow::Result<Tried> {
+    fn ask(&self, question: &OptionsQuestion, patience: Duration) -> anyhow::Result<Tried> {
         let [asked, answered, complaint, databases] =
             ["question", "answer", "complaint", "databases"].map(|name| self.0.join(name));
         fs::write(&asked, serde_json::to_vec(question)?)?;
@@ -208,7 +215,6 @@ impl Scratch {
             .stdout(File::create(&answered)?)
             .stderr(File::create(&complaint)?)
             .spawn()?;
-        let patience = PATIENCE + EACH * question.configs.len() as u32;
         let began = Instant::now();
         let status = loop {
             if let Some(status) = child.try_wait()? {
@@ -284,7 +290,7 @@ mod tests {
             ]),
             page_cache: PageCache::Evict,
         };
-        let ask = |question: &OptionsQuestion| {
+        let ask = |question: &OptionsQuestion, _: Duration| {
             let all = question.configs.values().chain([&question.baseline]);
             let dies = |config: &EngineConfig| {
                 deadly.iter().all(|name| Declared::all(config).iter().any(|own| own.option == *name))
@@ -336,7 +342,7 @@ mod tests {
             configs: BTreeMap::from([("base".to_owned(), baseline), ("candidate".to_owned(), candidate)]),
             page_cache: PageCache::Evict,
         };
-        let ask = |question: &OptionsQuestion| {
+        let ask = |question: &OptionsQuestion, _: Duration| {
             let all: Vec<&EngineConfig> = question.configs.values().chain([&question.baseline]).collect();
             let deadly = [("a", "1"), ("b", "1"), ("x", "1"), ("y", "1")];
             let has = |name: &str, value: &str| {
