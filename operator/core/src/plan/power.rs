@@ -198,6 +198,14 @@ mod tests {
     }
 
     #[test]
+    fn the_smallest_effect_is_found_as_often_as_asked_and_no_more_often() {
+        let ramp = |effect: f64| POWER * effect / LARGEST_EFFECT;
+        assert!((smallest(ramp).unwrap() - LARGEST_EFFECT).abs() < 1e-9);
+        assert!((smallest(|effect| 2.0 * ramp(effect)).unwrap() - LARGEST_EFFECT / 2.0).abs() < 1e-9);
+        assert_eq!(smallest(|effect| 0.99 * ramp(effect)), None);
+    }
+
+    #[test]
     fn scenarios_help_the_overall_verdict_and_claims_cost() {
         let one = experiment();
         let of = |experiment: &Experiment, noises: &[f64]| {

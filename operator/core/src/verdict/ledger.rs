@@ -410,31 +410,63 @@ mod tests {
     use super::*;
     use crate::stats::{Direction, Scale};
 
+    const LOOK: Look = Look { blocks: 6, better: 0.25, other: 0.5 };
+
+    fn rules() -> [MetricRule; 2] {
+        let rule = |purpose| MetricRule::new("throughput", Direction::Higher, purpose, 0.05, Scale::Log);
+        [rule(Purpose::Objective), rule(Purpose::Guardrail)]
+    }
+
+    fn ledger(rules: &[MetricRule], units: usize) -> Ledger<'_> {
+        Ledger::new(rules, Family { better: 1, worse: 2, n_min: 6 }, Adjust::Holm, LOOK, units)
+    }
+
+    /// Six blocks, of which so many are better and the rest worse.
+    fn comparison(better: usize) -> Comparison {
+        let config = (0..6).map(|block| if block < better { 0.1 } else { -0.1 }).collect();
+        let tested = Paired::new(config, vec![0.0; 6], 1).unwrap();
+        Comparison {
+            tested,
+            ended: None,
+            totals: None,
+            mean: None,
+            has_zeros: false,
+            lacks_values: false,
+            firsts: None,
+        }
+    }
+
     /// Where a gain is claimed, its loss in a single scenario pays as a gain does at a look; elsewhere as harm does.
     #[test]
     fn a_loss_in_a_scenario_pays_what_its_metric_pays() {
-        let look = Look { blocks: 6, better: 0.25, other: 0.5 };
-        let rule = |purpose| MetricRule::new("throughput", Direction::Higher, purpose, 0.05, Scale::Log);
-        let rules = [rule(Purpose::Objective), rule(Purpose::Guardrail)];
-        let mut ledger = Ledger::new(&rules, Family { better: 1, worse: 2, n_min: 6 }, Adjust::Holm, look, 1);
+        let rules = rules();
+        let mut ledger = ledger(&rules, 1);
         for metric in 0..rules.len() {
-            let tested = Paired::new(vec![0.1; 6], vec![0.0; 6], 1).unwrap();
-            let comparison = Comparison {
-                tested,
-                ended: None,
-                totals: None,
-                mean: None,
-                has_zeros: false,
-                lacks_values: false,
-                firsts: None,
-            };
-            ledger.take(0, metric, comparison, true, &look);
+            ledger.take(0, metric, comparison(6), true, &LOOK);
         }
         let paid = |metric: usize| {
             let Entry { now, seq, .. } = &ledger.entries[metric];
             now.per_scenario.unwrap() / seq.per_scenario.unwrap()
         };
-        assert_eq!([paid(0), paid(1)], [look.better, look.other]);
+        assert_eq!([paid(0), paid(1)], [LOOK.better, LOOK.other]);
+    }
+
+    #[test]
+    fn what_holds_everywhere_holds_as_weakly_as_in_the_weakest_scenario_of_its_own_metric() {
+        let rules = rules();
+        let mut cells = ledger(&rules, 3);
+        for (cell, better) in [[6, 3], [2, 5], [0, 1]].into_iter().enumerate() {
+            for (metric, better) in better.into_iter().enumerate() {
+                cells.take(cell, metric, comparison(better), true, &LOOK);
+            }
+        }
+        let now = |cell: usize, metric: usize| cells.entries[cell * rules.len() + metric].now.better;
+        let mut overall = ledger(&rules, 2);
+        overall.take_everywhere(1, 0, &cells, &[0, 1], &LOOK);
+        overall.take_everywhere(1, 1, &cells, &[0, 1], &LOOK);
+        let found = overall.entries.iter().map(|entry| entry.now.better).collect::<Vec<_>>();
+        assert_eq!(found, [1.0, 1.0, now(1, 0), now(0, 1)]);
+        assert!(now(0, 0) < now(1, 1) && now(1, 1) < now(0, 1) && now(0, 1) < now(1, 0) && now(1, 0) < now(2, 0));
     }
 
     #[test]
