@@ -77,6 +77,8 @@ pub enum Label {
     Scaled,
     /// A latency quantile comes from a role that waits for each step before it starts the next.
     ClosedLoop,
+    /// A config is drained by rules of its own, so some of the compaction that it postpones may not be seen.
+    OwnDebt,
     /// On a single verdict: better, but perhaps by less than the margin.
     SizeOpen,
 }
