@@ -188,6 +188,7 @@ fn draft(spec: &TrialSpec, spec_digest: Digest, started: u64, probe: &Probe) -> 
             attestation: Attestation::default(),
             lsm_before: LsmState::default(),
             lsm_after: LsmState::default(),
+            own_triggers: Vec::new(),
             engagement: Engagement::default(),
             role_time: BTreeMap::new(),
             drift_percent: None,
@@ -255,9 +256,11 @@ fn measure_trial(
 
     live.report("drain", 0, 1);
     let draining_ends = guard_deadline(draft, "drain", paths);
+    let own_triggers = engine.compact_like(&attestor.config.options, &attestor.baseline.options).map_err(to_lost)?;
+    draft.evidence.own_triggers = own_triggers.into_iter().collect();
     let draining = Instant::now();
     engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_lost)?;
-    let drain = draining.elapsed();
+    let drained = closed.drained(&engine, draining.elapsed());
     let leftovers = workload.leftovers(&engine).map_err(to_lost)?;
     drop(engine);
     drop(draining_ends);
@@ -267,7 +270,7 @@ fn measure_trial(
         workload: &spec.workload,
         results: &results,
         closed: &closed,
-        drain,
+        drained: &drained,
         leftovers,
         events: events.as_ref(),
     });

@@ -35,6 +35,23 @@ pub struct Closed {
     pub opening_unix_us: u64,
     pub closing_unix_us: u64,
     pub db_bytes: u64,
+    /// What was counted before the window opened.
+    pub before: (Counters, ProcessUsage),
+}
+
+/// The window and the wait for flush and compaction after it.
+pub struct Drained {
+    pub wait: Duration,
+    /// From the opening of the window to the end of the wait.
+    pub counters: Counters,
+    pub usage: ProcessDelta,
+}
+
+impl Closed {
+    pub fn drained(&self, engine: &Engine, wait: Duration) -> Drained {
+        let (counters, usage) = &self.before;
+        Drained { wait, counters: engine.counters().since(counters), usage: ProcessUsage::now().since(usage) }
+    }
 }
 
 /// Reads everything when the window opens and closes, and guards its limits in between.
@@ -164,6 +181,7 @@ impl Observer for Watcher<'_> {
             opening_unix_us: open.unix_us,
             closing_unix_us: unix_us(),
             db_bytes: dataset::size(self.trial_dir),
+            before: (open.counters, open.usage),
         });
     }
 }

@@ -104,7 +104,7 @@ pub const METRICS: &[MetricInfo] = &[
         "steps / (last end of the primary role and of the roles bound to it - opening of the window + \
          drain_seconds)",
         "the driver's count and the monotonic clock",
-        "Roles that are not bound to the primary one. Compaction that RocksDB does not consider due.",
+        "Roles that are not bound to the primary one. Compaction that is not due under the baseline's triggers.",
     ),
     rate("operation_throughput", "Operations of all roles per second of the window.").by(
         "(puts + merges + gets + deletes + scans) / window",
@@ -192,11 +192,10 @@ pub const METRICS: &[MetricInfo] = &[
     },
     judged("write_amplification", "ratio", 0.10, "Bytes written by flush and compaction per byte the workload wrote.")
         .by(
-            "(bytes flushed + bytes that compactions wrote) / bytes of keys and values that all roles wrote in \
-         the window",
+            "(bytes flushed + bytes that compactions wrote, in the window and the drain) / bytes of keys and values \
+             that all roles wrote in the window",
             "`rocksdb.flush.write.bytes`, `rocksdb.compact.write.bytes`; the driver's count",
-            "The WAL. Writes of the window that are flushed and compacted after it; those of the warm-up that are \
-         flushed in it count.",
+            "The WAL. What the warm-up left to be flushed and compacted counts, too.",
         ),
     judged("read_amplification", "ratio", 0.10, "Bytes read from files by reads per byte returned.").by(
         "(bytes read from table files - bytes that compactions read) / bytes of keys and values that gets and \
@@ -303,8 +302,14 @@ pub const METRICS: &[MetricInfo] = &[
         "Kernel threads, such as those that write back pages. The kernel splits user and system time by clock \
          ticks.",
     ),
-    judged("cpu_seconds_per_step", "s", 0.05, "CPU time of the whole process per step of the primary role.").by(
-        "(cpu_user_seconds + cpu_system_seconds) / steps",
+    judged(
+        "cpu_seconds_per_step",
+        "s",
+        0.05,
+        "CPU time of the whole process per step of the primary role, the drain included.",
+    )
+    .by(
+        "user and system time in the window and the drain / steps",
         "getrusage; the driver's count",
         "Kernel threads. The work of other roles is included.",
     ),
@@ -330,7 +335,7 @@ pub const METRICS: &[MetricInfo] = &[
         "Data that is still in memtables.",
     ),
     informing("drain_seconds", "s", "Wait for flush and compaction after the window.").by(
-        "time to flush every family and until no compaction runs or is due",
+        "time to flush every family and until no compaction runs or is due under the baseline's triggers",
         "the monotonic clock",
         "The time between the end of the window and the flush.",
     ),

@@ -204,6 +204,9 @@ pub struct Steady {
     pub debt_out_bytes: Option<u64>,
     pub drift_percent: Option<f64>,
     pub saturated_steps: u64,
+    /// The drain followed rules of the config's own: the record names them.
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    pub own_drain: bool,
     /// Share of the slots to remove that are still there; absent if none had to be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue_percent: Option<f64>,
@@ -406,6 +409,7 @@ impl Summary {
                 debt_out_bytes: evidence.lsm_after.pending_compaction_bytes,
                 drift_percent: evidence.drift_percent,
                 saturated_steps: record.latency.get(&primary_name).map_or(0, |latency| latency.saturated),
+                own_drain: !evidence.own_triggers.is_empty(),
                 overdue_percent: record.metrics.get("overdue_percent").copied(),
             },
             pod: None,
@@ -524,6 +528,7 @@ impl Summary {
                 debt_out_bytes: Some(int),
                 drift_percent: Some(float),
                 saturated_steps: int,
+                own_drain: true,
                 overdue_percent: spec.workload.measured_role("overdue_percent").map(|_| float),
             },
             pod: None,

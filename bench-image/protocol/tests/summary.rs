@@ -161,6 +161,7 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("evidence/lsmBefore/pendingCompactionBytes", &["steady/debtInBytes"]),
     ("evidence/lsmBefore/settled", &["steady/settledBefore"]),
     ("evidence/lsmAfter/pendingCompactionBytes", &["steady/debtOutBytes"]),
+    ("evidence/ownTriggers/0", &[]),
     ("evidence/roleTime/reader/threads", &[]),
     (
         "evidence/roleTime/reader/wallSeconds",

@@ -91,8 +91,8 @@ pub struct TuningExperimentSpec {
     #[serde(default)]
     #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
-    /// Keep adds the guardrail `drained_throughput`, so that postponing compaction is not a Win. It is left out if any
-    /// scenario is paced, because its pace fixes the throughput, and if no scenario writes.
+    /// Keep adds the guardrail `drained_throughput`, so that postponing compaction is not a Win. In a paced
+    /// scenario it compares the time to drain, as a share of the window. It is left out if no scenario writes.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
     /// Metrics that the bench does not have, queried from a Prometheus server over the measured window of each trial.

@@ -66,7 +66,7 @@ impl Reference {
 
 /// Compares a config with the baseline.
 pub struct Attestor {
-    baseline: Reference,
+    pub baseline: Reference,
     pub config: Reference,
     pub facts: Vec<OptionFact>,
     /// Declared options, by scope and name, that RocksDB writes in a form of its own.

@@ -8,6 +8,7 @@ mod call_timer;
 mod compression_clock;
 mod counters;
 mod declared;
+mod drain;
 mod error;
 mod family;
 mod floor;

@@ -12,8 +12,8 @@ use crate::{
     driver::{Results, RoleResult},
     engine::{CallParts, Counters},
     events::Events,
-    evidence::ProcessDelta,
-    watch::Closed,
+    evidence::{ProcessDelta, ProcessUsage},
+    watch::{Closed, Drained},
     workload::Leftovers,
 };
 
@@ -21,10 +21,13 @@ pub struct Crafted {
     pub workload: Workload,
     pub results: Results,
     pub closed: Closed,
-    pub drain: Duration,
+    pub drained: Drained,
     pub leftovers: Option<Leftovers>,
     pub events: Option<Events>,
+    /// In the window.
     pub tickers: BTreeMap<&'static str, u64>,
+    /// In the drain.
+    pub drain_tickers: BTreeMap<&'static str, u64>,
     /// Sums of RocksDB's histograms.
     pub timers: BTreeMap<&'static str, u64>,
 }
@@ -35,11 +38,15 @@ impl Crafted {
             counts.iter().map(|(name, count)| (*name, *count)).collect::<Vec<_>>()
         };
         self.closed.counters = Counters::told(&all(&self.tickers), &all(&self.timers));
+        let until_drained = |(name, count): (&&'static str, &u64)| {
+            (*name, count + self.drain_tickers.get(name).copied().unwrap_or_default())
+        };
+        self.drained.counters = Counters::told(&self.tickers.iter().map(until_drained).collect::<Vec<_>>(), &[]);
         super::metrics(&Measured {
             workload: &self.workload,
             results: &self.results,
             closed: &self.closed,
-            drain: self.drain,
+            drained: &self.drained,
             leftovers: self.leftovers,
             events: self.events.as_ref(),
         })
@@ -111,7 +118,18 @@ fn crafted(workload: Workload, roles: Vec<(&str, RoleResult)>) -> Crafted {
         workload,
         results,
         closed: closed(),
-        drain: Duration::from_millis(7500),
+        drained: Drained {
+            wait: Duration::from_millis(7500),
+            counters: Counters::default(),
+            usage: ProcessDelta {
+                user_seconds: Some(9.75),
+                system_seconds: Some(2.25),
+                involuntary_switches: Some(444),
+                major_faults: Some(55),
+                read_bytes: Some(41_000_000),
+                write_bytes: Some(47_000_000),
+            },
+        },
         leftovers: None,
         events: Some(Events {
             flushes: 21,
@@ -132,6 +150,13 @@ fn crafted(workload: Workload, roles: Vec<(&str, RoleResult)>) -> Crafted {
             ("rocksdb.wal.bytes", 5_500_000),
             ("rocksdb.stall.micros", 3_200_000),
             ("rocksdb.compaction.total.time.cpu_micros", 4_700_000),
+        ]),
+        drain_tickers: BTreeMap::from([
+            ("rocksdb.flush.write.bytes", 1_000_000),
+            ("rocksdb.compact.write.bytes", 4_000_000),
+            ("rocksdb.compact.read.bytes", 3_000_000),
+            ("rocksdb.last.level.read.bytes", 2_500_000),
+            ("rocksdb.compaction.total.time.cpu_micros", 1_300_000),
         ]),
         timers: BTreeMap::from([
             ("rocksdb.compaction.times.micros", 5_600_000),
@@ -227,5 +252,6 @@ fn closed() -> Closed {
         opening_unix_us: 1_700_000_000_000_000,
         closing_unix_us: 1_700_000_016_000_000,
         db_bytes: 47_000_000,
+        before: (Counters::default(), ProcessUsage::default()),
     }
 }

@@ -8,7 +8,7 @@ use assay_protocol::{RoleCounts, SAVES, Workload as WorkloadSpec};
 use crate::{
     driver::{Results, RoleResult},
     events::Events,
-    watch::Closed,
+    watch::{Closed, Drained},
     workload::Leftovers,
 };
 
@@ -20,8 +20,7 @@ pub struct Measured<'a> {
     pub workload: &'a WorkloadSpec,
     pub results: &'a Results,
     pub closed: &'a Closed,
-    /// The wait for flush and compaction after the window.
-    pub drain: Duration,
+    pub drained: &'a Drained,
     pub leftovers: Option<Leftovers>,
     /// Of the window; `None` where the LOG is not whole.
     pub events: Option<&'a Events>,
@@ -29,7 +28,7 @@ pub struct Measured<'a> {
 
 /// By name. What is unknown, or no number, is absent: it must not be taken for a measurement.
 pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
-    let Measured { workload, results, closed, drain, leftovers, events } = measured;
+    let Measured { workload, results, closed, drained, leftovers, events } = measured;
     let mut metrics = BTreeMap::new();
     let Some(primary) = workload.primary_role().and_then(|role| results.roles.get(&role.name)) else { return metrics };
     let mut put = |name: &str, value: Option<f64>| {
@@ -42,7 +41,7 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     let counted =
         |pick: fn(&RoleCounts) -> u64| results.roles.values().map(|role| pick(&role.counts)).sum::<u64>() as f64;
     let operations = counted(|counts| counts.puts + counts.gets + counts.deletes + counts.scans);
-    let drain = drain.as_secs_f64();
+    let drain = drained.wait.as_secs_f64();
     put("throughput", Some(steps / primary.elapsed.as_secs_f64()));
     put("operation_throughput", Some(operations / window));
     put("drained_throughput", Some(steps / (bound_end(workload, results, primary).as_secs_f64() + drain)));
@@ -63,9 +62,10 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     }
 
     let ticker = |name: &str| closed.counters.get(name) as f64;
-    let (flushed, compacted) = (ticker("rocksdb.flush.write.bytes"), ticker("rocksdb.compact.write.bytes"));
+    let (flush, compaction) = ("rocksdb.flush.write.bytes", "rocksdb.compact.write.bytes");
     let (read, written) = (counted(|counts| counts.bytes_read), results.user_bytes as f64);
-    put("write_amplification", Some((flushed + compacted) / written));
+    let rewritten = drained.counters.get(flush) + drained.counters.get(compaction);
+    put("write_amplification", Some(rewritten as f64 / written));
     let from_files = ticker("rocksdb.last.level.read.bytes") + ticker("rocksdb.non.last.level.read.bytes");
     put("read_amplification", Some((from_files - ticker("rocksdb.compact.read.bytes")).max(0.0) / read));
     let live = closed.lsm_after.live_sst_bytes.zip(closed.lsm_after.live_data_bytes);
@@ -77,10 +77,10 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     put("stall_seconds", Some(stalled));
     put("stall_count", closed.stalls.map(|count| count as f64));
     put("flush_count", events.map(|events| events.flushes as f64));
-    put("flush_bytes", Some(flushed));
+    put("flush_bytes", Some(ticker(flush)));
     put("compaction_count", events.map(|events| events.compactions as f64));
     put("compaction_read_bytes", Some(ticker("rocksdb.compact.read.bytes")));
-    put("compaction_write_bytes", Some(compacted));
+    put("compaction_write_bytes", Some(ticker(compaction)));
     put("compaction_seconds", Some(closed.counters.compaction_seconds()));
     put("compaction_cpu_seconds", Some(ticker("rocksdb.compaction.total.time.cpu_micros") / 1e6));
     put("wal_bytes", Some(ticker("rocksdb.wal.bytes")));
@@ -88,7 +88,7 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     put("device_write_bytes", closed.usage.write_bytes.map(|bytes| bytes as f64));
     put("cpu_user_seconds", closed.usage.user_seconds);
     put("cpu_system_seconds", closed.usage.system_seconds);
-    let cpu = closed.usage.user_seconds.zip(closed.usage.system_seconds).map(|(user, system)| user + system);
+    let cpu = drained.usage.user_seconds.zip(drained.usage.system_seconds).map(|(user, system)| user + system);
     put("cpu_seconds_per_step", cpu.map(|cpu| cpu / steps));
     put("rss_peak_bytes", closed.peak_rss.map(|bytes| bytes as f64));
     put("db_bytes", Some(closed.db_bytes as f64));

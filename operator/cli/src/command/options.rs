@@ -1,9 +1,11 @@
 //! Arguments that several commands share.
 
 use std::path::PathBuf;
+use std::time::Duration;
 
 use assay_core::report::Report;
 use clap::Args;
+use k8s_openapi::jiff::SignedDuration;
 
 use crate::bench::BenchArg;
 use crate::cluster::ClusterArgs;
@@ -47,6 +49,9 @@ pub struct RunArgs {
     /// Default: the bench that `ASSAY_BENCH` names, else the assay-bench next to assay.
     #[arg(long, value_name = "[CONFIG=]PATH")]
     pub bench: Vec<BenchArg>,
+    /// Before each trial, wait until other programs leave its CPUs alone, or for this long; 10m if you name no duration
+    #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10m", value_parser = duration)]
+    pub wait_for_quiet: Option<Duration>,
 }
 
 /// What a verdict means to a script.
@@ -78,4 +83,10 @@ pub fn experiment_name(text: &str) -> Result<String, String> {
     let inner = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '-';
     let sound = text.chars().all(inner) && !text.starts_with('-') && !text.ends_with('-') && !text.is_empty();
     if sound { Ok(text.to_owned()) } else { Err("must be the name of an experiment, such as quickstart".to_owned()) }
+}
+
+/// A length of time such as `90s`, `10m` or `1h 30m`.
+fn duration(text: &str) -> Result<Duration, String> {
+    let told = text.parse::<SignedDuration>().ok().and_then(|told| Duration::try_from(told).ok());
+    told.ok_or_else(|| "must be a duration, such as 90s, 10m or 1h".to_owned())
 }

@@ -18,7 +18,7 @@ pub struct RunCommandArgs {
     #[command(flatten)]
     run: RunArgs,
     /// Run on a Kubernetes cluster with the Assay operator, follow the experiment, and fetch its report at the end
-    #[arg(long, conflicts_with = "bench")]
+    #[arg(long, conflicts_with_all = ["bench", "wait_for_quiet"])]
     cluster: bool,
     #[command(flatten)]
     codes: CodeArgs,
@@ -42,7 +42,7 @@ pub fn command(args: &RunCommandArgs) -> anyhow::Result<ExitCode> {
     } else {
         args.which.must_be_empty()?;
         let Sound { experiment, document, benches } = local::sound(file, out, &args.run.bench)?;
-        local::execute(experiment, &document.source, &benches, out)?
+        local::execute(experiment, &document.source, &benches, out, args.run.wait_for_quiet)?
     };
     Ok(ExitCode::from(outcome.map_or(INTERRUPTED, |outcome| args.codes.code(&outcome.report))))
 }

@@ -7,12 +7,14 @@ mod cpus;
 mod elsewhere;
 mod interrupted;
 mod oom;
+mod quiet;
 mod session;
 mod sound;
 
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::AtomicBool;
+use std::time::Duration;
 
 use anyhow::{Context, bail};
 use assay_core::experiment::Experiment;
@@ -34,6 +36,7 @@ pub fn execute(
     source: &[u8],
     benches: &Benches,
     out: Option<&Path>,
+    wait_for_quiet: Option<Duration>,
 ) -> anyhow::Result<Option<Outcome>> {
     images(&experiment, benches)?;
     let cpus = Cpus::divide(experiment.cpus)?;
@@ -47,7 +50,7 @@ pub fn execute(
     }
     cpus.stand_aside().context("can't move this process to other CPUs")?;
     let kills = OomKills::of_this_machine();
-    finish(Session::new(&plan, store, benches, cpus, kills, stop)?, &out)
+    finish(Session::new(&plan, store, benches, cpus, kills, stop)?.waiting_for_quiet(wait_for_quiet), &out)
 }
 
 fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome>> {

@@ -9,5 +9,6 @@ mod judged;
 mod killed;
 mod lab;
 mod looks;
+mod quiet;
 mod trace;
 mod trials;

@@ -134,6 +134,7 @@ fn evidence(spec: &TrialSpec, seconds: f64, measured: Measured) -> Evidence {
         },
         lsm_before: LsmState::default(),
         lsm_after: LsmState::default(),
+        own_triggers: Vec::new(),
         engagement: Engagement {
             flushes: Some(1),
             compactions: Some(1),

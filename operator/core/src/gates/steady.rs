@@ -4,12 +4,12 @@
 //! the warm-up begins. What a config's own warm-up does to the tree is its doing and no fault. Drift, debt and odd
 //! durations make nobody's run invalid either: a stall is what is measured. They are notes.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use assay_protocol::{EngineConfig, Summary, metric};
 
 use super::view::{View, majority};
-use super::{Code, Finding, Findings, Gate};
+use super::{Code, Finding, Findings, Gate, Label};
 use crate::experiment::Experiment;
 use crate::plan::format_of;
 use crate::stats::{median, robust_limit, robust_z};
@@ -120,6 +120,23 @@ fn suspects(view: &View<'_>, findings: &mut Findings) {
             findings.note(Gate::Steady, Some(config), text);
         }
     }
+    if let Some(text) = own_drain(&arms) {
+        findings.labels.insert(Label::OwnDebt, text);
+    }
+}
+
+/// Who is drained by other rules than the baseline.
+fn own_drain(arms: &BTreeMap<(&str, &str), Vec<&Summary>>) -> Option<String> {
+    let own = arms.iter().filter(|(_, runs)| runs.iter().any(|run| run.steady.own_drain));
+    let configs: BTreeSet<&str> = own.map(|(&(_, config), _)| config).collect();
+    (!configs.is_empty()).then(|| {
+        format!(
+            "{}: compaction_style, num_levels or level_compaction_dynamic_level_bytes differ from the baseline's, and RocksDB \
+             can't change them in an open database, so the drain follows the config's own rules. Compaction that these postpone \
+             further is not counted.",
+            configs.into_iter().collect::<Vec<_>>().join(", ")
+        )
+    })
 }
 
 /// What a window pays for compaction that the warm-up left, and does not leave to others in turn.
@@ -255,6 +272,17 @@ mod tests {
             }
         });
         assert!(notes(&steady).is_empty());
+    }
+
+    #[test]
+    fn who_is_drained_by_its_own_rules_is_named_once() {
+        let labelled = |is_own: bool| {
+            let gated = gated_with_all(&experiment(), |s| s.steady.own_drain = is_own && s.trial.config == "candidate");
+            gated.labels.get(&Label::OwnDebt).cloned()
+        };
+        assert_eq!(labelled(false), None);
+        let text = labelled(true).unwrap();
+        assert!(text.starts_with("candidate: "), "{text}");
     }
 
     #[test]

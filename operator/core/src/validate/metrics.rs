@@ -18,7 +18,8 @@ const TAIL: u64 = 100;
 /// Times the default from which on a margin is so wide that it may be a mistake.
 const WIDE: f64 = 3.0;
 
-/// The guardrail that is added where none is removed: deferred compaction is no win.
+/// The guardrail that is added where none is removed: deferred compaction is no win. Where a pace fixes the throughput, it tells how long the
+/// drain takes beside the window.
 const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
 
 /// Objectives first, then guardrails, with their margins. Metrics that can't be judged are left out: `check` names them.
@@ -42,9 +43,7 @@ pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
     let (name, margin) = DEFAULT_GUARDRAIL;
     // Data that another config has made may have to be compacted first, even if nothing is written.
     let compacts = |scenario: &Scenario| writes(scenario) || scenario.dataset.from.is_some();
-    let wanted = spec.default_guardrails == DefaultGuardrails::Keep
-        && paced(spec).is_empty()
-        && spec.scenarios.iter().any(compacts);
+    let wanted = spec.default_guardrails == DefaultGuardrails::Keep && spec.scenarios.iter().any(compacts);
     if wanted && !rules.iter().any(|rule| rule.name == name) {
         rules.extend(metric(name).map(|info| rule(info, Purpose::Guardrail, margin)));
     }

@@ -5,12 +5,13 @@ use std::collections::BTreeMap;
 
 use assay_api::{TuningExperimentSpec, TuningExperimentStatus, TuningTrialSpec, TuningTrialStatus};
 use assay_core::{
-    attempt::Attempt, cluster, judge::judge, plan::Plan, status, validate::validate_document, verdict::Verdict,
+    attempt::Attempt, cluster, experiment::Experiment, judge::judge, plan::Plan, status, validate::validate_document,
+    verdict::Verdict,
 };
 use assay_protocol::Summary;
 use serde_json::Value;
 
-use crate::{assert_frozen, assert_kept, assert_trial, names, read};
+use crate::{assert_frozen, assert_kept, assert_trial, names, read, without_a_drain_of_paced};
 
 fn document(file: &str) -> Value {
     serde_json::from_slice(&read(file)).unwrap()
@@ -23,19 +24,28 @@ fn trials_with_every_field_are_read_and_summed_up_as_they_were() {
     assert_eq!(workloads, ["ethrex", "keyValue"]);
 }
 
+/// Digests of the plans as this build makes them, in a form of the experiment.
+fn digests(form: impl Fn(Experiment, &Value) -> Experiment) -> Value {
+    let digest = |name: String| {
+        let document = document(&format!("../v4/plans/{name}"));
+        let plan = Plan::new(form(validate_document(&document).experiment.unwrap(), &document)).unwrap();
+        (name, plan.digest.as_str().to_owned())
+    };
+    let digests: BTreeMap<String, String> = names("../v4/plans").into_iter().map(digest).collect();
+    assert!(digests.len() >= 9);
+    serde_json::to_value(digests).unwrap()
+}
+
+/// Where one differs, records of its experiment can't be judged any more.
 #[test]
 fn the_same_file_has_the_same_plan() {
-    let digests: BTreeMap<String, String> = names("../v4/plans")
-        .into_iter()
-        .map(|name| {
-            let experiment = document(&format!("../v4/plans/{name}"));
-            let plan = Plan::new(validate_document(&experiment).experiment.unwrap()).unwrap();
-            (name, plan.digest.as_str().to_owned())
-        })
-        .collect();
-    assert!(digests.len() >= 9);
-    // Where one differs, records of its experiment can't be judged any more.
-    assert_frozen("../v4/digests.json", &serde_json::to_value(digests).unwrap());
+    assert_frozen("../v4/digests.json", &digests(without_a_drain_of_paced));
+    assert_frozen("../v5/digests.json", &digests(|experiment, _| experiment));
+}
+
+#[test]
+fn a_trial_that_is_drained_by_its_own_rules_is_read_as_it_was() {
+    assert_eq!(assert_trial("../v5/trials/universal", false), "keyValue");
 }
 
 #[test]

@@ -2,6 +2,7 @@
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
+mod drain;
 mod mistakes;
 mod spelling;
 mod sweep;

@@ -32,7 +32,7 @@ pub struct AaArgs {
     #[command(flatten)]
     pub run: RunArgs,
     /// Run on a Kubernetes cluster with the Assay operator: measures the noise of the nodes that the experiment selects
-    #[arg(long, conflicts_with = "bench")]
+    #[arg(long, conflicts_with_all = ["bench", "wait_for_quiet"])]
     pub cluster: bool,
     #[command(flatten)]
     pub which: ClusterArgs,
@@ -62,7 +62,7 @@ pub fn command(args: &AaArgs) -> anyhow::Result<ExitCode> {
         let sound = local::sound(file, out, &args.run.bench)?;
         let (document, experiment) = same(&sound.document.value, args)?;
         let source = serde_yaml::to_string(&document)?;
-        (sound.experiment, local::execute(experiment, source.as_bytes(), &sound.benches, out)?)
+        (sound.experiment, local::execute(experiment, source.as_bytes(), &sound.benches, out, args.run.wait_for_quiet)?)
     };
     let Some(outcome) = outcome else { return Ok(ExitCode::from(INTERRUPTED)) };
     show(&original, &outcome)?;

@@ -19,6 +19,7 @@ use assay_protocol::TrialId;
 use super::cpus::Cpus;
 use super::interrupted::Interrupted;
 use super::oom::OomKills;
+use super::quiet;
 use crate::bench::Benches;
 use crate::folder::{Full, Outcome, Pages, Store, earlier};
 use crate::machine;
@@ -43,6 +44,8 @@ pub struct Session<'a> {
     refusals: u32,
     /// Configs whose decision was said.
     decided: BTreeSet<String>,
+    /// How long a trial may wait for a quiet machine.
+    quiet: Option<Duration>,
 }
 
 impl<'a> Session<'a> {
@@ -78,7 +81,12 @@ impl<'a> Session<'a> {
             attempts,
             refusals: 0,
             decided: BTreeSet::new(),
+            quiet: None,
         })
+    }
+
+    pub fn waiting_for_quiet(self, longest: Option<Duration>) -> Self {
+        Self { quiet: longest, ..self }
     }
 
     /// Runs trials until nothing is left to do, or something stops it. Finished records are kept either way.
@@ -128,6 +136,9 @@ impl<'a> Session<'a> {
             };
             let (done, eta) = (done(&places), self.screen.eta(&open(&places)));
             self.screen.begin(&trial, done, &eta);
+            if let Some(longest) = self.quiet {
+                quiet::wait(&self.cpus.trial, longest, &self.stop, |text| self.screen.say(text))?;
+            }
             let spec = self.plan.trial_spec(&self.plan.blocks[block], slot, trial.attempt)?;
             match self.attempt(&spec, &eta)? {
                 Tried::Attempt(attempt, seconds) => {

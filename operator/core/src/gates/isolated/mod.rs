@@ -18,7 +18,7 @@ use crate::experiment::Environment;
 use crate::stats::median;
 
 /// CPU time that others may take from a run, in percent.
-pub(super) const CPU_PERCENT: f64 = 1.0;
+pub const CPU_PERCENT: f64 = 1.0;
 pub(super) const MEMORY_PRESSURE_PERCENT: f64 = 1.0;
 /// Clock corrections by slewing stay below 0.05 % of the window; the floor is for short windows.
 const CLOCK_STEP_SECONDS: f64 = 0.1;
