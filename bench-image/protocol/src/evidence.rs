@@ -129,6 +129,19 @@ pub struct Disturbance {
     pub major_faults: Option<u64>,
     /// Difference between the wall clock and the monotonic clock over the window.
     pub clock_step_seconds: Option<f64>,
+    /// The busiest programs that ran last on the trial's CPUs, most first. Absent in a container, which sees only its own.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Vec<Neighbour>>,
+}
+
+/// A program that ran on the trial's CPUs beside it.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Neighbour {
+    /// As the kernel has it: up to 15 characters.
+    pub name: String,
+    /// CPU time of all its processes of that name, in percent of the window times the trial's CPUs.
+    pub cpu_percent: f64,
 }
 
 /// The options in effect, read back from RocksDB's OPTIONS file.

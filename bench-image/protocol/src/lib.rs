@@ -28,8 +28,8 @@ pub use cpu_list::CpuList;
 pub use digest::{Digest, ParityHash};
 pub use engine_config::{BlockCache, EngineConfig, FamilyOptions, WriteOptions, glob_matches};
 pub use evidence::{
-    Attestation, Build, Disturbance, Engagement, Evidence, Host, LsmState, OptionFact, OptionStatus, Placement,
-    RoleTime, Storage,
+    Attestation, Build, Disturbance, Engagement, Evidence, Host, LsmState, Neighbour, OptionFact, OptionStatus,
+    Placement, RoleTime, Storage,
 };
 pub use exit::Exit;
 pub use metric::{Direction, METRICS, MetricInfo, Scale, metric};

@@ -141,6 +141,8 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("evidence/disturbance/involuntarySwitches", &[]),
     ("evidence/disturbance/majorFaults", &[]),
     ("evidence/disturbance/clockStepSeconds", &["disturbance/clockStepSeconds"]),
+    ("evidence/disturbance/neighbours/0/name", &[]),
+    ("evidence/disturbance/neighbours/0/cpuPercent", &[]),
     ("evidence/attestation/baselineOptions", &["options/baseline"]),
     ("evidence/attestation/configOptions", &["options/config"]),
     ("evidence/attestation/effectiveOptions", &["options/effective"]),

@@ -174,6 +174,7 @@ fn seen(report: &mut Report) {
         builds: vec![build],
         started_unix_ms: started,
         finished_unix_ms: started + 5_400_000,
+        neighbours: Some(Vec::new()),
     });
 }
 

@@ -40,11 +40,14 @@ impl KernelThreads {
     }
 }
 
+/// By its `stat`. The name is in parentheses and may hold anything; the fields are behind it.
+pub fn is_kernel_thread(stat: &str) -> bool {
+    let flags = stat.rsplit_once(") ").and_then(|(_, fields)| fields.split_whitespace().nth(6)?.parse::<u64>().ok());
+    flags.is_some_and(|flags| flags & PF_KTHREAD != 0)
+}
+
 fn ran(directory: &Path, ours: &CpuList) -> Option<u64> {
-    let stat = read::text(&directory.join("stat"))?;
-    // The name is in parentheses and may hold anything; the fields are behind it.
-    let flags: u64 = stat.rsplit_once(") ")?.1.split_whitespace().nth(6)?.parse().ok()?;
-    if flags & PF_KTHREAD == 0 {
+    if !is_kernel_thread(&read::text(&directory.join("stat"))?) {
         return None;
     }
     let status = read::text(&directory.join("status"))?;

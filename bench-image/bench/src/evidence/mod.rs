@@ -11,6 +11,7 @@ mod disk;
 mod host;
 mod kernel_threads;
 mod mounts;
+mod neighbours;
 mod pressure;
 mod process;
 mod read;

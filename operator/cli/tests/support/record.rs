@@ -124,6 +124,7 @@ fn evidence(spec: &TrialSpec, seconds: f64, measured: Measured) -> Evidence {
             foreign_cpu_resolution_percent: Some(0.1),
             memory_pressure_full_percent: Some(0.0),
             clock_step_seconds: Some(0.0),
+            neighbours: Some(Vec::new()),
             ..Disturbance::default()
         },
         attestation: Attestation {

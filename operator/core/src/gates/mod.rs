@@ -316,8 +316,8 @@ mod tests {
         let words = ["zero", "one", "two", "three"];
         let (factor, repeated) = (plausible::FACTOR, plausible::REPEATED);
         let limits = [
-            ("`Steal`", format!("at most {} %", CPU_PERCENT)),
-            ("`ForeignCpu`", format!("at most {} %", CPU_PERCENT)),
+            ("`Steal`", format!("at most {CPU_PERCENT} %")),
+            ("`ForeignCpu`", format!("at most {CPU_PERCENT} %")),
             ("`MemoryPressure`", format!("at most {} %", isolated::MEMORY_PRESSURE_PERCENT)),
             ("`DiskNearlyFull`", format!("{} % of the file system free", isolated::FREE_DISK_PERCENT)),
             ("`DiskFillChanged`", format!("at most {} points", isolated::DISK_FILL_POINTS)),

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeSet;
 
-use assay_protocol::{Bytes, TrialRecord};
+use assay_protocol::{Bytes, Neighbour, TrialRecord};
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -19,6 +19,20 @@ pub struct Setup {
     /// First start and last end of the attempts that left a record.
     pub started_unix_ms: u64,
     pub finished_unix_ms: u64,
+    /// Programs that ran on the trials' CPUs, the busiest first. Absent if no record could tell.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub neighbours: Option<Vec<NeighbourFacts>>,
+}
+
+/// A program that ran beside trials.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct NeighbourFacts {
+    pub name: String,
+    /// Share of a window times the trial's CPUs, in percent, where it was highest.
+    pub most_percent: u32,
+    /// Attempts beside which it was seen.
+    pub attempts: u32,
 }
 
 /// A machine as trials saw it.
@@ -96,6 +110,12 @@ impl Setups {
             Some(known) => known.attempts += 1,
             None => setup.machines.push(MachineFacts { attempts: 1, ..machine }),
         }
+        if let Some(seen) = &record.evidence.disturbance.neighbours {
+            let known = setup.neighbours.get_or_insert_default();
+            for neighbour in seen {
+                add(known, neighbour);
+            }
+        }
         let build = build(record);
         let same = |known: &&mut BuildFacts| BuildFacts { configs: BTreeSet::new(), ..(**known).clone() } == build;
         let config = record.spec.trial.config.clone();
@@ -106,7 +126,23 @@ impl Setups {
     }
 
     pub fn finish(self) -> Option<Setup> {
-        self.0
+        self.0.map(|mut setup| {
+            if let Some(neighbours) = &mut setup.neighbours {
+                neighbours.sort_by(|a, b| (b.most_percent, &a.name).cmp(&(a.most_percent, &b.name)));
+            }
+            setup
+        })
+    }
+}
+
+fn add(known: &mut Vec<NeighbourFacts>, seen: &Neighbour) {
+    let percent = seen.cpu_percent.round() as u32;
+    match known.iter_mut().find(|known| known.name == seen.name) {
+        Some(known) => {
+            known.most_percent = known.most_percent.max(percent);
+            known.attempts += 1;
+        }
+        None => known.push(NeighbourFacts { name: seen.name.clone(), most_percent: percent, attempts: 1 }),
     }
 }
 
@@ -172,10 +208,23 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("kernel", of_machines(|m| m.kernel.clone())),
         ("disk", of_machines(disk)),
         ("file system", of_machines(filesystem)),
+        ("other programs", neighbours(setup)),
         ("RocksDB", of_builds(|b| b.rocksdb_version.clone())),
         ("build", of_builds(|b| b.rocksdb_build.clone())),
         ("bench", of_builds(|b| format!("assay-bench {}, {}, {} allocator", b.bench_version, b.profile, b.allocator))),
     ]
+}
+
+/// Who ran beside the trials, as far as they could see.
+fn neighbours(setup: &Setup) -> String {
+    const NAMED: usize = 5;
+    let Some(all) = &setup.neighbours else { return UNKNOWN.to_owned() };
+    let each = all.iter().take(NAMED).map(|one| {
+        let attempts = if one.attempts == 1 { "1 run".to_owned() } else { format!("{} runs", one.attempts) };
+        format!("{} (in {attempts}; at most {} % of its CPU time)", one.name, one.most_percent)
+    });
+    let each: Vec<String> = each.collect();
+    if each.is_empty() { "none that used 0.5 % of a run's CPU time".to_owned() } else { each.join(", ") }
 }
 
 /// One value if all have the same, else each with its name.
@@ -282,6 +331,10 @@ pub(crate) mod tests {
             builds: vec![build(&["base", "same"], "11.8.1"), build(&["candidate"], "11.9.0")],
             started_unix_ms: 1_700_000_000_000,
             finished_unix_ms: 1_700_000_000_000 + 3 * 3_600_000 + 12 * 60_000,
+            neighbours: Some(vec![
+                NeighbourFacts { name: "cargo".to_owned(), most_percent: 12, attempts: 3 },
+                NeighbourFacts { name: "backup".to_owned(), most_percent: 1, attempts: 1 },
+            ]),
         }
     }
 
@@ -304,10 +357,26 @@ pub(crate) mod tests {
                 "kernel: worker-a: 6.8.0; worker-b: unknown",
                 "disk: Micron 7450, nvme0n1, pcie, not rotating",
                 "file system: ext4 of 1 TiB",
+                "other programs: cargo (in 3 runs; at most 12 % of its CPU time), backup (in 1 run; at most 1 % of its CPU time)",
                 "RocksDB: base, same: 11.8.1; candidate: 11.9.0",
                 "build: clang 18, -O2",
                 "bench: assay-bench 0.1.0, release, jemalloc allocator",
             ]
+        );
+    }
+
+    #[test]
+    fn neighbours_are_counted_by_name() {
+        let seen = |name: &str, cpu_percent| Neighbour { name: name.to_owned(), cpu_percent };
+        let mut known = Vec::new();
+        for one in [seen("cargo", 3.2), seen("backup", 0.6), seen("cargo", 12.4)] {
+            add(&mut known, &one);
+        }
+        let counted: Vec<_> = known.iter().map(|one| (one.name.as_str(), one.most_percent, one.attempts)).collect();
+        assert_eq!(counted, [("cargo", 12, 2), ("backup", 1, 1)]);
+        assert_eq!(
+            neighbours(&Setup { neighbours: Some(Vec::new()), ..Setup::default() }),
+            "none that used 0.5 % of a run's CPU time"
         );
     }
 
