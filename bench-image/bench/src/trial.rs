@@ -256,10 +256,14 @@ fn measure_trial(
 
     live.report("drain", 0, 1);
     let draining_ends = guard_deadline(draft, "drain", paths);
-    let own_triggers = engine.compact_like(&attestor.config.options, &attestor.baseline.options).map_err(to_lost)?;
-    draft.evidence.own_triggers = own_triggers.into_iter().collect();
     let draining = Instant::now();
-    engine.flush().and_then(|()| engine.wait_until_settled()).map_err(to_lost)?;
+    // First what is still in memory: with other triggers a flush might wait for compactions that are not due.
+    let kept = engine.flush().and_then(|()| {
+        let kept = engine.compact_like(&attestor.config.options, &attestor.baseline.options)?;
+        engine.wait_until_settled()?;
+        Ok(kept)
+    });
+    draft.evidence.own_triggers = kept.map_err(to_lost)?.into_iter().collect();
     let drained = closed.drained(&engine, draining.elapsed());
     let leftovers = workload.leftovers(&engine).map_err(to_lost)?;
     drop(engine);

@@ -21,8 +21,8 @@ pub struct Evidence {
     pub lsm_before: LsmState,
     /// The tree when the window closed: the debt left behind.
     pub lsm_after: LsmState,
-    /// Options that say when compaction is due and that differ from the baseline's after the window, too, because RocksDB sets them only when it
-    /// opens a database.
+    /// Options that say when compaction is due and that differ from the baseline's after the window, too, because RocksDB does not
+    /// change them in an open database.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub own_triggers: Vec<String>,
     /// Counters that show whether options had anything to act on.

@@ -131,9 +131,9 @@ fn own_drain(arms: &BTreeMap<(&str, &str), Vec<&Summary>>) -> Option<String> {
     let configs: BTreeSet<&str> = own.map(|(&(_, config), _)| config).collect();
     (!configs.is_empty()).then(|| {
         format!(
-            "{}: compaction_style, num_levels or level_compaction_dynamic_level_bytes differ from the baseline's, and RocksDB \
-             can't change them in an open database, so the drain follows the config's own rules. Compaction that these postpone \
-             further is not counted.",
+            "{}: when compaction is due depends on options that differ from the baseline's and that RocksDB does not change in an \
+             open database (ownTriggers in records), so the drain follows the config's own rules there. Compaction that these \
+             postpone further is not counted.",
             configs.into_iter().collect::<Vec<_>>().join(", ")
         )
     })
