@@ -163,7 +163,8 @@ mod tests {
 
     #[test]
     fn precision_without_data_is_unknown() {
-        assert_eq!(detectable(0.1, 1, 1.0), None);
+        assert_eq!((detectable(0.1, 0, 1.0), detectable(0.1, 1, 1.0)), (None, None));
+        assert!(detectable(0.1, 2, 1.0).is_some());
         assert_eq!(detectable(0.1, 5, 0.0), None);
         assert_eq!(blocks_to_plan(0.1, 1, 0.0, 1), None);
         assert_eq!(blocks_to_plan(f64::NAN, 1, 0.05, 1), None);

@@ -42,9 +42,10 @@ impl Totals {
         let (own, baseline) = (sum(|block| block.0), sum(|block| block.1));
         let effect = match self.scale {
             _ if self.blocks.is_empty() => None,
-            Scale::Log => (own > 0.0 && baseline > 0.0).then(|| (baseline / own).ln()),
+            Scale::Log => Some((baseline / own).ln()),
             Scale::Linear => Some((baseline - own) / self.blocks.len() as f64),
         };
+        // That of a zero is none.
         effect.filter(|effect| effect.is_finite())
     }
 
