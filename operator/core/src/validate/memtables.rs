@@ -121,6 +121,7 @@ fn too_little(path: Option<FieldPath>, needed: Option<f64>, written: f64, to: &s
 mod tests {
     use serde_json::{Value, json};
 
+    use super::{MIB, MOST_OF_ENTRY, MOST_OF_FAMILY, written};
     use crate::validate::tests::messages_with as messages;
 
     const FIELD: &str = "warning: spec.configs[1].columnFamilies[0].options";
@@ -169,6 +170,20 @@ mod tests {
         assert!(limit(50_000)[1].contains("takes effect at 56 MiB in memtables"), "{:?}", limit(50_000));
         let all = limit(200_000);
         assert!(matches!(&all[..], [only] if only.contains("can't be reached")), "{all:?}");
+    }
+
+    /// Of workloads whose volume is an estimate, twice as much may be written, all of it to one family.
+    #[test]
+    fn estimated_bytes_are_doubled() {
+        let ethrex = json!({"blocks": 100, "accounts": 100_000, "storageSlots": 500_000});
+        let scenario = serde_json::from_value(json!({"name": "blocks", "workload": {"ethrex": ethrex}})).unwrap();
+        let scenario: assay_api::Scenario = scenario;
+        let (workload, found) = (scenario.workload.kind(), written(&scenario).unwrap());
+        let (volume, families) = (workload.volume(), workload.families().len() as f64);
+        let entries = volume.written_bytes + MOST_OF_ENTRY * volume.written_entries;
+        assert!(entries > MIB && families > 1.0);
+        assert_eq!(found.by_family, 2.0 * entries + MOST_OF_FAMILY);
+        assert_eq!(found.by_all, 2.0 * entries + families * MOST_OF_FAMILY);
     }
 
     #[test]
