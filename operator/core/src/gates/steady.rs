@@ -165,7 +165,7 @@ fn odd_durations(runs: &[&Summary], all: usize) -> usize {
     if runs.len() < FEWEST_DURATIONS {
         return 0;
     }
-    let durations: Vec<f64> = runs.iter().map(|run| run.window_seconds).filter(|&seconds| seconds > 0.0).collect();
+    let durations: Vec<f64> = runs.iter().map(|run| run.window_seconds).collect();
     let limit = robust_limit(durations.len(), ODD / all as f64);
     let usual = median(&durations).unwrap_or_default();
     let is_odd = |(z, seconds): &(f64, &f64)| z.abs() > limit && (*seconds / usual).ln().abs() > ODD_FACTOR.ln();

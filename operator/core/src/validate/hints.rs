@@ -180,6 +180,13 @@ mod tests {
     use super::*;
 
     #[test]
+    fn a_name_is_made_of_what_is_none_and_not_too_long() {
+        let names = json!({"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 7});
+        assert_eq!(name(&names, "My_Test").as_deref(), Some("my-test"));
+        assert_eq!((name(&names, "mine"), name(&names, "My_Tests")), (None, None));
+    }
+
+    #[test]
     fn what_people_write_is_understood() {
         let percent = json!({"type": "string", "pattern": PERCENTAGE});
         let whole = json!({"type": "integer"});

@@ -201,5 +201,11 @@ mod tests {
         assert!(found[0].starts_with(&format!("note: {field}: is only partly used")), "{found:?}");
         assert!(found[0].contains("so no level gets kZSTD"), "{found:?}");
         assert_eq!(with("1K"), Vec::<String>::new());
+        // Under other styles the levels fill otherwise.
+        let style = |style: &str| {
+            let own = [("compaction_style", style), (PER_LEVEL, LIST)].map(|(name, value)| (name.into(), value.into()));
+            codecs(&Options::from(own), None, 14e6).is_some()
+        };
+        assert!(style("kCompactionStyleLevel") && !style("kCompactionStyleUniversal"));
     }
 }
