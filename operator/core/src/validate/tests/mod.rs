@@ -184,6 +184,25 @@ fn hints_that_are_no_errors() {
     assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator sets it"]);
 }
 
+/// Claims are made of each config on each objective in each scenario: 30 need 2^-n <= 5 % / 30.
+#[test]
+fn blocks_are_counted_for_all_claims_of_scenarios() {
+    let found = messages_with(|spec| {
+        let config = |number: i32| json!({"name": format!("c{number}"), "dbOptions": {"max_background_jobs": number}});
+        let all: Vec<Value> = (1..=5).map(config).chain([spec["configs"][0].clone()]).collect();
+        spec["configs"] = json!(all);
+        let metrics = ["throughput", "step_latency_mean", "write_amplification"];
+        spec["objectives"] = json!(metrics.map(|metric| json!({"metric": metric})));
+        let mut again = spec["scenarios"][0].clone();
+        again["name"] = json!("again");
+        spec["scenarios"] = json!([spec["scenarios"][0], again]);
+        spec["repetitions"] = json!(9);
+    });
+    let told = "9 blocks can decide the overall verdict, but not the verdicts per scenario: 5 configs against the baseline x 3 \
+                objectives x 2 scenarios need 10";
+    assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
+}
+
 #[test]
 fn a_family_of_one_scenario_is_enough_for_a_glob() {
     let mut document = document();
