@@ -6,7 +6,7 @@ use std::{
     collections::{BTreeMap, BTreeSet},
     fs,
     path::{Path, PathBuf},
-    process::{Child, Command, Output, Stdio},
+    process::{Command, Output, Stdio},
     sync::{Mutex, MutexGuard, Once, PoisonError},
     thread,
     time::{Duration, Instant},
@@ -14,15 +14,17 @@ use std::{
 
 use assay_protocol::{Summary, TrialRecord};
 use nix::{
-    sched::{CpuSet, sched_getaffinity, sched_setaffinity},
     sys::signal::{Signal, kill},
     unistd::Pid,
 };
 use serde_json::Value;
+use spinner::Spinner;
 use tempfile::TempDir;
 
 #[path = "../../../operator/cli/tests/support/fresh.rs"]
 mod fresh;
+#[path = "../../../operator/cli/tests/support/spinner.rs"]
+mod spinner;
 
 const EXPERIMENT: &str = "
 apiVersion: assay.rocks/v1alpha1
@@ -249,33 +251,6 @@ fn a_planted_harm_is_rejected() {
 fn with_the_roles_swapped_it_wins() {
     let (verdict, said) = the_verdict_on("roomy", "cramped");
     assert_eq!(verdict, "Win", "{said}");
-}
-
-/// A program that computes for ever on one CPU.
-struct Spinner(Child);
-
-impl Spinner {
-    fn on(cpu: usize) -> Self {
-        let child = Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap();
-        let mut set = CpuSet::new();
-        set.set(cpu).unwrap();
-        let spinner = Self(child);
-        sched_setaffinity(Pid::from_raw(spinner.0.id().cast_signed()), &set).unwrap();
-        spinner
-    }
-
-    /// One on every CPU that a trial could get.
-    fn everywhere() -> Vec<Self> {
-        let ours = sched_getaffinity(Pid::from_raw(0)).unwrap();
-        (0..CpuSet::count()).filter(|&cpu| ours.is_set(cpu).unwrap_or(false)).map(Self::on).collect()
-    }
-}
-
-impl Drop for Spinner {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
 }
 
 #[test]

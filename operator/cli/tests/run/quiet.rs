@@ -1,35 +1,20 @@
 //! Waiting for other programs of the machine.
 
 use std::io::{BufRead as _, BufReader};
-use std::process::{Child, Command};
-use std::thread::available_parallelism;
+use std::process::Command;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
 
 use crate::lab::Lab;
 
-/// A program that computes for ever.
-struct Neighbour(Child);
-
-impl Neighbour {
-    fn new() -> Self {
-        Self(Command::new("sh").args(["-c", "while :; do :; done"]).spawn().unwrap())
-    }
-}
-
-impl Drop for Neighbour {
-    fn drop(&mut self) {
-        let _ = self.0.kill();
-        let _ = self.0.wait();
-    }
-}
+#[path = "../support/spinner.rs"]
+mod spinner;
 
 #[test]
 fn no_trial_starts_beside_a_busy_neighbour() {
     let lab = Lab::new();
-    // One for each CPU, so that one of them is beside the trial.
-    let _neighbours: Vec<Neighbour> = (0..available_parallelism().unwrap().get()).map(|_| Neighbour::new()).collect();
+    let _neighbours = spinner::Spinner::everywhere();
     let mut child = lab.command("").arg("--wait-for-quiet=1h").spawn().unwrap();
     let mut said = String::new();
     BufReader::new(child.stderr.take().unwrap()).read_line(&mut said).unwrap();
