@@ -229,7 +229,7 @@ fn measure_trial(
     let settling = guard_deadline(draft, "settle", paths);
     engine.wait_until_settled().map_err(to_trial)?;
     drop(settling);
-    let settled = measure::lsm_state(engine.as_ref()).settled;
+    let settled = measure::lsm_state(engine.as_ref(), &spec.config).settled;
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.kind().roles();

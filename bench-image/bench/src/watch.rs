@@ -121,10 +121,10 @@ impl Observer for Watcher<'_> {
     fn open(&mut self, progress: &Progress) {
         self.sampler.open(self.engine, progress);
         self.open = Some(Opened {
-            lsm: measure::lsm_state(self.engine),
+            lsm: measure::lsm_state(self.engine, &self.spec.config),
             stalls: measure::stalls(self.engine),
             counters: self.engine.counters(),
-            compression: CompressionClock::open(self.engine),
+            compression: CompressionClock::default(),
             peak: PeakRss::begin(),
             background: BackgroundTime::now(),
             usage: ProcessUsage::now(),
@@ -177,7 +177,7 @@ impl Observer for Watcher<'_> {
             timed_blocks: open.compression.close(self.engine),
             stalls: measure::stalls(self.engine).zip(open.stalls).map(|(after, before)| after.saturating_sub(before)),
             lsm_before: open.lsm,
-            lsm_after: measure::lsm_state(self.engine),
+            lsm_after: measure::lsm_state(self.engine, &self.spec.config),
             opening_unix_us: open.unix_us,
             closing_unix_us: unix_us(),
             db_bytes: dataset::size(self.trial_dir),

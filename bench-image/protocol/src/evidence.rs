@@ -210,6 +210,9 @@ pub struct LsmState {
     pub base_level: Option<u64>,
     /// No flush or compaction was running or pending.
     pub settled: Option<bool>,
+    /// Bytes of keys and values that no compaction has merged yet: in memtables and in L0, of families with more levels that don't use FIFO
+    /// compaction.
+    pub unmerged_bytes: Option<u64>,
 }
 
 /// Counters that show whether an option had anything to act on.

@@ -4,8 +4,8 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use crate::{
-    Attestation, Build, Digest, Engagement, FailureKind, Host, METRICS, OptionStatus, Outcome, Storage, TrialId,
-    TrialRecord, TrialSpec, VersionError, spec::parse_versioned,
+    Attestation, Build, Digest, Engagement, Evidence, FailureKind, Host, METRICS, OptionStatus, Outcome, Storage,
+    TrialId, TrialRecord, TrialSpec, VersionError, spec::parse_versioned,
 };
 
 /// What Kubernetes keeps of a container's termination message.
@@ -32,6 +32,7 @@ const MAX_NAMED_OPTIONS: usize = 2;
 const MAX_OPTION_NAME: usize = 36;
 /// Idle families kept by name.
 const MAX_IDLE_FAMILIES: usize = 2;
+const MAX_FAMILY_NAME: usize = 26;
 const MAX_MESSAGE: usize = 120;
 /// Digits kept of a number: far below any noise, and what keeps its length bounded.
 const SIGNIFICANT_DIGITS: usize = 7;
@@ -210,6 +211,10 @@ pub struct Steady {
     /// Share of the slots to remove that are still there; absent if none had to be removed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub overdue_percent: Option<f64>,
+    /// Data that no compaction had merged yet, at the end of the window more than at its start, in percent of what the window wrote. Below 0
+    /// if it merged what the warm-up had left.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub postponed_percent: Option<f64>,
 }
 
 fn shorten(text: &str, max: usize) -> String {
@@ -233,7 +238,7 @@ fn named(attestation: &Attestation, status: OptionStatus) -> NamedOptions {
 /// The first few of them; as many as there are do not fit.
 fn idle_families(all: &[String]) -> Vec<String> {
     let mut names: Vec<String> =
-        all.iter().take(MAX_IDLE_FAMILIES).map(|name| shorten(name, MAX_OPTION_NAME)).collect();
+        all.iter().take(MAX_IDLE_FAMILIES).map(|name| shorten(name, MAX_FAMILY_NAME)).collect();
     if all.len() > MAX_IDLE_FAMILIES {
         names.push(format!("{} more", all.len() - MAX_IDLE_FAMILIES));
     }
@@ -281,6 +286,13 @@ fn is_local_nvme(storage: &Storage) -> Option<bool> {
 
 fn percent(part: f64, whole: f64) -> f64 {
     if whole > 0.0 { 100.0 * part / whole } else { 0.0 }
+}
+
+/// Of nothing that was written there is no share.
+fn postponed_percent(evidence: &Evidence) -> Option<f64> {
+    let (before, after) = (evidence.lsm_before.unmerged_bytes?, evidence.lsm_after.unmerged_bytes?);
+    let written = evidence.engagement.user_bytes_written.filter(|written| *written > 0)?;
+    Some(100.0 * (after as f64 - before as f64) / written as f64)
 }
 
 impl Summary {
@@ -411,6 +423,7 @@ impl Summary {
                 saturated_steps: record.latency.get(&primary_name).map_or(0, |latency| latency.saturated),
                 own_drain: !evidence.own_triggers.is_empty(),
                 overdue_percent: record.metrics.get("overdue_percent").copied(),
+                postponed_percent: postponed_percent(evidence),
             },
             pod: None,
         })
@@ -513,7 +526,7 @@ impl Summary {
                 levels_read: Some((0..7).collect()),
                 base_levels: Some([u8::MAX; 2]),
                 last_level: Some(u8::MAX),
-                idle_families: Some(idle_families(&vec!["x".repeat(MAX_OPTION_NAME); 99])),
+                idle_families: Some(idle_families(&vec!["x".repeat(MAX_FAMILY_NAME); 99])),
             },
             primary: PrimaryTime {
                 db_percent: float,
@@ -530,6 +543,7 @@ impl Summary {
                 saturated_steps: int,
                 own_drain: true,
                 overdue_percent: spec.workload.measured_role("overdue_percent").map(|_| float),
+                postponed_percent: Some(float),
             },
             pod: None,
         };

@@ -162,7 +162,9 @@ const FIELDS: &[(&str, &[&str])] = &[
     ("evidence/attestation/facts/0/status", &["options/inert/count", "options/inert/names/0", "options/inert/names/1"]),
     ("evidence/lsmBefore/pendingCompactionBytes", &["steady/debtInBytes"]),
     ("evidence/lsmBefore/settled", &["steady/settledBefore"]),
+    ("evidence/lsmBefore/unmergedBytes", &["steady/postponedPercent"]),
     ("evidence/lsmAfter/pendingCompactionBytes", &["steady/debtOutBytes"]),
+    ("evidence/lsmAfter/unmergedBytes", &["steady/postponedPercent"]),
     ("evidence/ownTriggers/0", &[]),
     ("evidence/roleTime/reader/threads", &[]),
     (
@@ -240,6 +242,10 @@ fn follows(field: &str) -> Option<BTreeSet<String>> {
     // Of the planned roles, what they did is equal in a block.
     if field.starts_with("work/counts/") {
         return Some(["parity/counts".to_owned()].into());
+    }
+    // A share of what was written.
+    if field == "evidence/engagement/userBytesWritten" {
+        return Some(["engagement/userBytesWritten".to_owned(), "steady/postponedPercent".to_owned()].into());
     }
     // Both have the same type.
     if let Some(own) = field.strip_prefix("evidence/").filter(|field| field.starts_with("engagement/")) {
@@ -394,6 +400,20 @@ fn the_record_has_every_field_that_records_have() {
         found(&poorer).into_iter().filter(|path| !may_lack(path)).collect::<Vec<_>>(),
         ["/evidence/host/governor", "/evidence/attestation/options"].into_iter().rev().collect::<Vec<_>>()
     );
+}
+
+#[test]
+fn what_is_put_off_is_a_share_of_what_was_written() {
+    let postponed = |before: u64, after: u64, written: u64| {
+        let mut record = record();
+        record["evidence"]["lsmBefore"]["unmergedBytes"] = before.into();
+        record["evidence"]["lsmAfter"]["unmergedBytes"] = after.into();
+        record["evidence"]["engagement"]["userBytesWritten"] = written.into();
+        summary(record).unwrap()["steady"]["postponedPercent"].clone()
+    };
+    assert_eq!(postponed(100, 500, 1000), 40.0);
+    assert_eq!(postponed(500, 250, 1000), -25.0, "what the warm-up left was merged");
+    assert_eq!(postponed(100, 500, 0), Value::Null, "there is no share of nothing");
 }
 
 #[test]

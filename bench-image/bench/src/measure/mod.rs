@@ -2,7 +2,7 @@
 
 use std::{collections::BTreeMap, time::Duration};
 
-use assay_protocol::{FamilyFacts, LsmState, Series};
+use assay_protocol::{EngineConfig, FamilyFacts, LsmState, Series};
 
 use crate::{
     driver::Progress,
@@ -10,8 +10,8 @@ use crate::{
     engine::{Counters, Properties},
 };
 
-/// The shape of the tree now.
-pub fn lsm_state(engine: &dyn Properties) -> LsmState {
+/// The shape of the tree now, under a config.
+pub fn lsm_state(engine: &dyn Properties, config: &EngineConfig) -> LsmState {
     let due = engine.max("rocksdb.compaction-pending").zip(engine.max("rocksdb.mem-table-flush-pending"));
     let running = engine.max("rocksdb.num-running-compactions").zip(engine.max("rocksdb.num-running-flushes"));
     LsmState {
@@ -24,7 +24,28 @@ pub fn lsm_state(engine: &dyn Properties) -> LsmState {
         live_data_bytes: engine.sum("rocksdb.estimate-live-data-size"),
         base_level: engine.max("rocksdb.base-level"),
         settled: due.zip(running).map(|(due, running)| due == (0, 0) && running == (0, 0)),
+        unmerged_bytes: unmerged_bytes(engine, config),
     }
+}
+
+/// Where everything stays in L0, nothing there waits to be merged.
+fn unmerged_bytes(engine: &dyn Properties, config: &EngineConfig) -> Option<u64> {
+    let merging = engine.families().iter().filter(|family| !config.is_fifo(family));
+    let merging = merging.filter(|family| engine.files_by_level(family).len() > 1);
+    let of = |family: &String| {
+        let files = engine.family_text(family, "rocksdb.aggregated-table-properties-at-level0")?;
+        Some(engine.family_property(family, "rocksdb.cur-size-all-mem-tables")? + raw_bytes(&files)?)
+    };
+    merging.map(of).sum()
+}
+
+/// Bytes of keys and values, as properties of tables say them: `# data blocks=1; ...; raw key size=24; ...; raw value size=10; ...`.
+fn raw_bytes(properties: &str) -> Option<u64> {
+    let of = |name: &str| {
+        let mut pairs = properties.split(';').filter_map(|pair| pair.trim().split_once('='));
+        pairs.find(|(key, _)| *key == name)?.1.parse::<u64>().ok()
+    };
+    Some(of("raw key size")? + of("raw value size")?)
 }
 
 /// Times that RocksDB found a family in a state in which writes are delayed or stopped, since the database was opened.

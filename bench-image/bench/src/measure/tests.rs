@@ -1,4 +1,4 @@
-use assay_protocol::RolePlan;
+use assay_protocol::{FamilyOptions, RolePlan};
 
 use super::{told::Told, *};
 
@@ -15,14 +15,22 @@ const STATE: &[(&str, [&str; 2], &str, u64)] = &[
     ("rocksdb.base-level", ["6", "2"], "baseLevel", 6),
     ("rocksdb.compaction-pending", ["0", "0"], "settled", 0),
     ("rocksdb.mem-table-flush-pending", ["0", "0"], "settled", 0),
+    // In memtables, and of keys and values in L0.
+    ("rocksdb.cur-size-all-mem-tables", ["100000", "200000"], "unmergedBytes", 301_234),
+    (LEVEL_0, [TABLES, TABLES], "unmergedBytes", 301_234),
+    ("rocksdb.num-files-at-level1", ["0", "2"], "unmergedBytes", 301_234),
 ];
+const LEVEL_0: &str = "rocksdb.aggregated-table-properties-at-level0";
+/// As RocksDB 11.8 writes it, with other counts.
+const TABLES: &str = "# data blocks=1; # entries=9; raw key size=117; raw average key size=13.000000; raw value size=500; \
+                      raw average value size=55.555556; data block size=300; data uncompressed size=700; ";
 
 fn state_without(missing: &str) -> LsmState {
     let of = |(property, [a, b], ..): &(&'static str, [&'static str; 2], &str, u64)| {
         [("a", *property, *a), ("b", *property, *b)]
     };
     let texts: Vec<_> = STATE.iter().filter(|(property, ..)| *property != missing).flat_map(of).collect();
-    lsm_state(&Told::new(&texts))
+    lsm_state(&Told::new(&texts), &EngineConfig::default())
 }
 
 #[test]
@@ -40,12 +48,35 @@ fn the_state_of_the_tree_is_what_properties_say() {
             "rocksdb.num-running-compactions" | "rocksdb.num-running-flushes" => {
                 &["runningCompactions", "runningFlushes", "settled"]
             }
+            // A family of one level has nothing to merge.
+            "rocksdb.num-files-at-level1" => &[],
+            // All levels are counted from this one on.
+            "rocksdb.num-files-at-level0" => &["l0Files"],
             _ => &[field],
         };
         assert_eq!(unknown, expected, "without {property}");
     }
     let fields: Vec<&String> = whole.as_object().unwrap().keys().collect();
     assert!(fields.iter().all(|name| STATE.iter().any(|(_, _, field, _)| field == name)), "{fields:?}");
+}
+
+#[test]
+fn unmerged_is_only_what_will_be_merged() {
+    let of = |family: &'static str, memtables: &'static str, levels: usize| {
+        let levels = ["rocksdb.num-files-at-level0", "rocksdb.num-files-at-level1"].into_iter().take(levels);
+        let texts = [(family, "rocksdb.cur-size-all-mem-tables", memtables), (family, LEVEL_0, TABLES)];
+        levels.map(move |level| (family, level, "1")).chain(texts)
+    };
+    let texts: Vec<_> = of("two", "1000", 2).chain(of("one", "20000", 1)).chain(of("fifo", "300000", 2)).collect();
+    let fifo = FamilyOptions {
+        r#match: vec!["fifo".to_owned()],
+        options: [("compaction_style".to_owned(), "kCompactionStyleFIFO".to_owned())].into(),
+    };
+    let config = EngineConfig { column_families: vec![fifo], ..EngineConfig::default() };
+    assert_eq!(lsm_state(&Told::new(&texts), &config).unmerged_bytes, Some(1617));
+    assert_eq!(lsm_state(&Told::new(&texts), &EngineConfig::default()).unmerged_bytes, Some(302_234));
+    assert_eq!(raw_bytes(&TABLES.replace("raw value size", "value size")), None);
+    assert_eq!(raw_bytes(&TABLES.replace("=117", "=many")), None);
 }
 
 #[test]
@@ -58,7 +89,7 @@ fn settled_is_what_neither_runs_nor_waits() {
     ];
     let settled = |busy: Option<&str>| {
         let texts = jobs.map(|job| ("a", job, if busy == Some(job) { "1" } else { "0" }));
-        lsm_state(&Told::new(&texts)).settled
+        lsm_state(&Told::new(&texts), &EngineConfig::default()).settled
     };
     assert_eq!(settled(None), Some(true));
     for job in jobs {

@@ -68,6 +68,7 @@ pub enum Code {
     CausalPathExceeded,
     DatasetFilesMismatch,
     NotSettled,
+    Postponed,
     HdrSaturated,
     GeneratorBound,
     RateMismatch,
@@ -115,7 +116,7 @@ impl Code {
             | Self::DisturbedUnequally => Gate::Isolated,
             Self::NotEngaged => Gate::Engaged,
             Self::CausalPathExceeded => Gate::CausalPath,
-            Self::DatasetFilesMismatch | Self::NotSettled | Self::HdrSaturated => Gate::Steady,
+            Self::DatasetFilesMismatch | Self::NotSettled | Self::Postponed | Self::HdrSaturated => Gate::Steady,
             Self::GeneratorBound => Gate::GeneratorHeadroom,
             Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
             Self::Implausible | Self::CopiedRuns => Gate::Plausible,
@@ -209,6 +210,10 @@ impl Code {
             Self::NotSettled => {
                 "RocksDB had not finished its background work before the run. Ignore a single case; if it recurs, \
                  check the config's limits on background work."
+            }
+            Self::Postponed => {
+                "The window ended before the config's compaction was due. Run more steps, so that it compacts several times \
+                 in each window, and use a longer warm-up."
             }
             Self::HdrSaturated => {
                 "Some steps exceeded the histogram's range, so the metric is missing. Make steps smaller, or find out \

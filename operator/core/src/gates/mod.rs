@@ -1,8 +1,8 @@
 //! Gates: rules over what trials recorded about themselves that decide which of them count.
 //!
 //! A gate sees evidence, not results: no gate knows which way a metric went, except [`plausible`], which holds back
-//! runs that are too good to be true, and two that can only take a claim away and so work on verdicts: [`causal_path`], and the one
-//! about disturbance on shared machines. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
+//! runs that are too good to be true, and three that can only take a claim away and so work on verdicts: [`causal_path`], [`postponed`], and
+//! the one about disturbance on shared machines. One gate, one file; a new gate is one more `check` in [`check`]. `docs/gates.md` lists what they find and
 //! which traps that closes.
 
 pub(crate) mod attrition;
@@ -14,6 +14,7 @@ mod generator_headroom;
 mod inert;
 mod isolated;
 pub(crate) mod plausible;
+pub mod postponed;
 mod same_build;
 mod same_units;
 pub(crate) mod same_work;

@@ -1,12 +1,13 @@
-//! The causal gate at work: Wins that RocksDB can't have brought about are taken away.
+//! The gates at work that only take Wins away: gains that RocksDB can't have brought about, and gains that are only put off.
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
 use crate::decide::{Fate, Places};
 use crate::gates::Finding;
 use crate::gates::causal_path::{self, Shares};
+use crate::gates::postponed;
 use crate::stats::Interval;
-use crate::verdict::{self, Design, Judgement, Outcome, Purpose, Reason, Recommendation, Status, Verdict};
+use crate::verdict::{self, Design, Effect, Judgement, Outcome, Purpose, Reason, Recommendation, Status, Verdict};
 
 /// Voids Wins, and says why, by config. An overall Win falls with one of its scenarios, since the gain has another cause there.
 pub(super) fn void_wins(
@@ -16,22 +17,37 @@ pub(super) fn void_wins(
 ) -> BTreeMap<String, Vec<Finding>> {
     let baseline = places.plan().experiment.baseline_config().map_or("", |config| config.name.as_str());
     let runs = (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used);
-    let runs = runs.filter_map(|attempt| places.summary(attempt)).filter(|summary| summary.trial.config == baseline);
-    let shares = causal_path::shares(runs);
+    let runs: Vec<_> = runs.filter_map(|attempt| places.summary(attempt)).collect();
+    let shares = causal_path::shares(runs.iter().copied().filter(|summary| summary.trial.config == baseline));
     let share = |scenario: &str, metric: &str| shares.get(scenario).and_then(|shares: &Shares| shares.of(metric));
+    let put_off = postponed::medians(runs.iter().copied());
+    let put_off = |scenario: &str, config: &str, metric: &str| {
+        let of = |config: &str| put_off.get(&(scenario, config)).copied();
+        postponed::void(metric, of(config)?, of(baseline)?)
+    };
 
-    let mut causes: BTreeMap<String, Vec<Finding>> = BTreeMap::new();
-    let mut fallen: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    let mut causes: BTreeMap<String, BTreeSet<Finding>> = BTreeMap::new();
+    let mut fallen: BTreeMap<String, BTreeSet<String>> = BTreeMap::new();
+    let mut fall = |config: &str, scenario: &str, found: Vec<Finding>| {
+        if !found.is_empty() {
+            fallen.entry(config.to_owned()).or_default().insert(scenario.to_owned());
+            let of = |finding: Finding| Finding { message: format!("in {scenario} {}", finding.message), ..finding };
+            causes.entry(config.to_owned()).or_default().extend(found.into_iter().map(of));
+        }
+    };
     for cell in &mut judgement.cells {
-        let found = exceeded(&cell.conclusion, |metric| share(&cell.scenario, metric));
+        let mut found = exceeded(&cell.conclusion, |metric| share(&cell.scenario, metric));
+        found.extend(gains(&cell.conclusion).filter_map(|gain| put_off(&cell.scenario, &cell.config, &gain.metric)));
         if !found.is_empty() {
             void(&mut cell.conclusion, &found, Vec::new());
-            fallen.entry(cell.config.clone()).or_default().push(cell.scenario.clone());
-            causes.entry(cell.config.clone()).or_default().extend(
-                found
-                    .into_iter()
-                    .map(|finding| Finding { message: format!("in {} {}", cell.scenario, finding.message), ..finding }),
-            );
+            fall(&cell.config, &cell.scenario, found);
+        }
+    }
+    // A scenario may hide what it costs and be too small to be a Win alone.
+    for config in &judgement.overall {
+        for scenario in &design.scenarios {
+            let of = |gain: &Effect| put_off(&scenario.name, &config.config, &gain.metric);
+            fall(&config.config, &scenario.name, gains(&config.conclusion).filter_map(of).collect());
         }
     }
     for config in judgement.overall.iter_mut().filter(|config| config.conclusion.outcome.verdict == Verdict::Win) {
@@ -43,25 +59,24 @@ pub(super) fn void_wins(
         if !found.is_empty() {
             void(&mut config.conclusion, &found, Vec::new());
             causes.entry(config.config.clone()).or_default().extend(found);
-        } else if let Some(scenarios) = fallen.remove(&config.config)
-            && let Some(found) = causes.get(&config.config)
-        {
-            void(&mut config.conclusion, found, scenarios);
+        } else if let Some((scenarios, found)) = fallen.remove(&config.config).zip(causes.get(&config.config)) {
+            let found: Vec<Finding> = found.iter().cloned().collect();
+            void(&mut config.conclusion, &found, scenarios.into_iter().collect());
         }
     }
-    causes
+    causes.into_iter().map(|(config, found)| (config, found.into_iter().collect())).collect()
+}
+
+/// What a Win is for.
+fn gains(conclusion: &verdict::Conclusion) -> impl Iterator<Item = &Effect> {
+    let is_win = conclusion.outcome.verdict == Verdict::Win;
+    let is_gain = |effect: &&Effect| effect.purpose == Purpose::Objective && effect.status == Status::Better;
+    conclusion.metrics.iter().filter(move |_| is_win).filter(is_gain)
 }
 
 /// What speaks against a Win.
 fn exceeded(conclusion: &verdict::Conclusion, share: impl Fn(&str) -> Option<f64>) -> Vec<Finding> {
-    if conclusion.outcome.verdict != Verdict::Win {
-        return Vec::new();
-    }
-    let gains = conclusion
-        .metrics
-        .iter()
-        .filter(|effect| effect.purpose == Purpose::Objective && effect.status == Status::Better);
-    gains
+    gains(conclusion)
         .filter_map(|effect| {
             // Of the fewest blocks the wider interval has no end yet.
             let low = |interval: Option<Interval>| interval.and_then(|interval| interval.low);
@@ -205,6 +220,56 @@ mod tests {
         }
         // What the saving thread gains is its own.
         assert_eq!(verdict(&saved_apart("save_latency_mean", 0.01, 1.0, 1.5)), "Win Better:save_latency_mean");
+    }
+
+    /// Half the write amplification, by runs that put off so much of what they wrote, beside a baseline that puts off a tenth.
+    fn halved(scenario: &'static str, postponed: Option<f64>) -> impl Fn(&mut Summary) {
+        move |s| {
+            let is_candidate = s.trial.config == "candidate";
+            let own = if s.trial.scenario == scenario { postponed } else { Some(10.0) };
+            s.steady.postponed_percent = if is_candidate { own } else { Some(10.0) };
+            let value = if is_candidate { 2.0 } else { 4.0 };
+            s.metrics.insert("write_amplification".to_owned(), value + f64::from(s.trial.block) / 1e3);
+        }
+    }
+
+    #[test]
+    fn a_gain_that_is_only_put_off_is_void() {
+        let mut writes = experiment();
+        writes.metrics = vec![rule("write_amplification", Direction::Lower, Purpose::Objective)];
+        assert_eq!(verdict(&judged(&writes, halved("fill", Some(19.0)))), "Win Better:write_amplification");
+        assert_eq!(verdict(&judged(&writes, halved("fill", None))), "Win Better:write_amplification");
+        let void = judged(&writes, halved("fill", Some(95.0)));
+        assert_eq!(verdict(&void), "Invalid Postponed in fill");
+        let sentence = &void.configs[0].ruling.sentence;
+        assert!(sentence.contains("left 95 % more unmerged"), "{sentence}");
+        // What it harms it harms all the same.
+        let worse = |s: &mut Summary| {
+            halved("fill", Some(95.0))(s);
+            if s.trial.config == "candidate" {
+                s.metrics.entry("write_amplification".to_owned()).and_modify(|value| *value *= 4.0);
+            }
+        };
+        assert_eq!(verdict(&judged(&writes, worse)), "Reject Harm:write_amplification");
+    }
+
+    #[test]
+    fn a_scenario_that_is_no_win_alone_takes_the_overall_win_with_it() {
+        let mut two = experiment();
+        two.scenarios.push(scenario("read"));
+        two.metrics = vec![rule("write_amplification", Direction::Lower, Purpose::Objective)];
+        let even = |s: &mut Summary| {
+            halved("read", Some(95.0))(s);
+            if s.trial.scenario == "read" {
+                s.metrics.insert("write_amplification".to_owned(), 4.0 + f64::from(s.trial.block % 3) / 1e3);
+            }
+        };
+        let report = judged(&two, even);
+        assert_eq!(
+            report.cells.iter().map(|cell| cell.ruling.verdict).collect::<Vec<_>>(),
+            [Verdict::Win, Verdict::Neutral]
+        );
+        assert_eq!(verdict(&report), "Invalid Postponed in read");
     }
 
     #[test]

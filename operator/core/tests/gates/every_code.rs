@@ -4,6 +4,7 @@ use assay_core::attempt::Attempt;
 use assay_core::decide::{Fate, Places};
 use assay_core::experiment::{Environment, Experiment};
 use assay_core::gates::{Code, Finding};
+use assay_core::stats::Direction;
 use assay_core::verdict::Verdict;
 use assay_protocol::{Digest, PodEvidence, Summary};
 
@@ -139,6 +140,19 @@ fn break_for(code: Code, lab: &mut Lab) {
         }
         Code::DatasetFilesMismatch => lab.one(|s| s.parity.dataset_files = other()),
         Code::NotSettled => lab.one(|s| s.steady.settled_before = Some(false)),
+        Code::Postponed => {
+            let metric = "write_amplification";
+            lab.plan.experiment.metrics.truncate(1);
+            for rule in &mut lab.plan.experiment.metrics {
+                (rule.name, rule.direction) = (metric.to_owned(), Direction::Lower);
+            }
+            lab.all(None, |s| {
+                let is_config = s.trial.config == "cramped";
+                s.steady.postponed_percent = Some(if is_config { 90.0 } else { 10.0 });
+                let value = if is_config { 1.0 } else { 4.0 };
+                s.metrics.insert(metric.to_owned(), value + f64::from(s.trial.block) / 1e3);
+            });
+        }
         Code::HdrSaturated => lab.one(|s| s.steady.saturated_steps = 1),
         Code::GeneratorBound => lab.all(Some("roomy"), |s| spending(s, 88.0, 12.0)),
         Code::RateMismatch => lab.one(|s| {
