@@ -4,7 +4,7 @@
 
 mod support;
 
-use assay_protocol::{METRICS, Mix, Preload, TrialRecord};
+use assay_protocol::{METRICS, Mix, Preload, Summary, TrialRecord};
 use base64::prelude::{BASE64_STANDARD, Engine as _};
 use hdrhistogram::{Histogram, serialization::Deserializer};
 use support::{Bench, options, puts, role, spec, workload};
@@ -47,19 +47,20 @@ fn metrics_agree_with_the_rest_of_the_record() {
 
     let bytes = BASE64_STANDARD.decode(&record.latency["mixed"].histogram).unwrap();
     let latency: Histogram<u64> = Deserializer::new().deserialize(&mut bytes.as_slice()).unwrap();
-    assert_eq!(latency.len(), counts.steps);
-    let quantiles = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)].map(
-        |(name, quantile)| {
+    // All but those that measuring slows down.
+    assert!(latency.len() < counts.steps && latency.len() > counts.steps / 2, "{}", latency.len());
+    let mut quantiles = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)]
+        .map(|(name, quantile)| {
             let found = metric(&format!("step_latency_{name}"));
             assert_same(found, latency.value_at_quantile(quantile) as f64 / 1e3);
             found
-        },
-    );
+        })
+        .to_vec();
+    quantiles.push(metric("step_latency_max") * 1.001);
     assert!(quantiles.is_sorted() && quantiles[0] > 0.0, "{quantiles:?}");
-    assert_same(metric("step_latency_mean"), latency.mean() / 1e3);
     // A closed loop: the steps and what lies between them are all of the time.
     let known = time.db_seconds + time.compute_seconds;
-    assert!((latency.mean() * steps / 1e9 / known - 1.0).abs() < 0.01, "{} {known}", latency.mean());
+    assert!((metric("step_latency_mean") * steps / 1e6 / known - 1.0).abs() < 0.01, "{known}");
 
     let (flushed, compacted) = (ticker("rocksdb.flush.write.bytes"), ticker("rocksdb.compact.write.bytes"));
     assert!(flushed > 0.0 && compacted > 0.0);
@@ -115,10 +116,16 @@ fn rewritten(record: &TrialRecord) -> f64 {
     record.metrics["write_amplification"] * written / record.metrics["flush_bytes"]
 }
 
+/// In percent of what the window wrote.
+fn postponed(record: &TrialRecord) -> f64 {
+    Summary::of(record, b"").unwrap().steady.postponed_percent.unwrap()
+}
+
 /// By its own rules, each of these would have nothing left to do when its window ends.
 #[test]
 fn compaction_that_is_put_off_is_paid_after_the_window() {
-    let paid = rewritten(&writes(&[]));
+    let as_it_comes = writes(&[]);
+    let paid = rewritten(&as_it_comes);
     assert!(paid > 1.5, "{paid}");
     for hides in [
         &[("disable_auto_compactions", "true")][..],
@@ -132,6 +139,8 @@ fn compaction_that_is_put_off_is_paid_after_the_window() {
         assert_eq!(record.metrics["compaction_write_bytes"], 0.0, "{hides:?}");
         assert!(rewritten(&record) > 1.4, "{hides:?}: {}", rewritten(&record));
         assert_eq!(record.evidence.own_triggers, Vec::<String>::new());
+        // All at once it is cheaper, so a summary says how much was put off.
+        assert!(postponed(&record) > 50.0 && postponed(&as_it_comes) < 20.0, "{hides:?}: {}", postponed(&record));
         // It is part of what is paid for a step, too.
         let steps = record.work.counts["writer"].steps as f64;
         let in_window = (record.metrics["cpu_user_seconds"] + record.metrics["cpu_system_seconds"]) / steps;

@@ -43,7 +43,8 @@ fn a_trial_leaves_a_whole_record_and_nothing_else() {
     let missed = counts.gets - counts.gets_found;
     assert!((missed as f64 / counts.gets as f64 - 1.0 / 3.0).abs() < 0.02, "{counts:?}");
     assert_eq!(record.work.wrong_answers, 0);
-    assert_eq!(record.latency["mixed"].count, 20_000);
+    let in_histogram = record.latency["mixed"].count;
+    assert!((10_000..20_000).contains(&in_histogram), "all but those that measuring slows down: {in_histogram}");
     assert!(record.evidence.engagement.flushes.unwrap() > 0);
     assert!(record.evidence.engagement.l0_files_peak.unwrap() > 0);
     assert_eq!(record.dataset.entries, 20_000);
@@ -443,18 +444,24 @@ fn due(record: &TrialRecord, primary: &str, steps_per_second: f64) -> u64 {
     (record.evidence.role_time[primary].wall_seconds * steps_per_second).ceil() as u64
 }
 
+/// Steps of a role that alone writes, one entry of 420 bytes each.
+fn written(record: &TrialRecord) -> u64 {
+    record.evidence.engagement.user_bytes_written.unwrap() / 420
+}
+
 #[test]
 fn company_lasts_to_the_end_of_the_first_role() {
     let bench = Bench::new();
     let reader = || Role { steps_per_second: Some(5_000), ..role("reader", 5_000, gets()) };
     let alone = bench.record(&spec(workload(vec![reader()])));
     let record = bench.record(&spec(workload(vec![reader(), company(1_000)])));
-    let written = record.latency["writer"].count;
+    let written = written(&record);
     assert!(written >= 999 && written.abs_diff(due(&record, "reader", 1e3)) <= 1, "{written}");
+    let in_histogram = record.latency["writer"].count;
+    assert!((written / 2..written).contains(&in_histogram), "{in_histogram} of {written}");
     // How far it got is no part of the work that configs have in common, but what it wrote was written.
     assert_eq!((record.work.hash, record.work.user_bytes), (alone.work.hash, 0));
     assert_eq!(record.work.counts.keys().collect::<Vec<_>>(), ["reader"]);
-    assert!(record.evidence.engagement.user_bytes_written >= Some(written * 100));
 }
 
 #[test]
@@ -463,7 +470,7 @@ fn company_that_was_slowed_down_catches_up_at_the_cost_of_the_drained_rate() {
     // No machine writes a million times a second in one thread.
     let record = bench.record(&spec(workload(vec![role("reader", 20_000, gets()), company(1_000_000)])));
     let (reader, writer) = (&record.evidence.role_time["reader"], &record.evidence.role_time["writer"]);
-    assert!(record.latency["writer"].count.abs_diff(due(&record, "reader", 1e6)) <= 1);
+    assert!(written(&record).abs_diff(due(&record, "reader", 1e6)) <= 1);
     assert!(writer.wall_seconds > reader.wall_seconds);
     let drained = 20_000.0 / (writer.wall_seconds + record.metrics["drain_seconds"]);
     assert!((record.metrics["drained_throughput"] / drained - 1.0).abs() < 0.01, "{:?}", record.metrics);

@@ -122,6 +122,7 @@ pub struct DatasetFacts {
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Latency {
+    /// Steps in the histogram: those that measuring did not slow down.
     pub count: u64,
     /// Steps beyond the histogram's range; they count with its largest value.
     pub saturated: u64,

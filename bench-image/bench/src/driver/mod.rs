@@ -188,8 +188,12 @@ impl Progress {
 #[derive(Debug)]
 pub struct RoleResult {
     pub counts: RoleCounts,
+    /// Of the steps that measuring did not touch.
     pub latency: Histogram<u64>,
     pub saturated: u64,
+    /// Nanoseconds of all steps, and of the longest.
+    pub steps_ns: u64,
+    pub longest_ns: u64,
     pub time: RoleTime,
     pub calls: CallParts,
     /// From the opening of the window to the end of the role's last step.
@@ -351,6 +355,8 @@ impl Results {
                     counts: done.counts,
                     latency: done.latency,
                     saturated: done.saturated,
+                    steps_ns: done.steps_ns,
+                    longest_ns: done.longest_ns,
                     time: done.time,
                     calls: done.calls,
                     elapsed: done.elapsed,
@@ -373,6 +379,8 @@ impl Results {
         // Equal bounds, so adding can't fail.
         let _ = whole.latency.add(&done.latency);
         whole.saturated += done.saturated;
+        whole.steps_ns += done.steps_ns;
+        whole.longest_ns = whole.longest_ns.max(done.longest_ns);
         whole.calls.add(&done.calls);
         whole.elapsed = whole.elapsed.max(done.elapsed);
         let time = &mut whole.time;

@@ -61,6 +61,8 @@ fn done(n: u64, latency: &[u64]) -> Done {
         },
         latency: histogram,
         saturated: 10 * n,
+        steps_ns: 22 * n,
+        longest_ns: 23 * n,
         time: RoleTime {
             threads: 1,
             wall_seconds: f(11),
@@ -91,6 +93,7 @@ fn a_role_is_the_sum_of_its_threads_and_ends_with_the_last() {
     assert_eq!((whole.counts, &whole.latency), (expected.counts, &expected.latency));
     assert_eq!(whole.time, RoleTime { threads: 2, ..expected.time });
     assert_eq!((whole.saturated, whole.calls), (expected.saturated, expected.calls));
+    assert_eq!((whole.steps_ns, whole.longest_ns), (expected.steps_ns, 23_000));
     assert_eq!(whole.elapsed, done(1000, &[]).elapsed);
     assert_eq!(
         (results.wrong_answers, results.policy_operations),

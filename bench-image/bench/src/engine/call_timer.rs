@@ -9,7 +9,7 @@ use std::time::Instant;
 use rocksdb::perf::{PerfContext, PerfMetric, PerfStatsLevel, set_perf_stats};
 
 /// A prime, so that it does not fall into step with a workload that repeats itself.
-const ONE_IN: u64 = 61;
+pub const ONE_IN: u64 = 61;
 
 /// RocksDB's level `kEnableTimeExceptForMutex`: RocksDB has put a level before it that the binding does not know, so the
 /// binding has it under its neighbour's name.
@@ -47,6 +47,8 @@ pub struct CallTimer {
     scans: Stride,
     writes: Stride,
     pub parts: CallParts,
+    /// A call was timed.
+    pub is_touched: bool,
 }
 
 /// Which calls of a kind are timed.
@@ -82,6 +84,7 @@ impl CallTimer {
             Call::Write(_) => self.writes.next(),
         };
         let timed = stands_for.map(|stands_for| {
+            self.is_touched = true;
             // The context is the thread's own; this only points to it.
             PerfContext::default().reset();
             set_perf_stats(TIMED);

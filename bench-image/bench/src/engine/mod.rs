@@ -24,6 +24,7 @@ pub use answer::options_answer;
 pub use attest::Attestor;
 pub use background::logged_failure;
 pub use call_timer::CallParts;
+pub use call_timer::ONE_IN;
 pub use compression_clock::CompressionClock;
 pub use counters::Counters;
 pub use declared::{Declared, only, without};

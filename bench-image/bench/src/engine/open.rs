@@ -1,6 +1,6 @@
 //! Opens a database with the options that a config declares, through RocksDB's own option parser.
 
-use std::{collections::BTreeMap, path::Path, time::Duration};
+use std::{collections::BTreeMap, path::Path, sync::atomic::AtomicBool, time::Duration};
 
 use assay_protocol::{EngineConfig, PageCache};
 use rocksdb::{
@@ -15,6 +15,8 @@ pub struct Engine {
     pub(super) db: DB,
     pub(super) options: Options,
     pub(super) families: Vec<String>,
+    /// RocksDB times compression, which slows down reads of compressed blocks, too.
+    pub(super) times_compression: AtomicBool,
 }
 
 /// Options in RocksDB's string form; `;` separates, so a value that holds one goes into braces.
@@ -114,7 +116,8 @@ impl Engine {
             .collect::<Result<Vec<_>, EngineError>>()?;
         let db = DB::open_cf_descriptors(&options, path, descriptors)
             .map_err(|status| EngineError::Open { path: path.display().to_string(), status })?;
-        Ok(Self { db, options, families: families.into_iter().map(|family| family.name).collect() })
+        let families = families.into_iter().map(|family| family.name).collect();
+        Ok(Self { db, options, families, times_compression: AtomicBool::new(false) })
     }
 
     pub(super) fn handle(&self, family: &str) -> Result<&ColumnFamily, EngineError> {

@@ -1,7 +1,10 @@
 //! The calls of a trial. They stand between a workload's operations and RocksDB in the time that is measured, so they are inlined, and
 //! decide and allocate nothing beside the batches that are asked for.
 
-use std::ops::Deref;
+use std::{
+    ops::Deref,
+    sync::atomic::{AtomicBool, Ordering},
+};
 
 use assay_protocol::WriteOptions;
 use rocksdb::{ColumnFamily, DB, ReadOptions, WriteBatch};
@@ -15,6 +18,7 @@ use super::{
 pub struct Families<'e> {
     db: &'e DB,
     handles: Vec<&'e ColumnFamily>,
+    times_compression: &'e AtomicBool,
 }
 
 /// Writes that take effect together.
@@ -30,6 +34,9 @@ pub struct Session<'f> {
     write_options: rocksdb::WriteOptions,
     read_options: ReadOptions,
     timer: CallTimer,
+    times_compression: &'f AtomicBool,
+    /// It did when this was last looked at.
+    timed_compression: bool,
 }
 
 /// Everything sorts above it.
@@ -39,7 +46,7 @@ impl Engine {
     /// The families in the order in which a workload numbers them.
     pub fn numbered(&self, families: &[Family]) -> Result<Families<'_>, EngineError> {
         let handles = families.iter().map(|family| self.handle(&family.name)).collect::<Result<_, _>>()?;
-        Ok(Families { db: &self.db, handles })
+        Ok(Families { db: &self.db, handles, times_compression: &self.times_compression })
     }
 
     /// Writes a part of a dataset, which is made anew where its making is interrupted: without the WAL.
@@ -82,12 +89,22 @@ impl<'f> Session<'f> {
             write_options: with(write_options),
             read_options: ReadOptions::default(),
             timer: CallTimer::default(),
+            times_compression: families.times_compression,
+            timed_compression: false,
         }
     }
 
     /// What the calls took, since the first one or since it was told to begin anew.
     pub fn calls(&self) -> CallParts {
         self.timer.parts
+    }
+
+    /// Whether a call was timed in its parts since this was last asked, or compression was timed at either end.
+    #[inline]
+    pub fn was_timed(&mut self) -> bool {
+        let now = self.times_compression.load(Ordering::Relaxed);
+        let before = std::mem::replace(&mut self.timed_compression, now);
+        std::mem::take(&mut self.timer.is_touched) || before || now
     }
 
     /// Forgets the calls up to now.

@@ -12,8 +12,7 @@ use crate::{
     workload::Leftovers,
 };
 
-const QUANTILES: &[(&str, f64)] =
-    &[("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999), ("max", 1.0)];
+const QUANTILES: [(&str, f64); 5] = [("p50", 0.5), ("p90", 0.9), ("p95", 0.95), ("p99", 0.99), ("p999", 0.999)];
 
 /// All that the metrics of a trial are made of.
 pub struct Measured<'a> {
@@ -53,10 +52,12 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     let saves = results.roles.get(SAVES).map(|saves| ("save_latency", saves));
     for (metric, role) in [("step_latency", primary)].into_iter().chain(saves) {
         // Without a step there is no latency, not one of 0.
+        let steps = Some(role.counts.steps as f64).filter(|steps| *steps > 0.0);
+        put(&format!("{metric}_mean"), steps.map(|steps| role.steps_ns as f64 / steps / 1e3));
+        put(&format!("{metric}_max"), steps.map(|_| role.longest_ns as f64 / 1e3));
         let known = Some(&role.latency).filter(|latency| !latency.is_empty());
-        put(&format!("{metric}_mean"), known.map(|latency| latency.mean() / 1e3));
         for (name, quantile) in QUANTILES {
-            let nanos = known.map(|latency| latency.value_at_quantile(*quantile));
+            let nanos = known.map(|latency| latency.value_at_quantile(quantile));
             put(&format!("{metric}_{name}"), nanos.map(|nanos| nanos as f64 / 1e3));
         }
     }

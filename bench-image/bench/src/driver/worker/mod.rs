@@ -11,7 +11,7 @@ use xxhash_rust::xxh3::xxh3_64_with_seed;
 
 use super::{FIRST_BUCKET, LATENCY_BUCKETS, Policy, Progress, clock::Clock};
 use crate::{
-    engine::{Batch, CallParts, EngineError, Families, Session},
+    engine::{Batch, CallParts, EngineError, Families, ONE_IN, Session},
     evidence::threads::ThreadClock,
     workload::{Action, Step, StepSource, mix},
 };
@@ -20,17 +20,23 @@ use crate::{
 const LONGEST_STEP_NS: u64 = 3_600_000_000_000;
 /// Operations that are generated ahead of the steps that execute them.
 const OPERATIONS_AHEAD: u64 = 64;
+/// Steps after which those that were made ahead have left the CPU's cache. The first ones take up to 4 % longer, later ones less than 1 %.
+const COLD: u64 = 8;
+/// With fewer steps in a thread's window each takes long, and none can be spared.
+const MANY: u64 = 1000;
 /// Bytes of keys and values after which no further step is made ahead: they shall still be in the CPU's cache when they
 /// are used.
 const BYTES_AHEAD: usize = 64 << 10;
-/// How often a paced role reports its progress, where it is fast enough.
-const PROGRESS_PER_SECOND: f64 = 20.0;
 
 /// What one thread brings home.
 pub struct Done {
     pub counts: RoleCounts,
+    /// Of the steps that measuring did not touch.
     pub latency: Histogram<u64>,
     pub saturated: u64,
+    /// Nanoseconds of all steps, and of the longest.
+    pub steps_ns: u64,
+    pub longest_ns: u64,
     pub time: RoleTime,
     pub calls: CallParts,
     pub work: ParityHash,
@@ -62,18 +68,27 @@ pub struct Worker<'a, C> {
     /// The thread's number within the role.
     index: u32,
     ahead: Vec<Step>,
-    /// Nanoseconds of the steps that were made ahead.
-    took: Vec<u64>,
+    /// Of the steps that were made ahead.
+    took: Vec<Took>,
+    /// Small enough for measuring to slow some of them down and others not.
+    has_small_steps: bool,
     pub done: Done,
+}
+
+/// What a step took.
+#[derive(Clone, Copy, Default)]
+struct Took {
+    nanos: u64,
+    /// Measuring had no part in it.
+    is_untouched: bool,
 }
 
 impl<'a, C: Clock> Worker<'a, C> {
     pub fn new(shared: &Shared<'a>, clock: C, role: &'a RolePlan, number: usize, index: u32) -> Self {
         let Shared { families, write_options, policy, progress } = *shared;
-        // Progress moves by what is made ahead, so of a slow, paced role that is less.
-        let paced = role.interval_ns.map_or(f64::MAX, |interval| 1e9 / interval / PROGRESS_PER_SECOND) as u64;
-        let several = if progress.is_coupled(number) { 1 } else { OPERATIONS_AHEAD / role.operations_per_step.max(1) };
-        let ahead = several.min(paced).max(1);
+        // A paced role makes its steps one by one while it waits: many at once would delay those that are due meanwhile.
+        let one_by_one = role.interval_ns.is_some() || progress.is_coupled(number);
+        let ahead = if one_by_one { 1 } else { (OPERATIONS_AHEAD / role.operations_per_step.max(1)).max(1) };
         Self {
             session: Session::new(families, write_options),
             policy,
@@ -83,13 +98,17 @@ impl<'a, C: Clock> Worker<'a, C> {
             number,
             index,
             ahead: (0..ahead).map(|_| Step::default()).collect(),
-            took: vec![0; ahead as usize],
+            took: vec![Took::default(); ahead as usize],
+            has_small_steps: role.operations_per_step < ONE_IN
+                && (role.until_primary_ends || role.steps / u64::from(role.threads.max(1)) >= MANY),
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
                 latency: Histogram::new_with_bounds(1, LONGEST_STEP_NS, 3)
                     .unwrap_or_else(|_| unreachable!("constant bounds")),
                 saturated: 0,
+                steps_ns: 0,
+                longest_ns: 0,
                 time: RoleTime { threads: 1, ..RoleTime::default() },
                 calls: CallParts::default(),
                 work: ParityHash::default(),
@@ -177,7 +196,9 @@ impl<'a, C: Clock> Worker<'a, C> {
                 let finished = self.clock.now();
                 busy += (finished - now).saturating_sub(computed);
                 compute += computed;
-                self.took[offset as usize] = (finished - intended).as_nanos() as u64;
+                let is_touched = self.session.was_timed() || (offset < COLD && chunk > COLD);
+                let nanos = (finished - intended).as_nanos() as u64;
+                self.took[offset as usize] = Took { nanos, is_untouched: !is_touched || !self.has_small_steps };
                 now = finished;
                 executed += 1;
             }
@@ -189,13 +210,17 @@ impl<'a, C: Clock> Worker<'a, C> {
                 // Together, because a histogram is large: between two steps the database would have thrown it out of
                 // the CPU's cache.
                 let (mut by_latency, mut latency_ns) = ([0_u64; LATENCY_BUCKETS], 0);
-                for &nanos in &self.took[..executed as usize] {
-                    self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
-                    self.done.latency.saturating_record(nanos.max(1));
+                for &Took { nanos, is_untouched } in &self.took[..executed as usize] {
+                    if is_untouched {
+                        self.done.saturated += u64::from(nanos > LONGEST_STEP_NS);
+                        self.done.latency.saturating_record(nanos.max(1));
+                    }
                     let power = nanos.max(1).ilog2().saturating_sub(FIRST_BUCKET) as usize;
                     by_latency[power.min(LATENCY_BUCKETS - 1)] += 1;
                     latency_ns += nanos;
+                    self.done.longest_ns = self.done.longest_ns.max(nanos);
                 }
+                self.done.steps_ns += latency_ns;
                 shared.latency_ns.fetch_add(latency_ns, Ordering::Relaxed);
                 for (sum, count) in shared.by_latency.iter().zip(by_latency).filter(|(_, count)| *count > 0) {
                     sum.fetch_add(count, Ordering::Relaxed);
