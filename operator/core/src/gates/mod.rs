@@ -119,9 +119,28 @@ impl Note {
 
 /// What a gate needs and could not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unknown {
-    pub runs: BTreeSet<TrialId>,
-    pub what: BTreeSet<String>,
+pub struct Unknown(BTreeMap<String, BTreeSet<TrialId>>);
+
+impl Unknown {
+    pub fn add(&mut self, run: &TrialId, what: impl Into<String>) {
+        self.0.entry(what.into()).or_default().insert(run.clone());
+    }
+
+    /// Runs in which any of it is unknown.
+    pub fn runs(&self) -> usize {
+        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+    }
+
+    /// Each by its name. One that is unknown in fewer runs than all together says in how many, or it would be denied of runs that show it.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.runs();
+        let name = |(what, runs): (&String, &BTreeSet<TrialId>)| match runs.len() {
+            own if own == all => what.clone(),
+            1 => format!("{what} (1 run)"),
+            own => format!("{what} ({own} runs)"),
+        };
+        self.0.iter().map(name).collect()
+    }
 }
 
 /// What all gates say about all trials so far.
@@ -222,9 +241,7 @@ impl Findings {
 
     /// Notes down that a run does not show what a gate needs.
     fn unknown(&mut self, gate: Gate, run: &Summary, what: impl Into<String>) {
-        let unknown = self.unknown.entry(gate).or_default();
-        unknown.runs.insert(run.trial.clone());
-        unknown.what.insert(what.into());
+        self.unknown.entry(gate).or_default().add(&run.trial, what);
     }
 
     fn into_gated(mut self, view: &View<'_>) -> Gated {
@@ -278,8 +295,8 @@ mod tests {
             let gated = testing::gated_with(&experiment, 0, change);
             assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
             let said = gated.unknown.iter().map(|(gate, unknown)| {
-                assert_eq!(unknown.runs.len(), 1);
-                format!("{gate:?}: {}", unknown.what.iter().cloned().collect::<Vec<_>>().join(", "))
+                assert_eq!(unknown.runs(), 1);
+                format!("{gate:?}: {}", unknown.names().join(", "))
             });
             said.collect()
         };

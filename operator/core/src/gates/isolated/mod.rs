@@ -126,10 +126,9 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         found.push((Code::SharedCores, message.to_owned()));
     }
     over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
-    // A disturbance below the clock's resolution is an artefact of the clock.
-    let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
     // The kernel's threads work for whoever does I/O, which is the trial.
-    over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", seen.foreign_cpu_percent, limit);
+    let (foreign, limit) = (seen.foreign_cpu_percent, foreign_limit(summary));
+    over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", foreign, limit);
     let pressure = seen.memory_pressure_full_percent;
     over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, MEMORY_PRESSURE_PERCENT);
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
@@ -169,18 +168,27 @@ fn throttled_periods(summary: &Summary) -> Option<u64> {
     summary.disturbance.throttled_periods.or((summary.placement.quota_cpus == Some(0.0)).then_some(0))
 }
 
+/// A disturbance below the clock's resolution is an artefact of the clock.
+fn foreign_limit(summary: &Summary) -> f64 {
+    summary.disturbance.foreign_cpu_resolution_percent.unwrap_or_default().max(CPU_PERCENT)
+}
+
+const STEAL: &str = "steal";
+const FOREIGN: &str = "foreign CPU time";
+
 /// What can't be called clean, since nobody could look.
 fn unknown(summary: &Summary) -> Vec<&'static str> {
     let (placement, seen) = (&summary.placement, &summary.disturbance);
-    // Foreign time below a coarse resolution may be there or not.
+    // Foreign time below a coarse resolution may be there or not; what exceeds it is seen.
     let is_coarse = seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
+    let may_hide = |foreign: f64| is_coarse && foreign <= foreign_limit(summary);
     [
         (placement.affinity_cpus.is_none() || placement.stable.is_none(), "CPU affinity"),
         (placement.whole_cores.is_none(), "hyper-threads of the used cores"),
         (throttled_periods(summary).is_none(), "throttling"),
-        (seen.steal_percent.is_none(), "steal"),
-        (seen.foreign_cpu_percent.is_none(), "foreign CPU time"),
-        (seen.foreign_cpu_percent.is_some() && is_coarse, "small shares of foreign CPU time, since windows are short"),
+        (seen.steal_percent.is_none(), STEAL),
+        (seen.foreign_cpu_percent.is_none(), FOREIGN),
+        (seen.foreign_cpu_percent.is_some_and(may_hide), "use by others too small for the kernel's counters"),
         (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
         (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
     ]
@@ -217,6 +225,7 @@ fn fill_levels(view: &View<'_>, findings: &mut Findings) {
 mod tests {
     use assay_protocol::Summary;
 
+    use super::super::TrialState;
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::*;
 
@@ -228,8 +237,9 @@ mod tests {
             summary.disturbance.foreign_cpu_resolution_percent = Some(resolution);
             unknown(&summary)
         };
-        assert_eq!(what(Some(8.7), 2.0), ["small shares of foreign CPU time, since windows are short"]);
+        assert_eq!(what(Some(1.8), 2.0), ["use by others too small for the kernel's counters"]);
         assert_eq!(what(None, 2.0), ["foreign CPU time"]);
+        assert!(what(Some(8.7), 2.0).is_empty(), "it is far above what could hide");
         assert!(what(Some(8.7), 0.1).is_empty());
     }
 
@@ -378,6 +388,15 @@ mod tests {
         };
         assert_eq!(broken(false, coarse), []);
         assert_eq!(broken(true, coarse), [Code::EvidenceUnknown]);
+        // Above it nothing is left open.
+        let seen = |s: &mut Summary| {
+            s.disturbance.foreign_cpu_percent = Some(9.0);
+            s.disturbance.foreign_cpu_resolution_percent = Some(8.0);
+        };
+        assert_eq!((broken(false, seen), broken(true, seen)), (vec![Code::ForeignCpu], vec![Code::ForeignCpu]));
+        let TrialState::Invalid(findings) = &gated_with(&experiment(), 1, seen).trials[1] else { panic!("it counts") };
+        let why = "9.0 % of the trial's CPU time used by others (limit 8.0 %)";
+        assert_eq!(findings[0].message, why);
     }
 
     #[test]
