@@ -128,7 +128,8 @@ fn who_disturbed_a_trial_is_named() {
     ran.succeeded();
     assert_eq!(lab.states("Invalid"), ["base 0"]);
     let said = ran.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
-    let finding = "ForeignCpu: 20.0 % of the trial's CPU time used by others (limit 1.0 %): cc1plus 18.2 %, make 0.6 %";
+    let finding = "ForeignCpu: 20.0 % of the trial's CPU time used by others (limit 1.0 %: a fifth of the usual margin): \
+                   cc1plus 18.2 %, make 0.6 %";
     assert!(said.contains(finding), "{said}");
     assert!(lab.report().to_string().contains(finding.trim_start_matches("ForeignCpu: ")));
 }

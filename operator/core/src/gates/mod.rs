@@ -350,6 +350,27 @@ mod tests {
             let row = DOCS.lines().find(|line| line.starts_with(&format!("| {first} |"))).unwrap_or_default();
             assert!(row.contains(&rule), "{rule:?} is not what docs/gates.md says: {row}");
         }
+        // And each has its reason beside it.
+        let (cpu, clock) = (CPU_PERCENT, (isolated::CLOCK_STEP_SECONDS, 100.0 * isolated::CLOCK_STEP_SHARE));
+        let (generator, system) = (generator_headroom::PERCENT, generator_headroom::SYSTEM_PERCENT);
+        let reasons = [
+            (format!("{cpu} % of CPU time"), Code::Steal),
+            (format!("{cpu} % of CPU time"), Code::ForeignCpu),
+            (format!("{} % of the window", isolated::MEMORY_PRESSURE_PERCENT), Code::MemoryPressure),
+            (format!("{} s, {} % of the window", clock.0, clock.1), Code::ClockStep),
+            (format!("{} % free", isolated::FREE_DISK_PERCENT), Code::DiskNearlyFull),
+            (format!("{} points", isolated::DISK_FILL_POINTS), Code::DiskFillChanged),
+            (format!("{generator} %, {system} % of the role's time"), Code::GeneratorBound),
+            (format!("{} %", 100.0 * same_units::RATE), Code::RateMismatch),
+            (format!("{} %", 100.0 * same_units::TIME), Code::TimeMismatch),
+            (format!("{factor} times, {repeated} blocks"), Code::Implausible),
+            (format!("{} attempts", crate::decide::HOPELESS), Code::NothingValid),
+        ];
+        let rows: Vec<Vec<&str>> = DOCS.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+        for (limit, code) in reasons {
+            let of = |row: &&Vec<&str>| row.len() == 5 && row[1] == limit && row[2].contains(&format!("`{code}`"));
+            assert!(rows.iter().any(|row| of(&row) && !row[3].is_empty()), "no reason for {limit} of {code}");
+        }
         let said = Code::Implausible.what_to_do();
         assert!(said.contains(&format!("{} times", words[factor as usize])), "{said}");
         assert!(said.contains(&format!("{} blocks", words[repeated])), "{said}");

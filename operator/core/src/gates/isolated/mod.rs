@@ -17,12 +17,14 @@ use super::{Code, Findings, Gate};
 use crate::experiment::Environment;
 use crate::stats::median;
 
-/// CPU time that others may take from a run, in percent.
+/// CPU time that others may take from a run, in percent. A busy run loses as much as they take: a fifth of the usual margin at most.
 pub const CPU_PERCENT: f64 = 1.0;
+/// Nothing of a trial runs in this time, so that a run loses as much as above.
 pub(super) const MEMORY_PRESSURE_PERCENT: f64 = 1.0;
 /// Clock corrections by slewing stay below 0.05 % of the window; the floor is for short windows.
-const CLOCK_STEP_SECONDS: f64 = 0.1;
-const CLOCK_STEP_SHARE: f64 = 0.001;
+pub(super) const CLOCK_STEP_SECONDS: f64 = 0.1;
+pub(super) const CLOCK_STEP_SHARE: f64 = 0.001;
+/// A rule of thumb for flash, which needs free blocks to write quickly.
 pub(super) const FREE_DISK_PERCENT: f64 = 20.0;
 /// Points that the fill level may move within a block.
 pub(super) const DISK_FILL_POINTS: f64 = 5.0;
@@ -125,18 +127,20 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         let message = "the trial shares cores with others: it does not own all hyper-threads";
         found.push((Code::SharedCores, message.to_owned()));
     }
-    over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
+    let margin = "a fifth of the usual margin";
+    over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, (CPU_PERCENT, margin));
     // The kernel's threads work for whoever does I/O, which is the trial.
     let (foreign, limit) = (seen.foreign_cpu_percent, foreign_limit(summary));
+    let limit = (limit, if limit > CPU_PERCENT { "what the kernel's counters resolve here" } else { margin });
     over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", foreign, limit);
-    let pressure = seen.memory_pressure_full_percent;
-    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, MEMORY_PRESSURE_PERCENT);
+    let (pressure, limit) = (seen.memory_pressure_full_percent, (MEMORY_PRESSURE_PERCENT, margin));
+    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, limit);
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
     if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
         found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
     }
     if let Some(free) = summary.storage.free_percent.filter(|&free| free < FREE_DISK_PERCENT) {
-        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % needed");
+        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % needed: full flash is slow");
         found.push((Code::DiskNearlyFull, message));
     }
     found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
@@ -150,9 +154,16 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     found
 }
 
-fn over(found: &mut Vec<(Code, String)>, code: Code, what: &str, percent: Option<f64>, limit: f64) {
+/// A limit comes with what makes it that number.
+fn over(
+    found: &mut Vec<(Code, String)>,
+    code: Code,
+    what: &str,
+    percent: Option<f64>,
+    (limit, why): (f64, &'static str),
+) {
     if let Some(percent) = percent.filter(|&percent| percent > limit) {
-        found.push((code, format!("{} % {what} (limit {limit:.1} %)", above(percent, limit))));
+        found.push((code, format!("{} % {what} (limit {limit:.1} %: {why})", above(percent, limit))));
     }
 }
 
@@ -351,9 +362,9 @@ mod tests {
         let notes: Vec<&str> = gated.notes.iter().map(|note| note.text.as_str()).collect();
         let expected = [
             "Disturbed runs, which count on a shared machine: 1 of 16. Example: 20.0 % of the trial's CPU time \
-             used by others (limit 1.0 %).",
+             used by others (limit 1.0 %: a fifth of the usual margin).",
             "Disturbed runs, which count on a shared machine: 1 of 16. Example: 3.0 % of CPU time stolen by the \
-             hypervisor (limit 1.0 %).",
+             hypervisor (limit 1.0 %: a fifth of the usual margin).",
         ];
         assert_eq!(notes, expected);
         // What moves the trial itself, or fills its disk, is no neighbour.
@@ -395,7 +406,7 @@ mod tests {
         };
         assert_eq!((broken(false, seen), broken(true, seen)), (vec![Code::ForeignCpu], vec![Code::ForeignCpu]));
         let TrialState::Invalid(findings) = &gated_with(&experiment(), 1, seen).trials[1] else { panic!("it counts") };
-        let why = "9.0 % of the trial's CPU time used by others (limit 8.0 %)";
+        let why = "9.0 % of the trial's CPU time used by others (limit 8.0 %: what the kernel's counters resolve here)";
         assert_eq!(findings[0].message, why);
     }
 
