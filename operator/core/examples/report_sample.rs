@@ -175,6 +175,7 @@ fn seen(report: &mut Report) {
         started_unix_ms: started,
         finished_unix_ms: started + 5_400_000,
         neighbours: Some(Vec::new()),
+        neighbours_unknown: 0,
     });
 }
 

@@ -6,7 +6,7 @@ use std::path::Path;
 use anyhow::Context as _;
 use assay_core::aa::Noise;
 use assay_core::report::{
-    Attachment, Attachments, Earlier, Measured, Report, Setups, TimeTables, TrialFate, html, markdown,
+    Attachment, Attachments, Earlier, Measured, Report, Setups, TimeTables, TrialFate, html, markdown, name_neighbours,
 };
 use assay_protocol::TrialRecord;
 
@@ -25,18 +25,19 @@ impl Pages {
     pub fn of(report: &Report, dir: &Path) -> Self {
         let (mut attachments, mut times) = (Attachments::default(), TimeTables::default());
         let (mut measured, mut setups) = (Measured::default(), Setups::default());
-        for trial in report.trials.iter().filter(|trial| trial.record.is_some()) {
+        let mut full = report.clone();
+        for trial in full.trials.iter_mut().filter(|trial| trial.record.is_some()) {
             let path = dir.join("trials").join(trial.trial.file_stem()).join("record.json");
             let record = fs::read(path).ok().and_then(|bytes| TrialRecord::from_json(&bytes).ok());
             let Some(record) = record else { continue };
             setups.add(&record, trial.node.as_deref());
+            name_neighbours(trial, &record);
             if trial.state == TrialFate::Valid {
                 attachments.add(&record);
                 times.add(&record);
                 measured.add(&record.spec.trial, &record.metrics);
             }
         }
-        let mut full = report.clone();
         full.time_spent = times.finish(report);
         full.not_judged.extend(measured.in_records(report));
         full.records = measured.facts(report);

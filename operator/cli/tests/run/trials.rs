@@ -4,7 +4,7 @@ use std::fs;
 
 use serde_json::Value;
 
-use crate::lab::{BLOCKS, Lab, Ran};
+use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran};
 
 #[test]
 fn an_experiment_runs_to_its_verdict() {
@@ -108,6 +108,30 @@ fn a_disturbed_trial_is_run_again() {
     ran.succeeded();
     assert_eq!(lab.states("Invalid"), ["base 0"]);
     assert!(ran.stdout().contains("Throttled"), "{}", ran.stdout());
+}
+
+/// No summary has room for names: they come from the records.
+#[test]
+fn who_disturbed_a_trial_is_named() {
+    let lab = Lab::new();
+    let shared = lab.run("crowded=fill-b002-base-r0-a0");
+    shared.succeeded();
+    let said = shared.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
+    assert!(said.contains("which count on a shared machine: 1 of 12. Example: 20.0 %"), "{said}");
+    let named = "cc1plus (in 1 run; at most 18 % of its CPU time), make (in 1 run; at most 1 % of its CPU time).";
+    assert!(said.contains(&format!("Programs beside the trials: {named}")), "{said}");
+
+    let lab = Lab::new();
+    let dedicated = EXPERIMENT.replace("{cpus: 1}", "{cpus: 1, environment: Dedicated}");
+    fs::write(lab.dir.path().join("experiment.yaml"), dedicated).unwrap();
+    let ran = lab.run("crowded=fill-b002-base-r0-a0");
+    ran.succeeded();
+    assert_eq!(lab.states("Invalid"), ["base 0"]);
+    let said = ran.stdout().split_whitespace().collect::<Vec<_>>().join(" ");
+    let finding = "ForeignCpu: 20.0 % of the trial's CPU time used by others (limit 1.0 %: a fifth of the usual margin): \
+                   cc1plus 18.2 %, make 0.6 %";
+    assert!(said.contains(finding), "{said}");
+    assert!(lab.report().to_string().contains(finding.trim_start_matches("ForeignCpu: ")));
 }
 
 #[test]

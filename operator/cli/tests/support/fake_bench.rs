@@ -105,6 +105,13 @@ fn run(Run { spec, data, out }: &Run) -> Exit {
             record.metrics.clear();
         }
         Some("disturbed") => record.evidence.disturbance.throttled_periods = Some(3),
+        Some("crowded") => {
+            record.evidence.disturbance.foreign_cpu_percent = Some(20.0);
+            record.evidence.disturbance.neighbours = [("cc1plus", 18.24), ("make", 0.61)]
+                .map(|(name, cpu_percent)| assay_protocol::Neighbour { name: name.to_owned(), cpu_percent })
+                .to_vec()
+                .into();
+        }
         // Longer than any test: only a signal ends it.
         Some("slow") => std::thread::sleep(Duration::from_mins(10)),
         Some(other) => {

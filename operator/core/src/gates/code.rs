@@ -175,9 +175,16 @@ impl Code {
                 "The CPUs overheated and lowered their clock. Improve the cooling, or cap frequency or power."
             }
             Self::Steal => "The hypervisor took CPU time. Use a machine with dedicated CPUs.",
-            Self::ForeignCpu => "Other programs used the trial's CPUs. Stop them, or use a quieter machine.",
+            Self::ForeignCpu => {
+                "Other programs used the trial's CPUs. Stop them, or use a quieter machine. The report's environment \
+                 names the busiest (other programs), and a record those of its run \
+                 (evidence.disturbance.neighbours); a container can't see them."
+            }
             Self::MemoryPressure => "Memory was short. Give the trial more, or shrink the dataset and caches.",
-            Self::ClockStep => "The wall clock was changed during the trial. Let time synchronisation settle first.",
+            Self::ClockStep => {
+                "The wall clock was changed during the trial, or the machine was suspended. Let time synchronisation \
+                 settle first, and keep the machine awake."
+            }
             Self::DiskNearlyFull => "Flash slows down when full. Free up space until 20 % of the file system is free.",
             Self::DiskFillChanged => {
                 "Free disk space changed during the block. Keep other programs off the file system."
@@ -239,8 +246,8 @@ impl Code {
                  that count may not be typical. Check why the others did not count."
             }
             Self::DisturbedUnequally => {
-                "Other programs influenced this result as much as the config did. Stop them, run more blocks, or use a \
-                 dedicated machine."
+                "Other programs influenced this result as much as the config did. Stop them (the report's environment \
+                 names the busiest), run more blocks, or use a dedicated machine."
             }
             Self::NothingValid => "Stopped early to save time. Fix the cause, then start again in a new folder.",
         }

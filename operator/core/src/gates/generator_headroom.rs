@@ -34,7 +34,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         if let Some(share) = median(&shares).filter(|&share| share > limit) {
             let message = format!(
                 "in {scenario}, generating operations takes {share:.1} % of the primary role's time (limit \
-                 {limit:.0} %)"
+                 {limit:.0} %: it hides that share of every effect)"
             );
             findings.scenario(scenario, Code::GeneratorBound, message);
         }

@@ -120,9 +120,28 @@ impl Note {
 
 /// What a gate needs and could not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unknown {
-    pub runs: BTreeSet<TrialId>,
-    pub what: BTreeSet<String>,
+pub struct Unknown(BTreeMap<String, BTreeSet<TrialId>>);
+
+impl Unknown {
+    pub fn add(&mut self, run: &TrialId, what: impl Into<String>) {
+        self.0.entry(what.into()).or_default().insert(run.clone());
+    }
+
+    /// Runs in which any of it is unknown.
+    pub fn runs(&self) -> usize {
+        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+    }
+
+    /// Each by its name. One that is unknown in fewer runs than all together says in how many, or it would be denied of runs that show it.
+    pub fn names(&self) -> Vec<String> {
+        let all = self.runs();
+        let name = |(what, runs): (&String, &BTreeSet<TrialId>)| match runs.len() {
+            own if own == all => what.clone(),
+            1 => format!("{what} (1 run)"),
+            own => format!("{what} ({own} runs)"),
+        };
+        self.0.iter().map(name).collect()
+    }
 }
 
 /// What all gates say about all trials so far.
@@ -223,9 +242,7 @@ impl Findings {
 
     /// Notes down that a run does not show what a gate needs.
     fn unknown(&mut self, gate: Gate, run: &Summary, what: impl Into<String>) {
-        let unknown = self.unknown.entry(gate).or_default();
-        unknown.runs.insert(run.trial.clone());
-        unknown.what.insert(what.into());
+        self.unknown.entry(gate).or_default().add(&run.trial, what);
     }
 
     fn into_gated(mut self, view: &View<'_>) -> Gated {
@@ -279,8 +296,8 @@ mod tests {
             let gated = testing::gated_with(&experiment, 0, change);
             assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
             let said = gated.unknown.iter().map(|(gate, unknown)| {
-                assert_eq!(unknown.runs.len(), 1);
-                format!("{gate:?}: {}", unknown.what.iter().cloned().collect::<Vec<_>>().join(", "))
+                assert_eq!(unknown.runs(), 1);
+                format!("{gate:?}: {}", unknown.names().join(", "))
             });
             said.collect()
         };
@@ -333,6 +350,27 @@ mod tests {
         for (first, rule) in limits {
             let row = DOCS.lines().find(|line| line.starts_with(&format!("| {first} |"))).unwrap_or_default();
             assert!(row.contains(&rule), "{rule:?} is not what docs/gates.md says: {row}");
+        }
+        // And each has its reason beside it.
+        let (cpu, clock) = (CPU_PERCENT, (isolated::CLOCK_STEP_SECONDS, 100.0 * isolated::CLOCK_STEP_SHARE));
+        let (generator, system) = (generator_headroom::PERCENT, generator_headroom::SYSTEM_PERCENT);
+        let reasons = [
+            (format!("{cpu} % of CPU time"), Code::Steal),
+            (format!("{cpu} % of CPU time"), Code::ForeignCpu),
+            (format!("{} % of the window", isolated::MEMORY_PRESSURE_PERCENT), Code::MemoryPressure),
+            (format!("{} s, {} % of the window", clock.0, clock.1), Code::ClockStep),
+            (format!("{} % free", isolated::FREE_DISK_PERCENT), Code::DiskNearlyFull),
+            (format!("{} points", isolated::DISK_FILL_POINTS), Code::DiskFillChanged),
+            (format!("{generator} %, {system} % of the role's time"), Code::GeneratorBound),
+            (format!("{} %", 100.0 * same_units::RATE), Code::RateMismatch),
+            (format!("{} %", 100.0 * same_units::TIME), Code::TimeMismatch),
+            (format!("{factor} times, {repeated} blocks"), Code::Implausible),
+            (format!("{} attempts", crate::decide::HOPELESS), Code::NothingValid),
+        ];
+        let rows: Vec<Vec<&str>> = DOCS.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
+        for (limit, code) in reasons {
+            let of = |row: &&Vec<&str>| row.len() == 5 && row[1] == limit && row[2].contains(&format!("`{code}`"));
+            assert!(rows.iter().any(|row| of(&row) && !row[3].is_empty()), "no reason for {limit} of {code}");
         }
         let said = Code::Implausible.what_to_do();
         assert!(said.contains(&format!("{} times", words[factor as usize])), "{said}");

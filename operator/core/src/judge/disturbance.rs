@@ -11,7 +11,7 @@ use assay_protocol::{Summary, metric};
 use super::causal::void;
 use crate::decide::{Fate, Places};
 use crate::experiment::Environment;
-use crate::gates::{Code, Finding, Gate, Note};
+use crate::gates::{Code, Finding, Gate, Note, Unknown};
 use crate::stats::{ALPHA, Adjust, Direction, Look, Scale};
 use crate::verdict::{
     self, Conclusion, Design, Effect, Intervals, JudgeError, Judgement, MetricRule, MetricSamples, Observed, Purpose,
@@ -88,17 +88,31 @@ pub(super) fn void_claims(
     Ok(causes)
 }
 
-/// A note where nobody could see what others took, so that nobody asked whether a claim hangs on it.
+/// What [`share_taken`] lacks. Without a share that is one of these; a run that wanted no CPU time has not recorded it.
+fn missing(summary: &Summary) -> Vec<&'static str> {
+    let seen = &summary.disturbance;
+    let lacks = [(seen.steal_percent, "steal"), (seen.foreign_cpu_percent, "foreign CPU time")];
+    let lacks: Vec<&str> = lacks.into_iter().filter_map(|(value, name)| value.is_none().then_some(name)).collect();
+    if lacks.is_empty() { vec!["the trial's own CPU time"] } else { lacks }
+}
+
+/// A note where what others took is no share of what a run wanted, so that nobody asked whether a claim hangs on it.
 pub(super) fn unseen(places: &Places<'_>) -> Option<Note> {
     let shared = places.plan().experiment.environment == Environment::Shared;
     let used = (0..places.attempts().len()).filter(|&attempt| places.fate(attempt) == Fate::Used);
     let runs: Vec<&Summary> = used.filter_map(|attempt| places.summary(attempt)).collect();
-    let unknown = runs.iter().filter(|summary| share_taken(summary).is_none()).count();
-    (shared && unknown > 0).then(|| {
+    let mut unknown = Unknown::default();
+    for summary in runs.iter().filter(|summary| share_taken(summary).is_none()) {
+        for what in missing(summary) {
+            unknown.add(&summary.trial, what);
+        }
+    }
+    (shared && unknown.runs() > 0).then(|| {
         let text = format!(
-            "The CPU time that others took is unknown for {unknown} of {} runs: these runs were not checked for uneven \
-             disturbance.",
-            runs.len()
+            "Not checked for uneven disturbance: {} of {} runs. Unknown in them: {}.",
+            unknown.runs(),
+            runs.len(),
+            unknown.names().join(", ")
         );
         Note::unchecked(Gate::Isolated, None, text)
     })
@@ -271,5 +285,34 @@ mod tests {
         assert!(share_taken(&summary).is_some_and(|share| (share - 4.0 / 12.0).abs() < 1e-12));
         summary.disturbance.steal_percent = None;
         assert_eq!(share_taken(&summary), None);
+    }
+
+    /// What is unknown is named: with the CPU time of others at hand it is not that.
+    #[test]
+    fn runs_that_were_not_checked_say_what_they_lack() {
+        let mut shared = experiment();
+        shared.environment = Environment::Shared;
+        let note = |change: fn(&mut Summary)| {
+            let run = |mut summary: Summary| {
+                summary.metrics.insert("cpu_seconds_per_step".to_owned(), PER_STEP);
+                summary.disturbance.foreign_cpu_percent = Some(20.0);
+                change(&mut summary);
+                Attempt::Finished(summary.into())
+            };
+            let attempts: Vec<Attempt> = summaries(&shared).into_iter().map(run).collect();
+            let report = crate::judge::judge(&plan(&shared), &attempts).unwrap_or_else(|e| unreachable!("{e}"));
+            report.notes.into_iter().find(|note| note.unchecked && note.gate == Some(Gate::Isolated)).map(|n| n.text)
+        };
+        let said = |what: &str| Some(format!("Not checked for uneven disturbance: {what}."));
+        assert_eq!(note(|_| ()), None);
+        assert_eq!(note(|s| s.disturbance.steal_percent = None), said("16 of 16 runs. Unknown in them: steal"));
+        let own = |s: &mut Summary| _ = s.metrics.remove("cpu_seconds_per_step");
+        assert_eq!(note(own), said("16 of 16 runs. Unknown in them: the trial's own CPU time"));
+        let some = |s: &mut Summary| match s.trial.block {
+            0 => (s.disturbance.steal_percent, s.disturbance.foreign_cpu_percent) = (None, None),
+            1 => s.disturbance.steal_percent = None,
+            _ => {}
+        };
+        assert_eq!(note(some), said("4 of 16 runs. Unknown in them: foreign CPU time (2 runs), steal"));
     }
 }

@@ -42,7 +42,7 @@ pub struct GateReport {
     /// Runs that did not show all that it needs.
     #[serde(default, skip_serializing_if = "super::is_zero")]
     pub unknown_runs: usize,
-    /// What was unknown in these runs.
+    /// What was unknown in these runs; if in some of them only, with their number.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub unknown: Vec<String>,
 }
@@ -106,7 +106,7 @@ fn one(gate: Gate, all: &[&Finding], notes: &[Note], unknown: Option<&Unknown>, 
     }
     let count = |unchecked: bool| notes.iter().filter(|n| n.gate == Some(gate) && n.unchecked == unchecked).count();
     let (notes, unchecked) = (count(false), count(true));
-    let unknown_runs = unknown.map_or(0, |unknown| unknown.runs.len());
+    let unknown_runs = unknown.map_or(0, Unknown::runs);
     let state = if !findings.is_empty() {
         GateState::Failed
     } else if notes > 0 {
@@ -116,7 +116,7 @@ fn one(gate: Gate, all: &[&Finding], notes: &[Note], unknown: Option<&Unknown>, 
     } else {
         GateState::Passed
     };
-    let unknown = unknown.map(|unknown| unknown.what.iter().cloned().collect()).unwrap_or_default();
+    let unknown = unknown.map(Unknown::names).unwrap_or_default();
     GateReport { gate, state, runs, findings, notes, unknown_runs, unknown }
 }
 
@@ -199,6 +199,18 @@ mod tests {
         assert!(report.notes.iter().any(|note| note.gate == Some(Gate::Engaged) && note.unchecked));
         assert_eq!(said(&report, Gate::Engaged), "could not check: unknown in 16 of 16 runs: write_buffer_size");
         assert_eq!(counted(&report.gates), "2 could not check, 10 passed");
+    }
+
+    /// "Unknown in 16 of 16 runs: foreign CPU time, ..." would deny what 14 of them show.
+    #[test]
+    fn what_is_unknown_in_fewer_runs_says_in_how_many() {
+        let report = report(|s| {
+            s.placement.whole_cores = None;
+            s.disturbance.foreign_cpu_percent = (s.trial.block > 0).then_some(0.5);
+        });
+        let expected = "could not check: unknown in 16 of 16 runs: foreign CPU time (2 runs), hyper-threads of the \
+                        used cores";
+        assert_eq!(said(&report, Gate::Isolated), expected);
     }
 
     #[test]

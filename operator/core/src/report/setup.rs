@@ -2,12 +2,13 @@
 
 use std::collections::BTreeSet;
 
-use assay_protocol::{Bytes, Neighbour, TrialRecord};
+use assay_protocol::{Bytes, TrialRecord};
 use k8s_openapi::jiff::Timestamp;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::Report;
+use super::neighbours::{self, NeighbourFacts};
 
 /// Where, when and with what the runs were made. What a record does not know is absent.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -22,17 +23,9 @@ pub struct Setup {
     /// Programs that ran on the trials' CPUs, the busiest first. Absent if no record could tell.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub neighbours: Option<Vec<NeighbourFacts>>,
-}
-
-/// A program that ran beside trials.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-pub struct NeighbourFacts {
-    pub name: String,
-    /// Share of a window times the trial's CPUs, in percent, where it was highest.
-    pub most_percent: u32,
-    /// Attempts beside which it was seen.
-    pub attempts: u32,
+    /// Attempts that could not tell, of those that left a record.
+    #[serde(default, skip_serializing_if = "super::is_zero")]
+    pub neighbours_unknown: usize,
 }
 
 /// A machine as trials saw it.
@@ -110,11 +103,14 @@ impl Setups {
             Some(known) => known.attempts += 1,
             None => setup.machines.push(MachineFacts { attempts: 1, ..machine }),
         }
-        if let Some(seen) = &record.evidence.disturbance.neighbours {
-            let known = setup.neighbours.get_or_insert_default();
-            for neighbour in seen {
-                add(known, neighbour);
+        match &record.evidence.disturbance.neighbours {
+            Some(seen) => {
+                let known = setup.neighbours.get_or_insert_default();
+                for neighbour in seen {
+                    neighbours::add(known, neighbour);
+                }
             }
+            None => setup.neighbours_unknown += 1,
         }
         let build = build(record);
         let same = |known: &&mut BuildFacts| BuildFacts { configs: BTreeSet::new(), ..(**known).clone() } == build;
@@ -127,22 +123,9 @@ impl Setups {
 
     pub fn finish(self) -> Option<Setup> {
         self.0.map(|mut setup| {
-            if let Some(neighbours) = &mut setup.neighbours {
-                neighbours.sort_by(|a, b| (b.most_percent, &a.name).cmp(&(a.most_percent, &b.name)));
-            }
+            setup.neighbours.iter_mut().for_each(|known| neighbours::sort(known));
             setup
         })
-    }
-}
-
-fn add(known: &mut Vec<NeighbourFacts>, seen: &Neighbour) {
-    let percent = seen.cpu_percent.round() as u32;
-    match known.iter_mut().find(|known| known.name == seen.name) {
-        Some(known) => {
-            known.most_percent = known.most_percent.max(percent);
-            known.attempts += 1;
-        }
-        None => known.push(NeighbourFacts { name: seen.name.clone(), most_percent: percent, attempts: 1 }),
     }
 }
 
@@ -180,7 +163,7 @@ fn build(record: &TrialRecord) -> BuildFacts {
     }
 }
 
-const UNKNOWN: &str = "unknown";
+pub(super) const UNKNOWN: &str = "unknown";
 
 /// The setup of a report as names and values, in the order in which people ask.
 pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
@@ -208,23 +191,11 @@ pub(super) fn rows(report: &Report) -> Vec<(&'static str, String)> {
         ("kernel", of_machines(|m| m.kernel.clone())),
         ("disk", of_machines(disk)),
         ("file system", of_machines(filesystem)),
-        ("other programs", neighbours(setup)),
+        ("other programs", neighbours::row(setup)),
         ("RocksDB", of_builds(|b| b.rocksdb_version.clone())),
         ("build", of_builds(|b| b.rocksdb_build.clone())),
         ("bench", of_builds(|b| format!("assay-bench {}, {}, {} allocator", b.bench_version, b.profile, b.allocator))),
     ]
-}
-
-/// Who ran beside the trials, as far as they could see.
-fn neighbours(setup: &Setup) -> String {
-    const NAMED: usize = 5;
-    let Some(all) = &setup.neighbours else { return UNKNOWN.to_owned() };
-    let each = all.iter().take(NAMED).map(|one| {
-        let attempts = if one.attempts == 1 { "1 run".to_owned() } else { format!("{} runs", one.attempts) };
-        format!("{} (in {attempts}; at most {} % of its CPU time)", one.name, one.most_percent)
-    });
-    let each: Vec<String> = each.collect();
-    if each.is_empty() { "none that used 0.5 % of a run's CPU time".to_owned() } else { each.join(", ") }
 }
 
 /// One value if all have the same, else each with its name.
@@ -335,6 +306,7 @@ pub(crate) mod tests {
                 NeighbourFacts { name: "cargo".to_owned(), most_percent: 12, attempts: 3 },
                 NeighbourFacts { name: "backup".to_owned(), most_percent: 1, attempts: 1 },
             ]),
+            neighbours_unknown: 0,
         }
     }
 
@@ -362,21 +334,6 @@ pub(crate) mod tests {
                 "build: clang 18, -O2",
                 "bench: assay-bench 0.1.0, release, jemalloc allocator",
             ]
-        );
-    }
-
-    #[test]
-    fn neighbours_are_counted_by_name() {
-        let seen = |name: &str, cpu_percent| Neighbour { name: name.to_owned(), cpu_percent };
-        let mut known = Vec::new();
-        for one in [seen("cargo", 3.2), seen("backup", 0.6), seen("cargo", 12.4)] {
-            add(&mut known, &one);
-        }
-        let counted: Vec<_> = known.iter().map(|one| (one.name.as_str(), one.most_percent, one.attempts)).collect();
-        assert_eq!(counted, [("cargo", 12, 2), ("backup", 1, 1)]);
-        assert_eq!(
-            neighbours(&Setup { neighbours: Some(Vec::new()), ..Setup::default() }),
-            "none that used 0.5 % of a run's CPU time"
         );
     }
 

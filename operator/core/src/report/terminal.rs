@@ -1,5 +1,5 @@
 use super::table::{Table, paragraph};
-use super::{CellReport, Report, Ruling, TrialFate, number};
+use super::{CellReport, Report, Ruling, TrialFate, neighbours, number};
 use crate::verdict::MetricRule;
 
 /// Attempts that are listed one by one; the rest stands in report.json.
@@ -38,6 +38,10 @@ pub fn terminal(report: &Report, width: usize) -> String {
     for note in &report.notes {
         let about = note.config.as_deref().map_or(String::new(), |config| format!("{config}: "));
         say(&mut out, &format!("Note: {about}{}", note.text));
+    }
+    let neighbours = report.setup.as_ref().and_then(|setup| neighbours::named(setup.neighbours.as_deref()?));
+    if let Some(text) = neighbours {
+        say(&mut out, &format!("Programs beside the trials: {text}."));
     }
     unused(&mut out, report, width);
     out

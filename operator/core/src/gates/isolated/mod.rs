@@ -17,12 +17,14 @@ use super::{Code, Findings, Gate};
 use crate::experiment::Environment;
 use crate::stats::median;
 
-/// CPU time that others may take from a run, in percent.
+/// CPU time that others may take from a run, in percent. A busy run loses as much as they take: a fifth of the usual margin at most.
 pub const CPU_PERCENT: f64 = 1.0;
+/// Nothing of a trial runs in this time, so that a run loses as much as above.
 pub(super) const MEMORY_PRESSURE_PERCENT: f64 = 1.0;
 /// Clock corrections by slewing stay below 0.05 % of the window; the floor is for short windows.
-const CLOCK_STEP_SECONDS: f64 = 0.1;
-const CLOCK_STEP_SHARE: f64 = 0.001;
+pub(super) const CLOCK_STEP_SECONDS: f64 = 0.1;
+pub(super) const CLOCK_STEP_SHARE: f64 = 0.001;
+/// A rule of thumb for flash, which needs free blocks to write quickly.
 pub(super) const FREE_DISK_PERCENT: f64 = 20.0;
 /// Points that the fill level may move within a block.
 pub(super) const DISK_FILL_POINTS: f64 = 5.0;
@@ -125,19 +127,20 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         let message = "the trial shares cores with others: it does not own all hyper-threads";
         found.push((Code::SharedCores, message.to_owned()));
     }
-    over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, CPU_PERCENT);
-    // A disturbance below the clock's resolution is an artefact of the clock.
-    let limit = seen.foreign_cpu_resolution_percent.map_or(CPU_PERCENT, |resolution| CPU_PERCENT.max(resolution));
+    let margin = "a fifth of the usual margin";
+    over(&mut found, Code::Steal, "of CPU time stolen by the hypervisor", seen.steal_percent, (CPU_PERCENT, margin));
     // The kernel's threads work for whoever does I/O, which is the trial.
-    over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", seen.foreign_cpu_percent, limit);
-    let pressure = seen.memory_pressure_full_percent;
-    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, MEMORY_PRESSURE_PERCENT);
+    let (foreign, limit) = (seen.foreign_cpu_percent, foreign_limit(summary));
+    let limit = (limit, if limit > CPU_PERCENT { "what the kernel's counters resolve here" } else { margin });
+    over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", foreign, limit);
+    let (pressure, limit) = (seen.memory_pressure_full_percent, (MEMORY_PRESSURE_PERCENT, margin));
+    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, limit);
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
     if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
         found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
     }
     if let Some(free) = summary.storage.free_percent.filter(|&free| free < FREE_DISK_PERCENT) {
-        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % needed");
+        let message = format!("{free:.1} % of the file system free, {FREE_DISK_PERCENT} % needed: full flash is slow");
         found.push((Code::DiskNearlyFull, message));
     }
     found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
@@ -151,9 +154,16 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     found
 }
 
-fn over(found: &mut Vec<(Code, String)>, code: Code, what: &str, percent: Option<f64>, limit: f64) {
+/// A limit comes with what makes it that number.
+fn over(
+    found: &mut Vec<(Code, String)>,
+    code: Code,
+    what: &str,
+    percent: Option<f64>,
+    (limit, why): (f64, &'static str),
+) {
     if let Some(percent) = percent.filter(|&percent| percent > limit) {
-        found.push((code, format!("{} % {what} (limit {limit:.1} %)", above(percent, limit))));
+        found.push((code, format!("{} % {what} (limit {limit:.1} %: {why})", above(percent, limit))));
     }
 }
 
@@ -169,18 +179,27 @@ fn throttled_periods(summary: &Summary) -> Option<u64> {
     summary.disturbance.throttled_periods.or((summary.placement.quota_cpus == Some(0.0)).then_some(0))
 }
 
+/// A disturbance below the clock's resolution is an artefact of the clock.
+fn foreign_limit(summary: &Summary) -> f64 {
+    summary.disturbance.foreign_cpu_resolution_percent.unwrap_or_default().max(CPU_PERCENT)
+}
+
+const STEAL: &str = "steal";
+const FOREIGN: &str = "foreign CPU time";
+
 /// What can't be called clean, since nobody could look.
 fn unknown(summary: &Summary) -> Vec<&'static str> {
     let (placement, seen) = (&summary.placement, &summary.disturbance);
-    // Foreign time below a coarse resolution may be there or not.
+    // Foreign time below a coarse resolution may be there or not; what exceeds it is seen.
     let is_coarse = seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
+    let may_hide = |foreign: f64| is_coarse && foreign <= foreign_limit(summary);
     [
         (placement.affinity_cpus.is_none() || placement.stable.is_none(), "CPU affinity"),
         (placement.whole_cores.is_none(), "hyper-threads of the used cores"),
         (throttled_periods(summary).is_none(), "throttling"),
-        (seen.steal_percent.is_none(), "steal"),
-        (seen.foreign_cpu_percent.is_none(), "foreign CPU time"),
-        (seen.foreign_cpu_percent.is_some() && is_coarse, "small shares of foreign CPU time, since windows are short"),
+        (seen.steal_percent.is_none(), STEAL),
+        (seen.foreign_cpu_percent.is_none(), FOREIGN),
+        (seen.foreign_cpu_percent.is_some_and(may_hide), "use by others too small for the kernel's counters"),
         (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
         (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
     ]
@@ -217,6 +236,7 @@ fn fill_levels(view: &View<'_>, findings: &mut Findings) {
 mod tests {
     use assay_protocol::Summary;
 
+    use super::super::TrialState;
     use super::super::testing::{codes, experiment, gated_with, gated_with_all};
     use super::*;
 
@@ -228,8 +248,9 @@ mod tests {
             summary.disturbance.foreign_cpu_resolution_percent = Some(resolution);
             unknown(&summary)
         };
-        assert_eq!(what(Some(8.7), 2.0), ["small shares of foreign CPU time, since windows are short"]);
+        assert_eq!(what(Some(1.8), 2.0), ["use by others too small for the kernel's counters"]);
         assert_eq!(what(None, 2.0), ["foreign CPU time"]);
+        assert!(what(Some(8.7), 2.0).is_empty(), "it is far above what could hide");
         assert!(what(Some(8.7), 0.1).is_empty());
     }
 
@@ -341,9 +362,9 @@ mod tests {
         let notes: Vec<&str> = gated.notes.iter().map(|note| note.text.as_str()).collect();
         let expected = [
             "Disturbed runs, which count on a shared machine: 1 of 16. Example: 20.0 % of the trial's CPU time \
-             used by others (limit 1.0 %).",
+             used by others (limit 1.0 %: a fifth of the usual margin).",
             "Disturbed runs, which count on a shared machine: 1 of 16. Example: 3.0 % of CPU time stolen by the \
-             hypervisor (limit 1.0 %).",
+             hypervisor (limit 1.0 %: a fifth of the usual margin).",
         ];
         assert_eq!(notes, expected);
         // What moves the trial itself, or fills its disk, is no neighbour.
@@ -378,6 +399,15 @@ mod tests {
         };
         assert_eq!(broken(false, coarse), []);
         assert_eq!(broken(true, coarse), [Code::EvidenceUnknown]);
+        // Above it nothing is left open.
+        let seen = |s: &mut Summary| {
+            s.disturbance.foreign_cpu_percent = Some(9.0);
+            s.disturbance.foreign_cpu_resolution_percent = Some(8.0);
+        };
+        assert_eq!((broken(false, seen), broken(true, seen)), (vec![Code::ForeignCpu], vec![Code::ForeignCpu]));
+        let TrialState::Invalid(findings) = &gated_with(&experiment(), 1, seen).trials[1] else { panic!("it counts") };
+        let why = "9.0 % of the trial's CPU time used by others (limit 8.0 %: what the kernel's counters resolve here)";
+        assert_eq!(findings[0].message, why);
     }
 
     #[test]
