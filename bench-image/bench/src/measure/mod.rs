@@ -21,7 +21,8 @@ pub fn lsm_state(engine: &dyn Properties) -> LsmState {
         running_compactions: running.map(|(compactions, _)| compactions),
         running_flushes: running.map(|(_, flushes)| flushes),
         live_sst_bytes: engine.sum("rocksdb.live-sst-files-size"),
-        live_data_bytes: engine.sum("rocksdb.estimate-live-data-size"),
+        live_blob_bytes: engine.sum("rocksdb.live-blob-file-size"),
+        live_data_bytes: None,
         base_level: engine.max("rocksdb.base-level"),
         settled: due.zip(running).map(|(due, running)| due == (0, 0) && running == (0, 0)),
     }
