@@ -22,7 +22,7 @@ use crate::{
     engine::{self, Attestor, Engine, EngineError, Fault},
     evidence::{self, Probe, Roots},
     failure::{TrialError, blame, blame_under_way, failed},
-    fill::{fill, fill_events},
+    fill::{fill, fill_events, live_bytes},
     guard::Guard,
     live::Live,
     measure,
@@ -164,6 +164,7 @@ fn draft(spec: &TrialSpec, spec_digest: Digest, started: u64, probe: &Probe) -> 
             hash: Digest::of(b""),
             counts: BTreeMap::new(),
             user_bytes: 0,
+            live_bytes: None,
             answers: None,
             wrong_answers: 0,
             policy_operations: 0,
@@ -172,6 +173,7 @@ fn draft(spec: &TrialSpec, spec_digest: Digest, started: u64, probe: &Probe) -> 
             content: Digest::of(b""),
             format: Digest::of(b""),
             entries: 0,
+            logical_bytes: None,
             sst_bytes: 0,
             files_by_level: Vec::new(),
         },
@@ -268,6 +270,7 @@ fn measure_trial(
     let leftovers = workload.leftovers(&engine).map_err(to_lost)?;
     drop(engine);
     drop(draining_ends);
+    draft.work.live_bytes = dataset.facts.logical_bytes.map(|loaded| live_bytes(spec, workload, &results, loaded));
     let (from, to) = (closed.opening_unix_us, closed.closing_unix_us);
     let events = fill_events(&mut draft.evidence.engagement, trial_dir, &tuned, from, to);
     draft.metrics = metrics(&Measured {
@@ -275,6 +278,7 @@ fn measure_trial(
         results: &results,
         closed: &closed,
         drained: &drained,
+        live_bytes: draft.work.live_bytes,
         leftovers,
         events: events.as_ref(),
     });

@@ -149,6 +149,7 @@ fn every_retention_removes_what_is_due() {
         assert_eq!(other.work.hash, ranges.work.hash);
         assert_eq!(other.work.counts, ranges.work.counts);
         assert_eq!(other.work.answers, ranges.work.answers);
+        assert_eq!(other.work.live_bytes, ranges.work.live_bytes);
         assert_eq!(other.dataset.content, ranges.dataset.content);
     }
     assert_eq!(filter.work.policy_operations, 12 * 6);
@@ -172,6 +173,8 @@ fn retention_that_removes_nothing_is_seen() {
     assert_eq!(hoarder.metrics["overdue_percent"], 100.0);
     let kept = shred_bytes(&hoarder) as f64 / (2 * family_bytes(1)) as f64;
     assert!(kept > 130.0, "{kept} slots are left");
+    // Of which 64 are to be kept.
+    assert!(hoarder.metrics["space_amplification"] > 1.5, "{}", hoarder.metrics["space_amplification"]);
 }
 
 #[test]

@@ -78,7 +78,11 @@ fn metrics_agree_with_the_rest_of_the_record() {
     assert_same(metric("read_amplification"), (all - by_compaction) / counts.bytes_read as f64);
     assert_same(metric("compaction_read_bytes"), by_compaction);
     let live = after.live_sst_bytes.unwrap() as f64;
-    assert_same(metric("space_amplification"), live / after.live_data_bytes.unwrap() as f64);
+    assert_eq!((after.live_blob_bytes, after.live_data_bytes), (Some(0), None));
+    assert_same(metric("space_amplification"), live / record.work.live_bytes.unwrap() as f64);
+    // No key was loaded, and of the keys' 20 and the values' 400 bytes each key is there once or not at all.
+    assert_eq!(record.dataset.logical_bytes, Some(0));
+    assert!((1..20_000 * 420).contains(&record.work.live_bytes.unwrap()), "{:?}", record.work);
     // Headers and sequence numbers come on top.
     assert_same(metric("wal_bytes"), ticker("rocksdb.wal.bytes"));
     assert!(metric("wal_bytes") > counts.bytes_written as f64);
@@ -99,6 +103,37 @@ fn metrics_agree_with_the_rest_of_the_record() {
     assert!(before.live_sst_bytes < after.live_sst_bytes && metric("db_bytes") >= live);
     assert_same(metric("debt_in_bytes"), before.pending_compaction_bytes.unwrap() as f64);
     assert_same(metric("debt_out_bytes"), after.pending_compaction_bytes.unwrap() as f64);
+}
+
+/// A config that stores the same data in fewer bytes has used less space, and not had less to store.
+#[test]
+fn live_bytes_are_those_of_the_work_and_not_of_the_config() {
+    let bench = Bench::new();
+    let run = |own: &[(&str, &str)]| {
+        let mut spec = spec(workload(vec![role("writer", 10_000, Mix { put: 3, delete: 1, ..Mix::default() })]));
+        spec.config = options(&[&[("write_buffer_size", "256K")], own].concat());
+        spec.dataset.format = spec.config.clone();
+        let record = bench.record(&spec);
+        assert_eq!(record.dataset.logical_bytes, Some(20_000 * 420));
+        let after = &record.evidence.lsm_after;
+        let (tables, blobs) = (after.live_sst_bytes.unwrap(), after.live_blob_bytes.unwrap());
+        let live = record.work.live_bytes.unwrap();
+        assert_same(record.metrics["space_amplification"], (tables + blobs) as f64 / live as f64);
+        (live, record.metrics["space_amplification"], blobs as f64 / live as f64)
+    };
+    let (live, plain, _) = run(&[("compression", "kNoCompression")]);
+    assert!(live < 20_000 * 420 && plain > 1.0, "{live} {plain}");
+    // The values compress to half.
+    let (same, packed, _) = run(&[("compression", "kLZ4Compression")]);
+    assert_eq!(same, live);
+    assert!(packed < 0.7 * plain, "{packed} and {plain}");
+    let (same, in_blobs, blobs) =
+        run(&[("compression", "kNoCompression"), ("enable_blob_files", "true"), ("min_blob_size", "100")]);
+    assert_eq!(same, live);
+    assert!(blobs > 0.9 && in_blobs > blobs, "{in_blobs}, {blobs} of it in blob files");
+    for style in ["kCompactionStyleUniversal", "kCompactionStyleFIFO"] {
+        assert_eq!(run(&[("compression", "kNoCompression"), ("compaction_style", style)]).0, live, "{style}");
+    }
 }
 
 /// Writes under small memtables and these options, beside a baseline that has RocksDB's defaults for them.

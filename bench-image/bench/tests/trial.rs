@@ -417,6 +417,22 @@ fn an_interrupted_preparation_is_made_again() {
     assert_eq!(bench.record(&trial).dataset, first.dataset);
 }
 
+/// Benches before this one did not count its bytes.
+#[test]
+fn a_dataset_of_an_older_bench_is_made_again() {
+    let bench = Bench::new();
+    let trial = spec(workload(vec![role("reader", 100, gets())]));
+    let first = bench.record(&trial);
+    let [dataset] = &entries(&bench.data().join("datasets"))[..] else { panic!("one dataset") };
+    let file = dataset.join("dataset.json");
+    let mut facts: serde_json::Value = serde_json::from_slice(&fs::read(&file).unwrap()).unwrap();
+    assert_eq!(facts.as_object_mut().unwrap().remove("logicalBytes"), Some((20_000 * 420).into()));
+    fs::write(&file, facts.to_string()).unwrap();
+    let record = bench.record(&trial);
+    assert_eq!(record.dataset, first.dataset);
+    assert_eq!(record.work.live_bytes, Some(20_000 * 420));
+}
+
 #[test]
 fn a_replaced_sysfs_is_stamped() {
     let bench = Bench::new();

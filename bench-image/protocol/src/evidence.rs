@@ -205,6 +205,10 @@ pub struct LsmState {
     pub running_compactions: Option<u64>,
     pub running_flushes: Option<u64>,
     pub live_sst_bytes: Option<u64>,
+    /// Bytes of live blob files. Older records have none.
+    pub live_blob_bytes: Option<u64>,
+    /// RocksDB's own estimate of live data, as it is compressed. Only older records have it.
+    #[serde(skip_serializing_if = "Option::is_none")]
     pub live_data_bytes: Option<u64>,
     /// Level that L0 is compacted to, the highest of any family.
     pub base_level: Option<u64>,

@@ -207,13 +207,16 @@ pub const METRICS: &[MetricInfo] = &[
         "Blocks found in the block cache. Whether a read reached the device or the page cache. Reads that \
          open or verify files are included.",
     ),
-    judged("space_amplification", "ratio", 0.10, "Bytes of live files per byte of live data, estimated by RocksDB.")
-        .by(
-            "bytes of live table files / estimated bytes of live data, both at the end of the window",
-            "`rocksdb.live-sst-files-size`, `rocksdb.estimate-live-data-size`",
-            "Blob files, the WAL, and files that are obsolete but not deleted yet. The estimate of live data is \
-         too low while files overlap.",
-        ),
+    judged("space_amplification", "ratio", 0.10, "Bytes of live files per byte of live keys and values, uncompressed.").by(
+        "(bytes of live table files + bytes of live blob files at the end of the window) / bytes of keys and \
+         values, uncompressed and each live key once, that the steps of all roles leave (work.liveBytes)",
+        "`rocksdb.live-sst-files-size`, `rocksdb.live-blob-file-size`; the dataset, the workload and the driver's \
+         count of steps",
+        "The WAL, and files that are obsolete but not deleted yet. Data that is still in memtables: it is live, but \
+         in no file. Live bytes are exact with blockstore, and with keyValue if it is certain which keys are left. \
+         Otherwise they are the expected bytes, which are also the same for all configs that did the same work. If \
+         one role puts keys that another deletes, each role's steps count as evenly spread over the window.",
+    ),
     MetricInfo {
         scale: Scale::Linear,
         ..judged("stall_fraction", "fraction", 0.01, "Share of the window in which writers were delayed or stopped.")

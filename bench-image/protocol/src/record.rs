@@ -81,6 +81,10 @@ pub struct Work {
     pub counts: BTreeMap<String, RoleCounts>,
     /// Bytes of keys and values that the workload wrote.
     pub user_bytes: u64,
+    /// Bytes of keys and values, uncompressed and each live key once, that the steps of all roles leave at the end of the window: from the
+    /// workload and the number of steps, without asking RocksDB. Older records and those of failed trials have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub live_bytes: Option<u64>,
     /// Order-independent digest of what reads returned; absent if threads race for the same keys, because answers then
     /// depend on timing.
     pub answers: Option<Digest>,
@@ -114,6 +118,9 @@ pub struct DatasetFacts {
     /// Digest of the options it was written with.
     pub format: Digest,
     pub entries: u64,
+    /// Bytes of keys and values, uncompressed. Older records have none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub logical_bytes: Option<u64>,
     pub sst_bytes: u64,
     pub files_by_level: Vec<u64>,
 }

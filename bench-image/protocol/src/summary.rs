@@ -32,7 +32,7 @@ const MAX_NAMED_OPTIONS: usize = 2;
 const MAX_OPTION_NAME: usize = 36;
 /// Idle families kept by name.
 const MAX_IDLE_FAMILIES: usize = 2;
-const MAX_FAMILY_NAME: usize = 26;
+const MAX_FAMILY_NAME: usize = 25;
 const MAX_MESSAGE: usize = 120;
 /// Digits kept of a number: far below any noise, and what keeps its length bounded.
 const SIGNIFICANT_DIGITS: usize = 7;

@@ -64,4 +64,13 @@ impl Engine {
         let entries = self.db.iterator_cf(self.handle(family)?, IteratorMode::Start);
         Ok(entries.map(|entry| Ok(entry?.0)))
     }
+
+    /// Bytes of all keys and values of a family, as a reader finds them.
+    #[cfg(test)]
+    pub fn bytes(&self, family: &str) -> Result<u64, EngineError> {
+        let mut entries = self.db.iterator_cf(self.handle(family)?, IteratorMode::Start);
+        entries
+            .try_fold(0, |bytes, entry| entry.map(|(key, value)| bytes + (key.len() + value.len()) as u64))
+            .map_err(Into::into)
+    }
 }

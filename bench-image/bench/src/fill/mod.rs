@@ -31,6 +31,7 @@ pub fn fill(
         hash: results.work.digest(),
         counts: planned(spec, results).map(|(name, role)| (name.clone(), role.counts)).collect(),
         user_bytes: results.planned_user_bytes,
+        live_bytes: None,
         answers: workload.answers_are_deterministic().then(|| results.answers.digest()),
         wrong_answers: results.wrong_answers,
         policy_operations: results.policy_operations,
@@ -54,6 +55,15 @@ pub fn fill(
     evidence.lsm_before = closed.lsm_before.clone();
     evidence.lsm_after = closed.lsm_after.clone();
     draft.series = sampler.into_series();
+}
+
+/// Bytes of live keys and values that the steps have left of a dataset of so many. The driver counts those of the window; a warm-up is
+/// always made as planned.
+pub fn live_bytes(spec: &TrialSpec, workload: &dyn Workload, results: &Results, loaded: u64) -> u64 {
+    let roles = spec.workload.kind().roles();
+    let measured = |name: &str| results.roles.get(name).map_or(0, |role| role.counts.steps);
+    let steps: Vec<u64> = roles.iter().map(|role| role.warmup_steps + measured(&role.name)).collect();
+    workload.live_bytes(loaded, &steps)
 }
 
 /// Roles whose steps were planned: what they did, all configs have in common.
@@ -109,6 +119,9 @@ fn latency(spec: &TrialSpec, name: &str, role: &RoleResult) -> Latency {
     }
 }
 
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod live_tests;
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests;

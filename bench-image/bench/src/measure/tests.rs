@@ -11,7 +11,7 @@ const STATE: &[(&str, [&str; 2], &str, u64)] = &[
     ("rocksdb.num-running-compactions", ["4", "4"], "runningCompactions", 4),
     ("rocksdb.num-running-flushes", ["1", "1"], "runningFlushes", 1),
     ("rocksdb.live-sst-files-size", ["600", "30"], "liveSstBytes", 630),
-    ("rocksdb.estimate-live-data-size", ["500", "11"], "liveDataBytes", 511),
+    ("rocksdb.live-blob-file-size", ["500", "11"], "liveBlobBytes", 511),
     ("rocksdb.base-level", ["6", "2"], "baseLevel", 6),
     ("rocksdb.compaction-pending", ["0", "0"], "settled", 0),
     ("rocksdb.mem-table-flush-pending", ["0", "0"], "settled", 0),

@@ -22,6 +22,7 @@ pub struct Crafted {
     pub results: Results,
     pub closed: Closed,
     pub drained: Drained,
+    pub live_bytes: Option<u64>,
     pub leftovers: Option<Leftovers>,
     pub events: Option<Events>,
     /// In the window.
@@ -47,6 +48,7 @@ impl Crafted {
             results: &self.results,
             closed: &self.closed,
             drained: &self.drained,
+            live_bytes: self.live_bytes,
             leftovers: self.leftovers,
             events: self.events.as_ref(),
         })
@@ -133,6 +135,7 @@ fn crafted(workload: Workload, roles: Vec<(&str, RoleResult)>) -> Crafted {
                 write_bytes: Some(47_000_000),
             },
         },
+        live_bytes: Some(16_000_000),
         leftovers: None,
         events: Some(Events {
             flushes: 21,
@@ -243,13 +246,13 @@ fn closed() -> Closed {
         lsm_before: LsmState {
             pending_compaction_bytes: Some(1_500_000),
             live_sst_bytes: Some(30_000_000),
-            live_data_bytes: Some(20_000_000),
+            live_blob_bytes: Some(6_000_000),
             ..LsmState::default()
         },
         lsm_after: LsmState {
             pending_compaction_bytes: Some(2_500_000),
             live_sst_bytes: Some(44_000_000),
-            live_data_bytes: Some(16_000_000),
+            live_blob_bytes: Some(8_000_000),
             ..LsmState::default()
         },
         opening_unix_us: 1_700_000_000_000_000,

@@ -20,6 +20,8 @@ pub struct Measured<'a> {
     pub results: &'a Results,
     pub closed: &'a Closed,
     pub drained: &'a Drained,
+    /// Of keys and values, as the workload leaves them.
+    pub live_bytes: Option<u64>,
     pub leftovers: Option<Leftovers>,
     /// Of the window; `None` where the LOG is not whole.
     pub events: Option<&'a Events>,
@@ -27,7 +29,7 @@ pub struct Measured<'a> {
 
 /// By name. What is unknown, or no number, is absent: it must not be taken for a measurement.
 pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
-    let Measured { workload, results, closed, drained, leftovers, events } = measured;
+    let Measured { workload, results, closed, drained, live_bytes, leftovers, events } = measured;
     let mut metrics = BTreeMap::new();
     let Some(primary) = workload.primary_role().and_then(|role| results.roles.get(&role.name)) else { return metrics };
     let mut put = |name: &str, value: Option<f64>| {
@@ -69,8 +71,9 @@ pub fn metrics(measured: &Measured<'_>) -> BTreeMap<String, f64> {
     put("write_amplification", Some(rewritten as f64 / written));
     let from_files = ticker("rocksdb.last.level.read.bytes") + ticker("rocksdb.non.last.level.read.bytes");
     put("read_amplification", Some((from_files - ticker("rocksdb.compact.read.bytes")).max(0.0) / read));
-    let live = closed.lsm_after.live_sst_bytes.zip(closed.lsm_after.live_data_bytes);
-    put("space_amplification", live.map(|(files, data)| files as f64 / data as f64));
+    let files = closed.lsm_after.live_sst_bytes.zip(closed.lsm_after.live_blob_bytes);
+    let space = files.zip(*live_bytes).map(|((tables, blobs), live)| (tables + blobs) as f64 / live as f64);
+    put("space_amplification", space);
 
     let stalled = ticker("rocksdb.stall.micros") / 1e6;
     // RocksDB counts the thread that leads the queue of writers; the others wait behind it.

@@ -47,6 +47,10 @@ pub trait Workload: Sync {
     /// that delays writes; it is asked for its thread's steps in ascending order.
     fn source(&self, role: usize) -> Box<dyn StepSource + '_>;
 
+    /// Bytes of keys and values, uncompressed and each live key once, that a dataset of `loaded` such bytes has become when so many steps of
+    /// each role are done, warm-up included. What the steps are to leave, whatever a config makes of them: no database is asked.
+    fn live_bytes(&self, loaded: u64, steps: &[u64]) -> u64;
+
     /// Whether what reads return follows from the steps alone, however threads interleave.
     fn answers_are_deterministic(&self) -> bool;
 
@@ -85,6 +89,15 @@ impl Step {
     /// Bytes of keys and values.
     pub fn bytes(&self) -> usize {
         self.arena.len()
+    }
+
+    /// Bytes of keys and values that it writes.
+    pub fn written(&self) -> u64 {
+        let of = |operation: &Operation| match operation.action {
+            Action::Put { value } | Action::Merge { operand: value } => operation.key.len() + value.len(),
+            _ => 0,
+        };
+        self.operations.iter().map(of).sum()
     }
 
     pub fn clear(&mut self) {

@@ -2,7 +2,10 @@
 
 use assay_protocol::Blockstore;
 
-use super::{super::mix, shreds::Shred};
+use super::{
+    super::mix,
+    shreds::{SET, Shred},
+};
 
 /// Shreds that a slot can have of each kind: bits of a map.
 const MAP_BITS: usize = 32_768;
@@ -37,6 +40,14 @@ pub fn merkle_root_key(slot: u64, set: u64) -> [u8; 12] {
     key[..8].copy_from_slice(&slot.to_be_bytes());
     key[8..].copy_from_slice(&(set as u32).to_be_bytes());
     key
+}
+
+/// Bytes of keys and values of a complete slot with so many data shreds, and as many coding shreds.
+pub fn slot_bytes(data_shreds: u64) -> u64 {
+    let shreds = 2 * Blockstore::SHRED_KEY_BYTES + Blockstore::DATA_SHRED_BYTES + Blockstore::CODE_SHRED_BYTES;
+    let set = 16 + u64::from(ERASURE_META_BYTES) + 12 + u64::from(MERKLE_ROOT_META_BYTES);
+    let slot = 8 + u64::from(INDEX_BYTES) + 8 + u64::from(META_BYTES);
+    data_shreds * shreds + data_shreds.div_ceil(SET) * set + slot
 }
 
 /// Makes values from keys.

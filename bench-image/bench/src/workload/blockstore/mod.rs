@@ -41,7 +41,7 @@ mod tests;
 use assay_protocol::{Blockstore, Digest, EngineConfig, Kind as _};
 
 use self::{
-    encoding::{Values, shred_key, slot_key},
+    encoding::{Values, shred_key, slot_bytes, slot_key},
     live::Live,
     shreds::{Order, Shred},
 };
@@ -57,6 +57,11 @@ mod family {
     pub const ERASURE_META: u16 = 4;
     pub const MERKLE_ROOT_META: u16 = 5;
 }
+
+// Positions of the roles.
+const INSERT: usize = 0;
+const REPLAY: usize = 1;
+const CLEANUP: usize = 2;
 
 pub struct BlockstoreWorkload {
     spec: Blockstore,
@@ -127,10 +132,18 @@ impl Workload for BlockstoreWorkload {
 
     fn source(&self, role: usize) -> Box<dyn StepSource + '_> {
         match role {
-            0 => Box::new(Insert::new(self)),
-            1 => Box::new(Replay { workload: self, live: Live::new(self.spec.data_shreds_per_slot) }),
+            INSERT => Box::new(Insert::new(self)),
+            REPLAY => Box::new(Replay { workload: self, live: Live::new(self.spec.data_shreds_per_slot) }),
             _ => Box::new(Cleanup { workload: self }),
         }
+    }
+
+    /// Every slot is complete by the end, and what is to be removed by then is no longer live, whether a config has removed it or not.
+    fn live_bytes(&self, _loaded: u64, steps: &[u64]) -> u64 {
+        let spec = &self.spec;
+        let inserted = steps[INSERT] / spec.batches_per_slot();
+        let retained = spec.retained_slots + inserted - steps[CLEANUP] * spec.slots_per_purge;
+        retained * slot_bytes(spec.data_shreds_per_slot)
     }
 
     fn answers_are_deterministic(&self) -> bool {

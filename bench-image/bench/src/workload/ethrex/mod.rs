@@ -56,6 +56,8 @@ const BLOCK_NUMBERS: u16 = 9;
 
 /// Accounts and slots that one loading step writes, with their nodes.
 const LOAD_BATCH: u64 = 500;
+/// Transactions at most that are made to learn how large blocks are. The sizes of so many come to the sum of all within a few per thousand.
+const SIZED: u64 = 50_000;
 /// Changes with every change of what a dataset holds.
 const CONTENT: &str = "ethrex 1";
 
@@ -76,6 +78,21 @@ impl EthrexWorkload {
 
     fn entries(&self) -> u64 {
         self.state.accounts() + self.state.slots()
+    }
+
+    /// Bytes that so many blocks put into the families of the chain, none of which is written again. Exact where the blocks are few.
+    fn chain_bytes(&self, blocks: u64) -> u64 {
+        let transactions = self.spec.content_of_block().transactions;
+        let made = (SIZED / transactions.max(1)).max(1).min(blocks);
+        let mut step = Step::default();
+        let of_made: u64 = (0..made)
+            .map(|index| {
+                step.clear();
+                chain::put_block(&mut step, self.seed, index * blocks / made, transactions);
+                step.written()
+            })
+            .sum();
+        (u128::from(of_made) * u128::from(blocks) / u128::from(made.max(1))) as u64
     }
 
     /// Loads an entry, its leaf, and the nodes that come with it.
@@ -133,6 +150,12 @@ impl Workload for EthrexWorkload {
 
     fn source(&self, _role: usize) -> Box<dyn StepSource + '_> {
         Box::new(Source::new(self))
+    }
+
+    /// The chain grows by every block. The state keeps its size, whatever of it has left the layers: nodes are overwritten by nodes of
+    /// the same length, one cold key comes for each that goes, and accounts of all versions are as long on average.
+    fn live_bytes(&self, loaded: u64, steps: &[u64]) -> u64 {
+        loaded + steps.iter().map(|blocks| self.chain_bytes(*blocks)).sum::<u64>()
     }
 
     fn answers_are_deterministic(&self) -> bool {

@@ -36,9 +36,13 @@ const ACCOUNTS: u16 = 1;
 const SLOTS: u16 = 2;
 
 const EXECUTION: usize = 0;
+const SAVES: usize = 1;
 
 /// The first transaction that is executed, as of [`touches::FIRST_BLOCK`].
 const FIRST_TRANSACTION: u64 = 3_300_000_000;
+/// Keys of a class at most whose histories are made to learn how they grow. Those of so many come to the sum of all within a few percent,
+/// and to the size of the database within a few per thousand.
+const SIZED: u64 = 2048;
 /// Keys that one loading step writes.
 const LOAD_BATCH: u64 = 1000;
 /// Bytes of a shard that a read compares: enough for the numbers of entries, and for entries.
@@ -202,12 +206,49 @@ impl Workload for RethHistoryWorkload {
         }
     }
 
+    fn live_bytes(&self, loaded: u64, steps: &[u64]) -> u64 {
+        let blocks = steps[SAVES] * self.spec.blocks_per_save;
+        let histories = [ACCOUNTS, SLOTS].map(|family| self.growth(family, blocks, SIZED));
+        loaded + self.transaction_bytes(blocks) + histories.into_iter().sum::<u64>()
+    }
+
     fn answers_are_deterministic(&self) -> bool {
         true
     }
 }
 
 impl RethHistoryWorkload {
+    /// Bytes of the transactions of so many blocks.
+    fn transaction_bytes(&self, blocks: u64) -> u64 {
+        let count = blocks * self.spec.touched().transactions;
+        // The first has four bytes; this many have a fifth, a sixth and so on.
+        let more = (4..8).map(|bytes| (FIRST_TRANSACTION + count).saturating_sub(1 << (8 * bytes)));
+        count * (HASH as u64 + 4) + more.sum::<u64>()
+    }
+
+    /// Bytes by which so many blocks lengthen all histories of a family, from at most so many keys of each class.
+    fn growth(&self, family: u16, blocks: u64, most: u64) -> u64 {
+        let touches = self.touches(family);
+        let key = (if family == ACCOUNTS { ADDRESS } else { ADDRESS + HASH }) as u64 + 8;
+        let mut numbers = Vec::new();
+        let mut grown = 0.0;
+        for (id, stands_for) in touches.sample(blocks, most) {
+            let history = touches.history(id);
+            let mut shard = |range: Range<u64>| {
+                numbers.clear();
+                history.blocks(range, &mut numbers);
+                if numbers.is_empty() { 0 } else { key + shard::length(&numbers) }
+            };
+            let (before, after) = (history.count(0), history.count(blocks));
+            // Shards that are sealed stay as they are.
+            let sealed = before.saturating_sub(1) / shard::ENTRIES * shard::ENTRIES;
+            let shards = (sealed..after).step_by(shard::ENTRIES as usize);
+            let all: u64 = shards.map(|first| shard(first..after.min(first + shard::ENTRIES))).sum();
+            grown += stands_for * (all - shard(sealed..before)) as f64;
+        }
+        grown.round() as u64 + touches.new_keys(blocks) * (key + shard::length(&[0]))
+    }
+
     /// Families with the number of their keys in the dataset.
     fn loads(&self) -> [(u16, u64); 3] {
         let RethHistory { accounts, storage_slots, .. } = self.spec;

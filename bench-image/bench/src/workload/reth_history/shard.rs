@@ -15,6 +15,11 @@ const BITMAP_HEADER: u32 = 8;
 /// Key, cardinality and offset.
 const CONTAINER_HEADER: u32 = 8;
 
+/// Bytes of the serialised form of ascending blocks.
+pub fn length(blocks: &[u32]) -> u64 {
+    20 + 8 * containers(blocks).count() as u64 + 2 * blocks.len() as u64
+}
+
 /// Appends the serialised form of ascending blocks.
 pub fn write(blocks: &[u32], out: &mut Vec<u8>) {
     begin(blocks, usize::MAX, out);
@@ -99,7 +104,7 @@ mod tests {
         let full: Vec<u32> = (60_000..62_000).collect();
         let wide: Vec<u32> = (0..2000).map(|entry| entry * 1000).collect();
         for (blocks, bytes) in [(&[9][..], 30), (&spread, 80), (&full, 4028), (&wide, 4268)] {
-            assert_eq!(serialised(blocks).len(), bytes);
+            assert_eq!((serialised(blocks).len(), length(blocks)), (bytes, bytes as u64));
             let mut beginning = Vec::new();
             for most in [0, 10, 21, 33, 64, 5000] {
                 beginning.clear();

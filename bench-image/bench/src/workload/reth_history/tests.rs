@@ -127,6 +127,28 @@ fn a_save_reads_what_is_there_and_adds_to_it() {
 }
 
 #[test]
+fn some_keys_tell_how_much_all_grow() {
+    let workload = workload(RethHistory { accounts: 20_000, storage_slots: 30_000, mgas_per_block: 3, ..spec() }, 1);
+    for blocks in [100, 300, 12_000] {
+        for family in [ACCOUNTS, SLOTS] {
+            let (some, all) = (workload.growth(family, blocks, 100), workload.growth(family, blocks, u64::MAX));
+            assert!((some as f64 / all as f64 - 1.0).abs() < 0.05, "{some} instead of {all} in {blocks} blocks");
+            let least = 2 * blocks * if family == ACCOUNTS { 60 } else { 100 };
+            assert!(some != all && all > least, "{all} and {some} in {blocks} blocks");
+        }
+    }
+}
+
+#[test]
+fn numbers_of_transactions_get_longer() {
+    let workload = workload(RethHistory { mgas_per_block: 300, accounts: 10_000, storage_slots: 10_000, ..spec() }, 1);
+    // 3000 in each block; the first that has five bytes is 2^32 - 3,300,000,000 = 994,967,296 further on.
+    let bytes = |count: u64| workload.transaction_bytes(count / 3000);
+    assert_eq!(bytes(6000), 6000 * 36);
+    assert_eq!(bytes(994_968_000), 994_968_000 * 36 + 704);
+}
+
+#[test]
 fn seeds_decide_dataset_and_steps() {
     let hashes = |workload: &RethHistoryWorkload| {
         let (mut steps, mut step) = (Vec::new(), Step::default());

@@ -98,16 +98,41 @@ impl Touches {
     /// Hands over every key that a block touches, once. Blocks count from the first that is executed.
     pub fn touched(&self, block: u64, mut each: impl FnMut(u64)) {
         for class in &self.classes {
-            let (period, turn) = (block / class.period, block % class.period);
             for row in 0..class.rows {
-                let shift = class.shift(self.row_seed(class, row), period);
-                let column = if turn >= shift { turn - shift } else { turn + class.period - shift };
-                each(class.first + row * class.period + column);
+                each(self.turn_of(class, row, block));
             }
         }
         for index in 0..self.new_per_block {
             each(self.keys + block * self.new_per_block + index);
         }
+    }
+
+    /// The key of a row that a block touches.
+    fn turn_of(&self, class: &Class, row: u64, block: u64) -> u64 {
+        let (period, turn) = (block / class.period, block % class.period);
+        let shift = class.shift(self.row_seed(class, row), period);
+        let column = if turn >= shift { turn - shift } else { turn + class.period - shift };
+        class.first + row * class.period + column
+    }
+
+    /// Keys of the dataset that the first blocks touch, and how many touched keys each stands for: of a class at most so many, evenly
+    /// spread over all of it that is touched.
+    pub fn sample(&self, blocks: u64, most: u64) -> impl Iterator<Item = (u64, f64)> {
+        self.classes.iter().flat_map(move |class| {
+            // After a period it is the same keys again.
+            let touched = class.rows * class.period.min(blocks);
+            let sampled = touched.min(most);
+            (0..sampled).map(move |index| {
+                let number = (u128::from(index) * u128::from(touched) / u128::from(sampled)) as u64;
+                let key = self.turn_of(class, number % class.rows, number / class.rows);
+                (key, touched as f64 / sampled as f64)
+            })
+        })
+    }
+
+    /// Keys that nothing touched before, of so many blocks.
+    pub fn new_keys(&self, blocks: u64) -> u64 {
+        blocks * self.new_per_block
     }
 
     /// When a key is touched.
@@ -236,6 +261,25 @@ mod tests {
             for (key, expected) in expected {
                 assert_eq!(blocks(&touches, key, 300), expected, "key {key} of {keys}");
             }
+        }
+    }
+
+    #[test]
+    fn a_sample_stands_for_all_that_is_touched() {
+        for (keys, per_block, blocks) in [(1000, 600, 300), (1000, 1, 7), (5003, 599, 3), (20_000, 600, 50)] {
+            let touches = Touches::new(keys, per_block, 7, 8).unwrap();
+            let mut touched = BTreeSet::new();
+            (0..blocks).for_each(|block| touches.touched(block, |key| touched.extend([key])));
+            let new: BTreeSet<u64> = touched.split_off(&keys);
+            assert_eq!(new.len() as u64, touches.new_keys(blocks));
+            let all: Vec<(u64, f64)> = touches.sample(blocks, u64::MAX).collect();
+            assert!(all.iter().all(|(_, stands_for)| *stands_for == 1.0));
+            assert_eq!(all.len(), touched.len(), "each once");
+            assert_eq!(all.into_iter().map(|(key, _)| key).collect::<BTreeSet<_>>(), touched);
+            let some: Vec<(u64, f64)> = touches.sample(blocks, 10).collect();
+            assert!(some.len() <= 10 * touches.classes.len() && some.iter().all(|(key, _)| touched.contains(key)));
+            let stand_for: f64 = some.iter().map(|(_, stands_for)| stands_for).sum();
+            assert!((stand_for / touched.len() as f64 - 1.0).abs() < 1e-9, "{stand_for}");
         }
     }
 

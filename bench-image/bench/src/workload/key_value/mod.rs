@@ -3,6 +3,8 @@
 //! A key's value never changes, so every value that is read can be checked, and reads of keys that are
 //! neither deleted nor missing from the dataset give the same answers at any interleaving.
 
+mod left;
+
 use assay_protocol::{Digest, EngineConfig, KeyOrder, KeyValue, Mix, Preload, Role};
 
 use super::{
@@ -82,12 +84,13 @@ fn chooser(role: &Role, keys: u64, seed: u64) -> Result<KeyChooser, String> {
     match role.key_order {
         KeyOrder::Uniform => Ok(KeyChooser::Uniform { keys }),
         KeyOrder::Sequential => Ok(KeyChooser::Sequential { keys }),
-        KeyOrder::Zipfian => {
-            let text = role.zipfian_exponent.as_deref().unwrap_or("0.99");
-            let exponent: f64 = text.parse().map_err(|_| format!("zipfianExponent {text} is not a number"))?;
-            KeyChooser::zipfian(keys, exponent, seed)
-        }
+        KeyOrder::Zipfian => KeyChooser::zipfian(keys, exponent(role)?, seed),
     }
+}
+
+fn exponent(role: &Role) -> Result<f64, String> {
+    let text = role.zipfian_exponent.as_deref().unwrap_or("0.99");
+    text.parse().map_err(|_| format!("zipfianExponent {text} is not a number"))
 }
 
 impl Workload for KeyValueWorkload {
@@ -131,6 +134,16 @@ impl Workload for KeyValueWorkload {
             scan_length: spec.scan_length,
             seed: mix(&[self.seed, role as u64]),
         })
+    }
+
+    fn live_bytes(&self, loaded: u64, steps: &[u64]) -> u64 {
+        let KeyValue { keys, key_bytes, value_bytes, preload, .. } = self.spec;
+        let mean = match preload {
+            Preload::Empty => f64::from(key_bytes) + value_bytes.mean(),
+            // All keys are in the dataset, and keep the lengths that they have there.
+            Preload::Shuffled | Preload::Sequential => loaded as f64 / keys as f64,
+        };
+        (left::live_keys(&self.spec, steps) * mean).round() as u64
     }
 
     fn answers_are_deterministic(&self) -> bool {
