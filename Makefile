@@ -18,7 +18,7 @@ BENCH_TESTS := $(notdir $(basename $(wildcard bench-image/bench/tests/*.rs)))
 PROGRAMS := $(shell sed -n '/^\[\[bin\]\]$$/{n;s/^name = "\(.*\)"$$/\1/p;}' */*/Cargo.toml)
 without_rocksdb := --lib $(patsubst %,--bin %,$(filter-out assay-bench,$(PROGRAMS))) $(patsubst %,--test %,$(filter-out $(BENCH_TESTS),$(FAST_TESTS)))
 # Crates and features are the same everywhere, or cargo compiles what they depend on once more for each set of them.
-everywhere := --locked --workspace --features assay-e2e/cluster
+everywhere := --locked --workspace --features assay-e2e/cluster,assay-bench/planted
 cargo_test := cargo test $(everywhere)
 
 SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/cluster/*.sh e2e/tests/operator/*.sh)

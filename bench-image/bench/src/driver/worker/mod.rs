@@ -64,6 +64,8 @@ pub struct Worker<'a, C> {
     ahead: Vec<Step>,
     /// Nanoseconds of the steps that were made ahead.
     took: Vec<u64>,
+    #[cfg(feature = "planted")]
+    planted: super::planted::Planted<C>,
     pub done: Done,
 }
 
@@ -84,6 +86,8 @@ impl<'a, C: Clock> Worker<'a, C> {
             index,
             ahead: (0..ahead).map(|_| Step::default()).collect(),
             took: vec![0; ahead as usize],
+            #[cfg(feature = "planted")]
+            planted: super::planted::Planted::new(progress.plant, clock, role, number),
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
@@ -129,6 +133,8 @@ impl<'a, C: Clock> Worker<'a, C> {
         self.progress.advance(self.number, self.index, 0, first + next.min(count));
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = self.clock.now();
+        #[cfg(feature = "planted")]
+        self.planted.begin();
         let mut has_ended = false;
         while next < count && !has_ended && !self.progress.stopped() {
             let most = (count - next).div_ceil(threads).min(ahead.len() as u64);
@@ -174,6 +180,8 @@ impl<'a, C: Clock> Worker<'a, C> {
                 }
                 // One thread's failure is the end of all: the trial has no result any more.
                 let computed = self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
+                #[cfg(feature = "planted")]
+                self.planted.after(first + number).inspect_err(|_| self.progress.stop())?;
                 let finished = self.clock.now();
                 busy += (finished - now).saturating_sub(computed);
                 compute += computed;
