@@ -18,7 +18,7 @@ BENCH_TESTS := $(notdir $(basename $(wildcard bench-image/bench/tests/*.rs)))
 PROGRAMS := $(shell sed -n '/^\[\[bin\]\]$$/{n;s/^name = "\(.*\)"$$/\1/p;}' */*/Cargo.toml)
 without_rocksdb := --lib $(patsubst %,--bin %,$(filter-out assay-bench,$(PROGRAMS))) $(patsubst %,--test %,$(filter-out $(BENCH_TESTS),$(FAST_TESTS)))
 # Crates and features are the same everywhere, or cargo compiles what they depend on once more for each set of them.
-everywhere := --locked --workspace --features assay-e2e/cluster
+everywhere := --locked --workspace --features assay-e2e/cluster,assay-bench/planted
 cargo_test := cargo test $(everywhere)
 
 SCRIPTS := .ci/run $(wildcard scripts/*.sh bench-image/*.sh bench-image/*/*.sh e2e/cluster/*.sh e2e/tests/operator/*.sh)
@@ -57,7 +57,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
-    browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
+    campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
     fake-nodes-test real-node-test test-faults
 
 help: ## List the targets
@@ -132,6 +132,7 @@ scripts-check:
 	@shellcheck --severity=warning $(SCRIPTS)
 	@scripts/english.py
 	@scripts/counted-test.py
+	@scripts/campaign/check.py
 
 border-check: tools ## Check that crates depend only on what they may, and that modules form no cycle
 	@scripts/setup.sh scripts
@@ -152,6 +153,7 @@ generate: tools ## Rewrite all generated files: CRDs, JSON Schemas, goldens, tab
 	@# A chart holds all of its files; it can't read those beside it.
 	cp crds/*.yaml charts/assay/files/crds/
 	scripts/chart-values.sh
+	scripts/campaign/page.py
 
 browser-test: ## Check report pages in a headless browser; installs chromium if needed
 	@$(run) scripts/setup.sh browser
@@ -163,6 +165,11 @@ chart-test: ## Check the Helm chart without a cluster; builds Helm if needed
 
 calibrate: tools ## Simulate how often the judge errs and write it to docs/statistics.md (up to an hour, resumes if interrupted); ROWS="null gain" for some
 	$(run) cargo run --locked --release -p assay-core --example calibrate -- $(if $(ROWS),$(ROWS),--write)
+
+# The bench that plants effects has a profile of its own, so that it never lies where users' benches do.
+campaign: build ## Measure on this machine how often verdicts err and write it to docs/evidence.md (4 hours, resumes if interrupted); COUNT=3 for some
+	$(run) cargo build --locked --profile planted -p assay-bench --features assay-bench/planted
+	@scripts/campaign/run.py $(if $(COUNT),--count $(COUNT)) $(TARGET)/planted/assay-bench
 
 images: image-bench image-operator ## Write container images and their contents to target/images, for example for docker load
 

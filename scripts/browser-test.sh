@@ -31,7 +31,7 @@ if [ $# = 0 ]; then
     pages=$work/pages
     [ -z "$pictures" ] || pages=${CARGO_TARGET_DIR:-$root/target}/report-pages
     # With the crates and features of `make test`, so that nothing is compiled anew.
-    (cd "$root" && cargo build --locked --quiet --workspace --features assay-e2e/cluster --example report_sample &&
+    (cd "$root" && cargo build --locked --quiet --workspace --features assay-e2e/cluster,assay-bench/planted --example report_sample &&
         "${CARGO_TARGET_DIR:-target}/debug/examples/report_sample" "$pages")
     set -- "$pages"/*.html
 fi

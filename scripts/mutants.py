@@ -54,8 +54,8 @@ GROUPS = {
         [f"{BENCH}/{name}" for name in "fill/** measure/** metrics/** driver/** evidence/** engagement.rs events.rs load.rs watch.rs time_spent.rs".split()],
         50,
         92,
-        "-p assay-bench --bin assay-bench",
-        "-p assay-bench --test numbers --test trial",
+        "-p assay-bench --features planted --bin assay-bench",
+        "-p assay-bench --features planted --test numbers --test trial",
     ),
     "controller": Group(
         "assay-controller",

@@ -31,6 +31,10 @@ use crate::{
     workload::{self, Workload},
 };
 
+/// No record of a bench that can plant effects passes for another's.
+const BENCH_VERSION: &str =
+    if cfg!(feature = "planted") { concat!(env!("CARGO_PKG_VERSION"), "+planted") } else { env!("CARGO_PKG_VERSION") };
+
 /// Where a trial works and what it leaves.
 #[derive(Clone, Debug)]
 pub struct Paths {
@@ -179,7 +183,7 @@ fn draft(spec: &TrialSpec, spec_digest: Digest, started: u64, probe: &Probe) -> 
         },
         evidence: Evidence {
             build: evidence::build_facts(
-                env!("CARGO_PKG_VERSION"),
+                BENCH_VERSION,
                 crate::rocksdb_version(),
                 env!("ASSAY_ROCKSDB_BUILD").to_owned(),
             ),
@@ -235,7 +239,10 @@ fn measure_trial(
     dataset::set_page_cache(trial_dir, spec.page_cache).map_err(to_trial)?;
 
     let roles = spec.workload.kind().roles();
-    let progress = Arc::new(Progress::new(&roles));
+    let progress = Progress::new(&roles);
+    #[cfg(feature = "planted")]
+    let progress = progress.with(driver::planted::Plant::of(spec).map_err(TrialError::Spec)?);
+    let progress = Arc::new(progress);
     live.watch(&engine, &progress);
     let peaks = Peaks::of(&spec.tuned_families, &families);
     let tuned = peaks.tuned().to_vec();

@@ -50,7 +50,7 @@ export ASSAY_HELM
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
 e2e/cluster/build.sh >/dev/null
 # compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
-compile() { cargo test --locked --workspace --features assay-e2e/cluster "$@" --no-run --message-format=json; }
+compile() { cargo test --locked --workspace --features assay-e2e/cluster,assay-bench/planted "$@" --no-run --message-format=json; }
 if [ "$part" != --fake-nodes ]; then
     # The bench that comes with its tests: its own code is not optimised there, which makes it a build of which a night has to say
     # that it is worse.

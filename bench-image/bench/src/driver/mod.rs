@@ -1,6 +1,8 @@
 //! Runs the roles of a workload against an open database and times every step.
 
 mod clock;
+#[cfg(feature = "planted")]
+pub mod planted;
 mod policy;
 mod worker;
 
@@ -41,6 +43,8 @@ pub struct Progress {
     follows: Vec<(usize, Follows)>,
     /// Rung when a role that others wait for moves on.
     moved: Bell,
+    #[cfg(feature = "planted")]
+    plant: planted::Plant,
 }
 
 #[derive(Debug)]
@@ -109,7 +113,14 @@ impl Progress {
             stop: AtomicBool::new(false),
             follows: roles.iter().enumerate().filter_map(|(i, role)| Some((i, role.follows?))).collect(),
             moved: Bell::default(),
+            #[cfg(feature = "planted")]
+            plant: planted::Plant::default(),
         }
+    }
+
+    #[cfg(feature = "planted")]
+    pub fn with(self, plant: planted::Plant) -> Self {
+        Self { plant, ..self }
     }
 
     pub fn finished(&self) -> bool {

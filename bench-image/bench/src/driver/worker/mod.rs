@@ -72,6 +72,8 @@ pub struct Worker<'a, C> {
     took: Vec<Took>,
     /// Small enough for measuring to slow some of them down and others not.
     has_small_steps: bool,
+    #[cfg(feature = "planted")]
+    planted: super::planted::Planted<C>,
     pub done: Done,
 }
 
@@ -101,6 +103,8 @@ impl<'a, C: Clock> Worker<'a, C> {
             took: vec![Took::default(); ahead as usize],
             has_small_steps: role.operations_per_step < ONE_IN
                 && (role.until_primary_ends || role.steps / u64::from(role.threads.max(1)) >= MANY),
+            #[cfg(feature = "planted")]
+            planted: super::planted::Planted::new(progress.plant, clock, role, number),
             done: Done {
                 counts: RoleCounts::default(),
                 // Bounds are constants, so this can't fail; a default histogram would resize itself instead.
@@ -148,6 +152,8 @@ impl<'a, C: Clock> Worker<'a, C> {
         self.progress.advance(self.number, self.index, 0, first + next.min(count));
         let mut ahead = std::mem::take(&mut self.ahead);
         let mut now = self.clock.now();
+        #[cfg(feature = "planted")]
+        self.planted.begin();
         let mut has_ended = false;
         while next < count && !has_ended && !self.progress.stopped() {
             let most = (count - next).div_ceil(threads).min(ahead.len() as u64);
@@ -193,6 +199,8 @@ impl<'a, C: Clock> Worker<'a, C> {
                 }
                 // One thread's failure is the end of all: the trial has no result any more.
                 let computed = self.execute(slot, first + number).inspect_err(|_| self.progress.stop())?;
+                #[cfg(feature = "planted")]
+                self.planted.after(first + number).inspect_err(|_| self.progress.stop())?;
                 let finished = self.clock.now();
                 busy += (finished - now).saturating_sub(computed);
                 compute += computed;

@@ -374,3 +374,21 @@ fn warming_up_leaves_no_latency() {
     assert_eq!((worker.done.counts.steps, worker.done.time.db_seconds), (10, 0.0));
     assert_eq!(progress.roles[0].latency().1, 0.0);
 }
+
+#[cfg(feature = "planted")]
+#[test]
+fn what_is_planted_is_part_of_the_steps() {
+    use crate::driver::planted::Plant;
+    let run = |plant| {
+        let (lab, roles) = (Lab::new(), [plan(1000, None)]);
+        lab.run(&roles, 0, &Progress::new(&roles).with(plant), lab.taking(|_| MS, 1000).as_mut())
+    };
+    let quarter = run(Plant { slow: 0.25, ..Plant::default() });
+    assert_seconds(quarter.time.wall_seconds, 1250 * MS);
+    // The rate, the latencies and the time in the database agree, or a gate would throw the run away.
+    assert_seconds(quarter.time.db_seconds, 1250 * MS);
+    assert!((quarter.latency.mean() / (1.25 * MS as f64) - 1.0).abs() < 0.001);
+    let stalled = run(Plant { stall: Some(Duration::from_secs(2)), ..Plant::default() });
+    assert_seconds(stalled.time.wall_seconds, 3000 * MS);
+    assert_quantiles(&stalled, &[(0.998, MS), (1.0, 2001 * MS)]);
+}
