@@ -153,7 +153,8 @@ def main():
     arguments.add_argument("tool", metavar="CARGO-MUTANTS")
     arguments.add_argument("--seed", type=int, default=1)
     arguments.add_argument("groups", nargs="*", metavar="GROUP", help=", ".join(GROUPS))
-    options = arguments.parse_args()
+    # Groups may follow the seed, which parse_args of older versions of Python refuses.
+    options = arguments.parse_intermixed_args()
     unknown = [name for name in options.groups if name not in GROUPS]
     if unknown:
         sys.exit(f"mutants: no group {', '.join(unknown)}: they are {', '.join(GROUPS)}")

@@ -85,8 +85,11 @@ impl Args {
 /// An image without its tag and digest.
 fn repository(image: &str) -> &str {
     let image = image.split_once('@').map_or(image, |(name, _)| name);
-    let path = image.rfind('/').map_or(0, |slash| slash + 1);
-    image[path..].find(':').map_or(image, |tag| &image[..path + tag])
+    match image.rsplit_once(':') {
+        // Else it is the port of a registry.
+        Some((name, tag)) if !tag.contains('/') => name,
+        _ => image,
+    }
 }
 
 /// By whole parts, which one of these characters separates.
@@ -130,6 +133,7 @@ mod tests {
             ("r.example:5000/lab/bench:1", true),
             ("r.example:5000/lab/bench@sha256:0", true),
             ("r.example:5000/lab/bench:1@sha256:0", true),
+            ("r.example:5000/lab/bench", true),
             ("r.example:5000/lab/bench2:1", false),
             ("r.example:5000/lab", false),
             ("r.example", false),
@@ -147,5 +151,22 @@ mod tests {
         {
             assert_eq!(args.allows_host_path(path), allowed, "{path}");
         }
+    }
+
+    #[test]
+    fn nodes_are_held_in_the_own_namespace_or_in_a_given_one() {
+        let start = ["assay-operator", "--bench-image", "bench", "--own-namespace", "own"];
+        assert_eq!(Args::parse_from(start).node_lease_namespace(), "own");
+        let args = Args::parse_from([&start[..], &["--node-lease-namespace", "shared"]].concat());
+        assert_eq!(args.node_lease_namespace(), "shared");
+    }
+
+    /// Two replicas on one machine are two, and two hosts may count their processes alike.
+    #[test]
+    fn a_replica_without_a_name_goes_by_its_host_and_process() {
+        let identity = default_identity();
+        let (host, process) = identity.rsplit_once('-').expect("two parts");
+        assert_eq!(process, std::process::id().to_string());
+        assert_eq!(host, std::env::var("HOSTNAME").as_deref().unwrap_or("operator"));
     }
 }

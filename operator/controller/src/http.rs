@@ -55,6 +55,7 @@ pub fn deepest(error: &dyn std::error::Error) -> String {
 
 #[cfg(test)]
 pub mod testing {
+    use std::collections::BTreeSet;
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
     use std::net::TcpListener;
     use std::thread::{self, JoinHandle};
@@ -65,11 +66,25 @@ pub mod testing {
     pub struct Asked {
         /// Such as `DELETE /api/v1/namespaces/here/pods/p`.
         pub what: String,
+        /// Its parameters, such as `tailLines=20`.
+        pub query: BTreeSet<String>,
         pub body: Value,
     }
 
     /// An API server that answers one request, with this status.
     pub fn server(status: u16) -> (kube::Client, JoinHandle<Asked>) {
+        let reason = match status {
+            404 => "NotFound",
+            409 => "Conflict",
+            _ => "",
+        };
+        let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": status, "reason": reason});
+        answering(status, &answer.to_string())
+    }
+
+    /// An API server that answers one request with this body.
+    pub fn answering(status: u16, answer: &str) -> (kube::Client, JoinHandle<Asked>) {
+        let answer = answer.to_owned();
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
         let asked = thread::spawn(move || {
@@ -85,16 +100,16 @@ pub mod testing {
                 head.iter().find_map(|line| line.to_lowercase().strip_prefix("content-length: ")?.parse().ok());
             let mut body = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
-            let answer = json!({"kind": "Status", "apiVersion": "v1", "metadata": {}, "code": status});
-            let answer = answer.to_string();
             let length = answer.len();
             write!(
                 stream,
                 "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{answer}"
             )
             .unwrap();
-            let what = head[0].split('?').next().unwrap().trim_end_matches(" HTTP/1.1").to_owned();
-            Asked { what, body: serde_json::from_slice(&body).unwrap_or_default() }
+            let asked = head[0].trim_end_matches(" HTTP/1.1");
+            let (what, query) = asked.split_once('?').unwrap_or((asked, ""));
+            let query = query.split('&').filter(|part| !part.is_empty()).map(ToOwned::to_owned).collect();
+            Asked { what: what.to_owned(), query, body: serde_json::from_slice(&body).unwrap_or_default() }
         });
         let client = kube::Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
         (client, asked)

@@ -202,8 +202,11 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
     use crate::clock::testing::Manual;
+    use crate::http::testing::{answering, server};
 
     const DURATION: Duration = Duration::from_secs(30);
 
@@ -245,7 +248,7 @@ mod tests {
 
     #[tokio::test]
     async fn what_was_written_is_newer_than_what_is_watched() {
-        let (leases, _) = leases();
+        let (leases, clock) = leases();
         let versions = |watched: Option<&str>| {
             let newest = leases.newest("l", watched.map(|version| Arc::new(lease("a", version))))?;
             newest.resource_version()
@@ -258,6 +261,12 @@ mod tests {
         assert_eq!(versions(Some("11")).as_deref(), Some("11"));
         leases.forget("l");
         assert_eq!(versions(None), None);
+
+        leases.held(lease("a", "12"));
+        clock.pass(LATE.saturating_sub(Duration::from_millis(1)));
+        assert_eq!(versions(None).as_deref(), Some("12"));
+        clock.pass(Duration::from_millis(1));
+        assert_eq!(versions(None), None, "a watch is not so late");
     }
 
     /// Whoever has taken it meanwhile keeps it.
@@ -265,21 +274,133 @@ mod tests {
     async fn a_lease_is_given_back_as_it_was_held() {
         let mut held = lease("a", "7");
         held.metadata.uid = Some("u1".to_owned());
-        for (status, is_fine) in [(200, true), (404, true), (409, true), (500, false)] {
-            let (client, asked) = crate::http::testing::server(status);
+        for (status, is_fine) in [(500, false), (409, true), (404, true), (200, true)] {
+            let (client, asked) = server(status);
             let leases = Leases::new(&client, "here", DURATION, Manual::new());
             assert_eq!(leases.release(&held).await.is_ok(), is_fine, "{status}");
             let asked = asked.join().expect("a request");
             assert_eq!(asked.what, "DELETE /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
-            assert_eq!(asked.body["preconditions"], serde_json::json!({"uid": "u1", "resourceVersion": "7"}));
+            assert_eq!(asked.body["preconditions"], json!({"uid": "u1", "resourceVersion": "7"}));
         }
     }
 
     #[tokio::test]
     async fn only_what_we_renewed_is_known_as_renewed() {
-        let (leases, _) = leases();
+        let (leases, clock) = leases();
         assert_eq!(leases.renewed_for(&lease("a", "1")), None);
         leases.held(lease("a", "2"));
-        assert!(leases.renewed_for(&lease("a", "2")).is_some_and(|since| since < DURATION));
+        clock.pass(Duration::from_secs(3));
+        assert_eq!(leases.renewed_for(&lease("a", "2")), Some(Duration::from_secs(3)));
+    }
+
+    #[tokio::test]
+    async fn a_lease_is_read_if_it_is_there() {
+        let (client, _) = answering(200, &json!(lease("a", "7")).to_string());
+        let leases = |client: &Client| Leases::new(client, "here", DURATION, Manual::new());
+        assert_eq!(leases(&client).get("l").await.expect("an answer"), Some(lease("a", "7")));
+        assert_eq!(leases(&server(404).0).get("l").await.expect("an answer"), None);
+        assert!(leases(&server(500).0).get("l").await.is_err());
+    }
+
+    /// A lease with everything that somebody may have written into it.
+    fn full() -> Lease {
+        serde_json::from_value(json!({
+            "metadata": {"name": "l", "namespace": "here", "uid": "u", "resourceVersion": "7",
+                "annotations": {HOLDER_ANNOTATION: "earlier note", ASK_ANNOTATION: "question", "other": "x"},
+                "managedFields": [{"manager": "m"}]},
+            "spec": {"holderIdentity": "a", "leaseDurationSeconds": 99, "acquireTime": "1970-01-01T00:00:01.000000Z",
+                "renewTime": "1970-01-01T00:00:02.000000Z", "leaseTransitions": 3},
+        }))
+        .expect("a lease")
+    }
+
+    /// What is written where a lease is asked for a minute after the epoch, when one that is known has run out.
+    async fn written(holder: &str, known: Option<&Lease>) -> (String, serde_json::Value) {
+        let (client, asked) = answering(200, &json!(lease(holder, "8")).to_string());
+        let clock = Manual::new();
+        let leases = Leases::new(&client, "here", DURATION, clock.clone());
+        // From its first sight on it lasts its time.
+        assert!(known.is_none_or(|known| leases.remains(known) == DURATION));
+        clock.pass(Duration::from_mins(1));
+        let held = leases.ask("l", holder, "note", known).await.expect("an answer");
+        assert_eq!(held, Asked::Held(lease(holder, "8").into()));
+        assert_eq!(leases.newest("l", None).and_then(|lease| lease.resource_version()).as_deref(), Some("8"));
+        let asked = asked.join().expect("a request");
+        (asked.what, asked.body)
+    }
+
+    #[tokio::test]
+    async fn a_lease_says_who_has_it_since_when_and_for_what() {
+        const MINUTE: &str = "1970-01-01T00:01:00.000000Z";
+        let lease = |metadata: serde_json::Value, acquired: &str, transitions: u32, holder: &str| {
+            let mut lease = json!({
+                "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
+                "metadata": {"name": "l", "labels": {"app.kubernetes.io/managed-by": "assay"}},
+                "spec": {"holderIdentity": holder, "leaseDurationSeconds": 30, "acquireTime": acquired,
+                    "renewTime": MINUTE, "leaseTransitions": transitions},
+            });
+            lease["metadata"].as_object_mut().expect("an object").extend(metadata.as_object().expect("one").clone());
+            lease
+        };
+        let (what, new) = written("a", None).await;
+        assert_eq!(what, "POST /apis/coordination.k8s.io/v1/namespaces/here/leases");
+        assert_eq!(new, lease(json!({"annotations": {"assay.rocks/holder": "note"}}), MINUTE, 0, "a"));
+
+        let (what, renewed) = written("a", Some(&full())).await;
+        assert_eq!(what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
+        let annotations = json!({"assay.rocks/holder": "note", "assay.rocks/ask": "question"});
+        let same = json!({"resourceVersion": "7", "annotations": annotations});
+        assert_eq!(renewed, lease(same, "1970-01-01T00:00:01.000000Z", 3, "a"));
+
+        // What the agent was asked by the one before is no question of this one.
+        let (what, taken) = written("b", Some(&full())).await;
+        assert_eq!(what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
+        let same = json!({"resourceVersion": "7", "annotations": {"assay.rocks/holder": "note"}});
+        assert_eq!(taken, lease(same, MINUTE, 4, "b"));
+    }
+
+    #[tokio::test]
+    async fn a_lease_of_another_is_left_alone_until_it_has_run_out() {
+        let (leases, clock) = leases();
+        let asked = leases.ask("l", "b", "note", Some(&lease("a", "1"))).await;
+        assert!(matches!(asked, Ok(Asked::Taken(other)) if other == "a"));
+        clock.pass(DURATION);
+        // Now the API server is asked, which is not there.
+        assert!(leases.ask("l", "b", "note", Some(&lease("a", "1"))).await.is_err());
+    }
+
+    /// Only an answer that says so means that somebody was faster; what is broken is to be tried again.
+    #[tokio::test]
+    async fn only_a_conflict_says_that_another_was_faster() {
+        for (status, new, replaced) in
+            [(409, Some(true), Some(true)), (404, None, Some(true)), (403, None, None), (500, None, None)]
+        {
+            for (known, is_taken) in [(None, new), (Some(full()), replaced)] {
+                let leases = Leases::new(&server(status).0, "here", DURATION, Manual::new());
+                leases.held(full());
+                let asked = leases.ask("l", "a", "note", known.as_ref()).await;
+                let taken = asked.ok().map(|asked| asked == Asked::Taken("another client that was faster".to_owned()));
+                assert_eq!(taken, is_taken, "{status}, {known:?}");
+                let is_forgotten = leases.newest("l", None).is_none();
+                assert_eq!(is_forgotten, known.is_some() && is_taken.is_some(), "{status}, {known:?}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn an_agent_is_asked_in_the_lease_as_it_is_held() {
+        let (client, asked) = answering(200, &json!(lease("a", "8")).to_string());
+        let clock = Manual::new();
+        clock.pass(Duration::from_mins(1));
+        let leases = Leases::new(&client, "here", DURATION, clock);
+        let held = leases.ask_agent(&full(), "another question".to_owned()).await.expect("an answer");
+        assert_eq!(held, Asked::Held(lease("a", "8").into()));
+        let asked = asked.join().expect("a request");
+        assert_eq!(asked.what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
+        let mut expected = json!(full());
+        expected["metadata"].as_object_mut().expect("an object").remove("managedFields");
+        expected["metadata"]["annotations"]["assay.rocks/ask"] = "another question".into();
+        expected["spec"]["renewTime"] = "1970-01-01T00:01:00.000000Z".into();
+        assert_eq!(asked.body, expected);
     }
 }

@@ -226,3 +226,225 @@ fn push(list: &mut Value, item: Value) {
         list.push(item);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+
+    use super::*;
+
+    fn args(more: &[&str]) -> Args {
+        Args::parse_from([&["assay-operator", "--bench-image", "bench:own"], more].concat())
+    }
+
+    fn experiment(placement: &Value, plan: &Value) -> TuningExperiment {
+        let experiment = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+            "metadata": {"name": "e", "namespace": "ns", "uid": "u1",
+                "labels": {"kueue.x-k8s.io/queue-name": "lab", "team": "storage"}},
+            "spec": {"baseline": "a", "configs": [{"name": "a"}, {"name": "b", "image": "bench:b"}], "scenarios": [],
+                "repetitions": 1, "objectives": [], "placement": placement},
+            "status": {"plan": plan},
+        });
+        serde_json::from_value(experiment).expect("an experiment")
+    }
+
+    fn trial() -> TuningTrial {
+        let trial = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial",
+            "metadata": {"name": "t", "namespace": "ns", "uid": "u2"},
+            "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 5, "config": "b", "replicate": 0,
+                "order": 0, "seed": 0, "node": "n0"},
+        });
+        serde_json::from_value(trial).expect("a trial")
+    }
+
+    /// The pod of the trial's fifth attempt, which is in the second pass of its block.
+    fn trial_pod(placement: &Value, more: &[&str]) -> Value {
+        let (experiment, args) = (experiment(placement, &Value::Null), args(more));
+        json!(Template { experiment: &experiment, args: &args }.trial(&trial(), 4, "input").expect("a pod"))
+    }
+
+    #[test]
+    fn the_pod_of_a_trial_has_its_node_and_its_cpus_for_itself() {
+        let placement = json!({
+            "cpus": 3, "memory": "4Gi", "nodeSelector": {"disk": "nvme"},
+            "tolerations": [{"key": "bench", "value": "yes"}, {"key": "lab", "operator": "Exists"}],
+            "storage": {"hostPath": {"path": "/mnt/nvme"}},
+        });
+        let resources = json!({"cpu": "3", "memory": "4Gi"});
+        let expected = json!({
+            "apiVersion": "v1", "kind": "Pod",
+            "metadata": {
+                "name": "t-a4",
+                "labels": {
+                    "kueue.x-k8s.io/queue-name": "lab", "assay.rocks/experiment": "e", "assay.rocks/role": "trial",
+                    "assay.rocks/trial": "t", "assay.rocks/attempt": "4", "app.kubernetes.io/managed-by": "assay",
+                },
+                "annotations": {
+                    "assay.rocks/input": "input", "sidecar.istio.io/inject": "false", "linkerd.io/inject": "disabled",
+                    "karpenter.sh/do-not-disrupt": "true", "cluster-autoscaler.kubernetes.io/safe-to-evict": "false",
+                },
+                "ownerReferences": [{"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "name": "t",
+                    "uid": "u2", "controller": true}],
+            },
+            "spec": {
+                "restartPolicy": "Never",
+                "automountServiceAccountToken": false,
+                "enableServiceLinks": false,
+                "terminationGracePeriodSeconds": 5,
+                "nodeSelector": {"disk": "nvme"},
+                "tolerations": [
+                    {"key": "bench", "operator": "Equal", "value": "yes"}, {"key": "lab", "operator": "Exists"},
+                ],
+                "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
+                    "seccompProfile": {"type": "RuntimeDefault"}},
+                "affinity": {
+                    "nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": [
+                        {"matchFields": [{"key": "metadata.name", "operator": "In", "values": ["n0"]}]},
+                    ]}},
+                    "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [{
+                        "topologyKey": "kubernetes.io/hostname", "namespaceSelector": {},
+                        "labelSelector": {"matchLabels":
+                            {"assay.rocks/role": "trial", "app.kubernetes.io/managed-by": "assay"}},
+                    }]},
+                },
+                "containers": [{
+                    "name": "bench", "image": "bench:b", "imagePullPolicy": "IfNotPresent",
+                    "args": ["run", "/etc/assay/input.json", "--data", "/data/ns/e", "--out", "/tmp/record.json",
+                        "--termination-log", "/dev/termination-log", "--metrics", "0.0.0.0:9464"],
+                    "securityContext": {"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
+                        "capabilities": {"drop": ["ALL"]}},
+                    "resources": {"requests": resources, "limits": resources},
+                    "ports": [{"name": "metrics", "containerPort": 9464}],
+                    "volumeMounts": [
+                        {"name": "input", "mountPath": "/etc/assay", "readOnly": true},
+                        {"name": "tmp", "mountPath": "/tmp"}, {"name": "data", "mountPath": "/data"},
+                    ],
+                }],
+                "volumes": [
+                    {"name": "input", "downwardAPI": {"items": [{"path": "input.json",
+                        "fieldRef": {"fieldPath": "metadata.annotations['assay.rocks/input']"}}]}},
+                    {"name": "tmp", "emptyDir": {}},
+                    {"name": "data", "hostPath": {"path": "/mnt/nvme", "type": "Directory"}},
+                ],
+            },
+        });
+        assert_eq!(trial_pod(&placement, &[]), expected);
+    }
+
+    /// It differs from a trial's where it may be, in what it may use, and in what it does: no data, no metrics.
+    #[test]
+    fn the_pod_that_checks_options_is_small_and_keeps_away_from_trials() {
+        let (experiment, args) = (experiment(&json!({"storage": {"emptyDir": {}}}), &Value::Null), args(&[]));
+        let template = Template { experiment: &experiment, args: &args };
+        let check = json!(template.check("check", "b", "question").expect("a pod"));
+        let trial = trial_pod(&json!({}), &[]);
+        let meta = &check["metadata"];
+        assert_eq!((&meta["name"], &meta["annotations"]["assay.rocks/input"]), (&json!("check"), &json!("question")));
+        let labels = json!({"kueue.x-k8s.io/queue-name": "lab", "assay.rocks/experiment": "e",
+            "assay.rocks/role": "check", "app.kubernetes.io/managed-by": "assay"});
+        assert_eq!(meta["labels"], labels);
+        let owner = json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "name": "e", "uid": "u1",
+            "controller": true});
+        assert_eq!(meta["ownerReferences"], json!([owner]));
+
+        let mut expected = trial["spec"].clone();
+        expected["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
+            "weight": 100,
+            "podAffinityTerm":
+                trial["spec"]["affinity"]["podAntiAffinity"]["requiredDuringSchedulingIgnoredDuringExecution"][0],
+        }]}});
+        let container = expected["containers"][0].as_object_mut().expect("a container");
+        container.remove("ports");
+        container["args"] = json!(["options", "/etc/assay/input.json", "--termination-log", "/dev/termination-log"]);
+        container["resources"] = json!({
+            "requests": {"cpu": "10m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "256Mi"},
+        });
+        container["volumeMounts"].as_array_mut().expect("mounts").pop();
+        expected["volumes"].as_array_mut().expect("volumes").pop();
+        assert_eq!(check["spec"], expected);
+    }
+
+    #[test]
+    fn databases_are_where_the_experiment_says() {
+        // A claim of the pass that the attempt is in.
+        let claim = json!({"claimName": cluster::claim_name("e", "s", 5, 1)});
+        for (storage, volume, directory) in [
+            (Value::Null, json!({"emptyDir": {}}), "/data"),
+            (json!({"emptyDir": {}}), json!({"emptyDir": {}}), "/data"),
+            (json!({"emptyDir": {"sizeLimit": "9Gi"}}), json!({"emptyDir": {"sizeLimit": "9Gi"}}), "/data"),
+            (json!({"persistentVolumeClaim": {"size": "9Gi"}}), json!({"persistentVolumeClaim": claim}), "/data"),
+            // There no experiment finds the data of another.
+            (
+                json!({"hostPath": {"path": "/mnt"}}),
+                json!({"hostPath": {"path": "/mnt", "type": "Directory"}}),
+                "/data/ns/e",
+            ),
+        ] {
+            let pod = trial_pod(&json!({"storage": storage}), &[]);
+            let mut expected = volume;
+            expected["name"] = "data".into();
+            assert_eq!(pod["spec"]["volumes"][2], expected, "{storage}");
+            assert_eq!(pod["spec"]["containers"][0]["args"][3], directory, "{storage}");
+        }
+    }
+
+    #[test]
+    fn a_trial_without_wishes_gets_a_cpu_and_the_usual_memory() {
+        let resources = |placement: Value| trial_pod(&placement, &[])["spec"]["containers"][0]["resources"].take();
+        let usual = json!({"cpu": "1", "memory": DEFAULT_MEMORY});
+        assert_eq!(resources(json!({})), json!({"requests": usual, "limits": usual}));
+    }
+
+    #[test]
+    fn a_volume_is_claimed_only_where_an_experiment_asks_for_one() {
+        let claim = |storage: Value| {
+            let (experiment, args) = (experiment(&json!({"storage": storage}), &Value::Null), args(&[]));
+            let claim = Template { experiment: &experiment, args: &args }.claim("claim")?;
+            Some(json!(claim.expect("a claim")))
+        };
+        let expected = json!({
+            "apiVersion": "v1", "kind": "PersistentVolumeClaim",
+            "metadata": {
+                "name": "claim",
+                "labels": {"assay.rocks/experiment": "e", "app.kubernetes.io/managed-by": "assay"},
+                "ownerReferences": [{"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "name": "e",
+                    "uid": "u1", "controller": true}],
+            },
+            "spec": {"accessModes": ["ReadWriteOnce"], "storageClassName": "fast",
+                "resources": {"requests": {"storage": "9Gi"}}},
+        });
+        let wanted = json!({"persistentVolumeClaim": {"size": "9Gi", "storageClassName": "fast"}});
+        assert_eq!(claim(wanted), Some(expected));
+        // The cluster's own class is the one that nobody names.
+        let plain = claim(json!({"persistentVolumeClaim": {"size": "9Gi"}})).expect("a claim");
+        assert_eq!(plain["spec"].get("storageClassName"), None);
+        for storage in [Value::Null, json!({"emptyDir": {}}), json!({"hostPath": {"path": "/mnt"}})] {
+            assert_eq!(claim(storage.clone()), None, "{storage}");
+        }
+    }
+
+    #[test]
+    fn a_config_runs_its_own_image_or_that_of_the_plan_or_that_of_the_operator() {
+        let planned = |image: Value| json!({"digest": "d", "seed": 1, "blocks": 1, "trials": 1, "producedBy": "assay", "benchImage": image});
+        let args = args(&[]);
+        for (plan, of_a) in [
+            (Value::Null, "bench:own"),
+            (planned(Value::Null), "bench:own"),
+            (planned(json!("bench:planned")), "bench:planned"),
+        ] {
+            let experiment = experiment(&json!({}), &plan);
+            let template = Template { experiment: &experiment, args: &args };
+            assert_eq!((template.image("a"), template.image("b")), (of_a, "bench:b"), "{plan}");
+        }
+    }
+
+    #[test]
+    fn images_are_pulled_as_the_operator_was_told() {
+        for policy in ["Always", "IfNotPresent", "Never"] {
+            let pod = trial_pod(&json!({}), &["--image-pull-policy", policy]);
+            assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy);
+        }
+    }
+}

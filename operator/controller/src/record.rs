@@ -107,9 +107,11 @@ mod tests {
     use std::io::Read as _;
 
     use assay_protocol::Digest;
+    use assay_protocol::output::record_line;
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::http::testing::{answering, server};
 
     const RECORD: &str = include_str!("../../core/tests/data/records/cramped.json");
     /// The optional parts in the order in which docs/operator.md lets them go, as the annotation and as the record calls them.
@@ -185,23 +187,60 @@ mod tests {
         assert!(fitting(text.as_bytes()).is_err());
     }
 
-    #[test]
-    fn what_a_record_has_lost_is_named_on_its_config_map() {
-        let trial: TuningTrial = serde_json::from_value(json!({
+    fn trial() -> TuningTrial {
+        serde_json::from_value(json!({
             "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t", "uid": "u"},
             "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
                 "order": 0, "seed": 0, "node": "n"},
         }))
-        .expect("a trial");
-        let dropped = |json: &str| {
-            let map = config_map(&trial, "m", 3, json.as_bytes()).expect("it fits");
-            assert_eq!(
-                (map.immutable, map.metadata.labels.expect("labels")[ATTEMPT_LABEL].as_str()),
-                (Some(true), "3")
-            );
-            map.metadata.annotations.and_then(|all| all.get(DROPPED_ANNOTATION).cloned())
-        };
-        assert_eq!(dropped(RECORD), None);
-        assert_eq!(dropped(&with_large("latency").to_string()).as_deref(), Some("series,tickers,latency"));
+        .expect("a trial")
+    }
+
+    #[test]
+    fn a_config_map_keeps_a_record_under_its_trial() {
+        let mut map = json!(config_map(&trial(), "m", 3, RECORD.as_bytes()).expect("it fits"));
+        let packed = map["binaryData"]["record.json.gz"].take();
+        let packed: ByteString = serde_json::from_value(packed).expect("bytes");
+        assert_eq!(unpacked(&packed.0), RECORD.as_bytes());
+        let expected = json!({
+            "apiVersion": "v1", "kind": "ConfigMap",
+            "metadata": {
+                "name": "m",
+                "labels": {"assay.rocks/experiment": "e", "assay.rocks/trial": "t", "assay.rocks/attempt": "3",
+                    "app.kubernetes.io/managed-by": "assay"},
+                "ownerReferences": [{"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "name": "t",
+                    "uid": "u", "controller": true}],
+            },
+            "binaryData": {"record.json.gz": null},
+            "immutable": true,
+        });
+        assert_eq!(map, expected);
+    }
+
+    #[test]
+    fn what_a_record_has_lost_is_named_on_its_config_map() {
+        let map = config_map(&trial(), "m", 3, with_large("latency").to_string().as_bytes()).expect("it fits");
+        assert_eq!(json!(map.metadata.annotations), json!({"assay.rocks/dropped": "series,tickers,latency"}));
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_log_is_read_and_no_more() {
+        let (client, asked) = answering(200, "one\ntwo\n");
+        assert_eq!(log(&Api::namespaced(client, "here"), "p").await.expect("a log"), "one\ntwo\n");
+        let asked = asked.join().expect("a request");
+        assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
+        let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
+        assert_eq!(asked.query, query.into());
+        assert!(log(&Api::namespaced(server(404).0, "here"), "p").await.expect_err("no pod").is_not_found());
+    }
+
+    #[tokio::test]
+    async fn a_printed_record_is_found_byte_for_byte() {
+        let printed = async |log: &str| printed(&Api::namespaced(answering(200, log).0, "here"), "p").await;
+        let line = |json: &str| String::from_utf8(record_line(json.as_bytes())).expect("text");
+        let record = "{ \"a\" : 1 }";
+        let log = format!("words\n{}\n{}\nmore words\n", line("{}"), line(record));
+        assert_eq!(printed(&log).await.expect("a log").as_deref(), Some(record.as_bytes()));
+        assert_eq!(printed("words\n").await.expect("a log"), None);
     }
 }

@@ -161,6 +161,17 @@ mod tests {
                 json!({"phase": "Failed", "containerStatuses": exited(137, "Error"), "conditions": target}),
                 Some(Ended::Evicted("EvictionByEvictionAPI: m".to_owned())),
             ),
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(143, "Error"), "reason": "Evicted",
+                    "message": "disk pressure"}),
+                Some(Ended::Evicted("Evicted: disk pressure".to_owned())),
+            ),
+            // Conditions that are not met, and met ones that are none.
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(137, "Error"), "conditions": [
+                    {"type": "DisruptionTarget", "status": "False"}, {"type": "PodScheduled", "status": "True"}]}),
+                Some(Ended::Exited { code: 137 }),
+            ),
             // It had ended well before it was evicted.
             (
                 json!({"phase": "Failed", "containerStatuses": exited(0, "Completed"), "conditions": target}),
@@ -190,12 +201,71 @@ mod tests {
 
     #[test]
     fn pending_pods_say_why() {
-        let waiting = json!({"phase": "Pending", "containerStatuses": [{"name": "bench", "image": "none:1", "imageID": "",
-            "ready": false, "restartCount": 0, "state": {"waiting": {"reason": "ImagePullBackOff"}}}]});
-        assert_eq!(why_waiting(&pod(&waiting)).as_deref(), Some("ImagePullBackOff (none:1)"));
-        let unscheduled = json!({"phase": "Pending", "conditions": [
-            {"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"}]});
-        assert_eq!(why_waiting(&pod(&unscheduled)).as_deref(), Some("Unschedulable: 0/3 nodes"));
-        assert_eq!(why_waiting(&pod(&json!({"phase": "Running"}))), None);
+        let waiting = |state: Value| {
+            json!({"phase": "Pending", "containerStatuses": [{"name": "bench", "image": "none:1", "imageID": "",
+                "ready": false, "restartCount": 0, "state": {"waiting": state}}]})
+        };
+        let unscheduled = |phase: &str, conditions: Value| json!({"phase": phase, "conditions": conditions});
+        let no_room =
+            json!({"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "0/3 nodes"});
+        let table = [
+            (waiting(json!({"reason": "ImagePullBackOff"})), Some("ImagePullBackOff (none:1)")),
+            (waiting(json!({"reason": "ErrImagePull", "message": "no such tag"})), Some("ErrImagePull: no such tag")),
+            (waiting(json!({"reason": "CreateContainerConfigError"})), Some("CreateContainerConfigError")),
+            (waiting(json!({})), Some("waiting")),
+            // As it should be.
+            (waiting(json!({"reason": "ContainerCreating"})), None),
+            (waiting(json!({"reason": "ContainerCreating", "message": "m"})), Some("ContainerCreating: m")),
+            (unscheduled("Pending", json!([no_room])), Some("Unschedulable: 0/3 nodes")),
+            (unscheduled("Pending", json!([{"type": "PodScheduled", "status": "False"}])), Some("Unschedulable: ")),
+            (
+                unscheduled("Pending", json!([{"type": "Ready", "status": "False", "reason": "no"}, no_room])),
+                Some("Unschedulable: 0/3 nodes"),
+            ),
+            (unscheduled("Pending", json!([{"type": "PodScheduled", "status": "True", "reason": "no"}])), None),
+            (unscheduled("Running", json!([no_room])), None),
+            (json!({"phase": "Running"}), None),
+        ];
+        for (status, why) in table {
+            assert_eq!(why_waiting(&pod(&status)).as_deref(), why, "{status}");
+        }
+    }
+
+    #[test]
+    fn a_pod_is_pending_until_somebody_says_that_it_is_not() {
+        let never: Pod = serde_json::from_value(json!({"metadata": {"name": "p"}})).expect("a pod");
+        assert!(is_pending(&never) && is_pending(&pod(&json!({}))) && is_pending(&pod(&json!({"phase": "Pending"}))));
+        for phase in ["Running", "Succeeded", "Failed"] {
+            assert!(!is_pending(&pod(&json!({"phase": phase}))), "{phase}");
+        }
+    }
+
+    #[test]
+    fn a_gate_holds_back_only_what_has_not_started() {
+        let is_gated = |phase: &str, gates: Value| {
+            let spec = json!({"containers": [], "schedulingGates": gates});
+            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
+            is_gated(&serde_json::from_value(pod).expect("a pod"))
+        };
+        assert!(is_gated("Pending", json!([{"name": "queue"}])));
+        assert!(!is_gated("Pending", json!([])) && !is_gated("Pending", Value::Null));
+        assert!(!is_gated("Running", json!([{"name": "queue"}])));
+    }
+
+    #[test]
+    fn last_words_are_those_of_the_bench() {
+        let words = |status: &Value| message(&pod(status)).map(ToOwned::to_owned);
+        let said = |text: &str| {
+            let mut containers = beside(&exited(4, "Error"));
+            containers[0]["state"]["terminated"]["message"] = text.into();
+            // Whoever put it there may end with words, too.
+            containers[1]["state"] = json!({"terminated": {"exitCode": 0, "message": "other words"}});
+            containers.as_array_mut().expect("containers").reverse();
+            json!({"phase": "Failed", "containerStatuses": containers})
+        };
+        assert_eq!(words(&said("last words")).as_deref(), Some("last words"));
+        assert_eq!(words(&said(" \n")), None, "that says nothing");
+        assert_eq!(words(&json!({"phase": "Failed"})), None);
+        assert_eq!(words(&json!({"phase": "Running", "containerStatuses": beside(&json!([]))})), None);
     }
 }

@@ -176,8 +176,12 @@ mod tests {
         assert_eq!(refusals(&mut trials, Some(trial(9, 0))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(10, 1))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(11, 2))), Some(2));
-        let gone = refusals(&mut trials, None);
-        assert_eq!(gone, None, "what was written is not kept longer than it takes the watch to tell");
+        for told in [10, 11] {
+            trials.wrote(trial(10, 1));
+            assert!(refusals(&mut trials, Some(trial(told, 2))).is_some());
+            let gone = refusals(&mut trials, None);
+            assert_eq!(gone, None, "what was written is not kept longer than it takes the watch to tell of {told}");
+        }
     }
 
     fn pod(uid: &str) -> Pod {
@@ -209,6 +213,8 @@ mod tests {
         assert_eq!(state(&mut pods, Some("2")).0, ["2"]);
         let dismissed = |pods: &mut Pods| pods.with([Arc::new(pod("2"))], now).dismissed;
         assert!(dismissed(&mut pods).is_empty());
+        pods.dismissed(&pod("1"));
+        assert!(dismissed(&mut pods).is_empty(), "that was the one before it");
         pods.dismissed(&pod("2"));
         assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
         assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
@@ -224,6 +230,22 @@ mod tests {
         clock.pass(Duration::from_secs(1));
         assert_eq!(pods.with(None, clock.instant()).doubtful, ["p"]);
         assert!(pods.with([Arc::new(pod("1"))], clock.instant()).doubtful.is_empty());
+    }
+
+    #[test]
+    fn a_pod_is_known_since_it_was_created() {
+        let clock = Manual::new();
+        let mut pods = Pods::default();
+        assert_eq!(pods.known_for(&pod("1"), clock.instant()), Duration::ZERO);
+        pods.created(pod("1"), clock.instant());
+        clock.pass(Duration::from_secs(3));
+        let seen = pods.with([Arc::new(pod("1"))], clock.instant());
+        assert_eq!(seen.present.len(), 1);
+        assert_eq!(
+            pods.known_for(&pod("1"), clock.instant()),
+            Duration::from_secs(3),
+            "whatever the watch tells since"
+        );
     }
 
     #[test]

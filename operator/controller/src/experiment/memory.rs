@@ -177,6 +177,7 @@ mod tests {
             memory.claims = Some(BTreeSet::from(["claim".to_owned()]));
             memory.waits_for.insert("node".to_owned());
             memory.gated.insert("1".to_owned(), Manual::new().instant());
+            memory.progress.insert("p".to_owned(), 0.5);
         };
         remember(&mut memories.of(&a).lock());
         memories.prune(&[Arc::clone(&a)], &[pod("1")]);
@@ -185,9 +186,13 @@ mod tests {
         memories.prune(&[Arc::clone(&a)], &[]);
         assert!(memory.lock().gated.is_empty(), "its pod is gone");
 
-        memories.prune(&[experiment("a", "1", "True")], &[]);
+        remember(&mut memory.lock());
+        memories.prune(&[experiment("a", "1", "True")], &[pod("1")]);
         assert!(memory.lock().waits_for.is_empty(), "it is over");
         assert!(memory.lock().claims.is_some() && vanished(&memory) == ["p"], "what is left has to be removed");
+        assert!(memory.lock().gated.contains_key("1"), "and its last pod may wait");
+        assert_eq!(memory.lock().progress.get("p"), Some(&0.5), "or run");
+        assert!(memories.of(&a).lock().claims.is_some(), "it is the same experiment");
 
         remember(&mut memories.of(&a).lock());
         let successor = memories.of(&experiment("a", "2", "False"));

@@ -160,6 +160,13 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             seconds(21),
         ),
         (
+            "a node is lost from the very moment on that it may be silent for no longer",
+            |_, _, survey| survey.nodes[0].silent = Some(seconds(120)),
+            &["run 0.0 on n1"],
+            "open",
+            never,
+        ),
+        (
             "one is lost, and the other's kubelet keeps no CPUs apart",
             |_, _, survey| {
                 survey.nodes[0].silent = Some(HOUR);
@@ -410,6 +417,14 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
         (open(), vec!["n0", "n1"], begun(&[]), vec![gated("p"), runs("q")], running(&["n0", "n1"]), never),
         (open(), vec!["n0"], begun(&["n1"]), vec![gated("p")], running(&["n0", "n1"]), never),
         (open(), vec!["n0"], begun(&[]), vec![unscheduled("p", 4)], running(&["n0"]), seconds(7)),
+        (
+            open(),
+            vec!["n0"],
+            begun(&[]),
+            vec![unscheduled("p", 10)],
+            waiting("PodPending", "p: Unschedulable: no room"),
+            never,
+        ),
     ];
     for (number, (outlook, busy, applied, under_way, expected, wake)) in table.into_iter().enumerate() {
         let placement = Placement::default();
