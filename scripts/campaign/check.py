@@ -156,6 +156,7 @@ def main():
     text = page.PAGE.read_text()
     if page.page(raw.read(page.RAW), text) != text:
         sys.exit("campaign: docs/evidence.md is not what docs/evidence/campaign.jsonl gives: run scripts/campaign/page.py")
+    equal(page.page([*raw.read(page.RAW), a_row(design.campaign()[0], "Win", 1.0, 2.0)], text) == text, False, "a page without its last row")
     equal(page.between(f"a\n{page.BEGIN}old\n{page.END}b\n", "new"), f"a\n{page.BEGIN}\nnew\n{page.END}b\n", "between markers")
 
 
