@@ -256,7 +256,7 @@ fn parts_of_the_operator() -> Vec<Vec<String>> {
 }
 
 /// Words in `CamelCase` that the operator quotes and that are no reasons of conditions. Most are Kubernetes' own.
-const OTHERS: [&str; 36] = [
+const OTHERS: [&str; 37] = [
     "Completed",
     "Conflict",
     "ContainerCreating",
@@ -275,6 +275,7 @@ const OTHERS: [&str; 36] = [
     "Never",
     "NodeAffinity",
     "NodeShutdown",
+    "NotFound",
     "OOMKilled",
     "OutOfmemory",
     "OutOfpods",
