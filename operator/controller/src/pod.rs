@@ -311,14 +311,13 @@ mod tests {
                 },
                 "containers": [{
                     "name": "bench", "image": "bench:b", "imagePullPolicy": "IfNotPresent",
-                    "args": ["run", "/etc/assay/input.json", "--data", "/data/ns/e", "--out", "/tmp/record.json",
-                        "--termination-log", "/dev/termination-log", "--metrics", "0.0.0.0:9464"],
+                    "args": in_pod::run("/data/ns/e"),
                     "securityContext": {"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
                         "capabilities": {"drop": ["ALL"]}},
                     "resources": {"requests": resources, "limits": resources},
-                    "ports": [{"name": "metrics", "containerPort": 9464}],
+                    "ports": [{"name": "metrics", "containerPort": in_pod::METRICS_PORT}],
                     "volumeMounts": [
-                        {"name": "input", "mountPath": "/etc/assay", "readOnly": true},
+                        {"name": "input", "mountPath": in_pod::INPUT_DIR, "readOnly": true},
                         {"name": "tmp", "mountPath": "/tmp"}, {"name": "data", "mountPath": "/data"},
                     ],
                 }],
@@ -357,7 +356,7 @@ mod tests {
         }]}});
         let container = expected["containers"][0].as_object_mut().expect("a container");
         container.remove("ports");
-        container["args"] = json!(["options", "/etc/assay/input.json", "--termination-log", "/dev/termination-log"]);
+        container["args"] = json!(in_pod::options());
         container["resources"] = json!({
             "requests": {"cpu": "10m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "256Mi"},
         });
