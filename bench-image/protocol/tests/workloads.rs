@@ -62,7 +62,9 @@ fn roles_are_these() {
     assert_eq!(roles[0], role("execution", 1, 300, 40, 300));
     assert_eq!(roles[1], following(role("saves", 1, 30, 4, roles[1].operations_per_step), 10, 3));
     let roles = workload(&ethrex()).kind().roles();
-    assert_eq!((roles.len(), roles[0].steps, roles[0].warmup_steps, roles[0].interval_ns), (1, 32, 16, Some(250e6)));
+    // Twice 1500 accounts and 6500 slots are read, 400 transactions have three operations, and of 7202 written entries most are read before.
+    let blocks = RolePlan { interval_ns: Some(250e6), ..role("blocks", 1, 32, 16, 16_000 + 1200 + 11_524) };
+    assert_eq!(roles, [blocks]);
     let roles = workload(&key_value()).kind().roles();
     assert_eq!((roles[0].threads, roles[0].steps, roles[0].warmup_steps, roles[0].interval_ns), (2, 400, 100, None));
     assert_eq!((roles[1].steps, roles[1].until_primary_ends, roles[1].interval_ns), (0, true, Some(500_000.0)));
@@ -118,6 +120,21 @@ fn volumes_are_these() {
     assert_eq!((volume.written_entries, volume.written_bytes), (1000.0, 220_000.0));
     assert!((volume.compressed - 120.0 / 220.0).abs() < 1e-12);
 
+    let ethrex = workload(&ethrex());
+    let Workload::Ethrex(spec) = &ethrex else { unreachable!() };
+    // Three sizes share eleven twelfths of 400,000 slots, 122,222 each; the smallest contracts take what is left.
+    let contracts = spec.contracts().into_iter().map(|contracts| (contracts.depth, contracts.slots, contracts.count));
+    assert_eq!(contracts.collect::<Vec<_>>(), [(3, 12_288, 9), (2, 768, 159), (1, 48, 2546), (0, 3, 15_029)]);
+    let volume = ethrex.kind().volume();
+    let is =
+        |found: f64, expected: f64| assert!((found / expected - 1.0).abs() < 1e-9, "{found} instead of {expected}");
+    is(volume.loaded_entries, 2.18 * 500_000.0);
+    is(volume.loaded_bytes, 100_000.0 * 320.0 + 400_000.0 * 346.0);
+    // By another program, level by level: a block changes 7202.58 entries of the state, 1,745,941 bytes. 32 blocks write theirs, all 48
+    // four entries and two for each transaction.
+    is(volume.written_entries, 32.0 * 7_202.582_449_544_219 + 48.0 * 804.0);
+    is(volume.written_bytes, 32.0 * 1_745_941.057_501_338 + 48.0 * (800.0 + 400.0 * 1260.0));
+
     let reth = workload(&reth_history());
     let Workload::RethHistory(spec) = &reth else { unreachable!() };
     let touched = spec.touched();
@@ -158,6 +175,15 @@ fn complaints_begin_at_these_values() {
     let saves = |changes: &[(&str, Value)]| complaints(reth_history(), changes);
     assert_eq!(saves(&[("blocks", json!(305))]), error("blocks"));
     assert_eq!(saves(&[("warmupBlocks", json!(41))]), error("warmupBlocks"));
+
+    let state = |changes: &[(&str, Value)]| complaints(ethrex(), changes);
+    assert_eq!(state(&[("accounts", json!(1280)), ("storageSlots", json!(2880))]), []);
+    assert_eq!(state(&[("accounts", json!(1279))]), error("accounts"));
+    assert_eq!(state(&[("storageSlots", json!(2879))]), error("storageSlots"));
+    assert_eq!(state(&[("warmupBlocks", json!(15))]), warning("warmupBlocks"));
+    // 48 blocks, and a deadline of 1000 s.
+    assert_eq!(state(&[("blockIntervalMillis", json!(20_812))]), []);
+    assert_eq!(state(&[("blockIntervalMillis", json!(20_813))]), error("blockIntervalMillis"));
 
     // The reader has 0.8 times the writer's operations of each thread, or less.
     let second = |steps: u64| {
