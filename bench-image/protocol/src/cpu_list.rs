@@ -76,3 +76,44 @@ impl fmt::Display for CpuList {
         Ok(())
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    fn cpus(text: &str) -> Option<Vec<u32>> {
+        CpuList::parse(text).map(|list| list.iter().collect())
+    }
+
+    #[test]
+    fn lists_are_read_as_the_kernel_writes_them() {
+        assert_eq!(cpus("0-3,8\n"), Some(vec![0, 1, 2, 3, 8]));
+        assert_eq!(cpus(" 5 , 5-5,,4"), Some(vec![4, 5]));
+        assert_eq!(cpus(""), Some(Vec::new()));
+        assert_eq!(cpus("65535"), Some(vec![65_535]));
+        for damaged in ["65536", "0-65536", "3-2", "-1", "1-", "a", "1-2-3", "4294967296"] {
+            assert_eq!(cpus(damaged), None, "{damaged}");
+        }
+    }
+
+    #[test]
+    fn lists_are_written_as_short_as_they_can_be() {
+        for text in ["", "0", "0-1", "0-3,8", "1,3,5-7", "65534-65535"] {
+            assert_eq!(CpuList::parse(text).unwrap().to_string(), text);
+        }
+        assert_eq!([3, 1, 2, 9].into_iter().collect::<CpuList>().to_string(), "1-3,9");
+    }
+
+    #[test]
+    fn lists_are_compared_and_joined() {
+        let list = |text| CpuList::parse(text).unwrap();
+        assert!(list("1-2").is_subset(&list("0-3")) && !list("1-4").is_subset(&list("0-3")));
+        assert!(list("1-2").is_disjoint(&list("3")) && !list("1-3").is_disjoint(&list("3")));
+        assert!(list("").is_empty() && !list("7").is_empty());
+        assert_eq!((list("5,2-3").first(), list("").first(), list("5,2-3").len()), (Some(2), None, 3));
+        let mut both = list("0-1");
+        both.join(list("1-2,6"));
+        assert_eq!(both.to_string(), "0-2,6");
+    }
+}
