@@ -167,7 +167,7 @@ calibrate: tools ## Simulate how often the judge errs and write it to docs/stati
 	$(run) cargo run --locked --release -p assay-core --example calibrate -- $(if $(ROWS),$(ROWS),--write)
 
 # The bench that plants effects has a profile of its own, so that it never lies where users' benches do.
-campaign: build ## Measure on this machine how often verdicts err and write it to docs/evidence.md (4 hours, resumes if interrupted); COUNT=3 for some
+campaign: build ## Measure on this machine how often verdicts err and write it to docs/evidence.md (hours, resumes if interrupted); COUNT=3 for some
 	$(run) cargo build --locked --profile planted -p assay-bench --features assay-bench/planted
 	@scripts/campaign/run.py $(if $(COUNT),--count $(COUNT)) $(TARGET)/planted/assay-bench
 
