@@ -1,7 +1,6 @@
 //! What Assay wrote once is read by every later Assay, and judged as it was judged then. The corpus in `v1` is never made anew;
-//! its README says how it came about, and what has been renamed since on purpose. `v2` and `v3` have what the second and the third version of
-//! the rules say of the same folder, and are not made anew either. `v4` and
-//! `v5` have what `v1` lacks.
+//! its README says how it came about, and what has been renamed since on purpose. `v2`, `v3` and `v6` have what the second, third and
+//! fourth version of the rules say of the same folder, and are not made anew either. `v4` and `v5` have what `v1` lacks.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
@@ -238,9 +237,11 @@ fn a_folder_is_judged_as_it_was() {
         }
     }
     assert!(numbers > 0);
-    assert_frozen("../v3/report.json", &report_json);
+    assert_frozen("../v6/report.json", &report_json);
     let second = Earlier::of(&read("../v2/report.json")).unwrap();
     assert_eq!((second.rules, second.verdicts.len()), (2, report.configs.len()), "what those rules said is kept");
+    let third = Earlier::of(&read("../v3/report.json")).unwrap();
+    assert_eq!((third.rules, third.verdicts.len()), (3, report.configs.len()), "what those rules said is kept");
     let earlier = Earlier::of(&read("report.json")).unwrap();
     let verdict = |config: &Value| (config["config"].clone(), config["verdict"].clone(), config["reason"].clone());
     let told: Vec<_> = earlier
@@ -258,7 +259,7 @@ fn a_folder_is_judged_as_it_was() {
     of_report.plan.clone_from(&kept.plan);
     // A digest has no last digits that may differ, and the names are part of it.
     of_report.report_digest.clone_from(&kept.report_digest);
-    assert_frozen("../v3/status.json", &serde_json::to_value(&of_report).unwrap());
+    assert_frozen("../v6/status.json", &serde_json::to_value(&of_report).unwrap());
 }
 
 /// A document without the fields that were added since another one was written.
