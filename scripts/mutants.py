@@ -27,8 +27,8 @@ TREE = KEPT / "tree"
 RESULTS = KEPT / "results.jsonl"
 # What is there, and what says the same in other words.
 SAME = {("&[]", "Vec::leak(Vec::new())"), ("Vec::new()", "vec![]")}
-# A change may make a loop endless.
-PATIENCE = 400
+# A change may make a loop endless: seconds at most, and how many times as long as without a change.
+PATIENCE, TIMES = 400, 4
 
 
 class Group:
@@ -104,8 +104,8 @@ def changed(text, span, replacement):
     return text[: at(span["start"])] + replacement + text[at(span["end"]) :]
 
 
-def notices(tests):
-    """How tests end: None if they pass."""
+def notices(tests, patience=PATIENCE):
+    """How tests end within so many seconds: None if they pass."""
     command = ["cargo", "test", "--locked", "--profile", "mutants", *tests.split()]
     said, failed = [], None
     # What one change has shown to fail must not help against the next.
@@ -114,7 +114,7 @@ def notices(tests):
     with subprocess.Popen(
         command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
     ) as child:
-        late = threading.Timer(PATIENCE, os.killpg, (child.pid, signal.SIGKILL))
+        late = threading.Timer(patience, os.killpg, (child.pid, signal.SIGKILL))
         late.start()
         try:
             for line in child.stdout:
@@ -136,14 +136,24 @@ def notices(tests):
     return ("caught", "tests ended with an error")
 
 
-def tried(mutant, group):
+def unchanged(group):
+    """How long to wait for each of a group's tests. Those that fail by themselves would catch everything."""
+    patience = []
+    for tests in group.tests:
+        began = time.monotonic()
+        if found := notices(tests):
+            sys.exit(f"mutants: cargo test {tests} fails without any change: {found[1]}")
+        patience.append(min(PATIENCE, TIMES * (time.monotonic() - began)))
+    return patience
+
+
+def tried(mutant, group, patience):
     file = TREE / mutant["file"]
     original = file.read_text()
     try:
         file.write_text(changed(original, mutant["span"], mutant["replacement"]))
-        for tests in group.tests:
-            found = notices(tests)
-            if found:
+        for tests, seconds in zip(group.tests, patience):
+            if found := notices(tests, seconds):
                 return found
         return ("missed", "")
     finally:
@@ -170,7 +180,7 @@ def main():
             # What was missed may be caught by the tests of another commit.
             if result["outcome"] != "missed" or result["commit"] == commit:
                 known[result["mutant"], result["file"]] = result
-    rows, survivors, weak, sound = {}, [], [], set()
+    rows, survivors, weak = {}, [], []
     for name in options.groups or GROUPS:
         group = GROUPS[name]
         mutants = listed(options.tool, group)
@@ -185,13 +195,9 @@ def main():
             elif result:
                 outcome = result["outcome"]
             else:
-                # Tests that fail by themselves would catch everything.
-                if name not in sound:
-                    for tests in group.tests:
-                        if found := notices(tests):
-                            sys.exit(f"mutants: cargo test {tests} fails without any change: {found[1]}")
-                    sound.add(name)
-                outcome, by = tried(mutant, group)
+                if fresh == 0:
+                    patience = unchanged(group)
+                outcome, by = tried(mutant, group, patience)
                 fresh += 1
                 with RESULTS.open("a") as results:
                     results.write(json.dumps({"mutant": mutant["name"], "file": blob, "commit": commit, "outcome": outcome, "by": by}) + "\n")

@@ -172,8 +172,41 @@ fn reads_by_level(histograms: &str) -> Vec<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
-    use super::reads_by_level;
+    use super::{Peaks, reads_by_level};
+    use crate::engine::Family;
+    use crate::measure::told::Told;
+
+    /// What RocksDB says of reads, by level.
+    fn histograms(reads: &[(usize, u64)]) -> String {
+        let one = |(level, count): &(usize, u64)| {
+            format!("** Level {level} read latency histogram\nCount: {count} Average: 1\n")
+        };
+        reads.iter().map(one).collect()
+    }
+
+    #[test]
+    fn levels_are_read_whose_counts_grow() {
+        let said = |a: &[(usize, u64)], b: &[(usize, u64)]| {
+            let of = |family, reads| (family, "rocksdb.cf-file-histogram", histograms(reads));
+            let all = [of("a", a), of("b", b)];
+            let texts: Vec<_> =
+                all.iter().map(|(family, property, text)| (*family, *property, text.as_str())).collect();
+            Told::new(&texts)
+        };
+        let levels = |before: &Told, after: &Told| {
+            let mut peaks = Peaks::of(&["a".to_owned(), "b".to_owned()], &[Family::new("a"), Family::new("b")]);
+            peaks.open(before);
+            peaks.close(after);
+            peaks.levels_read()
+        };
+        let before = said(&[(0, 4), (2, 7)], &[(2, 1)]);
+        assert_eq!(levels(&before, &before), Some(vec![]));
+        assert_eq!(levels(&before, &said(&[(0, 4), (2, 8)], &[(2, 1)])), Some(vec![2]));
+        assert_eq!(levels(&before, &said(&[(0, 5), (2, 8)], &[(2, 2), (3, 1), (9, 1)])), Some(vec![0, 2, 3, 6]));
+        assert_eq!(levels(&before, &Told::new(&[("a", "", ""), ("b", "", "")])), None, "who is not told knows nothing");
+    }
 
     #[test]
     fn reads_are_counted_by_level() {

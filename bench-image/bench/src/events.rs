@@ -170,6 +170,13 @@ mod tests {
     }
 
     #[test]
+    fn levels_beyond_the_last_count_with_it() {
+        let log = r#"EVENT_LOG_v1 {"time_micros": 20, "job": 1, "event": "table_file_creation", "table_properties": {"compression": "ZSTD"}}
+EVENT_LOG_v1 {"time_micros": 21, "job": 1, "event": "compaction_finished", "output_level": 8, "lsm_state": []}"#;
+        assert_eq!(count(log, None, 0, 100).levels_compressed, [6].into());
+    }
+
+    #[test]
     fn jobs_at_the_same_time_are_counted() {
         let events = count(LOG, None, 15, 100);
         assert_eq!((events.running_flushes_peak, events.running_compactions_peak), (2, 1));

@@ -85,4 +85,12 @@ mod tests {
         assert_eq!(found, [Some(1.0), Some(2.0), None, None, None]);
         assert!(BackgroundTime::now().is_some());
     }
+
+    #[test]
+    fn time_is_what_was_spent_since() {
+        let earlier = BackgroundTime { compaction: 1.0, flush: 2.0 };
+        let now = BackgroundTime { compaction: 4.0, flush: 2.5 };
+        assert_eq!(now.since(earlier), BackgroundTime { compaction: 3.0, flush: 0.5 });
+        assert_eq!(earlier.since(now), BackgroundTime::default(), "a thread that ended took its time along");
+    }
 }

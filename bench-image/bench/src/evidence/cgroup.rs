@@ -133,15 +133,12 @@ impl Group {
     }
 }
 
-/// `max` in version 2 and a negative number in version 1 are no quota, which is 0.
+/// `max` in version 2 and a negative number in version 1 are no quota: the result is not positive.
 fn parse_quota(quota: &str, period: &str) -> Option<f64> {
     if quota == "max" {
         return Some(0.0);
     }
     let (quota, period): (i64, i64) = (quota.parse().ok()?, period.parse().ok()?);
-    if quota < 0 {
-        return Some(0.0);
-    }
     (period > 0).then(|| quota as f64 / period as f64)
 }
 

@@ -77,3 +77,47 @@ fn ran(task: &Path) -> Option<(u64, u32)> {
     let cpu = stat.rsplit_once(") ")?.1.split_ascii_whitespace().nth(36)?.parse().ok()?;
     Some((read::text(&task.join("schedstat"))?.split_ascii_whitespace().next()?.parse().ok()?, cpu))
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+    use crate::evidence::tests::Tree;
+
+    /// As the kernel writes it: column 9 has the flags, column 39 the CPU.
+    fn stat(process: u32, name: &str, flags: u64, cpu: u32) -> String {
+        format!("{process} ({name}) S 1 1 1 0 -1 {flags} {}{cpu} 0 0\n", "0 ".repeat(29))
+    }
+
+    fn thread(tree: &Tree, process: u32, thread: u32, name: &str, (cpu, nanos): (u32, u64)) {
+        let task = format!("proc/{process}/task/{thread}");
+        tree.file(&format!("proc/{process}/stat"), &stat(process, name, 0x0040_0000, cpu))
+            .file(&format!("{task}/stat"), &stat(thread, name, 0x0040_0000, cpu))
+            .file(&format!("{task}/schedstat"), &format!("{nanos} 7 3\n"));
+    }
+
+    #[test]
+    fn programs_on_our_cpus_are_named_with_their_shares() {
+        const MS: u64 = 1_000_000;
+        let tree = Tree::new();
+        let read = || Neighbours::read(&tree.path("proc"));
+        thread(&tree, 40, 40, "cc1 (plus) x", (0, 100 * MS));
+        assert!(read().is_none(), "without the kernel's threads, others may be hidden, too");
+        tree.file("proc/2/stat", &stat(2, "kthreadd", 0x0020_8040, 0));
+        let before = read().unwrap();
+        thread(&tree, 40, 40, "cc1 (plus) x", (0, 600 * MS));
+        thread(&tree, 40, 41, "cc1 (plus) x", (1, 200 * MS));
+        thread(&tree, 50, 50, "elsewhere", (5, 900 * MS));
+        thread(&tree, 60, 60, "small", (1, 9 * MS));
+        thread(&tree, 70, 70, "browser", (1, 800 * MS));
+        thread(&tree, std::process::id(), 80, "ourselves", (0, 900 * MS));
+        let ours = CpuList::parse("0-1").unwrap();
+        let found = read().unwrap().since(&before, &ours, Duration::from_secs(1));
+        let found: Vec<(&str, f64)> = found.iter().map(|one| (one.name.as_str(), one.cpu_percent)).collect();
+        assert_eq!(found, [("browser", 40.0), ("cc1 (plus) x", 35.0)]);
+
+        let alone = Tree::new();
+        alone.file("proc/2/stat", &stat(2, "kthreadd", 0x0020_8040, 0));
+        assert!(Neighbours::read(&alone.path("proc")).is_none(), "a machine always has other programs");
+    }
+}

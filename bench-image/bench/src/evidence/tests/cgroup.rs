@@ -72,6 +72,18 @@ fn version_2_without_the_controller_cannot_throttle() {
 }
 
 #[test]
+fn version_2_out_of_sight_is_unknown() {
+    let tree = Tree::new();
+    tree.file("proc/self/cgroup", "0::/user.slice\n").file("proc/self/mountinfo", V2_MOUNT);
+    assert_eq!(Cgroups::find(&tree.roots()).quota_cpus(), None, "no group where the mount should have it");
+    // A folder of this name that is no group.
+    tree.file("sys/fs/cgroup/user.slice/something", "");
+    let cgroups = Cgroups::find(&tree.roots());
+    assert_eq!(cgroups.quota_cpus(), None);
+    assert_eq!(cgroups.throttling().until(&cgroups.throttling()), (None, None));
+}
+
+#[test]
 fn version_1_whose_mount_is_our_group() {
     let tree = Tree::new();
     tree.file("proc/self/cgroup", "5:cpuset:/docker/abc\n4:cpu,cpuacct:/docker/abc\n0::/docker/abc\n")
