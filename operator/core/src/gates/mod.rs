@@ -345,6 +345,7 @@ mod tests {
             ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
             ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
             ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
+            ("`Postponed`", format!("at most {} points more", postponed::POINTS)),
             ("G8", format!("{} % of experiments", 100.0 * steady::ODD)),
         ];
         for (first, rule) in limits {
@@ -366,6 +367,7 @@ mod tests {
             (format!("{} %", 100.0 * same_units::TIME), Code::TimeMismatch),
             (format!("{factor} times, {repeated} blocks"), Code::Implausible),
             (format!("{} attempts", crate::decide::HOPELESS), Code::NothingValid),
+            (format!("{} points of what was written", postponed::POINTS), Code::Postponed),
         ];
         let rows: Vec<Vec<&str>> = DOCS.lines().map(|line| line.split('|').map(str::trim).collect()).collect();
         for (limit, code) in reasons {

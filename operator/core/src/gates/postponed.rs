@@ -11,9 +11,8 @@ use assay_protocol::Summary;
 use super::{Code, Finding};
 use crate::stats::median;
 
-/// In points: below a tenth of what a window writes, what is put off can hide less than a tenth of the cost, which is the default margin of
-/// write amplification.
-const LIMIT: f64 = 10.0;
+/// In points ("Limits" in docs/gates.md).
+pub(super) const POINTS: f64 = 10.0;
 
 /// What compaction takes part in. Throughput has the time to drain beside it: `drained_throughput`.
 const COSTS: [&str; 2] = ["write_amplification", "cpu_seconds_per_step"];
@@ -34,7 +33,7 @@ pub fn medians<'a>(runs: impl Iterator<Item = &'a Summary>) -> BTreeMap<(&'a str
 
 /// Why a gain of a config that puts off so much is none, beside a baseline that puts off so much.
 pub fn void(name: &str, own: f64, baseline: f64) -> Option<Finding> {
-    let hides = COSTS.contains(&name) && own - baseline > LIMIT;
+    let hides = COSTS.contains(&name) && own - baseline > POINTS;
     hides.then(|| {
         let message = format!(
             "{name} gains, but of what its window wrote the config left {own:.0} % more unmerged than it had found, the baseline \

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::causal::void;
+use super::wins::void;
 use crate::decide::Places;
 use crate::gates::Finding;
 use crate::verdict::{Design, Judgement, Outcome, Reason, Verdict};

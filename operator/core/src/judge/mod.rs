@@ -4,13 +4,13 @@
 //! at a verdict after every trial, and stop when it pleases, would find an effect in any noise; so before that there are
 //! estimates, and the verdict is `Inconclusive` for being `Incomplete`.
 
-mod causal;
 mod context;
 mod disturbance;
 mod engagement;
 mod noise;
 mod standing;
 mod trials;
+mod wins;
 
 use std::collections::BTreeMap;
 

@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::{JudgeError, causal, disturbance, engagement};
+use super::{JudgeError, disturbance, engagement, wins};
 use crate::attempt::Attempt;
 use crate::decide::{Places, Samples};
 use crate::gates::{Finding, Note};
@@ -61,7 +61,7 @@ impl Judged {
     fn void(&mut self, places: &Places<'_>, design: &Design, rounds: usize) -> Result<(), verdict::JudgeError> {
         self.voided = engagement::void_claims(&mut self.judgement, places, design);
         let others = [
-            causal::void_wins(&mut self.judgement, places, design),
+            wins::void_wins(&mut self.judgement, places, design),
             disturbance::void_claims(
                 &mut self.judgement,
                 places,
