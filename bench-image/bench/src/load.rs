@@ -121,8 +121,42 @@ fn bytes(text: Option<&String>) -> Option<u64> {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
     use super::*;
+    use crate::engine::Properties as _;
+
+    /// Files of each family after so many steps, each of which fills 1 KiB of each family's memtable.
+    fn files(format: &EngineConfig, steps: u64) -> Vec<u64> {
+        let dir = tempfile::tempdir().unwrap();
+        let families = ["default", "hot"].map(Family::new);
+        let mut loader = Loader::open(&dir.path().join("db"), format, &families).unwrap();
+        for number in 0..steps {
+            let mut step = Step::default();
+            for family in [0, 1] {
+                let value = step.put(|arena| arena.resize(arena.len() + 1024 - 8 - OVERHEAD as usize, 7));
+                step.push(number, family, &number.to_be_bytes(), Action::Put { value });
+            }
+            assert_eq!(loader.write(&step).unwrap(), 2);
+        }
+        let of = |family: &Family| loader.engine.family_property(&family.name, "rocksdb.num-files-at-level0").unwrap();
+        families.iter().map(of).collect()
+    }
+
+    #[test]
+    fn memtables_are_flushed_by_what_was_written_to_them() {
+        let option = |name: &str, value: &str| [(name.to_owned(), value.to_owned())].into();
+        let shared =
+            |size| EngineConfig { db_options: option("db_write_buffer_size", size), ..EngineConfig::default() };
+        let own = FamilyOptions { r#match: vec!["hot".to_owned()], options: option("write_buffer_size", "16K") };
+        let own = EngineConfig { column_families: vec![own], ..EngineConfig::default() };
+        assert_eq!(files(&EngineConfig::default(), 33), [0, 0]);
+        assert_eq!(files(&own, 15), [0, 0]);
+        assert_eq!(files(&own, 33), [0, 2]);
+        assert_eq!(files(&shared("32K"), 15), [0, 0], "it is full with the 16th");
+        assert_eq!(files(&shared("32K"), 33), [2, 2]);
+        assert_eq!(files(&shared("0"), 33), [0, 0], "which is no limit");
+    }
 
     #[test]
     fn sizes_are_read_as_rocksdb_does() {

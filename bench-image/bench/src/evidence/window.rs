@@ -166,7 +166,7 @@ pub(super) fn clock_step(before: Option<i128>, after: Option<i128>) -> Option<f6
     Some((after? - before?) as f64 / 1e9)
 }
 
-fn nanos(clock: ClockId) -> Option<i128> {
+pub(super) fn nanos(clock: ClockId) -> Option<i128> {
     let time = clock_gettime(clock).ok()?;
     Some(i128::from(time.tv_sec()) * 1_000_000_000 + i128::from(time.tv_nsec()))
 }

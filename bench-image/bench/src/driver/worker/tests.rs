@@ -282,6 +282,11 @@ fn only_small_steps_are_left_out_and_only_of_many() {
     assert_eq!(in_histogram(MANY, 1), untouched(MANY, OPERATIONS_AHEAD).count() as u64);
     // More than half of them have a call that is timed.
     assert_eq!(in_histogram(MANY, 33), MANY - (MANY * 33).div_ceil(ONE_IN));
+    // Of nine that are made at once the ninth is left, of fewer all; the last of the thousand is alone.
+    let untimed =
+        |gets: u64| (0..MANY).filter(move |step| (step * gets).div_ceil(ONE_IN) * ONE_IN >= (step + 1) * gets);
+    assert_eq!(in_histogram(MANY, 7), untimed(7).filter(|&step| step % 9 == 8 || step == MANY - 1).count() as u64);
+    assert_eq!(in_histogram(MANY, 8), untimed(8).count() as u64);
 }
 
 #[test]

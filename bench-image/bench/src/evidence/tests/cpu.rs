@@ -76,6 +76,37 @@ fn foreign_time_is_what_neither_idleness_nor_we_explain() {
     close(found.resolution, 0.5 + 2.0 + 3.0);
 }
 
+/// Two CPUs, and readings that take 20 and 40 ms: what is between their middles counts, and what they take may be missing.
+#[test]
+fn slow_readings_make_shares_less_certain() {
+    let start = Instant::now();
+    let sample = |stat: &str, at: u64, takes: u64, own: f64| Sample {
+        earliest: start + Duration::from_millis(at),
+        latest: start + Duration::from_millis(at + takes),
+        cpus: parse_stat(stat),
+        own_seconds: Some(own),
+    };
+    let before = sample(BEFORE, 0, 20, 1.0);
+    let stat = "cpu0 9 0 100 5500 110 0 15 3 0 0\ncpu1 0 0 0 400 0 2 0 5 0 0\n";
+    let found = shares(&before, &sample(stat, 10_000, 40, 10.0), &list("0-1"), false, Some(0.5));
+    let whole = 2.0 * 10.01;
+    // Idle and iowait 10 s, interrupts 0.12 s, steal 0.05 s, ours 9 s, the kernel's threads 0.5 s.
+    close(found.foreign, 100.0 * (whole - 10.17 - 9.0 - 0.5) / whole);
+    close(found.kernel, 100.0 * 0.5 / whole);
+    close(found.steal, 100.0 * 0.05 / whole);
+    // A tick and half of both readings for each CPU, and a tick for each of six columns.
+    close(found.resolution, 100.0 * (2.0 * (0.01 + 0.03) + 6.0 * 0.01 + 0.12 + 0.05) / whole);
+}
+
+#[test]
+fn counters_that_explain_half_of_the_time_are_believed() {
+    // Of 10 s: user, nice and system, idle and iowait, interrupts, steal; a tick for each of the last five columns and one for us.
+    let explained = |user: u64| format!("cpu0 {} 20 130 5040 60 5 12 11 0 0\n", 1000 + user);
+    let of = |user: u64| account((BEFORE, 0.0), (&explained(user), 0.0), "0", false).foreign.is_some();
+    let rest = 20 + 30 + 40 + 50 + 5 + 7 + 8 + 6;
+    assert_eq!([500 - rest, 500 - rest - 1].map(of), [true, false]);
+}
+
 #[test]
 fn foreign_time_is_shared_over_our_cpus_only() {
     let after = "cpu0 1000 0 100 6000 10 0 5 3 0 0\ncpu1 1000 0 0 0 0 0 0 0 0 0\n";
@@ -115,7 +146,9 @@ fn a_guest_that_never_saw_steal_is_not_told() {
 #[test]
 fn a_kernel_that_does_not_keep_run_queue_times_prints_zeros() {
     assert_eq!(threads::parse_run_queue("104361 250 1"), Some(250));
-    assert_eq!(threads::parse_run_queue("104361 0 1"), Some(0));
+    for (alone, waited) in [("104361 0 0", 0), ("0 250 0", 250), ("0 0 1", 0)] {
+        assert_eq!(threads::parse_run_queue(alone), Some(waited), "{alone}");
+    }
     assert_eq!(threads::parse_run_queue("0 0 0"), None);
     assert_eq!(threads::parse_run_queue("12"), None);
 }

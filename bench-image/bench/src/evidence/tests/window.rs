@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::ClockId;
 
-use super::super::window::{clock_offset, clock_step};
+use super::super::window::{clock_offset, clock_step, nanos};
 use super::super::{Probe, Roots};
 use super::Tree;
 use super::process::burn;
@@ -35,6 +35,14 @@ fn a_window_on_this_machine() {
     }
     assert!(probe.host().kernel.is_some());
     println!("{:#?}\n{placement:#?}\n{storage:#?}\n{disturbance:#?}", probe.host());
+}
+
+#[test]
+fn clocks_are_read_in_nanoseconds() {
+    let (began, before) = (Instant::now(), nanos(ClockId::CLOCK_MONOTONIC).unwrap());
+    std::thread::sleep(Duration::from_millis(2));
+    let passed = nanos(ClockId::CLOCK_MONOTONIC).unwrap() - before;
+    assert!((2_000_000..=began.elapsed().as_nanos() as i128).contains(&passed), "{passed}");
 }
 
 #[test]
