@@ -70,6 +70,12 @@ mod tests {
         }
         let seen = cpu_seconds(own).unwrap() - before;
         assert!(clock.stop().cpu_seconds.unwrap() >= seen);
+        let asked = || {
+            let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+            time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+        };
+        let (before, found, after) = (asked(), cpu_seconds(own).unwrap(), asked());
+        assert!((before..=after).contains(&found), "{before} <= {found} <= {after}");
         let beyond_any = 1 << 24;
         assert_eq!(cpu_seconds(beyond_any), None);
     }
@@ -84,6 +90,33 @@ mod tests {
         let found = ["1", "2", "3", "4", "5"].map(|thread| time.of(&tree.path(&format!("task/{thread}"))).copied());
         assert_eq!(found, [Some(1.0), Some(2.0), None, None, None]);
         assert!(BackgroundTime::now().is_some());
+    }
+
+    #[test]
+    fn time_of_running_threads_is_summed() {
+        let compute = || {
+            let own = nix::unistd::gettid().as_raw();
+            while cpu_seconds(own).unwrap() < 0.05 {
+                std::hint::black_box(0);
+            }
+        };
+        let barrier = std::sync::Barrier::new(3);
+        std::thread::scope(|scope| {
+            for name in ["rocksdb:low", "rocksdb:high"] {
+                let thread = std::thread::Builder::new().name(name.to_owned());
+                let work = || {
+                    compute();
+                    barrier.wait();
+                    barrier.wait();
+                };
+                thread.spawn_scoped(scope, work).unwrap();
+            }
+            barrier.wait();
+            let now = BackgroundTime::now().unwrap();
+            barrier.wait();
+            // Databases of other tests may add to it.
+            assert!(now.compaction >= 0.05 && now.flush >= 0.05, "{now:?}");
+        });
     }
 
     #[test]

@@ -38,3 +38,16 @@ pub fn kilobytes(content: &str, key: &str) -> Option<u64> {
 pub fn growth(before: Option<u64>, after: Option<u64>) -> Option<u64> {
     after?.checked_sub(before?)
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_value_is_found_by_its_whole_key() {
+        let content = "nr_throttled_more 9\nnr_throttled 3\nVmRSS:\t  1716 kB\nclose:4\n";
+        assert_eq!(number(content, "nr_throttled"), Some(3));
+        assert_eq!((number(content, "close"), number(content, "clo")), (Some(4), None));
+        assert_eq!((kilobytes(content, "VmRSS"), kilobytes(content, "close")), (Some(1716 * 1024), None));
+    }
+}

@@ -33,7 +33,10 @@ fn version_2_with_limits_on_two_levels() {
         .file("sys/fs/cgroup/cgroup.controllers", "cpuset cpu io memory\n");
     let cgroups = Cgroups::find(&tree.roots());
     close(cgroups.quota_cpus(), 1.5);
+    assert_eq!(cgroups.unified(), Some(tree.path(own).as_path()), "where its pressure is");
     assert_eq!(cgroups.cpuset().unwrap().to_string(), "2-5");
+    tree.file("sys/fs/cgroup/kubepods/cpu.max", "100000 0\n");
+    assert_eq!(cgroups.quota_cpus(), None, "a period of nothing is no period");
 
     let before = cgroups.throttling();
     tree.file("sys/fs/cgroup/kubepods/pod1/cpu.stat", "nr_periods 9\nnr_throttled 9\nthrottled_usec 1500000\n");

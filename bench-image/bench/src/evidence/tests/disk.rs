@@ -1,5 +1,8 @@
 use std::fs;
+use std::os::unix::fs::MetadataExt as _;
 use std::path::Path;
+
+use nix::sys::stat::{major, minor};
 
 use super::super::disk::{Counters, Disk, parse_stat};
 use super::super::mounts;
@@ -41,10 +44,26 @@ fn a_partition_leads_to_its_disk() {
     assert_eq!(found.name, "nvme0n1");
     assert_eq!(found.model.as_deref(), Some("ACME Fast 2TB"));
     assert_eq!(found.rotational, Some(false));
+    tree.file(&format!("sys/{disk}/queue/rotational"), "1\n");
+    assert_eq!(Disk::of_device(&tree.sys(), (259, 1)).unwrap().rotational, Some(true));
+    tree.file(&format!("sys/{disk}/queue/rotational"), "0\n");
     assert_eq!(found.transport.as_deref(), Some("pcie"));
     assert_eq!(found.counters(), Some(Counters { read_bytes: 5_220_802 * 512, written_bytes: 3_724_872 * 512 }));
     assert_eq!(Disk::of_device(&tree.sys(), (259, 0)).as_ref(), Some(&found));
     assert_eq!(Disk::of_device(&tree.sys(), (8, 0)), None);
+}
+
+/// As the kernel tells it of a real directory: by its number, or where that is made up, by the table's source.
+#[test]
+fn the_device_of_a_directory_is_found() {
+    let tree = Tree::new();
+    let number = fs::metadata(tree.path("")).unwrap().dev();
+    let number = format!("{}:{}", major(number), minor(number));
+    nvme(&tree, 0, &number, "pcie");
+    tree.file("proc/self/mountinfo", &format!("1 0 {number} / / rw - ext4 /dev/nvme0n1 rw\n"));
+    let level = Location::find(&tree.roots(), &tree.path(""));
+    let found = level.storage(&level.level(&tree.path("proc")), &level.level(&tree.path("proc")));
+    assert_eq!((found.device.as_deref(), found.filesystem.as_deref()), (Some("nvme0n1"), Some("ext4")));
 }
 
 #[test]
@@ -224,13 +243,15 @@ fn mount_points_with_spaces_and_mounts_over_mounts() {
          2 1 8:2 / /my\\040data rw,noatime master:1 propagate_from:2 - xfs /dev/sdb1 ro\n\
          3 1 8:3 / /my\\040data rw - ext4 /dev/sdc1 rw\n\
          garbage\n\
-         4 1 8:4 / /my rw - ext4 /dev/sdd1 rw\n",
+         4 1 8:4 / /my rw - ext4 /dev/sdd1 rw\n\
+         5 1 8:5 / /a\\b\\ rw - ext4 /dev/sde1 rw\n",
     );
-    assert_eq!(table.len(), 4);
+    assert_eq!(table.len(), 5);
     assert_eq!(table[1].all_options(), "rw,noatime");
     let device = |path: &str| mounts::holding(&table, Path::new(path)).map(|mount| mount.device);
     assert_eq!(device("/my data/db"), Some((8, 3)), "the later mount covers the earlier");
     assert_eq!(device("/my database"), Some((8, 1)), "whole names only");
     assert_eq!(device("/my/x"), Some((8, 4)));
+    assert_eq!(device("/a\\b\\/x"), Some((8, 5)), "what is no code stays");
     assert_eq!(mounts::parse("x \\").len(), 0);
 }

@@ -4,7 +4,7 @@ use std::time::{Duration, Instant};
 
 use nix::time::{ClockId, clock_gettime};
 
-use super::super::process::{PeakMethod, PeakRss, ProcessUsage};
+use super::super::process::{PeakMethod, PeakRss, ProcessUsage, cpu_seconds};
 use super::super::threads::ThreadClock;
 use super::Tree;
 
@@ -21,6 +21,10 @@ fn usage_of_files() {
     let delta = ProcessUsage::read(&tree.path("proc")).since(&before);
     assert_eq!((delta.read_bytes, delta.write_bytes), (Some(5), Some(50)));
 
+    let at = |user, system| ProcessUsage { user_seconds: Some(user), system_seconds: Some(system), ..before };
+    let delta = at(7.0, 9.0).since(&at(2.0, 3.0));
+    assert_eq!((delta.user_seconds, delta.system_seconds), (Some(5.0), Some(6.0)));
+
     let nothing = ProcessUsage::read(&tree.path("nowhere"));
     assert_eq!((nothing.rss_bytes, nothing.read_bytes, nothing.since(&before).write_bytes), (None, None, None));
 }
@@ -32,6 +36,19 @@ fn usage_of_this_process_keeps_ended_threads() {
     let delta = ProcessUsage::now().since(&before);
     assert!(delta.user_seconds.unwrap() + delta.system_seconds.unwrap() > 0.04, "{delta:?}");
     assert!(ProcessUsage::now().rss_bytes.unwrap() > 0);
+}
+
+/// Both, as the kernel splits them or not.
+#[test]
+fn the_time_of_a_process_is_that_of_its_parts() {
+    compute(0.02);
+    let whole = || {
+        let now = ProcessUsage::now();
+        now.user_seconds.unwrap() + now.system_seconds.unwrap()
+    };
+    let (before, found, after) = (whole(), cpu_seconds().unwrap(), whole());
+    // Each part in whole microseconds.
+    assert!(before >= 0.02 && (before - 2e-6..=after + 2e-6).contains(&found), "{before} <= {found} <= {after}");
 }
 
 #[test]
@@ -53,6 +70,11 @@ fn the_mark_is_reset_or_said_not_to_be() {
     let found = peak.end();
     assert_eq!((found.bytes, found.method), (Some(300 * 1024), PeakMethod::Sampled));
     assert_eq!(PeakRss::begin_in(&tree.path("nowhere")).end().bytes, None);
+
+    tree.file("proc/self/clear_refs", "");
+    let found = PeakRss::begin_in(&tree.path("proc")).end();
+    assert_eq!((found.bytes, found.method), (Some(900 * 1024), PeakMethod::KernelMark));
+    assert_eq!(std::fs::read_to_string(tree.path("proc/self/clear_refs")).unwrap(), "5", "proc(5)");
 }
 
 #[test]
@@ -76,12 +98,26 @@ fn a_thread_knows_its_own_time() {
     }
 }
 
+#[test]
+fn time_before_the_clock_was_started_does_not_count() {
+    compute(0.05);
+    let before = used();
+    let clock = ThreadClock::start();
+    compute(0.01);
+    let found = clock.stop().cpu_seconds.unwrap();
+    let whole = used() - before;
+    // The last digits of a sum of seconds.
+    assert!((0.01 - 1e-9..=whole + 1e-9).contains(&found), "{found} of {whole}");
+}
+
+/// Seconds of CPU time of this thread.
+fn used() -> f64 {
+    let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
+    time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
+}
+
 /// Until this thread has used so many seconds of CPU time, however long it has to wait for them.
 fn compute(seconds: f64) {
-    let used = || {
-        let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).unwrap();
-        time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9
-    };
     let end = used() + seconds;
     while used() < end {
         black_box(0);

@@ -1,6 +1,6 @@
 use std::fs;
 use std::path::Path;
-use std::time::{Duration, Instant};
+use std::time::{Duration, Instant, UNIX_EPOCH};
 
 use nix::time::ClockId;
 
@@ -39,10 +39,13 @@ fn a_window_on_this_machine() {
 
 #[test]
 fn clocks_are_read_in_nanoseconds() {
+    let now = || UNIX_EPOCH.elapsed().unwrap().as_nanos().cast_signed();
+    let (before, found, after) = (now(), nanos(ClockId::CLOCK_REALTIME).unwrap(), now());
+    assert!((before..=after).contains(&found), "{before} <= {found} <= {after}");
     let (began, before) = (Instant::now(), nanos(ClockId::CLOCK_MONOTONIC).unwrap());
     std::thread::sleep(Duration::from_millis(2));
     let passed = nanos(ClockId::CLOCK_MONOTONIC).unwrap() - before;
-    assert!((2_000_000..=began.elapsed().as_nanos() as i128).contains(&passed), "{passed}");
+    assert!((2_000_000..=began.elapsed().as_nanos().cast_signed()).contains(&passed), "{passed}");
 }
 
 #[test]
@@ -60,6 +63,7 @@ fn a_step_of_the_clock_is_seen_and_an_interruption_is_none() {
     };
     let seconds = 1_000_000_000;
     let before = offset(5 * seconds, &[]);
+    assert_eq!(before, Some(5 * seconds), "from the middle of the two other readings");
     for (ahead, interrupted, step) in [
         (5 * seconds, &[][..], 0.0),
         (5 * seconds, &[1, 2, 5, 7, 13], 0.0),
