@@ -127,6 +127,7 @@ fn threads_that_move_make_foreign_time_unknown() {
 fn a_replaced_sysfs_is_stamped() {
     let tree = Tree::new();
     let roots = Roots::with_sysfs(&tree.sys());
+    assert_eq!(roots.sys, tree.sys());
     assert_eq!(roots.proc, Path::new("/proc"));
     let (_, storage, _) = Probe::open(roots, &tree.path(""), 1).begin().end();
     assert_eq!(storage.replaced_sysfs, Some(tree.sys().display().to_string()));
