@@ -60,10 +60,12 @@ fn the_device_of_a_directory_is_found() {
     let number = fs::metadata(tree.path("")).unwrap().dev();
     let number = format!("{}:{}", major(number), minor(number));
     nvme(&tree, 0, &number, "pcie");
-    tree.file("proc/self/mountinfo", &format!("1 0 {number} / / rw - ext4 /dev/nvme0n1 rw\n"));
+    nvme(&tree, 1, "259:1", "pcie");
+    tree.file("proc/self/mountinfo", &format!("1 0 {number} / / rw - ext4 /dev/nvme1n1 rw\n"));
     let level = Location::find(&tree.roots(), &tree.path(""));
     let found = level.storage(&level.level(&tree.path("proc")), &level.level(&tree.path("proc")));
-    assert_eq!((found.device.as_deref(), found.filesystem.as_deref()), (Some("nvme0n1"), Some("ext4")));
+    let expected = if number.starts_with("0:") { "nvme1n1" } else { "nvme0n1" };
+    assert_eq!((found.device.as_deref(), found.filesystem.as_deref()), (Some(expected), Some("ext4")));
 }
 
 #[test]
