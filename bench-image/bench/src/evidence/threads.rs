@@ -49,7 +49,7 @@ impl ThreadClock {
 
 /// Not the first field of schedstat: that one is brought up to date by the clock tick only, so it may lack the last
 /// milliseconds. The clock asks the scheduler.
-fn cpu_seconds() -> Option<f64> {
+pub(super) fn cpu_seconds() -> Option<f64> {
     let time = clock_gettime(ClockId::CLOCK_THREAD_CPUTIME_ID).ok()?;
     Some(time.tv_sec() as f64 + time.tv_nsec() as f64 / 1e9)
 }

@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 
 use assay_protocol::{Summary, metric};
 
-use super::wins::void;
+use super::void;
 use crate::decide::{Fate, Places};
 use crate::experiment::Environment;
 use crate::gates::{Code, Finding, Gate, Note, Unknown};

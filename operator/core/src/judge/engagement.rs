@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use super::wins::void;
+use super::void;
 use crate::decide::Places;
 use crate::gates::Finding;
 use crate::verdict::{Design, Judgement, Outcome, Reason, Verdict};

@@ -26,7 +26,7 @@ use crate::report::{
     Measured, RULES, Report, Ruling, VERSION, gates, sentence, workload,
 };
 use crate::stats::ALPHA;
-use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Recommendation, Verdict};
+use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Reason, Recommendation, Verdict};
 use context::Context;
 use noise::needed;
 pub use noise::{NoNoise, spreads};
@@ -194,6 +194,14 @@ pub fn standings(places: &Places<'_>, design: &Design) -> Result<Standings, Judg
         overall: configs.map(|config| standing.overall(config).conclusion.clone()).collect(),
         cells: cells.map(|unit| standing.cell(unit).conclusion.clone()).collect(),
     })
+}
+
+/// Takes a conclusion away for these causes, which lie in these scenarios.
+fn void(conclusion: &mut verdict::Conclusion, causes: &[Finding], scenarios: Vec<String>) {
+    let mut codes: Vec<String> = causes.iter().map(|cause| cause.code.to_string()).collect();
+    codes.dedup();
+    conclusion.outcome = Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios } };
+    conclusion.recommendation = Recommendation::FixSetup;
 }
 
 /// What may be said of an outcome: nothing that results decided before the plan is done or a look was due.

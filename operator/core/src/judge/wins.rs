@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use super::void;
 use crate::decide::{Fate, Places};
 use crate::gates::Finding;
 use crate::gates::causal_path::{self, Shares};
 use crate::gates::postponed;
 use crate::stats::Interval;
-use crate::verdict::{self, Design, Effect, Judgement, Outcome, Purpose, Reason, Recommendation, Status, Verdict};
+use crate::verdict::{self, Design, Effect, Judgement, Purpose, Status, Verdict};
 
 /// Voids Wins, and says why, by config. An overall Win falls with one of its scenarios, since the gain has another cause there.
 pub(super) fn void_wins(
@@ -84,13 +85,6 @@ fn exceeded(conclusion: &verdict::Conclusion, share: impl Fn(&str) -> Option<f64
             causal_path::void(&effect.metric, share(&effect.metric)?, low)
         })
         .collect()
-}
-
-pub(super) fn void(conclusion: &mut verdict::Conclusion, causes: &[Finding], scenarios: Vec<String>) {
-    let mut codes: Vec<String> = causes.iter().map(|cause| cause.code.to_string()).collect();
-    codes.dedup();
-    conclusion.outcome = Outcome { verdict: Verdict::Invalid, reason: Reason::Invalid { codes, scenarios } };
-    conclusion.recommendation = Recommendation::FixSetup;
 }
 
 #[cfg(test)]

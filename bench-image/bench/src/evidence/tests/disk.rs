@@ -62,8 +62,9 @@ fn the_device_of_a_directory_is_found() {
     nvme(&tree, 0, &number, "pcie");
     nvme(&tree, 1, "259:1", "pcie");
     tree.file("proc/self/mountinfo", &format!("1 0 {number} / / rw - ext4 /dev/nvme1n1 rw\n"));
-    let level = Location::find(&tree.roots(), &tree.path(""));
-    let found = level.storage(&level.level(&tree.path("proc")), &level.level(&tree.path("proc")));
+    let location = Location::find(&tree.roots(), &tree.path(""));
+    let level = location.level(&tree.path("proc"));
+    let found = location.storage(&level, &level);
     let expected = if number.starts_with("0:") { "nvme1n1" } else { "nvme0n1" };
     assert_eq!((found.device.as_deref(), found.filesystem.as_deref()), (Some(expected), Some("ext4")));
 }
