@@ -174,9 +174,15 @@ fn reads_by_level(histograms: &str) -> Vec<u64> {
 #[cfg(test)]
 #[allow(clippy::unwrap_used)]
 mod tests {
+    use std::collections::BTreeMap;
+
+    use assay_protocol::{Engagement, FamilyFacts};
+
     use super::{Peaks, reads_by_level};
-    use crate::engine::Family;
-    use crate::measure::told::Told;
+    use crate::{
+        engine::{Counters, Family},
+        measure::told::Told,
+    };
 
     /// What RocksDB says of reads, by level.
     fn histograms(reads: &[(usize, u64)]) -> String {
@@ -184,6 +190,129 @@ mod tests {
             format!("** Level {level} read latency histogram\nCount: {count} Average: 1\n")
         };
         reads.iter().map(one).collect()
+    }
+
+    /// Property, and what families `a`, `b` and `c` say of it when the window opens, within it, and when it closes.
+    const SAID: &[(&str, [[u64; 3]; 3])] = &[
+        ("rocksdb.cur-size-active-mem-table", [[10, 70, 900], [20, 30, 900], [5, 6, 900]]),
+        ("rocksdb.num-immutable-mem-table", [[0, 1, 9], [4, 2, 9], [1, 0, 9]]),
+        ("rocksdb.cur-size-all-mem-tables", [[100, 200, 300], [100, 200, 500], [1, 1, 1]]),
+        // Of the whole database, so each family says the same.
+        ("rocksdb.num-running-flushes", [[0, 0, 0], [3, 3, 3], [1, 1, 1]]),
+        ("rocksdb.mem-table-flush-pending", [[1, 1, 1], [0, 1, 1], [0, 0, 0]]),
+        ("rocksdb.num-running-compactions", [[1, 1, 1], [0, 0, 0], [4, 4, 4]]),
+        ("rocksdb.compaction-pending", [[0, 0, 0], [1, 1, 1], [1, 1, 1]]),
+        ("rocksdb.num-files-at-level0", [[1, 2, 30], [3, 8, 30], [4, 0, 30]]),
+        // Those of `a` only change memtables.
+        ("rocksdb.num-entries-active-mem-table", [[10, 3, 1], [10, 3, 2], [3, 5, 3]]),
+        ("rocksdb.num-entries-imm-mem-tables", [[5, 4, 0], [5, 4, 0], [12, 4, 0]]),
+    ];
+
+    fn said(moment: usize) -> Told {
+        let texts: Vec<_> = SAID
+            .iter()
+            .flat_map(|(property, values)| {
+                ["a", "b", "c"]
+                    .into_iter()
+                    .zip(values[moment])
+                    .map(|(family, value)| (family, *property, value.to_string()))
+            })
+            .collect();
+        Told::new(&texts.iter().map(|(family, property, text)| (*family, *property, text.as_str())).collect::<Vec<_>>())
+    }
+
+    /// Of `a` and `b`, after a warm-up in which everything was larger.
+    fn peaks() -> Peaks {
+        let tuned = ["a", "b"].map(str::to_owned);
+        let mut peaks = Peaks::of(&tuned, &["a", "b", "c"].map(Family::new));
+        assert_eq!(peaks.tuned(), tuned);
+        let texts: Vec<_> = SAID.iter().map(|(property, _)| ("a", *property, "100000")).collect();
+        peaks.sample(&Told::new(&texts));
+        peaks.open(&said(0));
+        peaks.sample(&said(1));
+        peaks.close(&said(2));
+        assert_eq!(peaks.tuned(), tuned);
+        peaks
+    }
+
+    fn facts(base_level: Option<u64>, files_by_level: &[u64]) -> FamilyFacts {
+        FamilyFacts { base_level, files_by_level: files_by_level.to_vec(), ..FamilyFacts::default() }
+    }
+
+    #[test]
+    fn peaks_are_of_the_tuned_families_but_for_what_all_share() {
+        let facts = BTreeMap::from([
+            ("a".to_owned(), facts(Some(5), &[3, 0, 0, 0, 0, 2, 0])),
+            ("b".to_owned(), facts(Some(2), &[0, 0, 1])),
+            ("c".to_owned(), facts(Some(1), &[0, 0, 0, 0, 0, 0, 9])),
+        ]);
+        let moved = Counters::told(
+            &[
+                ("rocksdb.fifo.max.size.compactions", 3),
+                ("rocksdb.fifo.ttl.compactions", 4),
+                ("rocksdb.write.other", 11),
+                ("rocksdb.wal.bytes", 12),
+                ("rocksdb.block.cache.miss", 13),
+                ("rocksdb.block.cache.hit", 14),
+                ("rocksdb.bytes.decompressed.to", 15),
+            ],
+            &[],
+        );
+        let expected = Engagement {
+            l0_files_peak: Some(8),
+            fullest_memtable_bytes: Some(70),
+            immutable_memtables_peak: Some(4),
+            memtable_bytes_peak: Some(800),
+            flushes_due_peak: Some(5),
+            compactions_due_peak: Some(7),
+            fifo_drops: Some(7),
+            grouped_writes: Some(11),
+            wal_bytes: Some(12),
+            block_cache_misses: Some(13),
+            block_cache_hits: Some(14),
+            bytes_decompressed: Some(15),
+            // Of no family it is told what was read.
+            levels_read: None,
+            base_levels: Some([2, 5]),
+            last_level: Some(5),
+            idle_families: Some(vec!["a".to_owned()]),
+            ..Engagement::default()
+        };
+        assert_eq!(peaks().engagement(&facts, &moved), expected);
+    }
+
+    #[test]
+    fn what_is_not_told_is_not_known() {
+        let silent = Told::new(&[("a", "", ""), ("b", "", "")]);
+        let mut peaks = Peaks::of(&["a".to_owned()], &[Family::new("a"), Family::new("b")]);
+        peaks.open(&silent);
+        peaks.close(&silent);
+        let known = peaks.engagement(&BTreeMap::new(), &Counters::default());
+        let zero = Some(0);
+        let tickers = Engagement {
+            fifo_drops: zero,
+            grouped_writes: zero,
+            wal_bytes: zero,
+            block_cache_misses: zero,
+            block_cache_hits: zero,
+            bytes_decompressed: zero,
+            ..Engagement::default()
+        };
+        assert_eq!(known, tickers);
+    }
+
+    #[test]
+    fn without_levels_the_first_is_the_base() {
+        let of = |base_level| {
+            let facts =
+                BTreeMap::from([("a".to_owned(), facts(base_level, &[])), ("b".to_owned(), facts(Some(3), &[]))]);
+            peaks().engagement(&facts, &Counters::default()).base_levels
+        };
+        assert_eq!(of(Some(6)), Some([3, 6]));
+        assert_eq!(of(Some(63)), Some([3, 63]));
+        for none in [None, Some(64), Some(u64::MAX)] {
+            assert_eq!(of(none), Some([1, 3]), "{none:?}");
+        }
     }
 
     #[test]
@@ -199,7 +328,7 @@ mod tests {
             let mut peaks = Peaks::of(&["a".to_owned(), "b".to_owned()], &[Family::new("a"), Family::new("b")]);
             peaks.open(before);
             peaks.close(after);
-            peaks.levels_read()
+            peaks.engagement(&BTreeMap::new(), &Counters::default()).levels_read
         };
         let before = said(&[(0, 4), (2, 7)], &[(2, 1)]);
         assert_eq!(levels(&before, &before), Some(vec![]));
@@ -216,5 +345,11 @@ mod tests {
             ** Blob file read latency histogram (micros):\nCount: 7 Average: 3.5  StdDev: 1.0\n";
         assert_eq!(reads_by_level(text), [12, 0, 0, 0, 0, 0, 40]);
         assert!(reads_by_level("** File Read Latency Histogram By Level [hot] **\n").is_empty());
+        assert!(
+            reads_by_level("** Level 3 read latency histogram\n** Blob file read latency histogram\nCount: 7\n")
+                .is_empty()
+        );
+        let deep = |level| reads_by_level(&histograms(&[(level, 9)])).len();
+        assert_eq!((deep(63), deep(64)), (64, 0), "there are no more levels");
     }
 }

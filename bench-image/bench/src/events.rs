@@ -183,5 +183,28 @@ EVENT_LOG_v1 {"time_micros": 21, "job": 1, "event": "compaction_finished", "outp
         assert_eq!((events.buffer_manager_flushes, events.largest_file_bytes), (1, 130));
         // The compaction goes on after its start.
         assert_eq!(count(LOG, None, 23, 100).running_compactions_peak, 1);
+        // One after the other.
+        let one = |job: u64, event: &str, at: u64| {
+            format!(
+                r#"EVENT_LOG_v1 {{"time_micros": {at}, "job": {job}, "event": "compaction_{event}", "lsm_state": []}}"#
+            )
+        };
+        let log = [one(1, "started", 1), one(1, "finished", 2), one(2, "started", 3), one(2, "finished", 4)].join("\n");
+        assert_eq!(count(&log, None, 0, 100).running_compactions_peak, 1);
+    }
+
+    #[test]
+    fn a_window_has_its_ends() {
+        let compactions = |from, to| count(LOG, None, from, to).compactions;
+        assert_eq!((compactions(24, 24), compactions(25, 30), compactions(20, 23)), (1, 0, 0));
+    }
+
+    #[test]
+    fn compression_is_told_by_a_name_or_a_list() {
+        for (property, expected) in
+            [("", false), ("NoCompression", false), ("Snappy", true), ("BuiltinV2;;", false), ("BuiltinV2;07;", true)]
+        {
+            assert_eq!(is_compressed(property), expected, "{property}");
+        }
     }
 }

@@ -66,7 +66,7 @@ impl Loader {
             .is_some_and(|shared| self.memtables.iter().map(|memtable| memtable.filled).sum::<u64>() >= shared);
         let mut is_flushed = false;
         for memtable in &mut self.memtables {
-            if memtable.filled >= memtable.size || (all && memtable.filled > 0) {
+            if all || memtable.filled >= memtable.size {
                 self.engine.flush_family(&memtable.family)?;
                 memtable.filled = 0;
                 is_flushed = true;
@@ -150,12 +150,15 @@ mod tests {
             |size| EngineConfig { db_options: option("db_write_buffer_size", size), ..EngineConfig::default() };
         let own = FamilyOptions { r#match: vec!["hot".to_owned()], options: option("write_buffer_size", "16K") };
         let own = EngineConfig { column_families: vec![own], ..EngineConfig::default() };
+        // A few files would soon be merged into a deeper level.
+        for few in [2, 15] {
+            assert_eq!(files(&own, few), [0, 0]);
+            assert_eq!(files(&shared("0"), few), [0, 0], "which is no limit");
+        }
         assert_eq!(files(&EngineConfig::default(), 33), [0, 0]);
-        assert_eq!(files(&own, 15), [0, 0]);
         assert_eq!(files(&own, 33), [0, 2]);
         assert_eq!(files(&shared("32K"), 15), [0, 0], "it is full with the 16th");
         assert_eq!(files(&shared("32K"), 33), [2, 2]);
-        assert_eq!(files(&shared("0"), 33), [0, 0], "which is no limit");
     }
 
     #[test]

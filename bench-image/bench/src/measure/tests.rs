@@ -1,6 +1,7 @@
 use assay_protocol::{FamilyOptions, RolePlan};
 
 use super::{told::Told, *};
+use crate::engine::Family;
 
 /// Property, what families `a` and `b` say, the field it decides, and its value.
 const STATE: &[(&str, [&str; 2], &str, u64)] = &[
@@ -249,21 +250,34 @@ fn rows_of_a_long_window_are_a_second_apart() {
     let early = gaps.iter().take_while(|gap| **gap < 1.0).count();
     // A row each 250 ms, at the next tenth of a second.
     assert!(gaps[..early].iter().all(|gap| *gap == 0.3) && gaps[early..].iter().all(|gap| *gap == 1.0), "{gaps:?}");
-    assert!((29.5..30.5).contains(&series.seconds[early]), "{}", series.seconds[early]);
+    assert_eq!(series.seconds[early], 30.0);
 }
 
-/// Drift of a primary role that has made this many steps after each 200 ms.
-fn drift(steps: &[u64]) -> Option<f64> {
+#[test]
+fn an_open_window_watches_whom_the_sampler_was_told_to() {
+    let family = "a".to_owned();
+    let mut sampler = Sampler::new(Peaks::of(std::slice::from_ref(&family), &[Family::new("a"), Family::new("b")]));
+    sampler.open(&Told::default(), &progress(1));
+    assert_eq!(sampler.peaks.tuned(), [family]);
+}
+
+/// Drift of a primary role that has made this many steps after so many milliseconds.
+fn drift_at(samples: impl IntoIterator<Item = (u64, u64)>) -> Option<f64> {
     let (told, progress) = (Told::default(), progress(1));
     let mut sampler = Sampler::default();
     sampler.open(&told, &progress);
     let mut before = 0;
-    for (steps, tick) in steps.iter().zip(0..) {
-        progress.advance(0, 0, steps - before, *steps);
-        before = *steps;
-        sampler.tick(&told, &progress, ms(200 * tick));
+    for (at, steps) in samples {
+        progress.advance(0, 0, steps - before, steps);
+        before = steps;
+        sampler.tick(&told, &progress, ms(at));
     }
     sampler.drift_percent()
+}
+
+/// The same after each 250 ms, the first time an eighth of a second after the opening.
+fn drift(steps: &[u64]) -> Option<f64> {
+    drift_at((0..).map(|tick| 125 + 250 * tick).zip(steps.iter().copied()))
 }
 
 #[track_caller]
@@ -276,15 +290,15 @@ fn assert_drift(steps: &[u64], expected: f64) {
 fn drift_is_the_second_half_against_the_first() {
     // 10 each time.
     assert_drift(&[0, 10, 20, 30, 40, 50, 60], 0.0);
-    // 30 steps in the first 0.6 s, 45 in the others: half as many more.
+    // 30 steps in the first 0.75 s, 45 in the others: half as many more.
     assert_drift(&[0, 10, 20, 30, 45, 60, 75], 50.0);
     // 30 and 6.
     assert_drift(&[0, 10, 20, 30, 32, 34, 36], -80.0);
     // Steps of before the window are no progress in it.
     assert_drift(&[500, 510, 520, 530, 545, 560, 575], 50.0);
-    // A pause belongs to the half that it is in: 40 steps in 1.2 s, then 20 in 1 s.
+    // A pause belongs to the half that it is in: 40 steps in 1.5 s, then 20 in 1.25 s.
     assert_drift(&[0, 10, 20, 30, 40, 40, 40, 40, 40, 40, 50, 60], -40.0);
-    // 20 in 1.2 s, then 40 in 1 s.
+    // 20 in 1.5 s, then 40 in 1.25 s.
     assert_drift(&[0, 10, 10, 10, 10, 10, 20, 20, 30, 40, 50, 60], 140.0);
     // What comes after the last step is no part of it: others may go on.
     assert_drift(&[0, 10, 20, 30, 40, 50, 60, 60, 60, 60, 60], 0.0);
@@ -299,4 +313,7 @@ fn drift_of_too_little_is_unknown() {
     let long: Vec<u64> = (0..20).map(|sample| sample / 5).collect();
     assert_eq!(drift(&long), None, "four long steps");
     assert!(drift(&[0, 10, 20, 30, 40, 50]).is_some());
+    assert_eq!(drift(&[0, 0, 0, 0, 0, 0, 0, 10, 20, 30, 40, 50, 60]), None, "nothing in the first half");
+    let seen_late = (0..6).map(|sample| (250 * sample, 10 * sample)).chain([(10_000, 60)]);
+    assert_eq!(drift_at(seen_late), None, "nobody looked in the second half");
 }
