@@ -128,16 +128,21 @@ mod tests {
 
     /// Files of each family after so many steps, each of which fills 1 KiB of each family's memtable.
     fn files(format: &EngineConfig, steps: u64) -> Vec<u64> {
+        files_of(format, steps, &[0, 1])
+    }
+
+    /// The same where only some families are written to.
+    fn files_of(format: &EngineConfig, steps: u64, written: &[u16]) -> Vec<u64> {
         let dir = tempfile::tempdir().unwrap();
         let families = ["default", "hot"].map(Family::new);
         let mut loader = Loader::open(&dir.path().join("db"), format, &families).unwrap();
         for number in 0..steps {
             let mut step = Step::default();
-            for family in [0, 1] {
+            for &family in written {
                 let value = step.put(|arena| arena.resize(arena.len() + 1024 - 8 - OVERHEAD as usize, 7));
                 step.push(number, family, &number.to_be_bytes(), Action::Put { value });
             }
-            assert_eq!(loader.write(&step).unwrap(), 2);
+            assert_eq!(loader.write(&step).unwrap(), written.len() as u64);
         }
         let of = |family: &Family| loader.engine.family_property(&family.name, "rocksdb.num-files-at-level0").unwrap();
         families.iter().map(of).collect()
@@ -159,6 +164,7 @@ mod tests {
         assert_eq!(files(&own, 33), [0, 2]);
         assert_eq!(files(&shared("32K"), 15), [0, 0], "it is full with the 16th");
         assert_eq!(files(&shared("32K"), 33), [2, 2]);
+        assert_eq!(files_of(&shared("32K"), 33, &[0]), [1, 0], "an empty memtable makes no file");
     }
 
     #[test]
