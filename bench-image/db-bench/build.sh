@@ -7,7 +7,7 @@ out=$lib/db_bench
 if [ ! -x "$out" ]; then
     version=$(basename "$lib" | sed 's/-[0-9a-f]*$//')
     source=$(find "${CARGO_HOME:-$HOME/.cargo}/registry/src" -maxdepth 2 -type d -name "librocksdb-sys-$version" | head -n 1)/rocksdb
-    echo "building db_bench ($version), half a minute; needs libgflags-dev and the headers of the codecs" >&2
+    echo "building db_bench ($version), half a minute; needs libgflags-dev, liblz4-dev, libsnappy-dev and libzstd-dev" >&2
     flags=$(sed -n 's/^flags=//p' "$lib/build-info")
     objects=
     mkdir -p "$lib/db_bench.build"
