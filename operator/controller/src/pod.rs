@@ -18,6 +18,9 @@ use serde_json::{Value, json};
 
 use crate::args::Args;
 
+/// Seconds that a check of options may run: it opens an empty database and ends.
+pub const CHECK_SECONDS: u32 = 600;
+
 /// What all pods of an experiment have in common.
 pub struct Template<'a> {
     pub experiment: &'a TuningExperiment,
@@ -46,7 +49,8 @@ impl Template<'_> {
         // Whole CPUs, and requests equal to limits: only so a static CPU manager gives the pod CPUs of its own.
         let resources = json!({"cpu": self.placement().cpus.to_string(), "memory": memory});
         let arguments = json!(in_pod::run(&self.directory()));
-        let mut pod = self.pod(&name, ROLE_TRIAL, &spec.config, &arguments, input);
+        let seconds = self.experiment.spec.max_block_duration_seconds;
+        let mut pod = self.pod(&name, ROLE_TRIAL, (&spec.config, seconds), &arguments, input);
         pod["metadata"]["labels"][TRIAL_LABEL] = trial.name_any().into();
         pod["metadata"]["labels"][ATTEMPT_LABEL] = attempt.to_string().into();
         pod["metadata"]["ownerReferences"] = json!([owner(trial)]);
@@ -70,7 +74,7 @@ impl Template<'_> {
 
     /// The pod that opens a database with the options of a config.
     pub fn check(&self, name: &str, config: &str, input: &str) -> Result<Pod, serde_json::Error> {
-        let mut pod = self.pod(name, ROLE_CHECK, config, &json!(in_pod::options()), input);
+        let mut pod = self.pod(name, ROLE_CHECK, (config, CHECK_SECONDS), &json!(in_pod::options()), input);
         pod["metadata"]["ownerReferences"] = json!([owner(self.experiment)]);
         // Short as it is, it is better run where no trial is measured.
         pod["spec"]["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [
@@ -83,7 +87,8 @@ impl Template<'_> {
         serde_json::from_value(pod)
     }
 
-    fn pod(&self, name: &str, role: &str, config: &str, arguments: &Value, input: &str) -> Value {
+    /// A pod that runs a config for so many seconds at most.
+    fn pod(&self, name: &str, role: &str, (config, seconds): (&str, u32), arguments: &Value, input: &str) -> Value {
         let tolerations: Vec<Value> = self
             .placement()
             .tolerations
@@ -114,6 +119,8 @@ impl Template<'_> {
             },
             "spec": {
                 "restartPolicy": "Never",
+                // A bench that hangs, or an image that is none, gives its node back.
+                "activeDeadlineSeconds": seconds,
                 "automountServiceAccountToken": false,
                 "enableServiceLinks": false,
                 // What a trial has not written down by itself when it is asked to end, nobody needs.
@@ -290,6 +297,7 @@ mod tests {
             },
             "spec": {
                 "restartPolicy": "Never",
+                "activeDeadlineSeconds": 14_400,
                 "automountServiceAccountToken": false,
                 "enableServiceLinks": false,
                 "terminationGracePeriodSeconds": 5,
@@ -349,6 +357,7 @@ mod tests {
         assert_eq!(meta["ownerReferences"], json!([owner]));
 
         let mut expected = trial["spec"].clone();
+        expected["activeDeadlineSeconds"] = 600.into();
         expected["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm":

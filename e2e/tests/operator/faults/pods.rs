@@ -28,6 +28,23 @@ async fn a_pod_deleted_by_hand_is_run_again() {
     scene.ends_well(&["Lost Deleted"]).await;
 }
 
+/// Where its kubelet does not end it, as on a fake node. What its block has measured so long ago is measured again.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_bench_that_hangs_costs_one_attempt_and_gives_its_node_back() {
+    let hold = |run: &Run| if run.is_chosen() { End::Never } else { run.done() };
+    let scene = Scene::of(Lab::new("hangs").await, "hangs", &["--pending-seconds", "5"], |bench| bench.script(hold));
+    scene.begin(|spec| spec["maxBlockDurationSeconds"] = json!(60)).await;
+    let held = scene.bench.held(&scene.lab).await;
+    let pod = scene.lab.api::<Pod>().get(&held).await.expect("the pod that hangs");
+    assert_eq!(pod.spec.and_then(|spec| spec.active_deadline_seconds), Some(60), "a kubelet would end it");
+    scene.lab.decided(&scene.name, "Win", 5).await;
+    let lost = scene.lab.losses(&scene.name).await;
+    let hung = lost.iter().filter(|lost| *lost == "Lost Crashed").count();
+    scene.lab.check(hung == 1, &format!("lost were {lost:?}")).await;
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
+    scene.lab.close().await;
+}
+
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_drained_pod_is_run_again() {
     let (scene, held) = hanging("drained").await;

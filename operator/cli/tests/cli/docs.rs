@@ -256,10 +256,11 @@ fn parts_of_the_operator() -> Vec<Vec<String>> {
 }
 
 /// Words in `CamelCase` that the operator quotes and that are no reasons of conditions. Most are Kubernetes' own.
-const OTHERS: [&str; 37] = [
+const OTHERS: [&str; 38] = [
     "Completed",
     "Conflict",
     "ContainerCreating",
+    "DeadlineExceeded",
     "Directory",
     "Disrupted",
     "DisruptionTarget",

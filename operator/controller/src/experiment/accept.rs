@@ -16,8 +16,9 @@ use kube::api::PostParams;
 
 use super::Reconcile;
 use super::ended::{self, Ended};
-use super::outcome::node_lost;
+use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
+use crate::pod::CHECK_SECONDS;
 use crate::record;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
@@ -258,9 +259,16 @@ async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> 
                     reconcile.wake_in(Duration::from_secs(2));
                     Answered::NotYet(why)
                 }
+                None if is_overdue(reconcile, pod) => Answered::Failed(overdue()),
                 None => Answered::NotYet(ended::why_waiting(pod).unwrap_or_else(|| NO_ANSWER.to_owned())),
             }
         }
+        // Its image took too long to get.
+        Some(Ended::Overdue) if ended::terminated(pod).is_none() => {
+            dismiss(reconcile, pod).await?;
+            Answered::NotYet(format!("not started after {CHECK_SECONDS} s"))
+        }
+        Some(Ended::Overdue) => Answered::Failed(overdue()),
         Some(Ended::Exited { code }) if code == Exit::Completed as i32 => {
             // Too much to say for a termination message.
             let log = record::log(&reconcile.api(), name).await?;
@@ -280,6 +288,10 @@ async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> 
             Answered::NotYet(why)
         }
     })
+}
+
+fn overdue() -> String {
+    format!("its bench did not answer within {CHECK_SECONDS} s")
 }
 
 async fn dismiss(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<(), Error> {

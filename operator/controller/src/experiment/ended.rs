@@ -15,6 +15,8 @@ pub enum Ended {
     Evicted(String),
     /// The node refused it before anything ran.
     Refused(String),
+    /// It ran for longer than it may.
+    Overdue,
     /// In a way that tells nothing.
     Crashed(String),
 }
@@ -31,6 +33,9 @@ const REFUSALS: [&str; 9] = [
     "NodeAffinity",
     "NodeShutdown",
 ];
+
+/// The reason with which a kubelet ends a pod that runs for longer than its `activeDeadlineSeconds`.
+const OVERDUE: &str = "DeadlineExceeded";
 
 /// How a pod ended; `None` while it has not.
 pub fn ended(pod: &Pod) -> Option<Ended> {
@@ -50,9 +55,12 @@ pub fn ended(pod: &Pod) -> Option<Ended> {
         if ended.reason.as_deref() == Some("OOMKilled") {
             return Some(Ended::OutOfMemory);
         }
-        if !(was_killed && (reason == "Evicted" || disruption(pod).is_some())) {
+        if !(was_killed && (matches!(reason, "Evicted" | OVERDUE) || disruption(pod).is_some())) {
             return Some(Ended::Exited { code: ended.exit_code });
         }
+    }
+    if reason == OVERDUE {
+        return Some(Ended::Overdue);
     }
     if reason == "Evicted" || disruption(pod).is_some() {
         return Some(Ended::Evicted(disruption(pod).unwrap_or_else(why)));
@@ -171,6 +179,18 @@ mod tests {
                 json!({"phase": "Failed", "containerStatuses": exited(137, "Error"), "conditions": [
                     {"type": "DisruptionTarget", "status": "False"}, {"type": "PodScheduled", "status": "True"}]}),
                 Some(Ended::Exited { code: 137 }),
+            ),
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(137, "Error"), "reason": "DeadlineExceeded",
+                    "message": "Pod was active on the node longer than the specified deadline"}),
+                Some(Ended::Overdue),
+            ),
+            // It never came so far as to run.
+            (json!({"phase": "Failed", "reason": "DeadlineExceeded"}), Some(Ended::Overdue)),
+            // It had ended just before.
+            (
+                json!({"phase": "Failed", "containerStatuses": exited(4, "Error"), "reason": "DeadlineExceeded"}),
+                Some(Ended::Exited { code: 4 }),
             ),
             // It had ended well before it was evicted.
             (

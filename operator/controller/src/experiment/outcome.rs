@@ -14,7 +14,15 @@ use super::Reconcile;
 use super::ended::{self, Ended};
 use super::observe::UnderWay;
 use crate::error::Error;
+use crate::pod::CHECK_SECONDS;
 use crate::record;
+
+/// What is said of a trial that runs for too long, as `assay run` says it.
+const OVERDUE: &str = "took longer than maxBlockDurationSeconds";
+/// And of one that we end ourselves.
+const NOT_ENDED: &str = "and its kubelet did not end it";
+/// How much later than the kubelet we end a pod: it has to see that it is late, to ask it to end, and to kill it.
+const SLACK: Duration = Duration::from_mins(1);
 
 /// What came of a pod.
 #[derive(Debug, PartialEq, Eq)]
@@ -41,6 +49,7 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
         }
         Some(Ended::Evicted(why)) => return Ok(Some(Outcome::Lost(LostReason::Evicted, why))),
         Some(Ended::Refused(why)) => return Ok(Some(Outcome::Refused(why))),
+        Some(Ended::Overdue) => return Ok(Some(Outcome::Lost(LostReason::Crashed, OVERDUE.to_owned()))),
         Some(Ended::Crashed(why)) => return Ok(Some(Outcome::Lost(LostReason::Crashed, why))),
         None => {}
     }
@@ -53,27 +62,49 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
             None => Outcome::Lost(LostReason::Deleted, "its pod was deleted".to_owned()),
         }));
     }
-    if !ended::is_pending(pod) {
-        return Ok(None);
+    let Some(age) = free_for(reconcile, pod) else { return Ok(None) };
+    let patience = pending_patience(reconcile);
+    let (late, limit) = if ended::is_pending(pod) {
+        (not_started(pod, age, patience), patience)
+    } else {
+        let limit = limit(patience, reconcile.experiment.spec.max_block_duration_seconds);
+        ((age >= limit).then(|| Outcome::Lost(LostReason::Crashed, format!("{OVERDUE}, {NOT_ENDED}"))), limit)
+    };
+    if late.is_none() {
+        reconcile.wake_in(limit.saturating_sub(age) + Duration::from_secs(1));
     }
-    let patience = Duration::from_secs(reconcile.cluster().args.pending_seconds.into());
-    let mut age = found.known_for;
-    // In a queue it may wait for as long as it likes.
+    Ok(late)
+}
+
+/// How long a pod may take to start.
+fn pending_patience(reconcile: &Reconcile<'_>) -> Duration {
+    Duration::from_secs(reconcile.cluster().args.pending_seconds.into())
+}
+
+/// For how long we know of a pod that could start; `None` while it is in a queue, where it may wait for as long as it likes.
+fn free_for(reconcile: &Reconcile<'_>, pod: &Pod) -> Option<Duration> {
     let uid = pod.uid().unwrap_or_default();
     let mut memory = reconcile.memory();
     if ended::is_gated(pod) {
         memory.gated.insert(uid, reconcile.instant());
-        return Ok(None);
+        return None;
     }
-    if let Some(last) = memory.gated.get(&uid) {
-        age = age.min(reconcile.elapsed(*last));
-    }
-    drop(memory);
-    let late = not_started(pod, age, patience);
-    if late.is_none() {
-        reconcile.wake_in(patience.saturating_sub(age) + Duration::from_secs(1));
-    }
-    Ok(late)
+    let known_for = memory.pods.known_for(pod, reconcile.instant());
+    let freed = memory.gated.get(&uid).map(|last| reconcile.elapsed(*last));
+    Some(freed.map_or(known_for, |freed| known_for.min(freed)))
+}
+
+/// How long a pod may be there that may run for so many seconds, if its kubelet, which counts them itself, does not end it.
+fn limit(patience: Duration, seconds: u32) -> Duration {
+    patience + Duration::from_secs(seconds.into()) + SLACK
+}
+
+/// Whether the pod of a check runs for longer than it may and its kubelet does not end it.
+pub fn is_overdue(reconcile: &mut Reconcile<'_>, check: &Pod) -> bool {
+    let Some(age) = free_for(reconcile, check).filter(|_| !ended::is_pending(check)) else { return false };
+    let limit = limit(pending_patience(reconcile), CHECK_SECONDS);
+    reconcile.wake_in(limit.saturating_sub(age) + Duration::from_secs(1));
+    age >= limit
 }
 
 /// What comes of a pod that could have started for so long.
@@ -166,6 +197,11 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_pod_has_the_time_to_start_and_to_run() {
+        assert_eq!(limit(Duration::from_mins(5), 14_400), Duration::from_mins(5 + 240 + 1));
+    }
 
     #[test]
     fn a_pod_that_does_not_start_in_time_is_lost_with_the_reason() {
