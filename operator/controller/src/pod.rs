@@ -9,7 +9,8 @@ use assay_api::names::{
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
 use assay_core::attempt::pass;
 use assay_core::cluster;
-use assay_core::node::DEFAULT_MEMORY;
+use assay_core::node::{self, DEFAULT_MEMORY, TEMPORARY_BYTES};
+use assay_core::validate::disk;
 use assay_protocol::invocation::{self, in_pod};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -47,7 +48,8 @@ impl Template<'_> {
         let name = cluster::pod_name(&trial.name_any(), attempt);
         let memory = self.placement().memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
         // Whole CPUs, and requests equal to limits: only so a static CPU manager gives the pod CPUs of its own.
-        let resources = json!({"cpu": self.placement().cpus.to_string(), "memory": memory});
+        let (data, most) = self.data_bytes(&spec.scenario);
+        let resources = |data: u64| json!({"cpu": self.placement().cpus.to_string(), "memory": memory, "ephemeral-storage": ephemeral(data)});
         let arguments = json!(in_pod::run(&self.directory()));
         let seconds = self.experiment.spec.max_block_duration_seconds;
         let mut pod = self.pod(&name, ROLE_TRIAL, (&spec.config, seconds), &arguments, input);
@@ -65,7 +67,7 @@ impl Template<'_> {
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [trials_on_a_node()]},
         });
         let container = &mut pod["spec"]["containers"][0];
-        container["resources"] = json!({"requests": resources, "limits": resources});
+        container["resources"] = json!({"requests": resources(data), "limits": resources(most)});
         container["ports"] = json!([{"name": "metrics", "containerPort": in_pod::METRICS_PORT}]);
         push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": in_pod::DATA_DIR}));
         push(&mut pod["spec"]["volumes"], self.data(spec, pass(attempt)));
@@ -81,8 +83,8 @@ impl Template<'_> {
             {"weight": 100, "podAffinityTerm": trials_on_a_node()},
         ]}});
         pod["spec"]["containers"][0]["resources"] = json!({
-            "requests": {"cpu": "10m", "memory": "256Mi"},
-            "limits": {"cpu": "1", "memory": "256Mi"},
+            "requests": {"cpu": "10m", "memory": "256Mi", "ephemeral-storage": ephemeral(0)},
+            "limits": {"cpu": "1", "memory": "256Mi", "ephemeral-storage": ephemeral(0)},
         });
         serde_json::from_value(pod)
     }
@@ -154,10 +156,24 @@ impl Template<'_> {
                         "path": in_pod::INPUT_FILE,
                         "fieldRef": {"fieldPath": format!("metadata.annotations['{INPUT_ANNOTATION}']")},
                     }]}},
-                    {"name": "tmp", "emptyDir": {}},
+                    {"name": "tmp", "emptyDir": {"sizeLimit": TEMPORARY_BYTES.to_string()}},
                 ],
             },
         })
+    }
+
+    /// Bytes of data that a trial of a scenario asks of the kubelet's disk, and the most that it may have there.
+    fn data_bytes(&self, scenario: &str) -> (u64, u64) {
+        let storage = self.placement().storage.as_ref();
+        if storage.is_some_and(|storage| storage.empty_dir.is_none()) {
+            return (0, 0);
+        }
+        if let Some(stated) = node::data_bytes(self.placement()) {
+            return (stated, stated);
+        }
+        let scenario = self.experiment.spec.scenarios.iter().find(|known| known.name == scenario);
+        // Its dataset, and beside it what its directory may hold before the bench ends it.
+        (0, scenario.map_or(0, |scenario| disk::limit(&scenario.workload).saturating_mul(2)))
     }
 
     /// The folder in the volume. On a host path no experiment finds the data of another.
@@ -182,10 +198,7 @@ impl Template<'_> {
                 // The kubelet would make it for root only.
                 json!({"name": "data", "hostPath": {"path": host.path, "type": "Directory"}})
             }
-            _ => {
-                let limit = storage.and_then(|storage| storage.empty_dir.as_ref()?.size_limit.as_ref());
-                json!({"name": "data", "emptyDir": limit.map_or_else(|| json!({}), |limit| json!({"sizeLimit": limit}))})
-            }
+            _ => json!({"name": "data", "emptyDir": {"sizeLimit": self.data_bytes(&trial.scenario).1.to_string()}}),
         }
     }
 
@@ -226,6 +239,11 @@ fn trials_on_a_node() -> Value {
         "namespaceSelector": {},
         "labelSelector": {"matchLabels": {ROLE_LABEL: ROLE_TRIAL, MANAGED_LABEL: MANAGED_BY}},
     })
+}
+
+/// What a pod with so many bytes of data may take of the kubelet's disk.
+fn ephemeral(data: u64) -> String {
+    node::disk_bytes(data).to_string()
 }
 
 fn push(list: &mut Value, item: Value) {
@@ -279,7 +297,7 @@ mod tests {
             "tolerations": [{"key": "bench", "value": "yes"}, {"key": "lab", "operator": "Exists"}],
             "storage": {"hostPath": {"path": "/mnt/nvme"}},
         });
-        let resources = json!({"cpu": "3", "memory": "4Gi"});
+        let resources = json!({"cpu": "3", "memory": "4Gi", "ephemeral-storage": "1342177280"});
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
@@ -332,7 +350,7 @@ mod tests {
                 "volumes": [
                     {"name": "input", "downwardAPI": {"items": [{"path": "input.json",
                         "fieldRef": {"fieldPath": "metadata.annotations['assay.rocks/input']"}}]}},
-                    {"name": "tmp", "emptyDir": {}},
+                    {"name": "tmp", "emptyDir": {"sizeLimit": "1073741824"}},
                     {"name": "data", "hostPath": {"path": "/mnt/nvme", "type": "Directory"}},
                 ],
             },
@@ -367,7 +385,8 @@ mod tests {
         container.remove("ports");
         container["args"] = json!(in_pod::options());
         container["resources"] = json!({
-            "requests": {"cpu": "10m", "memory": "256Mi"}, "limits": {"cpu": "1", "memory": "256Mi"},
+            "requests": {"cpu": "10m", "memory": "256Mi", "ephemeral-storage": "1342177280"},
+            "limits": {"cpu": "1", "memory": "256Mi", "ephemeral-storage": "1342177280"},
         });
         container["volumeMounts"].as_array_mut().expect("mounts").pop();
         expected["volumes"].as_array_mut().expect("volumes").pop();
@@ -379,9 +398,7 @@ mod tests {
         // A claim of the pass that the attempt is in.
         let claim = json!({"claimName": cluster::claim_name("e", "s", 5, 1)});
         for (storage, volume, directory) in [
-            (Value::Null, json!({"emptyDir": {}}), "/data"),
-            (json!({"emptyDir": {}}), json!({"emptyDir": {}}), "/data"),
-            (json!({"emptyDir": {"sizeLimit": "9Gi"}}), json!({"emptyDir": {"sizeLimit": "9Gi"}}), "/data"),
+            (json!({"emptyDir": {"sizeLimit": "9Gi"}}), json!({"emptyDir": {"sizeLimit": "9663676416"}}), "/data"),
             (json!({"persistentVolumeClaim": {"size": "9Gi"}}), json!({"persistentVolumeClaim": claim}), "/data"),
             // There no experiment finds the data of another.
             (
@@ -400,9 +417,37 @@ mod tests {
 
     #[test]
     fn a_trial_without_wishes_gets_a_cpu_and_the_usual_memory() {
-        let resources = |placement: Value| trial_pod(&placement, &[])["spec"]["containers"][0]["resources"].take();
-        let usual = json!({"cpu": "1", "memory": DEFAULT_MEMORY});
-        assert_eq!(resources(json!({})), json!({"requests": usual, "limits": usual}));
+        let resources = trial_pod(&json!({}), &[])["spec"]["containers"][0]["resources"].take();
+        for side in ["requests", "limits"] {
+            assert_eq!((&resources[side]["cpu"], &resources[side]["memory"]), (&json!("1"), &json!(DEFAULT_MEMORY)));
+        }
+    }
+
+    /// A bench that fills its node's disk would have the pods of others evicted.
+    #[test]
+    fn a_pod_may_take_so_much_of_its_nodes_own_disk_and_no_more() {
+        let beside: u64 = (1 << 30) + (256 << 20);
+        let workload = json!({"keyValue": {"keys": 1000, "valueBytes": {"fixed": 1000}, "roles": []}});
+        let scenario = json!({"name": "s", "workload": workload});
+        let most = 2 * disk::limit(&serde_json::from_value(workload).expect("a workload"));
+        for (storage, asked, limit) in [
+            (json!({"hostPath": {"path": "/mnt"}}), 0, 0),
+            (json!({"persistentVolumeClaim": {"size": "9Gi"}}), 0, 0),
+            (json!({"emptyDir": {"sizeLimit": "9Gi"}}), 9 << 30, 9 << 30),
+            (json!({"emptyDir": {}}), 0, most),
+            (Value::Null, 0, most),
+        ] {
+            let mut experiment = experiment(&json!({"storage": storage}), &Value::Null);
+            experiment.spec.scenarios = vec![serde_json::from_value(scenario.clone()).expect("a scenario")];
+            let template = Template { experiment: &experiment, args: &args(&[]) };
+            let pod = json!(template.trial(&trial(), 4, "input").expect("a pod"));
+            let resources = &pod["spec"]["containers"][0]["resources"];
+            let of = |side: &str| resources[side]["ephemeral-storage"].clone();
+            let expected = [asked, limit].map(|data| json!((data + beside).to_string()));
+            assert_eq!([of("requests"), of("limits")], expected, "{storage}");
+            let size = pod["spec"]["volumes"][2]["emptyDir"].get("sizeLimit").cloned();
+            assert_eq!(size, (limit > 0).then(|| json!(limit.to_string())), "{storage}");
+        }
     }
 
     #[test]

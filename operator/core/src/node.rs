@@ -13,6 +13,11 @@ use crate::quantity;
 
 /// Memory of a trial where the experiment says nothing.
 pub const DEFAULT_MEMORY: &str = "2Gi";
+/// What a bench may write beside its data: its record, and the database with which it checks options.
+pub const TEMPORARY_BYTES: u64 = 1 << 30;
+/// What its log may take on the node's disk.
+const LOG_BYTES: u64 = 1 << 28;
+
 /// The CPU manager policy that gives pods CPUs of their own.
 pub const STATIC: &str = "static";
 
@@ -23,6 +28,8 @@ pub const PATIENCE_SECONDS: u32 = 120;
 pub struct Needs<'a> {
     pub placement: &'a Placement,
     pub memory_bytes: u64,
+    /// On the disk of the kubelet.
+    pub disk_bytes: u64,
     /// How long a node may be silent before its trial is lost.
     pub patience: Duration,
 }
@@ -30,8 +37,19 @@ pub struct Needs<'a> {
 impl<'a> Needs<'a> {
     pub fn new(placement: &'a Placement, patience: Duration) -> Self {
         let memory = placement.memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
-        Self { placement, memory_bytes: quantity::bytes(memory).unwrap_or_default(), patience }
+        let memory_bytes = quantity::bytes(memory).unwrap_or_default();
+        Self { placement, memory_bytes, disk_bytes: disk_bytes(data_bytes(placement).unwrap_or_default()), patience }
     }
+}
+
+/// The data that a trial may keep on the kubelet's disk, where the experiment says so.
+pub fn data_bytes(placement: &Placement) -> Option<u64> {
+    quantity::bytes(&placement.storage.as_ref()?.empty_dir.as_ref()?.size_limit.as_ref()?.0).ok()
+}
+
+/// What a trial's pod needs of the kubelet's disk, with so many bytes of data there.
+pub fn disk_bytes(data: u64) -> u64 {
+    data.saturating_add(TEMPORARY_BYTES + LOG_BYTES)
 }
 
 /// Why a node is of no use whose kubelet has this policy, where it is known.
@@ -46,7 +64,10 @@ pub fn judge(node: &Node, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeS
         return (NodeState::Gone, Some(why));
     }
     match silent {
-        None => (NodeState::Usable, None),
+        // A node on which a block has begun is waited for.
+        None => untolerated(node, needs)
+            .next()
+            .map_or((NodeState::Usable, None), |taint| (NodeState::Busy, Some(format!("has the taint {}", taint.key)))),
         Some(silent) if silent < needs.patience => (NodeState::Busy, Some("is not ready".to_owned())),
         // In whole minutes: a message that is another one each second would be written each second.
         Some(silent) => {
@@ -92,17 +113,24 @@ fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
     if spec.and_then(|spec| spec.unschedulable) == Some(true) {
         return Some("is cordoned".to_owned());
     }
-    let taints = spec.and_then(|spec| spec.taints.as_ref());
-    let taint = taints.into_iter().flatten().find(|taint| !tolerated(taint, &needs.placement.tolerations));
-    if let Some(taint) = taint {
+    if let Some(taint) = untolerated(node, needs).find(|taint| !passes(taint)) {
         return Some(format!("has the taint {}, which is not in placement.tolerations", taint.key));
     }
     if let Some(cpus) = cpus(node).filter(|&cpus| cpus < u64::from(needs.placement.cpus)) {
         return Some(format!("has {cpus} whole CPUs for pods, {} needed", needs.placement.cpus));
     }
-    memory(node)
-        .filter(|&memory| memory < needs.memory_bytes)
-        .map(|memory| format!("has {} MiB for pods, {} needed", memory >> 20, needs.memory_bytes >> 20))
+    if let Some(memory) = memory(node).filter(|&memory| memory < needs.memory_bytes) {
+        return Some(format!("has {} MiB for pods, {} needed", memory >> 20, needs.memory_bytes >> 20));
+    }
+    let needed = needs.disk_bytes >> 20;
+    disk(node)
+        .filter(|&disk| disk < needs.disk_bytes)
+        .map(|disk| format!("has {} MiB of ephemeral storage for pods, {needed} needed", disk >> 20))
+}
+
+fn untolerated<'a>(node: &'a Node, needs: &'a Needs<'_>) -> impl Iterator<Item = &'a Taint> {
+    let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
+    taints.into_iter().flatten().filter(|taint| !tolerated(taint, &needs.placement.tolerations))
 }
 
 /// Whole CPUs that a node has for pods.
@@ -115,6 +143,11 @@ pub fn memory(node: &Node) -> Option<u64> {
     quantity::bytes(&node.status.as_ref()?.allocatable.as_ref()?.get("memory")?.0).ok()
 }
 
+/// Bytes on its own disk that a node has for pods.
+fn disk(node: &Node) -> Option<u64> {
+    quantity::bytes(&node.status.as_ref()?.allocatable.as_ref()?.get("ephemeral-storage")?.0).ok()
+}
+
 /// Whole CPUs of a quantity such as 3900m.
 fn whole_cpus(quantity: &str) -> Option<u64> {
     match quantity.strip_suffix('m') {
@@ -123,9 +156,24 @@ fn whole_cpus(quantity: &str) -> Option<u64> {
     }
 }
 
-/// Whether pods of trials may be where this taint is. What the node controller adds to silent nodes is told by their silence.
+/// What the node controller adds to silent nodes, which their silence tells, and to those that are cordoned.
+const TOLD: [&str; 3] =
+    ["node.kubernetes.io/not-ready", "node.kubernetes.io/unreachable", "node.kubernetes.io/unschedulable"];
+/// What it adds while a node runs short of something: a trial on its disk may bring that about by itself.
+const PASSING: [&str; 4] = [
+    "node.kubernetes.io/disk-pressure",
+    "node.kubernetes.io/memory-pressure",
+    "node.kubernetes.io/pid-pressure",
+    "node.kubernetes.io/network-unavailable",
+];
+
+fn passes(taint: &Taint) -> bool {
+    PASSING.contains(&taint.key.as_str())
+}
+
+/// Whether pods of trials may be where this taint is.
 fn tolerated(taint: &Taint, tolerations: &[NodeToleration]) -> bool {
-    if taint.effect == "PreferNoSchedule" || taint.key.starts_with("node.kubernetes.io/") {
+    if taint.effect == "PreferNoSchedule" || TOLD.contains(&taint.key.as_str()) {
         return true;
     }
     tolerations.iter().any(|toleration| {
@@ -163,7 +211,12 @@ mod tests {
             }],
             ..Placement::default()
         };
-        let needs = Needs { placement: &placement, memory_bytes: 1 << 33, patience: Duration::from_mins(1) };
+        let needs = Needs {
+            placement: &placement,
+            memory_bytes: 1 << 33,
+            disk_bytes: 1 << 31,
+            patience: Duration::from_mins(1),
+        };
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap_or_else(|error| unreachable!("{error}"));
         let (state, why) = judge(&node, &needs, silent_for(&node, now));
         (state, why.unwrap_or_default())
@@ -180,10 +233,34 @@ mod tests {
             (|node| node["spec"]["unschedulable"] = json!(true), "is cordoned"),
             (|node| node["status"]["allocatable"]["cpu"] = json!("3900m"), "has 3 whole CPUs for pods, 4 needed"),
             (|node| node["status"]["allocatable"]["memory"] = json!("7Gi"), "has 7168 MiB for pods, 8192 needed"),
+            (
+                |node| node["status"]["allocatable"]["ephemeral-storage"] = json!("1Gi"),
+                "has 1024 MiB of ephemeral storage for pods, 2048 needed",
+            ),
         ] {
             assert_eq!(state(change), (NodeState::Gone, why.to_owned()));
         }
         assert_eq!(state(|node| node["spec"]["taints"] = taint("other")).0, NodeState::Gone);
+        for told in TOLD {
+            assert_eq!(state(|node| node["spec"]["taints"] = taint(told)), usable, "{told}");
+        }
+    }
+
+    #[test]
+    fn a_node_that_runs_short_of_something_is_waited_for() {
+        let tainted = |keys: &[&str]| {
+            let taints: Value = keys.iter().map(|key| json!({"key": key, "effect": "NoSchedule"})).collect();
+            state(|node| node["spec"]["taints"] = taints)
+        };
+        for key in PASSING {
+            assert_eq!(tainted(&[key]), (NodeState::Busy, format!("has the taint {key}")));
+        }
+        // What does not pass decides, and what nobody knows does not pass.
+        let out_of_service = "node.kubernetes.io/out-of-service";
+        for keys in [[PASSING[0], out_of_service], [out_of_service, PASSING[0]]] {
+            let why = format!("has the taint {out_of_service}, which is not in placement.tolerations");
+            assert_eq!(tainted(&keys), (NodeState::Gone, why));
+        }
     }
 
     #[test]
