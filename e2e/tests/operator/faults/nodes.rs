@@ -12,6 +12,7 @@ use serde_json::{Value, json};
 use crate::bench::{End, Run};
 use crate::experiment;
 use crate::lab::{Lab, SOON};
+use crate::operator::IMAGE;
 use crate::pods;
 use crate::scene::Scene;
 
@@ -43,6 +44,34 @@ async fn a_cordoned_node_is_waited_for() {
     scene.lab.check(scene.witness.ran() == ran, "nothing runs on a cordoned node").await;
     cordon(&scene.lab, &node, false).await;
     scene.ends_well(&[]).await;
+}
+
+/// Nobody but the scheduler knows what `DaemonSets` and others take of a node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_node_without_room_costs_no_attempt() {
+    let lab = Lab::with_nodes("full", 2).await;
+    let node = lab.nodes[0].clone();
+    let filler = json!({
+        "metadata": {"name": "filler"},
+        "spec": {
+            "nodeName": node,
+            "tolerations": [{"operator": "Exists"}],
+            "securityContext": {"runAsNonRoot": true, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "filler", "image": IMAGE,
+                "resources": {"requests": {"cpu": "15500m"}},
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    });
+    lab.put::<Pod>(Some(&lab.namespace), filler).await;
+    let scene = Scene::of(lab, "full", &["--pending-seconds", "5"], |bench| bench);
+    scene.begin(|_| ()).await;
+    scene.decides(&[]).await;
+    let ran_on = scene.lab.trials(&scene.name).await.into_iter().filter_map(|trial| Some(trial.status?.attempts));
+    let nodes: Vec<String> = ran_on.flatten().filter_map(|attempt| attempt.node).collect();
+    scene.lab.check(!nodes.contains(&node), &format!("trials ran on {nodes:?}")).await;
+    scene.lab.close().await;
 }
 
 /// By its own clock it has not been ready for ten minutes, which is five times what a node may be silent.

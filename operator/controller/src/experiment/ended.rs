@@ -109,6 +109,15 @@ pub fn is_gated(pod: &Pod) -> bool {
         && pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty())
 }
 
+/// What the scheduler says of a pod for which it finds no room.
+pub fn unschedulable(pod: &Pod) -> Option<&str> {
+    let status = pod.status.as_ref().filter(|_| is_pending(pod))?;
+    let conditions = status.conditions.iter().flatten();
+    let unscheduled = conditions.into_iter().find(|found| found.type_ == "PodScheduled" && found.status == "False")?;
+    let is_final = unscheduled.reason.as_deref() == Some("Unschedulable");
+    is_final.then(|| unscheduled.message.as_deref().unwrap_or_default())
+}
+
 /// What a pod waits for that has not started, where somebody says so.
 pub fn why_waiting(pod: &Pod) -> Option<String> {
     let status = pod.status.as_ref().filter(|_| is_pending(pod))?;
@@ -248,6 +257,24 @@ mod tests {
         ];
         for (status, why) in table {
             assert_eq!(why_waiting(&pod(&status)).as_deref(), why, "{status}");
+        }
+    }
+
+    #[test]
+    fn only_the_scheduler_says_that_there_is_no_room() {
+        let said = |phase: &str, status: &str, reason: &str| {
+            let condition = json!({"type": "PodScheduled", "status": status, "reason": reason, "message": "0/3 nodes"});
+            unschedulable(&pod(&json!({"phase": phase, "conditions": [condition]}))).map(ToOwned::to_owned)
+        };
+        assert_eq!(said("Pending", "False", "Unschedulable").as_deref(), Some("0/3 nodes"));
+        // A gate, an error of its own, and what was true once.
+        for (phase, status, reason) in [
+            ("Pending", "False", "SchedulingGated"),
+            ("Pending", "False", "SchedulerError"),
+            ("Pending", "True", "Unschedulable"),
+            ("Running", "False", "Unschedulable"),
+        ] {
+            assert_eq!(said(phase, status, reason), None, "{phase} {status} {reason}");
         }
     }
 

@@ -10,6 +10,7 @@ use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::full::Full;
 use super::is_finished;
 use super::known::{Pods, Trials};
 use crate::lock::locked;
@@ -39,6 +40,8 @@ pub struct Memory {
     pub waits_for: BTreeSet<String>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
+    /// Nodes that had no room for a trial.
+    pub full: Full,
     /// When the API server would not have an object of it, and why.
     pub refused: Option<(Instant, String)>,
 }

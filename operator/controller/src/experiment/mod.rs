@@ -16,6 +16,7 @@ mod collect;
 mod context;
 mod controller;
 mod ended;
+mod full;
 mod known;
 mod memory;
 mod metrics;

@@ -21,6 +21,8 @@ use crate::record;
 const OVERDUE: &str = "took longer than maxBlockDurationSeconds";
 /// And of one that we end ourselves.
 const NOT_ENDED: &str = "and its kubelet did not end it";
+/// How long the scheduler may take to find room on a node: the pod before may be just going, and a volume be made.
+const ROOM: Duration = Duration::from_mins(1);
 /// How much later than the kubelet we end a pod: it has to see that it is late, to ask it to end, and to kill it.
 const SLACK: Duration = Duration::from_mins(1);
 
@@ -56,6 +58,9 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
     if let Some(why) = node_lost(reconcile, &found.trial.spec.node) {
         return Ok(Some(Outcome::Lost(LostReason::NodeLost, why)));
     }
+    if found.is_dismissed {
+        return Ok(Some(Outcome::Refused("its pod is on its way out".to_owned())));
+    }
     if found.has_vanished || pod.metadata.deletion_timestamp.is_some() {
         return Ok(Some(match ended::disruption(pod) {
             Some(why) => Outcome::Lost(LostReason::Evicted, why),
@@ -64,9 +69,18 @@ pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWa
     }
     let Some(age) = free_for(reconcile, pod) else { return Ok(None) };
     let patience = pending_patience(reconcile);
-    let (late, limit) = if ended::is_pending(pod) {
+    let node = &found.trial.spec.node;
+    let (late, limit) = if let Some(said) = ended::unschedulable(pod) {
+        let limit = patience.min(ROOM);
+        let refused = (age >= limit).then(|| Outcome::Refused(format!("{node} had no room for a trial: {said}")));
+        if refused.is_some() {
+            reconcile.memory().full.add(node, said, reconcile.instant());
+        }
+        (refused, limit)
+    } else if ended::is_pending(pod) {
         (not_started(pod, age, patience), patience)
     } else {
+        reconcile.memory().full.remove(node);
         let limit = limit(patience, reconcile.experiment.spec.max_block_duration_seconds);
         ((age >= limit).then(|| Outcome::Lost(LostReason::Crashed, format!("{OVERDUE}, {NOT_ENDED}"))), limit)
     };
@@ -205,11 +219,11 @@ mod tests {
 
     #[test]
     fn a_pod_that_does_not_start_in_time_is_lost_with_the_reason() {
-        let unscheduled =
-            json!([{"type": "PodScheduled", "status": "False", "reason": "Unschedulable", "message": "no room"}]);
+        let pulling = json!([{"name": "bench", "image": "none:1", "imageID": "", "ready": false, "restartCount": 0,
+            "state": {"waiting": {"reason": "ErrImagePull", "message": "no such tag"}}}]);
         let patience = Duration::from_mins(10);
-        for (conditions, why) in [(unscheduled, "Unschedulable: no room"), (json!([]), "its node gives no reason")] {
-            let pod = json!({"metadata": {"name": "p"}, "status": {"phase": "Pending", "conditions": conditions}});
+        for (statuses, why) in [(pulling, "ErrImagePull: no such tag"), (json!([]), "its node gives no reason")] {
+            let pod = json!({"metadata": {"name": "p"}, "status": {"phase": "Pending", "containerStatuses": statuses}});
             let pod: Pod = serde_json::from_value(pod).expect("a pod");
             assert_eq!(not_started(&pod, Duration::from_millis(599_999), patience), None);
             let late = Outcome::Lost(LostReason::NotStarted, format!("not started after 600 s: {why}"));

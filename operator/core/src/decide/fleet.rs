@@ -35,6 +35,8 @@ pub struct Begun {
     pub node: String,
     /// A trial of it is under way.
     pub running: bool,
+    /// No trial of it has run yet.
+    pub fresh: bool,
 }
 
 /// What is to be done on a node.
@@ -55,7 +57,8 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
     for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
         let node = nodes.iter().find(|node| node.name == at.node);
         let state = node.map_or(NodeState::Gone, |node| node.state);
-        if state == NodeState::Gone {
+        // Where nothing has run, nothing is lost by going elsewhere.
+        if state == NodeState::Gone || (at.fresh && state == NodeState::Busy) {
             homeless.push(block);
             continue;
         }
@@ -137,7 +140,7 @@ mod tests {
                 let Action::Run { block, trial, .. } = assignment.action else {
                     unreachable!("{:?}", assignment.action)
                 };
-                begun.insert(block, Begun { node: assignment.node.clone(), running: false });
+                begun.insert(block, Begun { node: assignment.node.clone(), running: false, fresh: false });
                 attempts.push(finished(&trial, node));
                 ran.push((assignment.node, trial));
             }
@@ -181,7 +184,27 @@ mod tests {
         for state in [NodeState::Busy, NodeState::Gone] {
             assert_eq!(next(&places, &BTreeMap::new(), &nodes(&[state]), NOW), []);
         }
-        let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true })]);
+        let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true, fresh: false })]);
         assert_eq!(next(&places, &running, &nodes(&[NodeState::Usable]), NOW), []);
+    }
+
+    #[test]
+    fn a_block_in_which_nothing_has_run_is_bound_to_no_node() {
+        let plan = plan(&experiment());
+        let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
+        let begun = |fresh| BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh })]);
+        let first = |fresh, states: &[NodeState]| {
+            let assigned = next(&places, &begun(fresh), &nodes(states), NOW).into_iter();
+            let of_block = |(node, action)| match action {
+                Action::Run { block: 0, trial, .. } => Some((node, trial.attempt)),
+                _ => None,
+            };
+            assigned.map(|Assignment { node, action }| (node, action)).find_map(of_block)
+        };
+        let at = |node: &str| Some((node.to_owned(), 0));
+        assert_eq!(first(true, &[NodeState::Busy, NodeState::Usable]), at("n1"));
+        assert_eq!(first(true, &[NodeState::Usable, NodeState::Usable]), at("n0"));
+        assert_eq!(first(true, &[NodeState::Busy]), None);
+        assert_eq!(first(false, &[NodeState::Busy, NodeState::Usable]), None, "it is waited for");
     }
 }

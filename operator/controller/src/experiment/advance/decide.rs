@@ -116,7 +116,7 @@ impl Decision {
         let (mut nodes, mut busy, mut others) = (Vec::new(), Vec::new(), Vec::new());
         // To wait in line is as it should be: nobody has to do anything.
         let mut reason = "WaitingForNode";
-        for Seen { node, silent, policy, holder, yielded } in &survey.nodes {
+        for Seen { node, silent, policy, holder, yielded, full } in &survey.nodes {
             let name = node.name_any();
             let (mut state, mut why) = node::judge(node, &survey.needs, *silent);
             let policy = node::policy_problem(policy.as_deref());
@@ -125,6 +125,12 @@ impl Decision {
             }
             if let Some(silent) = silent.filter(|silent| *silent < survey.needs.patience) {
                 self.wake_in(survey.needs.patience.saturating_sub(silent) + WELL_AFTER);
+            }
+            if state == NodeState::Usable
+                && let Some((left, said)) = full
+            {
+                (state, why) = (NodeState::Busy, Some(format!("had no room for a trial: {said}")));
+                self.wake_in(*left + AFTER);
             }
             if state == NodeState::Usable
                 && let Some(held) = self.held(holder.as_deref(), *yielded)

@@ -48,6 +48,8 @@ pub struct Seen {
     pub holder: Option<String>,
     /// For how long it is left to others yet, who wait for it and were given it back.
     pub yielded: Option<Duration>,
+    /// For how long it is not tried again, since it had no room for a trial, and what the scheduler said.
+    pub full: Option<(Duration, String)>,
 }
 
 pub struct Held {
@@ -85,7 +87,7 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
         let Some(block) = at(trial) else { continue };
         let mut place = |rank: i64, node: &str| {
             if begun.get(&block).is_none_or(|(known, _)| *known <= rank) {
-                begun.insert(block, (rank, Begun { node: node.to_owned(), running: false }));
+                begun.insert(block, (rank, Begun { node: node.to_owned(), running: false, fresh: rank < 0 }));
             }
         };
         // A trial without an attempt was only planned there; the latest pass says where the block is.
@@ -99,7 +101,7 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
     let mut begun: BTreeMap<usize, Begun> = begun.into_iter().map(|(block, (_, at))| (block, at)).collect();
     for found in observed.on_nodes(reconcile) {
         if let Some(block) = at(&found.trial) {
-            begun.insert(block, Begun { node: found.trial.spec.node.clone(), running: true });
+            begun.insert(block, Begun { node: found.trial.spec.node.clone(), running: true, fresh: false });
         }
     }
     begun
@@ -120,6 +122,7 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
             policy: cluster.kubelets.cpu_manager_policy(&name),
             holder: node_lease::other_holder(reconcile, &name),
             yielded: yielded(reconcile, &name),
+            full: reconcile.memory().full.left(&name, reconcile.instant()),
             node,
         }
     };

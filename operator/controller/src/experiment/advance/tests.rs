@@ -45,7 +45,7 @@ fn plan() -> Plan {
 fn node(name: &str) -> Seen {
     let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi"}}});
     let node = Arc::new(serde_json::from_value(node).expect("a node"));
-    Seen { node, silent: None, policy: None, holder: None, yielded: None }
+    Seen { node, silent: None, policy: None, holder: None, yielded: None, full: None }
 }
 
 /// What is surveyed of two nodes of which nobody wants anything.
@@ -65,7 +65,7 @@ fn survey(placement: &Placement) -> Survey<'_> {
 
 impl Survey<'_> {
     fn begin(&mut self, block: usize, node: &str, running: bool) {
-        self.begun.insert(block, Begun { node: node.to_owned(), running });
+        self.begun.insert(block, Begun { node: node.to_owned(), running, fresh: false });
         if running {
             self.busy.insert(node.to_owned());
         }
@@ -177,6 +177,25 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             &[],
             "WaitingForNode",
             never,
+        ),
+        (
+            "a node had no room",
+            |_, _, survey| survey.nodes[0].full = Some((seconds(60), "Insufficient cpu".to_owned())),
+            &["run 0.0 on n1"],
+            "open",
+            seconds(60) + Duration::from_millis(1),
+        ),
+        (
+            "no node had room, and others have it anyway",
+            |_, _, survey| {
+                for node in &mut survey.nodes {
+                    node.full = Some((seconds(60), "Insufficient cpu".to_owned()));
+                    node.holder = Some("b/other".to_owned());
+                }
+            },
+            &[],
+            "WaitingForNode",
+            seconds(60) + Duration::from_millis(1),
         ),
         (
             "a block is under way",
