@@ -35,6 +35,9 @@ pub const MANAGED_BY: &str = "assay";
 /// What labels of an experiment begin with that its pods have, too: they say which queue pods wait in.
 pub const QUEUE_LABELS: &str = "kueue.x-k8s.io/";
 
+/// The scheduling gate of a pod in a queue that has not got its node yet.
+pub const NODE_GATE: &str = "assay.rocks/node";
+
 /// The key of a record in its `ConfigMap`.
 pub const RECORD_KEY: &str = "record.json.gz";
 

@@ -3,8 +3,8 @@
 use std::collections::BTreeMap;
 
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, QUEUE_LABELS, ROLE_CHECK,
-    ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
+    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_GATE, QUEUE_LABELS,
+    ROLE_CHECK, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
 };
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
 use assay_core::attempt::pass;
@@ -31,6 +31,17 @@ pub struct Template<'a> {
 impl Template<'_> {
     fn placement(&self) -> &Placement {
         &self.experiment.spec.placement
+    }
+
+    /// The labels that say which queue its pods wait in.
+    fn queue(&self) -> impl Iterator<Item = (&str, &str)> {
+        let all = self.experiment.labels().iter().map(|(name, value)| (name.as_str(), value.as_str()));
+        all.filter(|(name, _)| name.starts_with(QUEUE_LABELS))
+    }
+
+    /// Whether pods wait in a queue. They get their nodes when it lets them go.
+    pub fn is_queued(&self) -> bool {
+        self.queue().next().is_some()
     }
 
     /// The image that a config runs.
@@ -71,6 +82,9 @@ impl Template<'_> {
         container["ports"] = json!([{"name": "metrics", "containerPort": in_pod::METRICS_PORT}]);
         push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": in_pod::DATA_DIR}));
         push(&mut pod["spec"]["volumes"], self.data(spec, pass(attempt)));
+        if self.is_queued() {
+            pod["spec"]["schedulingGates"] = json!([{"name": NODE_GATE}]);
+        }
         serde_json::from_value(pod)
     }
 
@@ -102,8 +116,7 @@ impl Template<'_> {
                 }
             })
             .collect();
-        let queue = self.experiment.labels().iter().filter(|(name, _)| name.starts_with(QUEUE_LABELS));
-        let mut labels: BTreeMap<&str, &str> = queue.map(|(name, value)| (name.as_str(), value.as_str())).collect();
+        let mut labels: BTreeMap<&str, &str> = self.queue().collect();
         let experiment = self.experiment.name_any();
         labels.extend([(EXPERIMENT_LABEL, experiment.as_str()), (ROLE_LABEL, role), (MANAGED_LABEL, MANAGED_BY)]);
         json!({
@@ -314,6 +327,7 @@ mod tests {
                     "uid": "u2", "controller": true}],
             },
             "spec": {
+                "schedulingGates": [{"name": "assay.rocks/node"}],
                 "restartPolicy": "Never",
                 "activeDeadlineSeconds": 14_400,
                 "automountServiceAccountToken": false,
@@ -376,6 +390,8 @@ mod tests {
 
         let mut expected = trial["spec"].clone();
         expected["activeDeadlineSeconds"] = 600.into();
+        // It holds no node.
+        expected.as_object_mut().expect("a spec").remove("schedulingGates");
         expected["affinity"] = json!({"podAntiAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": [{
             "weight": 100,
             "podAffinityTerm":
@@ -391,6 +407,14 @@ mod tests {
         container["volumeMounts"].as_array_mut().expect("mounts").pop();
         expected["volumes"].as_array_mut().expect("volumes").pop();
         assert_eq!(check["spec"], expected);
+    }
+
+    #[test]
+    fn only_pods_in_a_queue_wait_for_their_node_behind_a_gate() {
+        let mut experiment = experiment(&json!({}), &Value::Null);
+        experiment.metadata.labels = Some([("team".to_owned(), "storage".to_owned())].into());
+        let pod = Template { experiment: &experiment, args: &args(&[]) }.trial(&trial(), 4, "input").expect("a pod");
+        assert_eq!(pod.spec.expect("a spec").scheduling_gates, None);
     }
 
     #[test]

@@ -45,22 +45,56 @@ async fn gates(lab: &Lab) {
     .await;
 }
 
-/// Lets all pods go, for ever.
-async fn open(pods: Api<Pod>) {
+/// Lets all pods with these labels go, for ever.
+async fn open(pods: Api<Pod>, labels: &'static str) {
     loop {
-        for pod in pods.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default() {
-            let is_gated = pod
-                .spec
-                .as_ref()
-                .and_then(|spec| spec.scheduling_gates.as_ref())
-                .is_some_and(|gates| !gates.is_empty());
-            if is_gated {
-                let change = Patch::Merge(json!({"spec": {"schedulingGates": []}}));
+        let listed = pods.list(&ListParams::default().labels(labels)).await;
+        for pod in listed.map(|list| list.items).unwrap_or_default() {
+            let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref());
+            if gates.is_some_and(|gates| gates.iter().any(|gate| gate.name == GATE)) {
+                let gate = json!({"$patch": "delete", "name": GATE});
+                let change = Patch::Strategic(json!({"spec": {"schedulingGates": [gate]}}));
                 let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &change).await;
             }
         }
         tokio::time::sleep(Duration::from_millis(200)).await;
     }
+}
+
+/// Takes away what puts pods behind their gate.
+async fn no_gates(lab: &Lab) {
+    lab.kubectl(&["delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", &lab.namespace]).await;
+}
+
+fn queued(lab: &Lab, name: &str) -> Value {
+    let mut experiment: Value = small(lab, name);
+    experiment["metadata"]["labels"] = json!({QUEUE: "team"});
+    experiment
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn who_stands_in_a_queue_keeps_no_node_from_others() {
+    let lab = Lab::new("in-line").await;
+    lab.enforce("privileged").await;
+    gates(&lab).await;
+    let scene = Scene::of(lab, "others", &[], |bench| bench);
+    let checks = tokio::spawn(open(scene.lab.api(), "assay.rocks/role=check"));
+    scene.lab.apply(queued(&scene.lab, "queued")).await;
+    let waits = scene.lab.condition("queued", names::PROGRESSING, "False", Some("Queued"), SOON).await;
+    scene.lab.check(waits.message.contains("SchedulingGated"), &waits.message).await;
+    scene.begin(|_| ()).await;
+    scene.decides(&[]).await;
+    let begun = scene.lab.trials("queued").await.iter().filter(|trial| trial.status.is_some()).count();
+    scene.lab.check(begun == 0, "it stands in its queue all the time").await;
+    checks.abort();
+    // It gets its turn, and its node.
+    let all = tokio::spawn(open(scene.lab.api(), "assay.rocks/role"));
+    scene.lab.decided("queued", "Win", 5).await;
+    scene.lab.check(scene.lab.losses("queued").await.is_empty(), "nothing is lost").await;
+    all.abort();
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
+    no_gates(&scene.lab).await;
+    scene.lab.close().await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
@@ -69,9 +103,7 @@ async fn a_queue_may_take_its_time() {
     lab.enforce("privileged").await;
     gates(&lab).await;
     let scene = Scene::of(lab, "queue", &["--pending-seconds", "5"], |bench| bench);
-    let mut experiment: Value = small(&scene.lab, "queue");
-    experiment["metadata"]["labels"] = json!({QUEUE: "team"});
-    scene.lab.apply(experiment).await;
+    scene.lab.apply(queued(&scene.lab, "queue")).await;
     // First the check of the options, which asks for little and waits in line all the same.
     let waits = async |reason: &str| {
         scene
@@ -93,17 +125,16 @@ async fn a_queue_may_take_its_time() {
         })
         .await;
     assert!(checking.message.contains("SchedulingGated"));
-    let opener = tokio::spawn(open(scene.lab.api()));
+    let opener = tokio::spawn(open(scene.lab.api(), "assay.rocks/role"));
     scene.lab.running_pod().await;
     opener.abort();
     let queued = waits("Queued").await;
     scene.lab.check(queued.message.contains("SchedulingGated"), &queued.message).await;
     // Longer than a pod may be pending.
     tokio::time::sleep(Duration::from_secs(8)).await;
-    let opener = tokio::spawn(open(scene.lab.api()));
+    let opener = tokio::spawn(open(scene.lab.api(), "assay.rocks/role"));
     scene.decides(&[]).await;
     opener.abort();
-    let name = scene.lab.namespace.clone();
-    scene.lab.kubectl(&["delete", "mutatingadmissionpolicies,mutatingadmissionpolicybindings", &name]).await;
+    no_gates(&scene.lab).await;
     scene.lab.close().await;
 }

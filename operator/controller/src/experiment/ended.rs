@@ -1,6 +1,6 @@
 //! How a pod ended, from what the kubelet and the controllers wrote into its status.
 
-use assay_api::names::CONTAINER;
+use assay_api::names::{CONTAINER, NODE_GATE};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 
 /// How a pod ended by itself.
@@ -103,10 +103,22 @@ pub fn is_pending(pod: &Pod) -> bool {
     phase.is_none_or(|phase| phase == "Pending")
 }
 
-/// Whether somebody keeps a pod from being scheduled until there is room for it, such as a queue.
-pub fn is_gated(pod: &Pod) -> bool {
-    is_pending(pod)
-        && pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).is_some_and(|gates| !gates.is_empty())
+/// What keeps a pod from being scheduled.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Gate {
+    /// Somebody else, such as a queue, until there is room for it.
+    Queue,
+    /// We, until its node can be had: its queue has let it go.
+    Node,
+}
+
+/// What keeps a pod from being scheduled; `None` where nothing does.
+pub fn gate(pod: &Pod) -> Option<Gate> {
+    let gates = pod.spec.as_ref().filter(|_| is_pending(pod))?.scheduling_gates.as_ref()?;
+    if gates.iter().any(|gate| gate.name != NODE_GATE) {
+        return Some(Gate::Queue);
+    }
+    (!gates.is_empty()).then_some(Gate::Node)
 }
 
 /// What the scheduler says of a pod for which it finds no room.
@@ -289,14 +301,17 @@ mod tests {
 
     #[test]
     fn a_gate_holds_back_only_what_has_not_started() {
-        let is_gated = |phase: &str, gates: Value| {
+        let gate = |phase: &str, gates: Value| {
             let spec = json!({"containers": [], "schedulingGates": gates});
             let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
-            is_gated(&serde_json::from_value(pod).expect("a pod"))
+            gate(&serde_json::from_value(pod).expect("a pod"))
         };
-        assert!(is_gated("Pending", json!([{"name": "queue"}])));
-        assert!(!is_gated("Pending", json!([])) && !is_gated("Pending", Value::Null));
-        assert!(!is_gated("Running", json!([{"name": "queue"}])));
+        let (queue, own) = (json!({"name": "queue"}), json!({"name": "assay.rocks/node"}));
+        assert_eq!(gate("Pending", json!([queue])), Some(Gate::Queue));
+        assert_eq!(gate("Pending", json!([own, queue])), Some(Gate::Queue));
+        assert_eq!(gate("Pending", json!([own])), Some(Gate::Node));
+        assert_eq!((gate("Pending", json!([])), gate("Pending", Value::Null)), (None, None));
+        assert_eq!(gate("Running", json!([queue])), None);
     }
 
     #[test]

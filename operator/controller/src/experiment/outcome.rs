@@ -99,7 +99,7 @@ fn pending_patience(reconcile: &Reconcile<'_>) -> Duration {
 fn free_for(reconcile: &Reconcile<'_>, pod: &Pod) -> Option<Duration> {
     let uid = pod.uid().unwrap_or_default();
     let mut memory = reconcile.memory();
-    if ended::is_gated(pod) {
+    if ended::gate(pod).is_some() {
         memory.gated.insert(uid, reconcile.instant());
         return None;
     }

@@ -5,20 +5,22 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::TuningTrial;
-use assay_api::names::{EXPERIMENT_LABEL, MANAGER};
+use assay_api::names::{EXPERIMENT_LABEL, MANAGER, NODE_GATE};
 use assay_core::attempt::pass;
 use assay_core::cluster;
 use assay_core::plan::Plan;
 use assay_protocol::TrialId;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
-use kube::api::{ObjectMeta, Patch, PostParams};
+use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
 use kube::{Resource, ResourceExt as _};
+use serde_json::json;
 use tracing::info;
 
 use super::RETRY;
 use super::decide::Action;
 use crate::error::{Error, call};
-use crate::experiment::observe::Observed;
+use crate::experiment::ended::{self, Gate};
+use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, trial_status};
 use crate::pod::owner;
 
@@ -36,6 +38,8 @@ enum Begins {
     Now,
     /// As soon as its node is prepared.
     Soon,
+    /// Once its node is free.
+    NotYet,
     /// Its pod could not be made.
     Not(String),
 }
@@ -59,15 +63,19 @@ pub async fn apply(
                 node_lease::hold(reconcile, &node).await?;
             }
             Action::Release(node) => node_lease::release(reconcile, &node).await?,
+            Action::Open(node) => match Box::pin(open(reconcile, observed, &node)).await? {
+                Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
+                Begins::NotYet => {}
+                Begins::Not(why) => applied.refused = Some(refused(reconcile, why)),
+            },
             Action::Run { node, block, slot, trial } => {
-                if !node_lease::hold(reconcile, &node).await? {
-                    node_lease::wait_for(reconcile, &node, true);
+                if !take(reconcile, &node).await? {
                     continue;
                 }
-                node_lease::wait_for(reconcile, &node, false);
                 // Boxed, since every reconcile would have to hold it and few begin anything.
                 match Box::pin(run(reconcile, plan, observed, (block, slot), &trial, &node)).await? {
                     Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
+                    Begins::NotYet => {}
                     Begins::Not(why) => {
                         // Others may have more luck with it meanwhile.
                         node_lease::release(reconcile, &node).await?;
@@ -84,6 +92,40 @@ pub async fn apply(
         }
     }
     Ok(applied)
+}
+
+/// Takes a node, or gets in line for it.
+async fn take(reconcile: &mut Reconcile<'_>, node: &str) -> Result<bool, Error> {
+    let is_ours = node_lease::hold(reconcile, node).await?;
+    node_lease::wait_for(reconcile, node, !is_ours);
+    Ok(is_ours)
+}
+
+/// Lets the pod on a node run whose queue has let it go.
+async fn open(reconcile: &mut Reconcile<'_>, observed: &Observed, node: &str) -> Result<Begins, Error> {
+    let is_free = |found: &&UnderWay| found.trial.spec.node == node && ended::gate(&found.pod) == Some(Gate::Node);
+    let Some(found) = observed.under_way.iter().find(is_free) else { return Ok(Begins::NotYet) };
+    if !take(reconcile, node).await? {
+        return Ok(Begins::NotYet);
+    }
+    if !agent::is_prepared(reconcile, &found.trial, found.attempt).await? {
+        return Ok(Begins::Soon);
+    }
+    // Of this very pod, and whatever gates others have put there meanwhile.
+    let gate = json!({"$patch": "delete", "name": NODE_GATE});
+    let change = json!({"metadata": {"uid": found.pod.metadata.uid}, "spec": {"schedulingGates": [gate]}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let pod = found.pod.name_any();
+    match call(reconcile.api::<Pod>().patch(&pod, &params, &Patch::Strategic(&change))).await {
+        Ok(_) => {
+            info!(pod, node, "left its queue and got its node");
+            Ok(Begins::Now)
+        }
+        // Somebody has removed it.
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(Begins::NotYet),
+        Err(error) if error.is_refusal() => Ok(Begins::Not(error.message())),
+        Err(error) => Err(error),
+    }
 }
 
 /// Remembers that the API server would not have an object of this experiment.
@@ -131,7 +173,8 @@ async fn run(
         }
         reconcile.memory().claims.get_or_insert_default().insert(claim);
     }
-    if !agent::is_prepared(reconcile, &object, trial.attempt).await? {
+    // In a queue nobody knows when it will begin.
+    if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
         return Ok(Begins::Soon);
     }
     let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;

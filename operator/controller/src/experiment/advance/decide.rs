@@ -14,8 +14,8 @@ use kube::ResourceExt as _;
 
 use super::YIELD;
 use super::apply::Applied;
-use super::survey::{Seen, Survey};
-use crate::experiment::ended;
+use super::survey::{Gated, Seen, Survey};
+use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
 
@@ -23,6 +23,8 @@ use crate::experiment::settle::State;
 const STARTS: Duration = Duration::from_secs(10);
 /// Whoever holds a node that is waited for may go without a word.
 const HELD: Duration = Duration::from_secs(30);
+/// How long a pod in a queue keeps its node, which it may need at once.
+const IN_QUEUE: Duration = Duration::from_secs(30);
 /// So much later a moment is certainly over by our own clock, and by another.
 const AFTER: Duration = Duration::from_millis(1);
 const WELL_AFTER: Duration = Duration::from_secs(1);
@@ -47,6 +49,8 @@ pub enum Action {
     Hold(String),
     /// Gives a node back.
     Release(String),
+    /// Lets the pod run whose queue has let it go, if its node can be had.
+    Open(String),
     /// Runs this trial, if its node can be had: position of the block in the plan, and of the slot in the block.
     Run { node: String, block: usize, slot: usize, trial: TrialId },
     /// Notes that nothing is run in a trial's place.
@@ -75,7 +79,10 @@ pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<
         return Ok(decision);
     }
     // What runs is never abandoned for a lease; the record says whether somebody else was there.
-    decision.actions.extend(survey.busy.iter().cloned().map(Action::Hold));
+    for node in &survey.busy {
+        let action = decision.keep(survey, node);
+        decision.actions.push(action);
+    }
     if survey.is_suspended {
         let idle = survey.held.iter().filter(|held| !survey.busy.contains(&held.node));
         decision.actions.extend(idle.map(|held| Action::Release(held.node.clone())));
@@ -109,6 +116,19 @@ fn action(Assignment { node, action }: Assignment) -> Option<Action> {
 impl Decision {
     fn wake_in(&mut self, wait: Duration) {
         self.wake = self.wake.min(wait);
+    }
+
+    /// What to do with a node that has a pod. Who stands in a queue keeps it from nobody else.
+    fn keep(&mut self, survey: &Survey<'_>, node: &str) -> Action {
+        match survey.gated.get(node) {
+            None => Action::Hold(node.to_owned()),
+            Some(Gated::Queue(waited)) if *waited < IN_QUEUE && !survey.is_suspended => {
+                self.wake_in(IN_QUEUE.saturating_sub(*waited) + AFTER);
+                Action::Hold(node.to_owned())
+            }
+            Some(Gated::Node) if !survey.is_suspended => Action::Open(node.to_owned()),
+            Some(_) => Action::Release(node.to_owned()),
+        }
     }
 
     /// Every node as this experiment may use it, and why it may not use those that it may not, in a word and in sentences.
@@ -198,12 +218,14 @@ pub fn why_no_node(busy: Vec<String>, others: Vec<String>) -> String {
 pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way: &[UnderWay]) -> (State, Duration) {
     let (refused, no_node) = match outlook {
         Outlook::Finished => return (State::Finished, Duration::MAX),
-        Outlook::Suspended => return (State::Suspended { running: survey.busy.len() }, Duration::MAX),
+        Outlook::Suspended => {
+            return (State::Suspended { running: survey.busy.len() - survey.gated.len() }, Duration::MAX);
+        }
         Outlook::Open { refused, no_node } => (refused, no_node),
     };
     let mut wake = Duration::MAX;
     if applied.begun.is_empty() {
-        match pending(under_way) {
+        match pending(survey, under_way) {
             Pending::All(state) => return (state, wake),
             Pending::MayStart(left) => wake = left,
             Pending::No => {}
@@ -218,6 +240,13 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
     (state, wake)
 }
 
+/// What a pod waits for whose queue has let it go.
+fn node_held(survey: &Survey<'_>, node: &str) -> State {
+    let holder = survey.nodes.iter().find(|seen| seen.node.name_any() == node).and_then(|seen| seen.holder.as_deref());
+    let message = format!("{node} is held by {}", holder.unwrap_or("another experiment"));
+    State::Waiting { reason: "NodeHeld", message }
+}
+
 enum Pending {
     /// What all pods wait for.
     All(State),
@@ -227,14 +256,21 @@ enum Pending {
 }
 
 /// What all pods wait for, where none of them has started.
-fn pending(under_way: &[UnderWay]) -> Pending {
+fn pending(survey: &Survey<'_>, under_way: &[UnderWay]) -> Pending {
     let mut pending = Pending::No;
     for found in under_way {
         let Some(why) = ended::why_waiting(&found.pod) else { return Pending::No };
         let message = format!("{}: {why}", found.pod.name_any());
-        if ended::is_gated(&found.pod) {
-            pending = Pending::All(State::Waiting { reason: "Queued", message });
-            continue;
+        match ended::gate(&found.pod) {
+            Some(Gate::Queue) => {
+                pending = Pending::All(State::Waiting { reason: "Queued", message });
+                continue;
+            }
+            Some(Gate::Node) => {
+                pending = Pending::All(node_held(survey, &found.trial.spec.node));
+                continue;
+            }
+            None => {}
         }
         if found.known_for < STARTS {
             return Pending::MayStart(STARTS.saturating_sub(found.known_for) + WELL_AFTER);

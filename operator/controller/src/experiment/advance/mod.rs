@@ -45,7 +45,8 @@ pub async fn advance(reconcile: &mut Reconcile<'_>, plan: &Plan, observed: &mut 
 pub async fn keep_nodes(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
     let trials = reconcile.trials();
     let pods = reconcile.pods().present;
-    let running = pods.values().filter(|pod| ended::ended(pod).is_none());
+    // What waits in a queue has no node to keep.
+    let running = pods.values().filter(|pod| ended::ended(pod).is_none() && ended::gate(pod).is_none());
     let nodes: BTreeSet<&str> =
         running.filter_map(|pod| Some(trials.get(pod.labels().get(TRIAL_LABEL)?)?.spec.node.as_str())).collect();
     for node in nodes {

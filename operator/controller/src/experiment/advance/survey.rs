@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 
 use super::{RETRY, YIELD};
 use crate::error::Error;
+use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::Observed;
 use crate::experiment::{Reconcile, claims, node_lease};
 
@@ -25,6 +26,8 @@ pub struct Survey<'a> {
     pub is_suspended: bool,
     /// Nodes that pods of the experiment may use.
     pub busy: BTreeSet<String>,
+    /// Those of them whose pod is kept from being scheduled.
+    pub gated: BTreeMap<String, Gated>,
     /// Where blocks are that have begun, by their position in the plan.
     pub begun: BTreeMap<usize, Begun>,
     /// Every node, by name.
@@ -52,6 +55,15 @@ pub struct Seen {
     pub full: Option<(Duration, String)>,
 }
 
+/// What a pod waits for before it may be scheduled.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Gated {
+    /// Its queue, for so long.
+    Queue(Duration),
+    /// Its node.
+    Node,
+}
+
 pub struct Held {
     pub node: String,
     /// Somebody else would like to have it.
@@ -69,12 +81,24 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         needs,
         is_suspended: reconcile.is_suspended(),
         busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
+        gated: gated(observed),
         begun: begun(reconcile, plan, observed),
         nodes,
         held: node_lease::held(reconcile).into_iter().map(held).collect(),
         claims: claims::known(reconcile),
         refused: refused(reconcile),
     })
+}
+
+fn gated(observed: &Observed) -> BTreeMap<String, Gated> {
+    let gated = observed.under_way.iter().filter(|found| !found.has_vanished).filter_map(|found| {
+        let gated = match ended::gate(&found.pod)? {
+            Gate::Queue => Gated::Queue(found.known_for),
+            Gate::Node => Gated::Node,
+        };
+        Some((found.trial.spec.node.clone(), gated))
+    });
+    gated.collect()
 }
 
 /// Where blocks are that have begun, by their position in the plan.

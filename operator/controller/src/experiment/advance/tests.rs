@@ -3,6 +3,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::Placement;
+use assay_api::names::NODE_GATE;
 use assay_core::attempt::{Attempt, Lost, LostReason};
 use assay_core::cluster::claim_name;
 use assay_core::decide::fleet::Begun;
@@ -14,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::apply::Applied;
 use super::decide::{Action, Decision, Outlook, decide, state, why_no_node};
-use super::survey::{Held, Seen, Survey};
+use super::survey::{Gated, Held, Seen, Survey};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
 
@@ -55,6 +56,7 @@ fn survey(placement: &Placement) -> Survey<'_> {
         needs: Needs::new(placement, Duration::from_mins(2)),
         is_suspended: false,
         busy: BTreeSet::new(),
+        gated: BTreeMap::new(),
         begun: BTreeMap::new(),
         nodes: vec![node("n0"), node("n1")],
         held: Vec::new(),
@@ -69,6 +71,12 @@ impl Survey<'_> {
         if running {
             self.busy.insert(node.to_owned());
         }
+    }
+
+    /// The pod of its first block is kept from being scheduled there.
+    fn queue(&mut self, node: &str, gated: Gated) {
+        self.begin(0, node, true);
+        self.gated.insert(node.to_owned(), gated);
     }
 
     fn hold(&mut self, node: &str, is_wanted: bool) {
@@ -110,6 +118,7 @@ fn words(actions: &[Action]) -> Vec<String> {
         Action::Yield(node) => format!("yield {node}"),
         Action::Hold(node) => format!("hold {node}"),
         Action::Release(node) => format!("release {node}"),
+        Action::Open(node) => format!("open {node}"),
         Action::Run { node, block, trial, .. } => format!("run {block}.{} on {node}", trial.attempt),
         Action::GiveUp { node, block, trial } => format!("give up {block}.{} on {node}", trial.attempt),
     };
@@ -202,6 +211,39 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             |_, _, survey| survey.begin(0, "n0", true),
             &["hold n0", "run 1.0 on n1"],
             "open",
+            never,
+        ),
+        (
+            "its pod has just got in a queue",
+            |_, _, survey| survey.queue("n0", Gated::Queue(seconds(29))),
+            &["hold n0", "run 1.0 on n1"],
+            "open",
+            seconds(1) + Duration::from_millis(1),
+        ),
+        (
+            "its pod stands in a queue",
+            |_, _, survey| survey.queue("n0", Gated::Queue(seconds(30))),
+            &["release n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "its queue has let it go",
+            |_, _, survey| survey.queue("n0", Gated::Node),
+            &["open n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "suspended while pods stand in a queue",
+            |_, _, survey| {
+                survey.queue("n0", Gated::Queue(seconds(1)));
+                survey.begin(1, "n1", true);
+                survey.gated.insert("n1".to_owned(), Gated::Node);
+                survey.is_suspended = true;
+            },
+            &["release n0", "release n1"],
+            "suspended",
             never,
         ),
         (
@@ -388,9 +430,9 @@ fn unscheduled(name: &str, seconds: u64) -> UnderWay {
     pod(name, seconds, &json!({"containers": []}), &json!({"phase": "Pending", "conditions": [condition]}))
 }
 
-fn gated(name: &str) -> UnderWay {
+fn gated(name: &str, gate: &str) -> UnderWay {
     let condition = json!({"type": "PodScheduled", "status": "False", "reason": "SchedulingGated"});
-    let gates = json!({"containers": [], "schedulingGates": [{"name": "queue"}]});
+    let gates = json!({"containers": [], "schedulingGates": [{"name": gate}]});
     pod(name, 0, &gates, &json!({"phase": "Pending", "conditions": [condition]}))
 }
 
@@ -422,19 +464,36 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
         (no_node(), vec![], not_made(&[]), vec![], waiting("PodRefused", "a quota"), never),
         (open(), vec![], not_made(&["n1"]), vec![], running(&["n1"]), never),
         // Pods that wait, all of them.
-        (open(), vec!["n0"], begun(&[]), vec![gated("p")], waiting("Queued", "p: SchedulingGated: "), never),
+        (open(), vec!["n0"], begun(&[]), vec![gated("p", "queue")], waiting("Queued", "p: SchedulingGated: "), never),
         (
             open(),
             vec!["n0", "n1"],
             begun(&[]),
-            vec![gated("p"), unscheduled("q", 11)],
+            vec![gated("p", "queue"), unscheduled("q", 11)],
             waiting("PodPending", "q: Unschedulable: no room"),
             never,
         ),
-        (refused(), vec!["n0"], begun(&[]), vec![gated("p")], waiting("Queued", "p: SchedulingGated: "), never),
+        (
+            refused(),
+            vec!["n0"],
+            begun(&[]),
+            vec![gated("p", "queue")],
+            waiting("Queued", "p: SchedulingGated: "),
+            never,
+        ),
+        // Its queue has let it go, and its node is another one's.
+        (
+            open(),
+            vec!["n0"],
+            begun(&[]),
+            vec![gated("p", NODE_GATE)],
+            waiting("NodeHeld", "n0 is held by another experiment"),
+            never,
+        ),
+        (open(), vec!["n0"], begun(&["n0"]), vec![gated("p", NODE_GATE)], running(&["n0"]), never),
         // Others do not wait, or need not for long.
-        (open(), vec!["n0", "n1"], begun(&[]), vec![gated("p"), runs("q")], running(&["n0", "n1"]), never),
-        (open(), vec!["n0"], begun(&["n1"]), vec![gated("p")], running(&["n0", "n1"]), never),
+        (open(), vec!["n0", "n1"], begun(&[]), vec![gated("p", "queue"), runs("q")], running(&["n0", "n1"]), never),
+        (open(), vec!["n0"], begun(&["n1"]), vec![gated("p", "queue")], running(&["n0", "n1"]), never),
         (open(), vec!["n0"], begun(&[]), vec![unscheduled("p", 4)], running(&["n0"]), seconds(7)),
         (
             open(),
