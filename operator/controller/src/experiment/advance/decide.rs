@@ -231,6 +231,14 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
             Pending::No => {}
         }
     }
+    if applied.begun.is_empty()
+        && !survey.stuck.is_empty()
+        && survey.busy.iter().all(|node| survey.stuck.contains_key(node))
+    {
+        let stuck = survey.stuck.iter().map(|(node, pod)| format!("{pod} was deleted and does not go: see {node}"));
+        let message = stuck.collect::<Vec<_>>().join("; ");
+        return (State::Waiting { reason: "PodTerminating", message }, wake);
+    }
     let running: Vec<String> = survey.busy.union(&applied.begun).cloned().collect();
     let state = match (applied.refused.or(refused), no_node) {
         (Some(message), _) if running.is_empty() => State::Waiting { reason: "PodRefused", message },

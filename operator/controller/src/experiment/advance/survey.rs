@@ -17,7 +17,10 @@ use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::Observed;
-use crate::experiment::{Reconcile, claims, node_lease};
+use crate::experiment::{Reconcile, age, claims, node_lease};
+
+/// How long a pod that was deleted may take to go.
+const GOES: Duration = Duration::from_mins(2);
 
 pub struct Survey<'a> {
     pub now: Timestamp,
@@ -28,6 +31,8 @@ pub struct Survey<'a> {
     pub busy: BTreeSet<String>,
     /// Those of them whose pod is kept from being scheduled.
     pub gated: BTreeMap<String, Gated>,
+    /// Those of them whose pod does not go, with its name.
+    pub stuck: BTreeMap<String, String>,
     /// Where blocks are that have begun, by their position in the plan.
     pub begun: BTreeMap<usize, Begun>,
     /// Every node, by name.
@@ -82,12 +87,23 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         is_suspended: reconcile.is_suspended(),
         busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
         gated: gated(observed),
+        stuck: stuck(observed, reconcile.now),
         begun: begun(reconcile, plan, observed),
         nodes,
         held: node_lease::held(reconcile).into_iter().map(held).collect(),
         claims: claims::known(reconcile),
         refused: refused(reconcile),
     })
+}
+
+/// A process that waits for a device ends when that answers, and its node stays busy.
+fn stuck(observed: &Observed, now: Timestamp) -> BTreeMap<String, String> {
+    let all = observed.under_way.iter().chain(&observed.leftover).filter(|found| !found.has_vanished);
+    let stuck = all.filter(|found| {
+        let deletion = found.pod.metadata.deletion_timestamp.as_ref();
+        deletion.is_some_and(|deletion| age(deletion.0, now) > GOES)
+    });
+    stuck.map(|found| (found.trial.spec.node.clone(), found.pod.name_any())).collect()
 }
 
 fn gated(observed: &Observed) -> BTreeMap<String, Gated> {

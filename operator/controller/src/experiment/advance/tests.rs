@@ -57,6 +57,7 @@ fn survey(placement: &Placement) -> Survey<'_> {
         is_suspended: false,
         busy: BTreeSet::new(),
         gated: BTreeMap::new(),
+        stuck: BTreeMap::new(),
         begun: BTreeMap::new(),
         nodes: vec![node("n0"), node("n1")],
         held: Vec::new(),
@@ -510,6 +511,23 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
         survey.busy = busy.into_iter().map(ToOwned::to_owned).collect();
         assert_eq!(state(outlook, &survey, applied, &under_way), (expected, wake), "line {number}");
     }
+}
+
+#[test]
+fn pods_that_do_not_go_are_named_once_nothing_else_runs() {
+    let stands = |busy: &[&str], begun: &[&str]| {
+        let placement = Placement::default();
+        let mut survey = survey(&placement);
+        survey.busy = busy.iter().map(ToString::to_string).collect();
+        survey.stuck.insert("n0".to_owned(), "p".to_owned());
+        let applied = Applied { begun: begun.iter().map(ToString::to_string).collect(), refused: None };
+        state(Outlook::Open { refused: None, no_node: None }, &survey, applied, &[]).0
+    };
+    let State::Waiting { reason, message } = stands(&["n0"], &[]) else { panic!("it waits") };
+    assert_eq!((reason, message.as_str()), ("PodTerminating", "p was deleted and does not go: see n0"));
+    let running = |nodes: &[&str]| State::Running { nodes: nodes.iter().map(ToString::to_string).collect() };
+    assert_eq!(stands(&["n0", "n1"], &[]), running(&["n0", "n1"]));
+    assert_eq!(stands(&["n0"], &["n1"]), running(&["n0", "n1"]));
 }
 
 #[test]
