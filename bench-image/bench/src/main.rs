@@ -37,6 +37,7 @@ use assay_protocol::{Exit, OptionsQuestion, invocation, output};
 use clap::{Parser, Subcommand};
 use nix::poll::{PollFd, PollFlags, PollTimeout, poll};
 use nix::sys::resource::{Resource, getrlimit, setrlimit};
+use nix::sys::signal::{SigSet, Signal};
 
 use crate::{evidence::Roots, failure::TrialError, live::Live, metrics_server::MetricsServer};
 
@@ -69,6 +70,9 @@ enum Command {
         #[arg(long = invocation::TERMINATION_LOG)]
         termination_log: Option<PathBuf>,
     },
+    /// Waits until it is asked to end. On a cluster, it keeps a node that was brought for a trial.
+    #[command(name = invocation::WAIT)]
+    Wait,
     /// The same in this process, which options may crash; `options` calls it.
     #[command(name = options::COMMAND, hide = true)]
     AnswerOptions {
@@ -115,12 +119,21 @@ fn main() -> ExitCode {
             }
         }
         Command::Options { question, termination_log } => answered(options(&question, termination_log.as_deref())),
+        Command::Wait => answered(wait()),
         Command::AnswerOptions { question, scratch } => {
             end_with_parent(Output::Optional);
             answered(options::answer_here(&question, &scratch))
         }
     };
     ExitCode::from(code)
+}
+
+/// The first process of a container is not ended by a signal that it does not wait for.
+fn wait() -> anyhow::Result<()> {
+    let ends: SigSet = [Signal::SIGTERM, Signal::SIGINT].into_iter().collect();
+    ends.thread_block().context("can't wait for a signal")?;
+    ends.wait().context("can't wait for a signal")?;
+    Ok(())
 }
 
 fn answered(result: anyhow::Result<()>) -> u8 {

@@ -41,6 +41,7 @@ fn wanted() -> Vec<String> {
         format!("\n{} ", invocation::options().join(" ")),
         format!("\n{}\n", in_pod::run(in_pod::DATA_DIR).join(" ")),
         format!("\n{}\n", in_pod::options().join(" ")),
+        format!("\n{} ", invocation::WAIT),
         flagged(invocation::DATA, "DIR"),
         flagged(invocation::OUT, "FILE"),
         flagged(invocation::TERMINATION_LOG, "FILE"),

@@ -7,10 +7,11 @@ pub const EXPERIMENT_LABEL: &str = "assay.rocks/experiment";
 pub const TRIAL_LABEL: &str = "assay.rocks/trial";
 /// Number of the attempt, on pods and records.
 pub const ATTEMPT_LABEL: &str = "assay.rocks/attempt";
-/// What a pod is for: [`ROLE_TRIAL`] or [`ROLE_CHECK`].
+/// What a pod is for: [`ROLE_TRIAL`], [`ROLE_CHECK`] or [`ROLE_PLACEHOLDER`].
 pub const ROLE_LABEL: &str = "assay.rocks/role";
 pub const ROLE_TRIAL: &str = "trial";
 pub const ROLE_CHECK: &str = "check";
+pub const ROLE_PLACEHOLDER: &str = "placeholder";
 
 /// The `TrialSpec`, or the question about options, that a pod reads from its own annotations.
 pub const INPUT_ANNOTATION: &str = "assay.rocks/input";

@@ -36,6 +36,10 @@ pub struct Placement {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 16), extend("x-kubernetes-list-type" = "atomic"))]
     pub tolerations: Vec<NodeToleration>,
+    /// Whether to ask an autoscaler for a node. `WhenNeeded`: while no node can run trials, a pod of their size waits
+    /// for one. Never, the default: trials run only on nodes that are there.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub provision: Option<Provision>,
     /// Where trials keep their databases on a cluster. If not set, in an emptyDir of each pod.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub storage: Option<Storage>,
@@ -51,6 +55,7 @@ impl Default for Placement {
             memory: None,
             node_selector: BTreeMap::new(),
             tolerations: Vec::new(),
+            provision: None,
             storage: None,
         }
     }
@@ -88,6 +93,13 @@ pub enum Requirement {
 pub enum Environment {
     Dedicated,
     Shared,
+}
+
+/// Whether to ask an autoscaler for a node.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+pub enum Provision {
+    Never,
+    WhenNeeded,
 }
 
 /// A taint that trials tolerate, as in a pod spec.

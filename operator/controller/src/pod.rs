@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 
 use assay_api::names::{
     ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_GATE, QUEUE_LABELS,
-    ROLE_CHECK, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL,
+    ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_TRIAL, TRIAL_LABEL,
 };
 use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
 use assay_core::attempt::pass;
@@ -21,6 +21,8 @@ use crate::args::Args;
 
 /// Seconds that a check of options may run: it opens an empty database and ends.
 pub const CHECK_SECONDS: u32 = 600;
+/// Seconds that a pod may wait on the node that it has brought, until that can run trials.
+const PLACEHOLDER_SECONDS: u32 = 900;
 
 /// What all pods of an experiment have in common.
 pub struct Template<'a> {
@@ -57,10 +59,7 @@ impl Template<'_> {
     pub fn trial(&self, trial: &TuningTrial, attempt: u32, input: &str) -> Result<Pod, serde_json::Error> {
         let spec = &trial.spec;
         let name = cluster::pod_name(&trial.name_any(), attempt);
-        let memory = self.placement().memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
-        // Whole CPUs, and requests equal to limits: only so a static CPU manager gives the pod CPUs of its own.
         let (data, most) = self.data_bytes(&spec.scenario);
-        let resources = |data: u64| json!({"cpu": self.placement().cpus.to_string(), "memory": memory, "ephemeral-storage": ephemeral(data)});
         let arguments = json!(in_pod::run(&self.directory()));
         let seconds = self.experiment.spec.max_block_duration_seconds;
         let mut pod = self.pod(&name, ROLE_TRIAL, (&spec.config, seconds), &arguments, input);
@@ -78,7 +77,7 @@ impl Template<'_> {
             "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [trials_on_a_node()]},
         });
         let container = &mut pod["spec"]["containers"][0];
-        container["resources"] = json!({"requests": resources(data), "limits": resources(most)});
+        container["resources"] = json!({"requests": self.resources(data), "limits": self.resources(most)});
         container["ports"] = json!([{"name": "metrics", "containerPort": in_pod::METRICS_PORT}]);
         push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": in_pod::DATA_DIR}));
         push(&mut pod["spec"]["volumes"], self.data(spec, pass(attempt)));
@@ -100,6 +99,18 @@ impl Template<'_> {
             "requests": {"cpu": "10m", "memory": "256Mi", "ephemeral-storage": ephemeral(0)},
             "limits": {"cpu": "1", "memory": "256Mi", "ephemeral-storage": ephemeral(0)},
         });
+        serde_json::from_value(pod)
+    }
+
+    /// The pod that asks for a node: as large as a trial's, and as choosy.
+    pub fn placeholder(&self, name: &str) -> Result<Pod, serde_json::Error> {
+        // Of no config: it runs the bench of the installation.
+        let mut pod = self.pod(name, ROLE_PLACEHOLDER, ("", PLACEHOLDER_SECONDS), &json!([invocation::WAIT]), "");
+        pod["metadata"]["ownerReferences"] = json!([owner(self.experiment)]);
+        pod["spec"]["affinity"] =
+            json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [trials_on_a_node()]}});
+        let resources = self.resources(node::data_bytes(self.placement()).unwrap_or_default());
+        pod["spec"]["containers"][0]["resources"] = json!({"requests": resources, "limits": resources});
         serde_json::from_value(pod)
     }
 
@@ -173,6 +184,13 @@ impl Template<'_> {
                 ],
             },
         })
+    }
+
+    /// What a trial's pod with so many bytes of data needs. Whole CPUs, and requests equal to limits: only so a static CPU manager gives
+    /// the pod CPUs of its own.
+    fn resources(&self, data: u64) -> Value {
+        let memory = self.placement().memory.as_ref().map_or(DEFAULT_MEMORY, |memory| &memory.0);
+        json!({"cpu": self.placement().cpus.to_string(), "memory": memory, "ephemeral-storage": ephemeral(data)})
     }
 
     /// Bytes of data that a trial of a scenario asks of the kubelet's disk, and the most that it may have there.
@@ -407,6 +425,25 @@ mod tests {
         container["volumeMounts"].as_array_mut().expect("mounts").pop();
         expected["volumes"].as_array_mut().expect("volumes").pop();
         assert_eq!(check["spec"], expected);
+    }
+
+    /// An autoscaler goes by what it asks for, and can't go by the name of a node.
+    #[test]
+    fn the_pod_that_brings_a_node_is_as_large_as_a_trial() {
+        let placement = json!({"cpus": 3, "memory": "4Gi", "nodeSelector": {"disk": "nvme"},
+            "storage": {"emptyDir": {"sizeLimit": "9Gi"}}});
+        let (experiment, args) = (experiment(&placement, &Value::Null), args(&[]));
+        let brings = json!(Template { experiment: &experiment, args: &args }.placeholder("p").expect("a pod"));
+        let trial = trial_pod(&placement, &[]);
+        assert_eq!(brings["metadata"]["labels"]["assay.rocks/role"], "placeholder");
+        assert_eq!(brings["metadata"]["ownerReferences"][0]["uid"], "u1");
+        let (spec, container) = (&brings["spec"], &brings["spec"]["containers"][0]);
+        assert_eq!((&container["image"], &container["args"]), (&json!("bench:own"), &json!(["wait"])));
+        assert_eq!(container["resources"], trial["spec"]["containers"][0]["resources"]);
+        assert_eq!(spec["nodeSelector"], trial["spec"]["nodeSelector"]);
+        assert_eq!(spec["affinity"]["podAntiAffinity"], trial["spec"]["affinity"]["podAntiAffinity"]);
+        assert_eq!(spec["affinity"].get("nodeAffinity"), None);
+        assert_eq!((&spec["activeDeadlineSeconds"], spec.get("schedulingGates")), (&json!(900), None));
     }
 
     #[test]

@@ -39,6 +39,11 @@ pub fn check_name(experiment: &str, config: &str, question: usize) -> String {
     unique(&[experiment, "check", config, &question.to_string()], &format!("{experiment}/{config}/{question}"))
 }
 
+/// The name of the pod that waits for a node.
+pub fn placeholder_name(experiment: &str) -> String {
+    unique(&[experiment, "node"], &format!("{experiment}/node"))
+}
+
 /// The name of the claim for the volume of a block in one of its passes: each pass may be on another node.
 pub fn claim_name(experiment: &str, scenario: &str, block: u32, pass: u32) -> String {
     let whole = format!("{experiment}/{scenario}/{block}/{pass}");

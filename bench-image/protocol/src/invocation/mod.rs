@@ -12,6 +12,8 @@ use crate::TrialId;
 pub const RUN: &str = "run";
 /// The command that answers a question about options; its file follows.
 pub const OPTIONS: &str = "options";
+/// The command that waits until it is asked to end: it keeps a node for a trial.
+pub const WAIT: &str = "wait";
 /// Instead of a file: standard input.
 pub const STDIN: &str = "-";
 

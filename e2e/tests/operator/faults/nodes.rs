@@ -9,12 +9,13 @@ use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
-use crate::bench::{End, Run};
+use crate::bench::{Bench, End, Run};
 use crate::experiment;
 use crate::lab::{Lab, SOON};
 use crate::operator::IMAGE;
 use crate::pods;
 use crate::scene::Scene;
+use crate::witness::Witness;
 
 async fn cordon(lab: &Lab, node: &str, cordoned: bool) {
     let nodes: Api<Node> = Api::all(lab.client.clone());
@@ -72,6 +73,39 @@ async fn a_node_without_room_costs_no_attempt() {
     let nodes: Vec<String> = ran_on.flatten().filter_map(|attempt| attempt.node).collect();
     scene.lab.check(!nodes.contains(&node), &format!("trials ran on {nodes:?}")).await;
     scene.lab.close().await;
+}
+
+/// In the place of an autoscaler, which goes by pods for which there is no node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_pool_without_nodes_is_asked_for_one() {
+    let mut lab = Lab::with_nodes("pool", 0).await;
+    let _bench = Bench::new(&lab).start(&lab);
+    let witness = Witness::start(&lab);
+    let operator = lab.operator();
+    let mut experiment = experiment::small(&lab, "pool");
+    experiment["spec"]["placement"]["provision"] = json!("WhenNeeded");
+    lab.apply(experiment).await;
+    // Checks are pods like others: an autoscaler brings a node for them, which may be too small for trials.
+    let small = lab.add_node().await;
+    lab.condition("pool", names::ACCEPTED, "True", None, SOON).await;
+    cordon(&lab, &small, true).await;
+    let waits = lab.condition("pool", names::PROGRESSING, "False", Some("Provisioning"), SOON).await;
+    lab.check(waits.message.contains("a node is asked for"), &waits.message).await;
+    let asks = lab
+        .until("a pod asks for a node", SOON, async || {
+            let listed = lab.api::<Pod>().list(&ListParams::default().labels("assay.rocks/role=placeholder")).await;
+            listed.ok()?.items.pop()
+        })
+        .await;
+    lab.check(asks.spec.is_some_and(|spec| spec.node_name.is_none()), "it waits").await;
+    lab.add_node().await;
+    lab.decided("pool", "Win", 5).await;
+    lab.check(lab.losses("pool").await.is_empty(), "nothing is lost").await;
+    let left = lab.names::<Pod>("assay.rocks/role=placeholder").await;
+    lab.check(left.is_empty(), &format!("it asks no more: {left:?}")).await;
+    witness.saw_nothing_wrong(&lab).await;
+    drop(operator);
+    lab.close().await;
 }
 
 /// By its own clock it has not been ready for ten minutes, which is five times what a node may be silent.

@@ -21,6 +21,7 @@ pub fn note(spec: &TuningExperimentSpec) -> Option<String> {
         (placement.memory.is_some(), "placement.memory"),
         (!placement.node_selector.is_empty(), "placement.nodeSelector"),
         (!placement.tolerations.is_empty(), "placement.tolerations"),
+        (placement.provision.is_some(), "placement.provision"),
         (placement.storage.is_some(), "placement.storage"),
         (spec.suspend.is_some(), "suspend"),
         (spec.ttl_seconds_after_finished.is_some(), "ttlSecondsAfterFinished"),

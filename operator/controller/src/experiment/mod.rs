@@ -24,6 +24,7 @@ mod node_lease;
 mod observe;
 mod outcome;
 mod progress;
+mod provision;
 mod settle;
 mod stores;
 mod tidy;

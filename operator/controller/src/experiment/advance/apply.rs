@@ -21,7 +21,7 @@ use super::decide::Action;
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
-use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, trial_status};
+use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, provision, trial_status};
 use crate::pod::owner;
 
 /// What came of the actions.
@@ -83,6 +83,12 @@ pub async fn apply(
                     }
                 }
             }
+            Action::Provision => {
+                if let Some(why) = provision::ask(reconcile).await? {
+                    applied.refused = Some(refused(reconcile, why));
+                }
+            }
+            Action::Unprovision => provision::end(reconcile).await?,
             Action::GiveUp { node, block, trial } => {
                 match give_up(reconcile, plan, observed, block, &trial, &node).await? {
                     Ok(()) => reconcile.wake_in(Duration::ZERO),

@@ -3,6 +3,7 @@
 use std::collections::BTreeSet;
 use std::time::Duration;
 
+use assay_api::Provision;
 use assay_core::attempt::Attempt;
 use assay_core::cluster::claim_name;
 use assay_core::decide::fleet::{self, Assignment, Node, NodeState};
@@ -53,6 +54,10 @@ pub enum Action {
     Open(String),
     /// Runs this trial, if its node can be had: position of the block in the plan, and of the slot in the block.
     Run { node: String, block: usize, slot: usize, trial: TrialId },
+    /// Asks an autoscaler for a node.
+    Provision,
+    /// Asks no more.
+    Unprovision,
     /// Notes that nothing is run in a trial's place.
     GiveUp { node: String, block: usize, trial: TrialId },
 }
@@ -86,6 +91,7 @@ pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<
     if survey.is_suspended {
         let idle = survey.held.iter().filter(|held| !survey.busy.contains(&held.node));
         decision.actions.extend(idle.map(|held| Action::Release(held.node.clone())));
+        decision.provision(survey, false);
         decision.outlook = Outlook::Suspended;
         return Ok(decision);
     }
@@ -97,6 +103,10 @@ pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<
         let now = survey.now.as_millisecond().max(0) as u64;
         fleet::next(&places, &survey.begun, &nodes, now)
     };
+    // What is only busy will be free, and an autoscaler's node could be that very one.
+    let is_none = nodes.iter().all(|node| node.state == NodeState::Gone) && survey.busy.is_empty();
+    let asks = decision.provision(survey, is_none && survey.refused.is_none());
+    let no_node = asks.map_or(no_node, |waits_for| ("Provisioning", waits_for));
     let assignments = assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
     decision.actions.extend(assignments.filter_map(action));
     let refused = survey.refused.as_ref().map(|(why, _)| why.clone());
@@ -129,6 +139,24 @@ impl Decision {
             Some(Gated::Node) if !survey.is_suspended => Action::Open(node.to_owned()),
             Some(_) => Action::Release(node.to_owned()),
         }
+    }
+
+    /// Asks for a node while none can be used, where the experiment says so, and no longer; what it waits for.
+    fn provision(&mut self, survey: &Survey<'_>, is_needed: bool) -> Option<String> {
+        let is_needed = is_needed && survey.needs.placement.provision == Some(Provision::WhenNeeded);
+        match (&survey.placeholder, survey.unprovided) {
+            (Some(placeholder), _) if placeholder.has_ended || !is_needed => self.actions.push(Action::Unprovision),
+            (None, None) if is_needed => self.actions.push(Action::Provision),
+            (None, Some(left)) if is_needed => {
+                self.wake_in(left + AFTER);
+                return Some(
+                    "the node that was brought could not run trials: another one is asked for later".to_owned(),
+                );
+            }
+            _ => {}
+        }
+        let waits_for = survey.placeholder.as_ref().and_then(|placeholder| placeholder.waits_for.as_deref());
+        is_needed.then(|| format!("a node is asked for: {}", waits_for.unwrap_or("its pod starts")))
     }
 
     /// Every node as this experiment may use it, and why it may not use those that it may not, in a word and in sentences.

@@ -17,7 +17,7 @@ use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::Observed;
-use crate::experiment::{Reconcile, age, claims, node_lease};
+use crate::experiment::{Reconcile, age, claims, node_lease, provision};
 
 /// How long a pod that was deleted may take to go.
 const GOES: Duration = Duration::from_mins(2);
@@ -33,6 +33,10 @@ pub struct Survey<'a> {
     pub gated: BTreeMap<String, Gated>,
     /// Those of them whose pod does not go, with its name.
     pub stuck: BTreeMap<String, String>,
+    /// The pod that asks for a node, where there is one.
+    pub placeholder: Option<Placeholder>,
+    /// For how long no node is asked for yet, since the last one was of no use.
+    pub unprovided: Option<Duration>,
     /// Where blocks are that have begun, by their position in the plan.
     pub begun: BTreeMap<usize, Begun>,
     /// Every node, by name.
@@ -69,6 +73,13 @@ pub enum Gated {
     Node,
 }
 
+/// The pod that asks for a node.
+pub struct Placeholder {
+    pub has_ended: bool,
+    /// What it waits for, where somebody says so.
+    pub waits_for: Option<String>,
+}
+
 pub struct Held {
     pub node: String,
     /// Somebody else would like to have it.
@@ -88,6 +99,9 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
         gated: gated(observed),
         stuck: stuck(observed, reconcile.now),
+        placeholder: provision::find(reconcile)
+            .map(|pod| Placeholder { has_ended: ended::ended(&pod).is_some(), waits_for: ended::why_waiting(&pod) }),
+        unprovided: provision::pause(reconcile),
         begun: begun(reconcile, plan, observed),
         nodes,
         held: node_lease::held(reconcile).into_iter().map(held).collect(),

@@ -2,8 +2,8 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::Placement;
 use assay_api::names::NODE_GATE;
+use assay_api::{Placement, Provision};
 use assay_core::attempt::{Attempt, Lost, LostReason};
 use assay_core::cluster::claim_name;
 use assay_core::decide::fleet::Begun;
@@ -15,7 +15,7 @@ use serde_json::{Value, json};
 
 use super::apply::Applied;
 use super::decide::{Action, Decision, Outlook, decide, state, why_no_node};
-use super::survey::{Gated, Held, Seen, Survey};
+use super::survey::{Gated, Held, Placeholder, Seen, Survey};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
 
@@ -58,6 +58,8 @@ fn survey(placement: &Placement) -> Survey<'_> {
         busy: BTreeSet::new(),
         gated: BTreeMap::new(),
         stuck: BTreeMap::new(),
+        placeholder: None,
+        unprovided: None,
         begun: BTreeMap::new(),
         nodes: vec![node("n0"), node("n1")],
         held: Vec::new(),
@@ -120,6 +122,8 @@ fn words(actions: &[Action]) -> Vec<String> {
         Action::Hold(node) => format!("hold {node}"),
         Action::Release(node) => format!("release {node}"),
         Action::Open(node) => format!("open {node}"),
+        Action::Provision => "ask for a node".to_owned(),
+        Action::Unprovision => "ask no more".to_owned(),
         Action::Run { node, block, trial, .. } => format!("run {block}.{} on {node}", trial.attempt),
         Action::GiveUp { node, block, trial } => format!("give up {block}.{} on {node}", trial.attempt),
     };
@@ -394,6 +398,90 @@ fn what_is_to_be_done_follows_from_what_is_there() {
         assert_eq!(words(&decision.actions), *actions, "{case}");
         assert_eq!((outlook(&decision.outlook), decision.wake), (*expected, *wake), "{case}");
     }
+}
+
+#[test]
+fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
+    type Prepare = fn(&mut Survey<'_>);
+    type Case = (&'static str, Option<Placeholder>, Prepare, &'static [&'static str], &'static str);
+    let asked = |has_ended| Some(Placeholder { has_ended, waits_for: None });
+    let waits = || Some(Placeholder { has_ended: false, waits_for: Some("Unschedulable: no room".to_owned()) });
+    let pool = |survey: &mut Survey<'_>| {
+        for node in &mut survey.nodes {
+            node.policy = Some("none".to_owned());
+        }
+    };
+    let table: &[Case] = &[
+        ("there are no nodes", None, |survey| survey.nodes.clear(), &["ask for a node"], "Provisioning"),
+        ("none fits", None, pool, &["ask for a node"], "Provisioning"),
+        ("it was asked for", waits(), pool, &[], "Provisioning"),
+        ("what was brought does not fit", asked(true), pool, &["ask no more"], "Provisioning"),
+        (
+            "that was a moment ago",
+            None,
+            |survey| {
+                survey.nodes.clear();
+                survey.unprovided = Some(seconds(60));
+            },
+            &[],
+            "Provisioning",
+        ),
+        ("one is there", asked(false), |_| {}, &["ask no more", "run 0.0 on n0", "run 1.0 on n1"], "open"),
+        (
+            "nodes are there, and others have them",
+            None,
+            |survey| {
+                for node in &mut survey.nodes {
+                    node.holder = Some("b/other".to_owned());
+                }
+            },
+            &["wait for n0", "wait for n1"],
+            "NodeHeld",
+        ),
+        (
+            "suspended",
+            asked(false),
+            |survey| {
+                survey.nodes.clear();
+                survey.is_suspended = true;
+            },
+            &["ask no more"],
+            "suspended",
+        ),
+        (
+            "an object was refused",
+            None,
+            |survey| {
+                survey.nodes.clear();
+                survey.refused = Some(("a quota".to_owned(), seconds(4)));
+            },
+            &[],
+            "a quota",
+        ),
+    ];
+    let plan = plan();
+    for provision in [Some(Provision::WhenNeeded), Some(Provision::Never), None] {
+        let placement = Placement { provision, ..Placement::default() };
+        for (case, placeholder, prepare, actions, expected) in table {
+            let mut survey = survey(&placement);
+            survey.placeholder = placeholder
+                .as_ref()
+                .map(|known| Placeholder { has_ended: known.has_ended, waits_for: known.waits_for.clone() });
+            prepare(&mut survey);
+            let decision = decide(&plan, &[], &survey).expect("a decision");
+            let words = words(&decision.actions);
+            if provision == Some(Provision::WhenNeeded) {
+                assert_eq!((words, outlook(&decision.outlook)), (strings(actions), *expected), "{case}");
+            } else {
+                assert!(!words.contains(&"ask for a node".to_owned()), "{case}: nobody wants one");
+                assert_eq!(words.contains(&"ask no more".to_owned()), placeholder.is_some(), "{case}");
+            }
+        }
+    }
+}
+
+fn strings(words: &[&str]) -> Vec<String> {
+    words.iter().map(ToString::to_string).collect()
 }
 
 #[test]
