@@ -120,7 +120,8 @@ if grep -n 'name: 12\.3' "$work/numbers.yaml"; then wrong "names of Services hav
 # shellcheck disable=SC2086 # words
 render namespaced --set 'namespaces={team-a,team-b}' --set metrics.podMonitor.enabled=true $monitoring
 # shellcheck disable=SC2086 # words
-render everything $monitoring --set metrics.dashboard.enabled=true --set prometheus.url=http://prometheus.monitoring:9090 \
+render everything $monitoring --set metrics.dashboard.enabled=true --set prometheus.url=https://prometheus.monitoring:9090 \
+    --set prometheus.caConfigMap.name=authorities --set prometheus.tokenSecret.name=queries --set 'prometheus.unconfinedNamespaces={lab}' \
     --set metrics.podMonitor.enabled=true --set replicas=3 \
     --set 'hostPaths={/mnt/nvme}' --set nodeLeases.namespace=leases --set 'networkPolicy.benchNamespaces={bench}' \
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
@@ -180,7 +181,11 @@ has namespaced 2 'name: assay-bench$'
 has asked 1 'podSelector: .*"thanos"'
 has asked 1 'port: 10902'
 has asked 2 'absent\(max\(assay_leader\) == 1\)|podSelector: .*"prometheus"'
-has everything 1 '^ +- --prometheus=http://prometheus.monitoring:9090$'
+has everything 1 '^ +- --prometheus=https://prometheus.monitoring:9090$'
+has everything 2 '^ +- --prometheus-(ca=/etc/assay/prometheus-ca/ca.crt|token=/etc/assay/prometheus-token/token)$'
+has everything 2 'mountPath: /etc/assay/prometheus-(ca|token), readOnly: true'
+has everything 2 '^ +- --(prometheus-label=namespace|unconfined-queries=lab)$'
+has asked 0 '/etc/assay|--unconfined-queries'
 has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
 has everything 1 '^ +- --allow-image=registry.example/lab$'
@@ -220,6 +225,8 @@ refused trim --set 'agent.trim={/mnt:}'
 refused allowed --set 'image.allowed={registry.example:}'
 refused 'not in namespaces' --set 'namespaces={a,b}' --set test.namespace=c
 refused serviceAccount.name --set serviceAccount.create=false
+refused 'tokenSecret needs an https' --set prometheus.url=http://prometheus:9090 --set prometheus.tokenSecret.name=queries
+refused namespaceLabel --set 'prometheus.namespaceLabel=a-b'
 
 notes 1 'outside assay-system have no NetworkPolicy'
 notes 1 'outside assay-system, team-a have no NetworkPolicy' --set 'networkPolicy.benchNamespaces={team-a}'

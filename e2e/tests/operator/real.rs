@@ -22,19 +22,20 @@ const WRITES: usize = 10;
 /// And an experiment beside its trials: checks of its options, its end, a change of leader.
 const WRITES_ONCE: usize = 12;
 
-/// A Prometheus that scrapes itself four times a second: windows here are short.
+/// A Prometheus that scrapes itself four times a second, as windows here are short. Its series are said to be the namespace's.
 struct Prometheus {
     process: Child,
     url: String,
 }
 
 impl Prometheus {
-    fn start(folder: &Path) -> Self {
+    fn start(folder: &Path, namespace: &str) -> Self {
         // Where the cluster reaches this machine.
         let address = format!("10.231.0.1:{}", free_port());
         let config = folder.join("prometheus.yaml");
         let scrape = format!(
-            "global: {{scrape_interval: 250ms}}\nscrape_configs: [{{job_name: self, static_configs: [{{targets: ['{address}']}}]}}]\n"
+            "global: {{scrape_interval: 250ms}}\nscrape_configs: [{{job_name: self, static_configs: [{{targets: ['{address}'], \
+             labels: {{namespace: {namespace}}}}}]}}]\n"
         );
         std::fs::write(&config, scrape).expect("a configuration");
         let program = std::env::var("ASSAY_PROMETHEUS").expect("ASSAY_PROMETHEUS is the path of Prometheus");
@@ -100,7 +101,7 @@ async fn ended(lab: &Lab, experiment: &str) -> Vec<String> {
 async fn an_experiment_on_a_real_node_is_decided() {
     let began = Instant::now();
     let lab = Lab::alone("real", 0).await;
-    let prometheus = Prometheus::start(&lab.folder);
+    let prometheus = Prometheus::start(&lab.folder, &lab.namespace);
     install(&lab, &prometheus.url).await;
     rights::are_least(&lab).await;
     pretenders::are_refused(&lab).await;

@@ -1,6 +1,7 @@
 //! What the operator is started with.
 
 use std::net::SocketAddr;
+use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
@@ -41,6 +42,18 @@ pub struct Args {
     /// Prometheus server to query for `spec.metrics`, such as <http://prometheus.monitoring:9090>
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,
+    /// File with the certificates of the authorities to trust for it, instead of the public ones
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub prometheus_ca: Option<PathBuf>,
+    /// File with the bearer token to send to it; read again for each trial
+    #[arg(long, value_name = "FILE", requires = "prometheus")]
+    pub prometheus_token: Option<PathBuf>,
+    /// Label by which series belong to a namespace: experiments can query only those of their own
+    #[arg(long, value_name = "LABEL", default_value = "namespace", value_parser = label)]
+    pub prometheus_label: String,
+    /// Namespace whose experiments may query all series; repeatable; * for all namespaces
+    #[arg(long = "unconfined-queries", value_name = "NAMESPACE")]
+    pub unconfined_queries: Vec<String>,
     /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
@@ -65,6 +78,12 @@ impl Args {
         self.node_lease_namespace.as_deref().unwrap_or(&self.own_namespace)
     }
 
+    /// The label by which the queries of a namespace's experiments are confined to it; `None` where they are not.
+    pub fn confining_label(&self, namespace: &str) -> Option<&str> {
+        let is_free = self.unconfined_queries.iter().any(|free| free == "*" || free == namespace);
+        (!is_free).then_some(&self.prometheus_label)
+    }
+
     /// Whether a database may be there: at a path that was allowed, or below one.
     pub fn allows_host_path(&self, path: &str) -> bool {
         self.host_paths.iter().any(|allowed| begins_with(path, allowed, &['/']))
@@ -80,6 +99,13 @@ impl Args {
         self.allowed_images.is_empty()
             || self.allowed_images.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@']))
     }
+}
+
+fn label(text: &str) -> Result<String, String> {
+    let is_name = !text.starts_with(|c: char| c.is_ascii_digit())
+        && !text.is_empty()
+        && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
+    if is_name { Ok(text.to_owned()) } else { Err("not the name of a label".to_owned()) }
 }
 
 /// An image without its tag and digest.
@@ -159,6 +185,22 @@ mod tests {
         assert_eq!(Args::parse_from(start).node_lease_namespace(), "own");
         let args = Args::parse_from([&start[..], &["--node-lease-namespace", "shared"]].concat());
         assert_eq!(args.node_lease_namespace(), "shared");
+    }
+
+    #[test]
+    fn queries_are_confined_unless_a_namespace_is_named() {
+        let start = ["assay-operator", "--bench-image", "bench"];
+        assert_eq!(Args::parse_from(start).confining_label("team"), Some("namespace"));
+        let some = ["--prometheus-label", "tenant_id", "--unconfined-queries", "lab"];
+        let args = Args::parse_from([&start[..], &some].concat());
+        assert_eq!(args.confining_label("team"), Some("tenant_id"));
+        assert_eq!(args.confining_label("lab"), None);
+        assert_eq!(args.confining_label("lab2"), Some("tenant_id"));
+        let args = Args::parse_from([&start[..], &["--unconfined-queries", "*"]].concat());
+        assert_eq!(args.confining_label("team"), None);
+        for odd in ["", "1a", "a=\"b\"", "a-b"] {
+            assert!(Args::try_parse_from([&start[..], &["--prometheus-label", odd]].concat()).is_err(), "{odd}");
+        }
     }
 
     /// Two replicas on one machine are two, and two hosts may count their processes alike.

@@ -1,14 +1,19 @@
 //! A small client for what is not the API server: a running bench, and Prometheus.
 
+use std::path::Path;
 use std::time::Duration;
 
 use http_body_util::{BodyExt as _, Empty, Limited};
-use hyper::Uri;
 use hyper::body::Bytes;
+use hyper::header::AUTHORIZATION;
+use hyper::{Request, Uri};
 use hyper_rustls::HttpsConnector;
 use hyper_util::client::legacy::Client;
 use hyper_util::client::legacy::connect::HttpConnector;
 use hyper_util::rt::TokioExecutor;
+use rustls::pki_types::CertificateDer;
+use rustls::pki_types::pem::PemObject as _;
+use rustls::{ClientConfig, RootCertStore};
 
 /// The most that an answer may have.
 const MOST_BYTES: usize = 4 << 20;
@@ -23,11 +28,37 @@ impl Http {
         Self(Client::builder(TokioExecutor::new()).build(connector.build()))
     }
 
+    /// Trusts the authorities of a file instead.
+    pub fn trusting(authorities: &Path) -> Result<Self, String> {
+        let unusable = |error: &dyn std::fmt::Display| format!("{}: {error}", authorities.display());
+        let mut roots = RootCertStore::empty();
+        for certificate in CertificateDer::pem_file_iter(authorities).map_err(|error| unusable(&error))? {
+            let certificate = certificate.map_err(|error| unusable(&error))?;
+            roots.add(certificate).map_err(|error| unusable(&error))?;
+        }
+        if roots.is_empty() {
+            return Err(unusable(&"has no certificate"));
+        }
+        let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
+        let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
+        Ok(Self(Client::builder(TokioExecutor::new()).build(connector.build())))
+    }
+
     /// The body of a page, whatever its status; the error says what went wrong.
     pub async fn get(&self, uri: &str) -> Result<(u16, String), String> {
+        self.get_as(uri, None).await
+    }
+
+    /// The same with a bearer token.
+    pub async fn get_as(&self, uri: &str, token: Option<&str>) -> Result<(u16, String), String> {
         let uri: Uri = uri.parse().map_err(|error| format!("{uri} is not an address: {error}"))?;
+        let mut request = Request::get(uri.clone());
+        if let Some(token) = token {
+            request = request.header(AUTHORIZATION, format!("Bearer {token}"));
+        }
+        let request = request.body(Empty::new()).map_err(|error| format!("can't ask {uri}: {error}"))?;
         let answer = async {
-            let response = self.0.get(uri.clone()).await.map_err(|error| deepest(&error))?;
+            let response = self.0.request(request).await.map_err(|error| deepest(&error))?;
             let status = response.status().as_u16();
             let body = Limited::new(response.into_body(), MOST_BYTES).collect().await;
             let body = body.map_err(|error| error.to_string())?.to_bytes();
@@ -57,10 +88,56 @@ pub fn deepest(error: &dyn std::error::Error) -> String {
 pub mod testing {
     use std::collections::BTreeSet;
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};
-    use std::net::TcpListener;
+    use std::net::{SocketAddr, TcpListener};
+    use std::sync::{Arc, mpsc};
     use std::thread::{self, JoinHandle};
 
+    use rustls::pki_types::pem::PemObject as _;
+    use rustls::pki_types::{CertificateDer, PrivateKeyDer};
+    use rustls::{ServerConfig, ServerConnection, StreamOwned};
     use serde_json::{Value, json};
+
+    /// What `pages` has its certificate from. Its key was thrown away.
+    pub const TEST_AUTHORITY: &[u8] = include_bytes!("../testdata/ca.pem");
+
+    pub fn test_tls() -> ServerConfig {
+        let certificate = CertificateDer::from_pem_slice(include_bytes!("../testdata/server.pem")).unwrap();
+        let key = PrivateKeyDer::from_pem_slice(include_bytes!("../testdata/server.key")).unwrap();
+        ServerConfig::builder().with_no_client_auth().with_single_cert(vec![certificate], key).unwrap()
+    }
+
+    /// A server that gives everybody this page, and tells with which lines it was asked.
+    pub fn pages(page: &'static str, tls: bool) -> (SocketAddr, mpsc::Receiver<Vec<String>>) {
+        trait Stream: std::io::Read + std::io::Write {}
+        impl<T: std::io::Read + std::io::Write> Stream for T {}
+
+        let listener = TcpListener::bind("127.0.0.1:0").unwrap();
+        let address = listener.local_addr().unwrap();
+        let (tell, asked) = mpsc::channel();
+        let tls = tls.then(|| Arc::new(test_tls()));
+        thread::spawn(move || {
+            for stream in listener.incoming() {
+                let stream = stream.unwrap();
+                let mut stream: Box<dyn Stream> = match &tls {
+                    Some(tls) => Box::new(StreamOwned::new(ServerConnection::new(Arc::clone(tls)).unwrap(), stream)),
+                    None => Box::new(stream),
+                };
+                let lines: Vec<String> = BufReader::new(&mut stream)
+                    .lines()
+                    .map_while(Result::ok)
+                    .take_while(|line| !line.is_empty())
+                    .collect();
+                // Who does not trust it has not asked.
+                if lines.is_empty() {
+                    continue;
+                }
+                let _ = tell.send(lines);
+                let head = format!("HTTP/1.1 200 OK\r\nconnection: close\r\ncontent-length: {}\r\n\r\n", page.len());
+                let _ = stream.write_all((head + page).as_bytes()).and_then(|()| stream.flush());
+            }
+        });
+        (address, asked)
+    }
 
     /// What an API server was asked.
     pub struct Asked {

@@ -10,7 +10,7 @@
 //! - `plan`: which trial runs when,
 //! - `experiment`: what has passed every check,
 //! - `verdict`: from samples to verdicts,
-//! - `stats`, `quantity`, `attempt`: formulas, amounts of bytes, one try of one trial.
+//! - `stats`, `quantity`, `promql`, `attempt`: formulas, amounts of bytes, queries, one try of one trial.
 
 pub mod aa;
 pub mod adopt;
@@ -23,6 +23,7 @@ pub mod import;
 pub mod judge;
 pub mod node;
 pub mod plan;
+pub mod promql;
 pub mod quantity;
 pub mod report;
 pub mod stats;

@@ -3,10 +3,11 @@
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::PlanStatus;
 use assay_api::names::{ROLE_CHECK, ROLE_LABEL};
+use assay_api::{PlanStatus, QueriedMetric};
 use assay_core::cluster::check_name;
 use assay_core::plan::Plan;
+use assay_core::promql::Query;
 use assay_core::status::shorten;
 use assay_core::validate::{self, FieldPath, Problem, Validation};
 use assay_protocol::{Exit, OptionsAnswer, OptionsQuestion};
@@ -19,6 +20,7 @@ use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
 use crate::pod::CHECK_SECONDS;
+use crate::prometheus::NAMESPACE;
 use crate::record;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
@@ -143,7 +145,21 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
         let message = "this operator has no Prometheus server: start it with --prometheus URL, or remove the metrics";
         problems.push(Problem::error(path("spec.metrics"), message));
     }
+    if let Some(label) = args.confining_label(&reconcile.namespace) {
+        problems.extend(unconfined(&spec.metrics, label, &reconcile.namespace));
+    }
     problems
+}
+
+/// Queries for series of others.
+fn unconfined(metrics: &[QueriedMetric], label: &str, namespace: &str) -> Vec<Problem> {
+    let path = FieldPath::root().keys("spec.metrics");
+    let refused = metrics.iter().enumerate().filter_map(|(index, metric)| {
+        // What can't be read at all is not valid, which is said elsewhere.
+        let why = Query::parse(&metric.query).ok()?.confined(label, NAMESPACE, namespace).err()?;
+        Some(Problem::error(path.index(index).key("query"), why))
+    });
+    refused.collect()
 }
 
 enum Checked {
@@ -304,9 +320,26 @@ async fn dismiss(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<(), Error> {
 
 #[cfg(test)]
 mod tests {
+    use assay_api::Better;
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn a_query_for_series_of_others_is_refused() {
+        let metric =
+            |query: &str| QueriedMetric { name: "m".to_owned(), query: query.to_owned(), better: Better::Lower };
+        let metrics =
+            ["rate(a[$window])", "rate(a{namespace=\"$namespace\"}[$window])", "rate(a{namespace=~\".*\"}[$window])"];
+        let problems = lines(&unconfined(&metrics.map(metric), "namespace", "team"));
+        assert_eq!(
+            problems,
+            [
+                "spec.metrics[2].query: can't select namespace=~\".*\": this operator lets experiments query only series \
+              with namespace=\"team\", and adds that itself; remove the matcher"
+            ]
+        );
+    }
 
     #[test]
     fn an_experiment_that_another_version_planned_otherwise_waits_for_it() {

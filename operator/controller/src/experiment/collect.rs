@@ -23,7 +23,7 @@ use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{end_attempt, write};
 use super::{Reconcile, refusals};
 use crate::error::{Error, call};
-use crate::prometheus::{self, Window};
+use crate::prometheus::{Server, Window};
 use crate::record;
 
 /// Times that a node may refuse an attempt before it counts as lost.
@@ -186,9 +186,7 @@ async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Resul
 /// The experiment's own metrics over the measured window; what could not be had is missing.
 async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    let (Some(server), Ok(record)) = (&reconcile.cluster().args.prometheus, TrialRecord::from_json(json)) else {
-        return values;
-    };
+    let Ok(record) = TrialRecord::from_json(json) else { return values };
     let pod = found.pod.name_any();
     let window = Window {
         namespace: &reconcile.namespace,
@@ -205,13 +203,17 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BT
         warn!(trial = found.trial.name_any(), "no metrics: the clock of {} is off", window.node);
         return values;
     }
+    let server = match Server::find(&reconcile.cluster().args, &reconcile.cluster().http, &reconcile.namespace) {
+        Ok(Some(server)) => server,
+        Ok(None) => return values,
+        Err(why) => {
+            warn!(trial = found.trial.name_any(), why, "can't get metrics");
+            return values;
+        }
+    };
     // At once: a server that does not answer shall not hold up everything else for each of them.
-    let asked = reconcile
-        .experiment
-        .spec
-        .metrics
-        .iter()
-        .map(async |metric| (metric, prometheus::value(&reconcile.cluster().http, server, metric, &window).await));
+    let asked =
+        reconcile.experiment.spec.metrics.iter().map(async |metric| (metric, server.value(metric, &window).await));
     for (metric, answer) in futures::future::join_all(asked).await {
         match answer {
             Ok(value) => drop(values.insert(metric.name.clone(), cluster::number(value))),
