@@ -18,6 +18,11 @@
 {{- .Values.serviceAccount.name | default (include "assay.name" .) }}
 {{- end }}
 
+{{/* The account with which kubelets are asked. */}}
+{{- define "assay.kubelets" -}}
+{{ include "assay.name" . }}-kubelets
+{{- end }}
+
 {{- define "assay.selector" -}}
 app.kubernetes.io/name: assay-operator
 app.kubernetes.io/instance: {{ .Release.Name | quote }}

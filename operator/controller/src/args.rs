@@ -36,9 +36,10 @@ pub struct Args {
     /// Path on nodes under which experiments may keep databases with hostPath; repeatable
     #[arg(long = "host-path", value_name = "PATH")]
     pub host_paths: Vec<String>,
-    /// Ask kubelets for their CPU manager policy at /configz; needs permission to get nodes/configz
-    #[arg(long)]
-    pub ask_kubelets: bool,
+    /// `ServiceAccount` in the operator's namespace with which to ask kubelets for their CPU manager policy; it needs permission to get
+    /// nodes/configz, and the operator to create its tokens; default: don't ask
+    #[arg(long, value_name = "NAME")]
+    pub kubelet_account: Option<String>,
     /// Prometheus server to query for `spec.metrics`, such as <http://prometheus.monitoring:9090>
     #[arg(long, value_name = "URL")]
     pub prometheus: Option<String>,

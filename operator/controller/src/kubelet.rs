@@ -5,24 +5,53 @@ use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
 use hyper::Request;
-use k8s_openapi::api::core::v1::Node;
-use kube::{Client, Config, ResourceExt as _};
+use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
+use k8s_openapi::api::core::v1::{Node, ServiceAccount};
+use kube::api::PostParams;
+use kube::config::AuthInfo;
+use kube::{Api, Client, Config, ResourceExt as _};
 use tracing::{info, warn};
 
+use crate::args::Args;
 use crate::clock::SharedClock;
+use crate::error::call;
 use crate::http::deepest;
 use crate::lock::locked;
 
 /// How long an answer counts. Another policy needs a kubelet that begins anew with an empty state.
 const KEPT: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(3);
+/// How long a token holds: the least that an API server gives.
+const TOKEN_SECONDS: i64 = 600;
 
-/// Asks kubelets, with the operator's own account.
+/// Asks kubelets.
 pub struct Kubelets {
     /// None where they are not to be asked.
-    config: Option<Config>,
+    asking: Option<Asking>,
     clock: SharedClock,
     policies: Mutex<HashMap<String, Answer>>,
+}
+
+/// With an account that may do nothing else: whoever controls a node reads the token that its kubelet is sent.
+struct Asking {
+    accounts: Api<ServiceAccount>,
+    account: String,
+    /// Without credentials.
+    config: Config,
+}
+
+impl Asking {
+    /// A client's configuration with a token of the moment.
+    async fn config(&self) -> Result<Config, String> {
+        let spec = TokenRequestSpec { expiration_seconds: Some(TOKEN_SECONDS), ..TokenRequestSpec::default() };
+        let request = TokenRequest { spec, ..TokenRequest::default() };
+        let made = call(self.accounts.create_token_request(&self.account, &PostParams::default(), &request)).await;
+        let made = made.map_err(|error| format!("can't get a token of {}: {}", self.account, error.message()))?;
+        let token = made.status.ok_or_else(|| format!("the token of {} is empty", self.account))?.token;
+        let mut config = self.config.clone();
+        config.auth_info.token = Some(token.into());
+        Ok(config)
+    }
 }
 
 struct Answer {
@@ -31,8 +60,14 @@ struct Answer {
 }
 
 impl Kubelets {
-    pub fn new(config: Option<Config>, clock: SharedClock) -> Self {
-        Self { config, clock, policies: Mutex::default() }
+    pub fn new(args: &Args, mut config: Config, client: &Client, clock: SharedClock) -> Self {
+        config.auth_info = AuthInfo::default();
+        let asking = args.kubelet_account.clone().map(|account| Asking {
+            accounts: Api::namespaced(client.clone(), &args.own_namespace),
+            account,
+            config,
+        });
+        Self { asking, clock, policies: Mutex::default() }
     }
 
     /// The CPU manager policy of a node's kubelet, where it is known.
@@ -42,12 +77,20 @@ impl Kubelets {
 
     /// Asks those whose last answer is old.
     pub async fn ask(&self, nodes: impl Iterator<Item = &Node>) {
-        let Some(config) = &self.config else { return };
+        let Some(asking) = &self.asking else { return };
         let is_old = |node: &&Node| {
             locked(&self.policies).get(&node.name_any()).is_none_or(|answer| self.clock.since(answer.at) > KEPT)
         };
-        let asked = nodes.filter(is_old).map(|node| async move {
-            let asked = tokio::time::timeout(PATIENCE, policy(config, node)).await;
+        let old: Vec<&Node> = nodes.filter(is_old).collect();
+        if old.is_empty() {
+            return;
+        }
+        let config = &asking.config().await;
+        let asked = old.into_iter().map(|node| async move {
+            let asked = match config {
+                Ok(config) => tokio::time::timeout(PATIENCE, policy(config, node)).await,
+                Err(why) => Ok(Err(why.clone())),
+            };
             (node.name_any(), asked.unwrap_or_else(|_| Err("no answer".to_owned())))
         });
         for (node, asked) in futures::future::join_all(asked).await {
@@ -83,4 +126,46 @@ async fn policy(config: &Config, node: &Node) -> Result<String, String> {
     let configz: serde_json::Value = client.request(request).await.map_err(|error| deepest(&error))?;
     let policy = configz.pointer("/kubeletconfig/cpuManagerPolicy").and_then(serde_json::Value::as_str);
     policy.map(ToOwned::to_owned).ok_or_else(|| "/configz has no cpuManagerPolicy".to_owned())
+}
+
+#[cfg(test)]
+mod tests {
+    use clap::Parser as _;
+    use rustls::pki_types::CertificateDer;
+    use rustls::pki_types::pem::PemObject as _;
+    use serde_json::json;
+
+    use super::*;
+    use crate::clock::testing::Manual;
+    use crate::http::testing::{TEST_AUTHORITY, answering, pages};
+
+    /// Whoever controls a node sees what its kubelet is sent.
+    #[tokio::test]
+    async fn a_kubelet_gets_a_token_of_an_account_of_its_own() {
+        let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#, true);
+        let made = json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
+            "spec": {"audiences": []}, "status": {"token": "of-kubelets", "expirationTimestamp": "2100-01-01T00:00:00Z"}});
+        let (client, requested) = answering(201, &made.to_string());
+        let mut config = Config::new("http://api-server".parse().unwrap());
+        config.root_cert = Some(vec![CertificateDer::from_pem_slice(TEST_AUTHORITY).unwrap().to_vec()]);
+        config.auth_info.token = Some("of-the-operator".to_owned().into());
+        config.auth_info.username = Some("operator".to_owned());
+        let start = ["assay-operator", "--bench-image", "bench", "--own-namespace", "own"];
+        let args = Args::parse_from([&start[..], &["--kubelet-account", "assay-kubelets"]].concat());
+        let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}}}}))
+        .unwrap();
+
+        let kubelets = Kubelets::new(&args, config, &client, Manual::new());
+        kubelets.ask([&node].into_iter()).await;
+        assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("static"));
+        let requested = requested.join().unwrap();
+        assert_eq!(requested.what, "POST /api/v1/namespaces/own/serviceaccounts/assay-kubelets/token");
+        assert_eq!(requested.body["spec"]["expirationSeconds"], TOKEN_SECONDS);
+        let heads: Vec<Vec<String>> = asked.try_iter().collect();
+        assert_eq!(heads.len(), 1, "{heads:?}");
+        let sent: Vec<&String> = heads[0].iter().filter(|line| line.starts_with("authorization:")).collect();
+        assert_eq!(sent, ["authorization: Bearer of-kubelets"]);
+    }
 }

@@ -57,7 +57,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     config.default_retry = false;
     let client = Client::try_from(config.clone()).context("can't use the kubeconfig")?;
     let clock: SharedClock = Arc::new(clock::System);
-    let kubelets = Kubelets::new(args.ask_kubelets.then_some(config), Arc::clone(&clock));
+    let kubelets = Kubelets::new(&args, config, &client, Arc::clone(&clock));
     let metrics = Arc::new(Metrics::new());
     let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics)));
     let stop = Stop::on_signals()?;
