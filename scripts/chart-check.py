@@ -81,7 +81,15 @@ def check_agent(objects):
         need(container["securityContext"].get("readOnlyRootFilesystem") is True, "the agent can write to its root")
         need("cpu" not in container["resources"].get("requests", {}), "the agent asks for CPU")
         mounts = container.get("volumeMounts", [])
-        need(all(mount.get("readOnly") for mount in mounts), "the agent can write to a folder of its node")
+        writes = {mount["name"] for mount in mounts if not mount.get("readOnly")}
+        files = [volume["hostPath"] for volume in pod.get("volumes", []) if volume["name"] in writes]
+        one = {"path": "/proc/sys/vm/drop_caches", "type": "File"}
+        need(all(file == one for file in files), "the agent can write to a folder of its node")
+        own = container["securityContext"]
+        trims = any(argument.startswith("--trim=") for argument in container["args"])
+        powerless = own.get("allowPrivilegeEscalation") is False and own.get("capabilities") == {"drop": ["ALL"]}
+        need(trims or (powerless and not own.get("privileged")), "the agent has privileges without need")
+        need(trims or "hostPID" not in pod, "the agent sees processes without need")
         need("hostNetwork" not in pod and "ports" not in container, "the agent can be reached")
         own = {key[0] for key in objects if key[1] == namespace}
         need(own <= {"DaemonSet", "ServiceAccount", "Role", "RoleBinding", "NetworkPolicy"}, f"{namespace} has more: {own}")

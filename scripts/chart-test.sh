@@ -138,6 +138,7 @@ render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --
 # shellcheck disable=SC2086 # words
 render asked $monitoring --set metrics.serviceMonitor.enabled=false --set prometheus.url=http://thanos-query.monitoring:10902 \
     --set networkPolicy.prometheus.port=10902 --set networkPolicy.prometheus.queryPodLabels.app=thanos
+render dropping --set agent.enabled=true
 # Who grants the rights does not have to know what confines them.
 render granted --set agent.enabled=true --set rbac.create=false --set rbac.userRoles=false
 golden cluster
@@ -197,6 +198,8 @@ has cluster 0 'DaemonSet|privileged|agent-namespace'
 has agent 1 '^ +- --agent-namespace=agents$'
 has agent 1 'pod-security.kubernetes.io/enforce: privileged$'
 has agent 1 '^ +privileged: true$'
+has dropping 0 'privileged: true|hostPID|--(mounts|trim)='
+has dropping 2 '^ +- --(proc=/node/proc|sys=/node/sys)$'
 has agent 1 '^ +- --trim=/mnt/nvme$'
 has agent 1 'path: "/var/lib/kubelet/pod-resources"'
 has agent 1 '^ +- --mounts=/proc/1/ns/mnt$'
