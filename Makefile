@@ -29,7 +29,7 @@ ROCKSDB_VERSION := $(shell sed -n '/^name = "librocksdb-sys"$$/{n;s/^version = "
 CLUSTER := e2e/cluster/cluster.sh
 # Only root makes namespaces. What it builds is kept in the cache of whoever calls.
 CACHE := $(or $(ASSAY_CACHE),$(or $(XDG_CACHE_HOME),$(HOME)/.cache)/assay)
-as_root = $(if $(filter-out 0,$(shell id -u)),sudo env HOME=/root PATH="$$PATH" ASSAY_CACHE="$(CACHE)")
+as_root = $(if $(filter-out 0,$(shell id -u)),sudo env HOME=/root PATH="$$PATH" ASSAY_CACHE="$(CACHE)" ASSAY_CLUSTER_KUBERNETES="$(ASSAY_CLUSTER_KUBERNETES)")
 
 # image NAME FOLDER PROGRAMS
 image = IMAGE_ARGS='VERSION=$(VERSION) ROCKSDB_VERSION=$(ROCKSDB_VERSION)' scripts/image.sh \
@@ -58,7 +58,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
-    fake-nodes-test real-node-test test-faults
+    fake-nodes-test real-node-test test-faults test-oldest on-a-node
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -99,7 +99,7 @@ quickstart: build ## Run examples/quickstart.yaml and print its verdict
 
 # Programs and RocksDB take longest to build. They are built behind the tests that need none of them, and these wait a lot.
 test: tools fmt-check scripts-check border-check bindings ## Run everything: lints, borders, all tests. With CI=true, what can't be run here fails
-	@$(run) scripts/counted.py scripts/behind.sh '$(step) operator bench' $(step) tests
+	@$(run) scripts/counted.py 'make test' scripts/behind.sh '$(step) operator bench' $(step) tests
 
 tests: clippy
 	$(run) cargo build $(everywhere) --quiet --examples
@@ -218,6 +218,14 @@ real-node-test: images
 test-faults: images ## Run long soaks: operator kills, a faulty API server; ASSAY_ROUNDS=N, by default 20
 	@scripts/setup.sh cluster
 	@$(run) ASSAY_ROUNDS=$${ASSAY_ROUNDS:-20} e2e/tests/operator/test.sh kills unkind_api
+
+# A cluster beside that of `make cluster-up`, which may stay up.
+test-oldest: images ## Test the operator on the oldest Kubernetes that it supports; builds that once
+	@scripts/setup.sh cluster
+	@$(run) ASSAY_CLUSTER_KUBERNETES=oldest scripts/counted.py 'make test-oldest' $(step) on-a-node
+
+on-a-node:
+	@$(call on_a_node,operator-test)
 
 deny: tools ## Check licences, origins and known vulnerabilities of dependencies; builds cargo-deny if needed
 	@$(run) scripts/deny.sh

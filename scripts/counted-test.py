@@ -13,7 +13,7 @@ OK = "test result: ok. {} passed; 0 failed; {} ignored; 0 measured; 0 filtered o
 def check(lines, ci, code, last):
     script = "\n".join(f"echo '{line}'" for line in lines)
     environment = {**os.environ, "CI": ci}
-    found = subprocess.run([COUNTED, "sh", "-c", script], env=environment, capture_output=True, text=True)
+    found = subprocess.run([COUNTED, "make test", "sh", "-c", script], env=environment, capture_output=True, text=True)
     said = found.stdout.splitlines()
     if (found.returncode, said[-len(last) :]) != (code, last):
         sys.exit(f"counted-test: {lines} with CI={ci}: {found.returncode} {said}, not {code} {last}")

@@ -4,7 +4,7 @@ what was not run.
 
 What this machine can't run says so in a line `NOT RUN: WHAT: WHY`. With CI=true that is a failure, but for what MAY_BE_MISSING names.
 
-usage: counted.py COMMAND...
+usage: counted.py NAME COMMAND...; summaries begin with the name
 """
 
 import os
@@ -19,12 +19,12 @@ NOT_RUN = re.compile(r"NOT RUN: (.+)")
 MAY_BE_MISSING = "advisory database: "
 
 
-def verdict(passed, failed, missing):
+def verdict(name, passed, failed, missing):
     said = f"{passed} passed, {failed} failed, {len(missing)} not run"
-    return f"make test: {said}{': ' if missing else ''}{'; '.join(missing)}"
+    return f"{name}: {said}{': ' if missing else ''}{'; '.join(missing)}"
 
 
-def main(command):
+def main(name, command):
     # Ctrl-C goes to the whole group; what the command still says is passed on.
     signal.signal(signal.SIGINT, signal.SIG_IGN)
     restore = lambda: signal.signal(signal.SIGINT, signal.default_int_handler)
@@ -53,9 +53,9 @@ def main(command):
     code = child.wait()
     strict = os.environ.get("CI") == "true"
     refused = [what for what in missing if not what.startswith(MAY_BE_MISSING)] if strict else []
-    print(verdict(passed, failed, missing), flush=True)
+    print(verdict(name, passed, failed, missing), flush=True)
     if refused and code == 0:
-        print(f"make test: with CI=true everything has to run: {'; '.join(refused)}", flush=True)
+        print(f"{name}: with CI=true everything has to run: {'; '.join(refused)}", flush=True)
         code = 1
     while held and held[-1] == "\n":
         held.pop()
@@ -66,4 +66,4 @@ def main(command):
 
 
 if __name__ == "__main__":
-    sys.exit(main(sys.argv[1:]))
+    sys.exit(main(sys.argv[1], sys.argv[2:]))

@@ -107,6 +107,7 @@ environment() {
     echo "export KUBECONFIG=$KUBECONFIG"
     echo "export KUBECACHEDIR=$KUBECACHEDIR"
     echo "export PATH=$bin:\$PATH"
+    echo "export ASSAY_NODE=$name ASSAY_MACHINE_IP=$machine_ip"
 }
 
 status() {

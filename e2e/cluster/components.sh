@@ -13,7 +13,8 @@ run_etcd() {
 run_containerd() { launch containerd --config "$state/config/containerd.toml" --log-level warn; }
 run_kube_apiserver() {
     # A lost node's pods go after 30 s, not 300: tests wait for it. Agents of nodes are privileged; what else may be, Pod Security says.
-    launch "$bin/kube-apiserver" --etcd-servers http://127.0.0.1:2379 --advertise-address "$node_ip" --secure-port 6443 \
+    # shellcheck disable=SC2086 # words
+    launch "$bin/kube-apiserver" $api_server_flags --etcd-servers http://127.0.0.1:2379 --advertise-address "$node_ip" --secure-port 6443 \
         --service-cluster-ip-range "$service_cidr" --authorization-mode Node,RBAC --enable-admission-plugins NodeRestriction \
         --default-not-ready-toleration-seconds 30 --default-unreachable-toleration-seconds 30 --allow-privileged \
         --client-ca-file "$pki/ca.crt" --tls-cert-file "$pki/kube-apiserver.crt" --tls-private-key-file "$pki/kube-apiserver.key" \

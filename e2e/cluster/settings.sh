@@ -25,7 +25,23 @@ within() {
 cd ../..
 . scripts/cache.sh
 cd "$here"
-state=${ASSAY_CLUSTER_STATE:-$cache/cluster/state}
+# Each version has a cluster of its own, so that one can stay up while the other is tested.
+case ${ASSAY_CLUSTER_KUBERNETES:=newest} in
+newest)
+    modules=go default_state=state default_name=assay-e2e default_net=10.231
+    # What tests need and this version has only if it is told to.
+    api_server_flags=
+    ;;
+oldest)
+    modules=oldest default_state=state-oldest default_name=assay-oldest default_net=10.232
+    # Stable since 1.36: it stands in for the webhook of a queue.
+    api_server_flags="--feature-gates MutatingAdmissionPolicy=true --runtime-config admissionregistration.k8s.io/v1alpha1=true"
+    ;;
+*) fail "ASSAY_CLUSTER_KUBERNETES must be newest or oldest, not $ASSAY_CLUSTER_KUBERNETES" ;;
+esac
+# Commands that these scripts call are about the same cluster.
+export ASSAY_CLUSTER_KUBERNETES
+state=${ASSAY_CLUSTER_STATE:-$cache/cluster/$default_state}
 for folder in "$state" "$cache" "$here"; do
     case $folder in
     /var/* | /run/*) fail "$folder is under /var or /run, which the node replaces with its own folders" ;;
@@ -35,12 +51,12 @@ for folder in "$state" "$cache" "$here"; do
 done
 
 # Names the network link, the cgroup and the real node. At most 15 characters: the kernel's limit for a link.
-name=${ASSAY_CLUSTER_NAME:-assay-e2e}
+name=${ASSAY_CLUSTER_NAME:-$default_name}
 # Everything but pods runs here, so that the other CPUs are quiet when a pod holds them exclusively.
 reserved=${ASSAY_CLUSTER_RESERVED_CPUS:-0}
 
 # The first two numbers of all addresses. .0.1 is the machine, .0.2 the node; then services, pods, pods of fake nodes.
-net=${ASSAY_CLUSTER_NET:-10.231}
+net=${ASSAY_CLUSTER_NET:-$default_net}
 machine_ip=$net.0.1
 node_ip=$net.0.2
 service_ip=$net.64.1

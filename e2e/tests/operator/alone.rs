@@ -11,7 +11,7 @@ use serde_json::json;
 
 use crate::experiment::{on_the_real_node, small};
 use crate::lab::{Lab, SOON};
-use crate::machine::{NODE, cluster, image};
+use crate::machine::{cluster, image, node};
 use crate::scene::Scene;
 
 /// The real bench there, in trials long enough that something can happen meanwhile.
@@ -59,7 +59,7 @@ async fn a_pod_that_was_deleted_on_a_lost_node_is_removed_by_force() {
     cluster(&["stop", "kubelet"]).await;
     scene.lab.api::<Pod>().delete(&pod, &DeleteParams::default()).await.expect("a pod can be deleted");
     // The controller of nodes says so later by itself.
-    scene.lab.ready(NODE, "Unknown", Duration::from_mins(10)).await;
+    scene.lab.ready(&node(), "Unknown", Duration::from_mins(10)).await;
     let pods = scene.lab.api::<Pod>();
     scene
         .lab

@@ -11,7 +11,7 @@ use kube::api::ListParams;
 use serde_json::{Value, json};
 
 use crate::lab::{LAB_LABEL, Lab, SOON};
-use crate::machine::NODE;
+use crate::machine::node;
 
 /// How long a whole experiment may take, beside three others.
 const LONG: u64 = 300;
@@ -51,7 +51,7 @@ pub fn small(lab: &Lab, name: &str) -> Value {
 
 /// With trials on the real node.
 pub fn on_the_real_node(spec: &mut Value) {
-    spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": NODE});
+    spec["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": node()});
     spec["placement"]["memory"] = json!("256Mi");
     // Other programs of this machine are part of it.
     spec["placement"]["environment"] = json!("Shared");

@@ -7,7 +7,14 @@ use tokio::process::Command;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
 
 /// The real node, as `cluster.sh` names it.
-pub const NODE: &str = "assay-e2e";
+pub fn node() -> String {
+    std::env::var("ASSAY_NODE").expect("ASSAY_NODE is the name of the real node: `cluster.sh env` prints it")
+}
+
+/// Where the cluster reaches this machine.
+pub fn address() -> String {
+    std::env::var("ASSAY_MACHINE_IP").expect("ASSAY_MACHINE_IP: `cluster.sh env` prints it")
+}
 
 /// An image as `make images` names it, with the version under test.
 pub fn image(name: &str) -> String {

@@ -7,13 +7,13 @@ use std::time::Instant;
 
 use assay_api::{PageCacheState, TuningExperimentStatus, names};
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::chart::{install, uninstall, upgrade};
 use crate::command_line::{assay, report_is_judged_alike};
 use crate::experiment::condition;
 use crate::lab::{Lab, SOON};
-use crate::machine::{NODE, audit_log};
+use crate::machine::{address, audit_log, node};
 use crate::operator::free_port;
 use crate::{pretenders, rights};
 
@@ -30,8 +30,7 @@ struct Prometheus {
 
 impl Prometheus {
     fn start(folder: &Path, namespace: &str) -> Self {
-        // Where the cluster reaches this machine.
-        let address = format!("10.231.0.1:{}", free_port());
+        let address = format!("{}:{}", address(), free_port());
         let config = folder.join("prometheus.yaml");
         let scrape = format!(
             "global: {{scrape_interval: 250ms}}\nscrape_configs: [{{job_name: self, static_configs: [{{targets: ['{address}'], \
@@ -107,7 +106,8 @@ async fn an_experiment_on_a_real_node_is_decided() {
     pretenders::are_refused(&lab).await;
     let yaml = std::fs::read_to_string(concat!(env!("CARGO_MANIFEST_DIR"), "/tests/operator/quick.yaml"))
         .expect("the experiment");
-    let experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
+    let mut experiment: Value = serde_yaml::from_str(&yaml).expect("the experiment is YAML");
+    experiment["spec"]["placement"]["nodeSelector"] = json!({"kubernetes.io/hostname": node()});
     let name = "quick".to_owned();
     lab.apply(experiment).await;
     lab.attempted(&name, 4).await;
@@ -151,7 +151,7 @@ async fn an_experiment_on_a_real_node_is_decided() {
     lab.check(whole, &format!("its agent prepared and watched the node: {by_agents:?}")).await;
     let nodes = assay(&lab, &["nodes"]).await;
     let nodes = String::from_utf8_lossy(&nodes.stdout).into_owned();
-    let row = nodes.lines().find(|line| line.starts_with(NODE)).unwrap_or_default();
+    let row = nodes.lines().find(|line| line.starts_with(&node())).unwrap_or_default();
     lab.check(row.contains(" static ") && !row.contains("never"), &nodes).await;
     let attempts = status.progress.map_or(0, |progress| progress.attempts as usize);
     let (writes, renewals) = writes(&lab.namespace);

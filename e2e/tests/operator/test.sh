@@ -7,6 +7,7 @@
 #   --real-node    only the others
 #   FILTER...      only tests whose name has one of the words
 # ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
+# ASSAY_CLUSTER_KUBERNETES chooses the cluster: newest or oldest.
 # ASSAY_ROUNDS is how many experiments each of the long tests does.
 set -eu
 cd "$(dirname "$0")/../../.."
@@ -62,7 +63,7 @@ if [ "$part" != --fake-nodes ]; then
 fi
 tests=$(compile --test operator | sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
-if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache"; fi
+if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache ASSAY_CLUSTER_KUBERNETES=${ASSAY_CLUSTER_KUBERNETES:-}"; fi
 # Some tests have the cluster alone, and stop parts of it: another call waits until this one has ended.
 mkdir -p "$cache"
 exec 8>"$cache/operator-test.lock"
@@ -73,6 +74,7 @@ if ! $root "$cluster" env >/dev/null 2>&1; then
 fi
 exports=$($root "$cluster" up 8>&-) || fail "the cluster does not start; see above"
 eval "$exports"
+echo "operator-test: on Kubernetes $(kubectl version | sed -n 's/^Server Version: v//p')"
 # shellcheck disable=SC2086 # paths below $target, which has no spaces
 $root "$cluster" load $images
 # run THREADS PROGRAM [ARGUMENT...]; without the lock, which parts of the cluster that a test starts again would keep.
@@ -80,7 +82,7 @@ run() {
     threads=$1
     shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
-        ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+        ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
         "$@" --quiet --test-threads "$threads" 8>&-
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.

@@ -15,10 +15,21 @@ use crate::scene::Scene;
 const QUEUE: &str = "kueue.x-k8s.io/queue-name";
 const GATE: &str = "kueue.x-k8s.io/admission";
 
+/// The version of the API that has such policies: it is stable since Kubernetes 1.36, and `cluster.sh` switches on what older ones have.
+async fn served(lab: &Lab) -> &'static str {
+    for version in ["admissionregistration.k8s.io/v1", "admissionregistration.k8s.io/v1alpha1"] {
+        let resources = lab.client.list_api_group_resources(version).await.map(|list| list.resources);
+        if resources.into_iter().flatten().any(|resource| resource.kind == "MutatingAdmissionPolicy") {
+            return version;
+        }
+    }
+    panic!("this API server has no MutatingAdmissionPolicy");
+}
+
 /// Puts every pod with a queue's name behind its gate, in the place of Kueue's webhook.
 async fn gates(lab: &Lab) {
     let name = &lab.namespace;
-    let group = "admissionregistration.k8s.io/v1";
+    let group = served(lab).await;
     let pods = json!({"apiGroups": [""], "apiVersions": ["v1"], "operations": ["CREATE"], "resources": ["pods"]});
     let gate =
         format!("Object{{spec: Object.spec{{schedulingGates: [Object.spec.schedulingGates{{name: '{GATE}'}}]}}}}");

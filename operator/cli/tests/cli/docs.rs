@@ -53,6 +53,24 @@ fn parts(text: &str) -> (Vec<&str>, Vec<(&str, String)>) {
     (prose, blocks)
 }
 
+/// No version is claimed that tests don't run on.
+#[test]
+fn versions_of_kubernetes_are_those_that_tests_run_on() {
+    let version = |modules: &str| {
+        let modules = read(&root().join("e2e/cluster/kubernetes").join(modules));
+        let found = modules.lines().find_map(|line| line.strip_prefix("\tk8s.io/kubernetes v"));
+        found.expect("modules of Kubernetes").to_owned()
+    };
+    let (oldest, newest) = (version("oldest.mod"), version("go.mod"));
+    let minor = oldest.rsplit_once('.').expect("a patch").0;
+    let needs = format!("| Kubernetes | tested on {oldest}, the oldest that the chart accepts, and on {newest} |");
+    assert!(page("operator.md").lines().any(|line| line == needs), "docs/operator.md: {needs}");
+    assert!(read(&root().join("charts/assay/Chart.yaml")).contains(&format!("kubeVersion: \">={minor}.0-0\"")));
+    for path in ["docs/install.md", "charts/assay/README.md"] {
+        assert!(read(&root().join(path)).contains(&format!("Kubernetes {minor} or newer")), "{path}: {minor}");
+    }
+}
+
 /// The anchor that a heading gets where it is shown.
 fn anchor(heading: &str) -> String {
     let kept = heading.trim().to_lowercase();
