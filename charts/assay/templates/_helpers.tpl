@@ -6,6 +6,14 @@
 {{- end }}
 {{- end }}
 
+{{/* What the names of trials' pods begin with, and of no others. */}}
+{{- define "assay.podPrefix" -}}
+{{- if hasPrefix "assay-trial-" (printf "%s-" .Release.Name) }}
+{{- fail "release names that begin with assay-trial are reserved, as only trials' pods may have such names" }}
+{{- end -}}
+assay-trial-
+{{- end }}
+
 {{/* Cluster-wide objects of two releases of one name are told apart by their namespace. */}}
 {{- define "assay.clusterName" -}}
 {{ include "assay.name" . }}:{{ .Release.Namespace }}

@@ -64,6 +64,31 @@ pub async fn agent_roles(lab: &Lab, release: &str) {
     }
 }
 
+/// What of the whole cluster goes when a test ends, however it does: other tests would run into it.
+pub struct Fences(String);
+
+/// The rights of a release that serves the namespace of the lab, and what it refuses to everybody else.
+pub async fn fences(lab: &Lab) -> Fences {
+    let fences = Fences(lab.namespace.clone());
+    let own = format!("namespaces={{{}}}", lab.namespace);
+    for template in ["templates/rbac.yaml", "templates/trial-pods.yaml"] {
+        apply(lab, "assay", template, &["--set", &own]).await;
+    }
+    fences
+}
+
+impl Drop for Fences {
+    fn drop(&mut self) {
+        let role = format!("assay:{}", self.0);
+        let policies = ["pods", "shells"].map(|of| format!("assay-trial-{of}.{}", self.0));
+        let kinds = ["validatingadmissionpolicy", "validatingadmissionpolicybinding"];
+        let policies = policies.iter().flat_map(|name| kinds.map(|kind| format!("{kind}/{name}")));
+        let roles = ["clusterrole", "clusterrolebinding"].map(|kind| format!("{kind}/{role}"));
+        let objects = policies.chain(roles);
+        let _ = std::process::Command::new("kubectl").arg("delete").args(objects).status();
+    }
+}
+
 async fn apply(lab: &Lab, release: &str, template: &str, values: &[&str]) {
     let (chart, file) = (chart(), lab.folder.join("manifest.yaml"));
     let made = helm(lab, &[&["template", release, &chart, "--show-only", template], values].concat()).await;

@@ -13,6 +13,16 @@ use crate::status::{finding, shorten};
 /// The longest part of a name that is kept of each thing that it is made of.
 const PART: usize = 13;
 
+/// What the names of pods begin with. Where somebody wants to get into a pod, a policy sees only the name: nobody may make or enter
+/// others of such a name.
+pub const POD_PREFIX: &str = "assay-trial-";
+
+/// How much of a digest is at the end of a name.
+const DIGEST: usize = 8;
+
+/// The longest part of a trial's name that is kept in its pod's, besides the digest at its end.
+const POD_PART: usize = 39;
+
 /// An attempt that can't be understood, so nothing can be judged.
 #[derive(Debug, thiserror::Error)]
 #[error("attempt {attempt} of trial {trial} can't be read: {why}")]
@@ -31,17 +41,20 @@ pub fn trial_name(experiment: &str, trial: &TrialId) -> String {
 
 /// The name of the pod of an attempt, and of the `ConfigMap` with its record.
 pub fn pod_name(trial: &str, attempt: u32) -> String {
-    format!("{trial}-a{attempt}")
+    let (name, end) = trial.split_at(trial.len().saturating_sub("-".len() + DIGEST));
+    let name = name.get(..POD_PART).unwrap_or(name).trim_end_matches('-');
+    format!("{POD_PREFIX}{name}{end}-a{attempt}")
 }
 
 /// The name of the pod that checks the options of a config.
 pub fn check_name(experiment: &str, config: &str, question: usize) -> String {
-    unique(&[experiment, "check", config, &question.to_string()], &format!("{experiment}/{config}/{question}"))
+    let whole = format!("{experiment}/{config}/{question}");
+    format!("{POD_PREFIX}{}", unique(&[experiment, "check", config, &question.to_string()], &whole))
 }
 
 /// The name of the pod that waits for a node.
 pub fn placeholder_name(experiment: &str) -> String {
-    unique(&[experiment, "node"], &format!("{experiment}/node"))
+    format!("{POD_PREFIX}{}", unique(&[experiment, "node"], &format!("{experiment}/node")))
 }
 
 /// The name of the claim for the volume of a block in one of its passes: each pass may be on another node.
@@ -56,7 +69,7 @@ fn unique(parts: &[&str], whole: &str) -> String {
     for part in parts {
         let _ = write!(name, "{}-", part.get(..PART).unwrap_or(part).trim_end_matches('-'));
     }
-    name.push_str(&Digest::of(whole.as_bytes()).as_str()[..8]);
+    name.push_str(&Digest::of(whole.as_bytes()).as_str()[..DIGEST]);
     name
 }
 
@@ -232,6 +245,13 @@ mod tests {
             TrialId { scenario: long.clone(), config: long.clone(), block: 999, replicate: 9, ..trial.clone() };
         let name = pod_name(&trial_name(&long, &largest), 8);
         assert!(name.len() <= 63, "{name} is no host name, and no label");
+        let check = check_name(&long, &long, 99);
+        assert!(check.len() <= 63, "{check} is no host name, and no label");
+        for name in [&name, &check] {
+            assert!(name.starts_with(POD_PREFIX), "{name} can be entered");
+        }
+        let other = TrialId { config: format!("{long}2"), ..largest.clone() };
+        assert_ne!(pod_name(&trial_name(&long, &other), 8), name, "what was cut off is in the digest");
         let of = |experiment: &str, scenario: &str, config: &str| {
             trial_name(
                 experiment,
