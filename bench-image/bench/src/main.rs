@@ -184,6 +184,7 @@ fn options(question: &Path, termination_log: Option<&Path>) -> anyhow::Result<()
     } else {
         fs::read(question).with_context(|| question.display().to_string())?
     };
+    trial::check_input(&json).map_err(anyhow::Error::msg)?;
     let question: OptionsQuestion = serde_json::from_slice(&json).context("can't parse the question")?;
     let answer = options::answer(&question)?;
     println!("{}", serde_json::to_string(&answer)?);

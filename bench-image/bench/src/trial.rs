@@ -12,7 +12,9 @@ use std::{
 
 use assay_protocol::{
     Attestation, DatasetFacts, Digest, Disturbance, Engagement, Evidence, Exit, FailureKind, LsmState, Outcome, Series,
-    Summary, TrialRecord, TrialSpec, VERSION, Work, invocation, output,
+    Summary, TrialRecord, TrialSpec, VERSION, Work,
+    invocation::{self, in_pod},
+    output,
 };
 
 use crate::{
@@ -44,9 +46,16 @@ pub struct Paths {
     pub termination_log: Option<PathBuf>,
 }
 
+/// Whether a pod's input is what the pod was made for.
+pub fn check_input(json: &[u8]) -> Result<(), String> {
+    in_pod::check_input(json, std::env::var(in_pod::INPUT_DIGEST).ok().as_deref())
+}
+
 /// The spec in a file, with the digest of its bytes.
 pub fn read_spec(path: &Path) -> Result<(TrialSpec, Digest), TrialError> {
     let json = fs::read(path).map_err(|error| TrialError::Spec(format!("{}: {error}", path.display())))?;
+    // Another pod gets the right one.
+    check_input(&json).map_err(TrialError::Environment)?;
     let spec = TrialSpec::from_json(&json).map_err(|error| TrialError::Spec(error.to_string()))?;
     Ok((spec, Digest::of(&json)))
 }

@@ -13,8 +13,10 @@ use std::{
 
 use assay_protocol::output::{METRICS_PATH, Progress, STEP_LATENCY, STEPS_DONE};
 use assay_protocol::{
-    COMPONENTS, Exit, FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role, Summary,
-    TrialRecord, Until, ValueBytes, invocation, output,
+    COMPONENTS, Digest, Exit, FIXED_METRICS, FailureKind, KeyOrder, METRICS, Mix, Outcome, PageCache, Preload, Role,
+    Summary, TrialRecord, Until, ValueBytes,
+    invocation::{self, in_pod},
+    output,
 };
 use support::{Bench, entries, gets, options, puts, role, spec, workload};
 
@@ -365,6 +367,25 @@ fn a_write_that_never_returns_is_the_configs_failure_too() {
     stuck.deadline_seconds = 2;
     let ran = bench.run(&stuck);
     assert!(matches!(ran.record().outcome, Outcome::Failed { kind: FailureKind::Deadline, .. }), "{}", ran.stderr());
+}
+
+/// In a pod its digest is known. Another pod gets the right one, so it is not the config's fault, whatever the file has become.
+#[test]
+fn an_input_that_was_changed_is_not_run() {
+    let bench = Bench::new();
+    let input = serde_json::to_vec(&spec(workload(vec![role("writer", 10, puts())]))).unwrap();
+    let run = |json: &[u8]| {
+        let digest = Digest::of(&input);
+        bench.command(json).env(in_pod::INPUT_DIGEST, digest.as_str()).output().unwrap()
+    };
+    for changed in [[&input[..], b" "].concat(), b"{}".to_vec()] {
+        let output = run(&changed);
+        let said = String::from_utf8_lossy(&output.stderr);
+        assert_eq!(output.status.code(), Some(Exit::EnvironmentRefused as i32), "{said}");
+        assert!(said.contains("the input was changed"), "{said}");
+        assert!(!bench.record_path().exists());
+    }
+    assert_eq!(run(&input).status.code(), Some(Exit::Completed as i32));
 }
 
 #[test]

@@ -11,6 +11,7 @@ use assay_core::attempt::pass;
 use assay_core::cluster;
 use assay_core::node::{self, DEFAULT_MEMORY, TEMPORARY_BYTES};
 use assay_core::validate::disk;
+use assay_protocol::Digest;
 use assay_protocol::invocation::{self, in_pod};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -165,6 +166,7 @@ impl Template<'_> {
                     "image": self.image(config),
                     "imagePullPolicy": format!("{:?}", self.args.image_pull_policy),
                     "args": arguments,
+                    "env": [{"name": in_pod::INPUT_DIGEST, "value": Digest::of(input.as_bytes())}],
                     "securityContext": {
                         "readOnlyRootFilesystem": true,
                         "allowPrivilegeEscalation": false,
@@ -332,7 +334,7 @@ mod tests {
         let expected = json!({
             "apiVersion": "v1", "kind": "Pod",
             "metadata": {
-                "name": "t-a4",
+                "name": "assay-trial-t-a4",
                 "labels": {
                     "kueue.x-k8s.io/queue-name": "lab", "assay.rocks/experiment": "e", "assay.rocks/role": "trial",
                     "assay.rocks/trial": "t", "assay.rocks/attempt": "4", "app.kubernetes.io/managed-by": "assay",
@@ -370,6 +372,7 @@ mod tests {
                 "containers": [{
                     "name": "bench", "image": "bench:b", "imagePullPolicy": "IfNotPresent",
                     "args": in_pod::run("/data/ns/e"),
+                    "env": [{"name": "ASSAY_INPUT_DIGEST", "value": Digest::of(b"input")}],
                     "securityContext": {"readOnlyRootFilesystem": true, "allowPrivilegeEscalation": false,
                         "capabilities": {"drop": ["ALL"]}},
                     "resources": {"requests": resources, "limits": resources},
@@ -418,6 +421,7 @@ mod tests {
         let container = expected["containers"][0].as_object_mut().expect("a container");
         container.remove("ports");
         container["args"] = json!(in_pod::options());
+        container["env"][0]["value"] = json!(Digest::of(b"question"));
         container["resources"] = json!({
             "requests": {"cpu": "10m", "memory": "256Mi", "ephemeral-storage": "1342177280"},
             "limits": {"cpu": "1", "memory": "256Mi", "ephemeral-storage": "1342177280"},
