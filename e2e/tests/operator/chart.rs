@@ -68,11 +68,13 @@ pub async fn agent_roles(lab: &Lab, release: &str) {
 pub struct Fences(String);
 
 /// The rights of a release that serves the namespace of the lab, and what it refuses to everybody else.
-pub async fn fences(lab: &Lab) -> Fences {
+pub async fn fences(lab: &Lab, values: &[&str]) -> Fences {
     let fences = Fences(lab.namespace.clone());
     let own = format!("namespaces={{{}}}", lab.namespace);
-    for template in ["templates/rbac.yaml", "templates/trial-pods.yaml"] {
-        apply(lab, "assay", template, &["--set", &own]).await;
+    for template in ["templates/rbac.yaml", "templates/trial-pods.yaml", "templates/fences.yaml"] {
+        // Experiments are fenced in every namespace where they run.
+        let own: &[&str] = if template == "templates/fences.yaml" { &[] } else { &["--set", &own] };
+        apply(lab, "assay", template, &[own, values].concat()).await;
     }
     fences
 }
@@ -80,12 +82,13 @@ pub async fn fences(lab: &Lab) -> Fences {
 impl Drop for Fences {
     fn drop(&mut self) {
         let role = format!("assay:{}", self.0);
-        let policies = ["pods", "shells"].map(|of| format!("assay-trial-{of}.{}", self.0));
+        let policies = ["trial-pods", "trial-shells", "experiments", "account", "fence-0", "fence-1"];
+        let policies = policies.map(|of| format!("assay-{of}.{}", self.0));
         let kinds = ["validatingadmissionpolicy", "validatingadmissionpolicybinding"];
         let policies = policies.iter().flat_map(|name| kinds.map(|kind| format!("{kind}/{name}")));
         let roles = ["clusterrole", "clusterrolebinding"].map(|kind| format!("{kind}/{role}"));
         let objects = policies.chain(roles);
-        let _ = std::process::Command::new("kubectl").arg("delete").args(objects).status();
+        let _ = std::process::Command::new("kubectl").args(["delete", "--ignore-not-found"]).args(objects).status();
     }
 }
 

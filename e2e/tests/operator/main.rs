@@ -14,6 +14,7 @@ mod chart;
 mod command_line;
 mod experiment;
 mod faults;
+mod fences;
 mod install;
 mod kills;
 mod kubelet;

@@ -80,7 +80,7 @@ async fn night(lab: &Lab, name: &str, seconds: u64) -> (bool, String) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_night_that_makes_things_worse_fails() {
     let lab = Lab::new("nightly").await;
-    let _operator = lab.operator();
+    let _operator = lab.operator_with(&["--allow-image", "*"], None);
     let mut size = small(&lab, "nightly");
     // Five blocks can prove a gain, and no harm.
     size["spec"]["repetitions"] = json!(6);
@@ -105,7 +105,7 @@ mod real {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_worse_build_fails_its_night() {
         let lab = Lab::alone("night", 0).await;
-        let _operator = lab.operator();
+        let _operator = lab.operator_with(&["--allow-image", "*"], None);
         let mut size = small(&lab, "nightly");
         on_the_real_node(&mut size["spec"]);
         // Of six blocks each would have to show it; of twelve, which a look ends after eight if all agree, other programs may spoil one.

@@ -39,7 +39,7 @@ async fn create(lab: &Lab, pod: &Value, more: &[&str]) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn nobody_passes_for_a_trial_or_changes_one() {
     let lab = Lab::alone("pretenders", 0).await;
-    let _fences = chart::fences(&lab).await;
+    let _fences = chart::fences(&lab, &[]).await;
     are_refused(&lab).await;
     lab.close().await;
 }

@@ -12,7 +12,7 @@ pub struct Args {
     /// Bench image for configs that don't set their own
     #[arg(long, env = "ASSAY_BENCH_IMAGE")]
     pub bench_image: String,
-    /// Prefix that config images must have, such as registry.example/lab; repeatable; default: any image
+    /// Prefix that config images must have, such as registry.example/lab; repeatable; *: any image; default: only the bench image
     #[arg(long = "allow-image", value_name = "PREFIX")]
     pub allowed_images: Vec<String>,
     /// When nodes pull bench images
@@ -97,8 +97,19 @@ impl Args {
 
     /// Whether a config may name this image.
     pub fn allows_image(&self, image: &str) -> bool {
-        self.allowed_images.is_empty()
+        self.knows_image(image) || self.allowed_images.iter().any(|allowed| allowed == ANY)
+    }
+
+    /// Whether it is our own image, or one of those that are named, and not just any.
+    pub fn knows_image(&self, image: &str) -> bool {
+        image == self.bench_image
             || self.allowed_images.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@']))
+    }
+
+    /// The images that a config may name, for people.
+    pub fn known_images(&self) -> String {
+        let named = self.allowed_images.iter().filter(|allowed| *allowed != ANY).map(String::as_str);
+        [self.bench_image.as_str()].into_iter().chain(named).collect::<Vec<_>>().join(", ")
     }
 }
 
@@ -108,6 +119,9 @@ fn label(text: &str) -> Result<String, String> {
         && text.chars().all(|c| c.is_ascii_alphanumeric() || c == '_');
     if is_name { Ok(text.to_owned()) } else { Err("not the name of a label".to_owned()) }
 }
+
+/// Instead of a prefix of images.
+const ANY: &str = "*";
 
 /// An image without its tag and digest.
 fn repository(image: &str) -> &str {
@@ -136,7 +150,11 @@ mod tests {
     #[test]
     fn images_are_allowed_by_whole_parts() {
         let start = ["assay-operator", "--bench-image", "bench"];
-        assert!(Args::parse_from(start).allows_image("anything"));
+        let own = Args::parse_from(start);
+        assert!(own.allows_image("bench") && !own.allows_image("bench:2") && !own.allows_image("anything"));
+        let any = Args::parse_from([&start[..], &["--allow-image", "*"]].concat());
+        assert!(any.allows_image("anything") && !any.knows_image("anything") && any.knows_image("bench"));
+        assert_eq!(any.known_images(), "bench");
         let args =
             Args::parse_from([&start[..], &["--allow-image", "r.example/lab", "--allow-image", "x/y:1"]].concat());
         for (image, allowed) in [

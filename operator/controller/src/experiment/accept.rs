@@ -4,7 +4,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::names::{ROLE_CHECK, ROLE_LABEL};
-use assay_api::{PlanStatus, QueriedMetric};
+use assay_api::{Placement, PlanStatus, QueriedMetric};
 use assay_core::cluster::check_name;
 use assay_core::plan::Plan;
 use assay_core::promql::Query;
@@ -28,6 +28,9 @@ const NO_ANSWER: &str = "no answer yet";
 
 /// After a pod could not be made.
 const RETRY: Duration = Duration::from_secs(5);
+
+/// The taints of nodes that the whole cluster depends on.
+const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
 /// What is known of an experiment before its first trial.
 pub enum Accepted {
@@ -108,11 +111,28 @@ fn lines(problems: &[Problem]) -> Vec<String> {
     problems.iter().map(ToString::to_string).collect()
 }
 
+/// What no administrator can allow. The chart's policy says so first, but not of experiments that were there before it.
+fn never(namespace: &str, placement: &Placement) -> Vec<Problem> {
+    let mut problems = Vec::new();
+    if namespace.starts_with("kube-") {
+        let message = format!("{namespace} is Kubernetes' own: run experiments in another namespace");
+        problems.push(Problem::error(FieldPath::root().keys("metadata.namespace"), message));
+    }
+    for (index, toleration) in placement.tolerations.iter().enumerate() {
+        if CONTROL_PLANE.contains(&toleration.key.as_str()) {
+            let field = FieldPath::root().keys("spec.placement.tolerations").index(index);
+            let message = "experiments don't run on nodes of the control plane: remove the toleration";
+            problems.push(Problem::error(field, message));
+        }
+    }
+    problems
+}
+
 /// What another operator may allow.
 fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
     let (spec, args) = (&reconcile.experiment.spec, &reconcile.cluster().args);
     let path = |keys: &str| FieldPath::root().keys(keys);
-    let mut problems = Vec::new();
+    let mut problems = never(&reconcile.namespace, &spec.placement);
     let host_path = spec.placement.storage.as_ref().and_then(|storage| storage.host_path.as_ref());
     if let Some(host) = host_path.filter(|host| !args.allows_host_path(&host.path)) {
         let allowed = match args.host_paths.as_slice() {
@@ -125,13 +145,11 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
     for (index, config) in spec.configs.iter().enumerate() {
         let Some(image) = config.image.as_deref() else { continue };
         // It could read what others keep in such a folder, and leave links there that lead out of it.
-        let is_alone = host_path.is_none() || !args.allowed_images.is_empty();
-        if !is_alone || !args.allows_image(image) {
-            let why = match args.allowed_images.join(", ") {
-                none if none.is_empty() => "with a hostPath, this operator allows only its own image".to_owned(),
-                allowed => format!("this operator allows only {allowed}"),
-            };
-            let message = format!("{image} is not allowed; {why}");
+        let is_allowed = if host_path.is_some() { args.knows_image(image) } else { args.allows_image(image) };
+        if !is_allowed {
+            let where_so = if host_path.is_some() { "with a hostPath, " } else { "" };
+            let message =
+                format!("{image} is not allowed; {where_so}this operator allows only {}", args.known_images());
             problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
         }
     }
@@ -339,6 +357,24 @@ mod tests {
               with namespace=\"team\", and adds that itself; remove the matcher"
             ]
         );
+    }
+
+    #[test]
+    fn some_places_are_never_for_experiments() {
+        let placement = |keys: &[&str]| {
+            let tolerations: Vec<_> = keys.iter().map(|key| json!({"key": key, "operator": "Exists"})).collect();
+            serde_json::from_value(json!({"cpus": 1, "tolerations": tolerations})).unwrap()
+        };
+        assert!(never("team", &placement(&["bench"])).is_empty());
+        for (namespace, keys, expected) in [
+            ("kube-system", &["bench"][..], "metadata.namespace: kube-system is Kubernetes' own"),
+            ("kube-public", &[], "metadata.namespace: kube-public is"),
+            ("team", &["bench", CONTROL_PLANE[0]], "spec.placement.tolerations[1]: experiments don't run"),
+            ("team", &[CONTROL_PLANE[1]], "spec.placement.tolerations[0]: "),
+        ] {
+            let found = lines(&never(namespace, &placement(keys)));
+            assert!(found.len() == 1 && found[0].contains(expected), "{found:?}");
+        }
     }
 
     #[test]

@@ -1,0 +1,165 @@
+//! What the chart lets experiments ask for in their namespaces, and what the operator's own account may do. Asked of the real API server;
+//! nothing is made.
+
+use serde_json::{Value, json};
+
+use crate::chart;
+use crate::lab::{Lab, SOON};
+use crate::rights::Subject;
+
+/// Whether the API server would make an object, and what it says.
+async fn create(lab: &Lab, object: &Value, more: &[&str]) -> String {
+    let file = lab.folder.join("object.json");
+    std::fs::write(&file, object.to_string()).expect("a manifest");
+    let file = file.display().to_string();
+    lab.kubectl(&[&["create", "--dry-run=server", "--filename", &file], more].concat()).await
+}
+
+type Change = fn(&mut Value);
+
+/// What it says of an object with each of the changes.
+async fn say(lab: &Lab, good: &Value, more: &[&str], cases: &[(Change, &str)]) {
+    for (change, expected) in cases {
+        let mut object = good.clone();
+        change(&mut object);
+        let said = create(lab, &object, more).await;
+        lab.check(said.contains(expected), &format!("{expected}: {said}\n{object}")).await;
+    }
+}
+
+fn experiment() -> Value {
+    json!({
+        "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+        "metadata": {"name": "asks", "labels": {
+            "kueue.x-k8s.io/queue-name": "short", "kueue.x-k8s.io/priority-class": "low"}},
+        "spec": {
+            "baseline": "base",
+            "configs": [{"name": "base"}, {"name": "candidate", "image": "registry.example/lab/team/bench:1"}],
+            "scenarios": [{"name": "fill", "workload": {"keyValue": {"keys": 10, "valueBytes": {"fixed": 10},
+                "roles": [{"name": "writer", "steps": 100, "mix": {"put": 1}}]}}}],
+            "repetitions": 6,
+            "objectives": [{"metric": "throughput", "margin": "5%"}],
+            "placement": {
+                "cpus": 1, "nodeSelector": {"pool": "nvme"}, "tolerations": [{"key": "bench", "operator": "Exists"}],
+                "storage": {"hostPath": {"path": "/mnt/nvme/team/a"}},
+            },
+        },
+    })
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn an_experiment_keeps_to_the_fence_of_its_namespace() {
+    let lab = Lab::alone("fences", 0).await;
+    let own = json!({
+        "namespaces": [lab.namespace], "nodeSelector": {"pool": "nvme"}, "tolerations": ["bench"],
+        "images": ["registry.example/lab/team"], "storageClasses": ["local"], "hostPaths": ["/mnt/nvme/team"],
+        "queues": ["short"], "priorityClasses": ["low"], "customMetrics": false,
+    });
+    let fences = format!("fences={}", json!([own, {"storageClasses": []}]));
+    let _fences = chart::fences(&lab, &["--set-json", &fences, "--set", "image.allowed={registry.example/lab}"]).await;
+    lab.until("the policies hold", SOON, async || {
+        let mut without = experiment();
+        without["spec"]["placement"]["nodeSelector"].take();
+        create(&lab, &without, &[]).await.contains("need pool: nvme").then_some(())
+    })
+    .await;
+    let cases: [(Change, &str); 10] = [
+        (|_| (), "created"),
+        (|asks| asks["spec"]["placement"]["nodeSelector"] = json!({"pool": "other"}), "need pool: nvme"),
+        (|asks| asks["spec"]["placement"]["tolerations"][0]["key"] = json!("other"), "may tolerate bench"),
+        (|asks| asks["spec"]["configs"][1]["image"] = json!("registry.example/lab/b:1"), "begin with registry.example"),
+        (|asks| asks["spec"]["configs"][1]["image"] = json!("registry.example/lab2:1"), "spec.configs[].image"),
+        (
+            |asks| {
+                asks["spec"]["placement"]["storage"] =
+                    json!({"persistentVolumeClaim": {"size": "1Gi", "storageClassName": "fast"}});
+            },
+            "may use local",
+        ),
+        (
+            |asks| asks["spec"]["placement"]["storage"]["hostPath"]["path"] = json!("/mnt/nvme/teams"),
+            "may use /mnt/nvme/team",
+        ),
+        (|asks| asks["metadata"]["labels"]["kueue.x-k8s.io/queue-name"] = json!("long"), "queue-name: short"),
+        (|asks| asks["metadata"]["labels"] = json!({}), "priority-class: low"),
+        (
+            |asks| {
+                asks["spec"]["metrics"] =
+                    json!([{"name": "watts", "query": "avg_over_time(up[$window])", "better": "Lower"}]);
+            },
+            "may not query Prometheus",
+        ),
+    ];
+    say(&lab, &experiment(), &[], &cases).await;
+    // Where no entry names the namespace, that of all others holds; and where Kubernetes itself is, nothing runs.
+    let elsewhere: [(Change, &str); 3] = [
+        (
+            |asks| {
+                let control_plane = json!({"key": "node-role.kubernetes.io/control-plane", "operator": "Exists"});
+                asks["spec"]["placement"] = json!({"cpus": 1, "tolerations": [control_plane]});
+            },
+            "don't run on nodes of the control plane",
+        ),
+        (|asks| asks["spec"]["placement"] = json!({"cpus": 1}), "created"),
+        (
+            |asks| {
+                asks["spec"]["placement"]["storage"] =
+                    json!({"persistentVolumeClaim": {"size": "1Gi", "storageClassName": "local"}});
+            },
+            "may use no volumes",
+        ),
+    ];
+    say(&lab, &experiment(), &["--namespace", "default"], &elsewhere).await;
+    let own: [(Change, &str); 1] = [(|asks| asks["spec"]["placement"] = json!({"cpus": 1}), "of Kubernetes itself")];
+    say(&lab, &experiment(), &["--namespace", "kube-system"], &own).await;
+    lab.close().await;
+}
+
+/// Whoever has its token.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn the_account_of_the_operator_makes_trials_only_and_deletes_its_own() {
+    let lab = Lab::alone("account", 0).await;
+    lab.enforce("privileged").await;
+    let _fences = chart::fences(&lab, &["--set", "hostPaths={/mnt/nvme}"]).await;
+    let operator = Subject::service_account(&lab.namespace, "assay");
+    let pod = json!({
+        "apiVersion": "v1", "kind": "Pod",
+        "metadata": {"name": "assay-trial-a", "labels": {
+            "assay.rocks/role": "trial", "app.kubernetes.io/managed-by": "assay"}},
+        "spec": {
+            "schedulerName": "nobody", "automountServiceAccountToken": false, "securityContext": {"runAsNonRoot": true},
+            "containers": [{"name": "bench", "image": "localhost/assay-bench:0.0.9", "securityContext": {
+                "allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}}}],
+            "volumes": [{"name": "a", "emptyDir": {}}, {"name": "b", "hostPath": {"path": "/mnt/nvme"}}],
+        },
+    });
+    let by_it = ["--as", operator.user.as_str()];
+    lab.until("the operator has its rights, and no more", SOON, async || {
+        let mut others = pod.clone();
+        others["metadata"]["name"] = json!("x");
+        create(&lab, &others, &by_it).await.contains("makes only pods of trials").then_some(())
+    })
+    .await;
+    let (more, nothing) = ("have no token, no part of their node", "one container, which may do nothing");
+    let cases: [(Change, &str); 12] = [
+        (|_| (), "created"),
+        (|pod| pod["metadata"]["labels"] = json!({"assay.rocks/role": "trial"}), "deletes only what is labelled"),
+        (|pod| pod["metadata"]["labels"]["assay.rocks/role"] = json!("other"), "makes only pods of trials"),
+        (|pod| pod["spec"]["automountServiceAccountToken"] = json!(true), more),
+        (|pod| pod["spec"]["hostNetwork"] = json!(true), more),
+        (|pod| pod["spec"]["hostPID"] = json!(true), more),
+        (|pod| pod["spec"]["nodeName"] = json!("somewhere"), more),
+        (|pod| pod["spec"]["containers"][0]["securityContext"] = json!({"privileged": true}), nothing),
+        (|pod| pod["spec"]["initContainers"] = json!([{"name": "first", "image": "localhost/assay-bench:1"}]), nothing),
+        (|pod| pod["spec"]["containers"][0]["image"] = json!("registry.example/b:1"), "run its bench"),
+        (|pod| pod["spec"]["volumes"][1]["hostPath"]["path"] = json!("/etc"), "mount volumes of their own"),
+        (|pod| pod["spec"]["volumes"][1] = json!({"name": "b", "secret": {"secretName": "s"}}), "mount volumes of"),
+    ];
+    say(&lab, &pod, &by_it, &cases).await;
+    let theirs = ["run", "theirs", "--image", "localhost/pause:1"];
+    lab.kubectl(&theirs).await;
+    let said = lab.kubectl(&["delete", "pod", "theirs", "--as", &operator.user]).await;
+    lab.check(said.contains("deletes only what is labelled"), &said).await;
+    lab.kubectl(&["delete", "pod", "theirs", "--grace-period", "0", "--force"]).await;
+    lab.close().await;
+}
