@@ -1,6 +1,8 @@
 use std::future::Future;
 use std::time::Duration;
 
+use crate::health;
+
 /// How long the API server may take for an answer.
 const PATIENCE: Duration = Duration::from_secs(20);
 
@@ -54,7 +56,9 @@ impl Error {
 
 /// A call of the API server that does not wait for ever.
 pub async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> Result<T, Error> {
-    match tokio::time::timeout(PATIENCE, request).await {
+    let answer = tokio::time::timeout(PATIENCE, request).await;
+    health::goes_on();
+    match answer {
         Ok(answer) => Ok(answer?),
         Err(_) => Err(Error::Silent),
     }

@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use crate::args::Args;
 use crate::clock::SharedClock;
 use crate::error::Error;
+use crate::health::Health;
 use crate::lease::{Asked, Leases, holder};
 
 /// The lease that replicas of one installation share.
@@ -66,12 +67,16 @@ pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leas
     }
 }
 
-/// Holds the office until it is lost.
-pub async fn lead(leases: &Leases, mut held: Lease, args: &Args, clock: &SharedClock) {
+/// Holds the office until it is lost, or this replica is of no use any more.
+pub async fn lead(leases: &Leases, mut held: Lease, args: &Args, clock: &SharedClock, health: &Health) {
     let mut renewed = clock.instant();
     let mut pause = RENEW;
     loop {
         tokio::time::sleep(pause).await;
+        if !health.is_well() {
+            warn!("a reconcile hangs: leaving the rest to another replica");
+            return;
+        }
         let asked_at = clock.instant();
         pause = RETRY;
         match tokio::time::timeout(ANSWER, renew(leases, &held, args)).await {

@@ -5,6 +5,7 @@ mod clock;
 mod cluster;
 mod error;
 mod experiment;
+mod health;
 mod http;
 mod kubelet;
 mod leader;
@@ -30,6 +31,7 @@ use tracing::{error, info};
 use crate::args::Args;
 use crate::clock::SharedClock;
 use crate::cluster::Cluster;
+use crate::health::Health;
 use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
@@ -59,7 +61,8 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let clock: SharedClock = Arc::new(clock::System);
     let kubelets = Kubelets::new(&args, config, &client, Arc::clone(&clock));
     let metrics = Arc::new(Metrics::new());
-    let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics)));
+    let health = Arc::new(Health::new(Arc::clone(&clock)));
+    let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics), Arc::clone(&health)));
     let stop = Stop::on_signals()?;
 
     let (leases, held) = tokio::select! {
@@ -67,11 +70,12 @@ async fn run(args: Args) -> anyhow::Result<()> {
         served = server => return served?.context("can't serve metrics"),
         () = stop.asked() => return Ok(()),
     };
-    let (wiring, changes) = Wiring::new(client, &args.namespaces, Arc::clone(&clock), metrics, stop);
+    let (wiring, changes) =
+        Wiring::new(client, &args.namespaces, Arc::clone(&clock), (metrics, Arc::clone(&health)), stop);
     tokio::select! {
         worked = work(wiring, changes, args.clone(), kubelets) => worked?,
         // Whatever is under way belongs to the next leader from here on.
-        () = leader::lead(&leases, held, &args, &clock) => anyhow::bail!("this replica no longer leads"),
+        () = leader::lead(&leases, held, &args, &clock, &health) => anyhow::bail!("this replica no longer leads"),
     }
     // Everything that was begun has ended, so the next leader need not wait.
     leader::resign(&leases, &args).await;

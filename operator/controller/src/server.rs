@@ -13,10 +13,11 @@ use hyper_util::rt::{TokioIo, TokioTimer};
 use tokio::net::TcpListener;
 use tracing::{debug, info};
 
+use crate::health::Health;
 use crate::metrics::Metrics;
 
 /// Serves until the process ends.
-pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Result<()> {
+pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>, health: Arc<Health>) -> std::io::Result<()> {
     let listener = TcpListener::bind(address).await?;
     info!(address = %listener.local_addr()?, "serving /metrics");
     loop {
@@ -29,11 +30,11 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Resul
                 continue;
             }
         };
-        let metrics = Arc::clone(&metrics);
+        let (metrics, health) = (Arc::clone(&metrics), Arc::clone(&health));
         tokio::spawn(async move {
-            let service = service_fn(move |request| {
-                let metrics = Arc::clone(&metrics);
-                async move { Ok::<_, Infallible>(answer(&request, &metrics)) }
+            let service = service_fn(move |request: Request<Incoming>| {
+                let answer = answer(request.uri().path(), &metrics, &health);
+                async move { Ok::<_, Infallible>(answer) }
             });
             let connection = hyper::server::conn::http1::Builder::new()
                 .timer(TokioTimer::new())
@@ -46,12 +47,13 @@ pub async fn serve(address: SocketAddr, metrics: Arc<Metrics>) -> std::io::Resul
     }
 }
 
-fn answer(request: &Request<Incoming>, metrics: &Metrics) -> Response<Full<Bytes>> {
-    let (status, kind, body) = match request.uri().path() {
+fn answer(path: &str, metrics: &Metrics, health: &Health) -> Response<Full<Bytes>> {
+    let (status, kind, body) = match path {
         "/metrics" => match metrics.render() {
             Ok(body) => (200, "application/openmetrics-text; version=1.0.0; charset=utf-8", body),
             Err(error) => (500, "text/plain", error.to_string()),
         },
+        "/healthz" if !health.is_well() => (503, "text/plain", "a reconcile hangs\n".to_owned()),
         // A replica that waits to lead is ready as well: there is nothing that it would do better later.
         "/healthz" | "/readyz" => (200, "text/plain", "ok\n".to_owned()),
         _ => (404, "text/plain", "not found; use /metrics, /healthz or /readyz\n".to_owned()),

@@ -1,18 +1,18 @@
 //! The claims for volumes of blocks, which no watch tells of: what was made is remembered, and listed once after a start.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 
 use assay_api::names::EXPERIMENT_LABEL;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
-use kube::api::{DeleteParams, ListParams};
+use kube::api::ListParams;
 
 use super::Reconcile;
 use crate::error::{Error, call};
 
 /// The claims of an experiment that are there.
 pub fn known(reconcile: &Reconcile<'_>) -> BTreeSet<String> {
-    reconcile.memory().claims.clone().unwrap_or_default()
+    reconcile.memory().claims.iter().flat_map(BTreeMap::keys).cloned().collect()
 }
 
 /// Learns once which claims an earlier leader has made.
@@ -25,8 +25,8 @@ pub async fn list(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     let found = call(reconcile.api::<PersistentVolumeClaim>().list(&params)).await?;
     let is_ours =
         |claim: &PersistentVolumeClaim| claim.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
-    let names = found.into_iter().filter(is_ours).map(|claim| claim.name_any()).collect();
-    reconcile.memory().claims = Some(names);
+    let ours = found.into_iter().filter(is_ours).map(|claim| (claim.name_any(), claim));
+    reconcile.memory().claims = Some(ours.collect());
     Ok(())
 }
 
@@ -38,10 +38,9 @@ pub async fn find(reconcile: &Reconcile<'_>, name: &str) -> Result<Option<Persis
 }
 
 pub async fn remove(reconcile: &Reconcile<'_>, name: &str) -> Result<(), Error> {
-    let api = reconcile.api::<PersistentVolumeClaim>();
-    match call(api.delete(name, &DeleteParams::default())).await {
-        Err(error) if !error.is_not_found() => return Err(error),
-        _ => {}
+    let claim = reconcile.memory().claims.as_ref().and_then(|claims| claims.get(name)).cloned();
+    if let Some(claim) = claim {
+        super::delete(&reconcile.api(), &claim, None).await?;
     }
     if let Some(claims) = &mut reconcile.memory().claims {
         claims.remove(name);

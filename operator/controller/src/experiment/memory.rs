@@ -1,13 +1,13 @@
 //! What is remembered of each experiment from one reconcile to the next. Nothing in here is needed after a restart.
 
-use std::collections::{BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::Instant;
 
 use assay_api::names::EXPERIMENT_LABEL;
 use assay_api::{TuningExperiment, TuningExperimentStatus};
 use assay_core::plan::Plan;
-use k8s_openapi::api::core::v1::Pod;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 
 use super::full::Full;
@@ -28,8 +28,8 @@ pub struct Memory {
     pub gated: HashMap<String, Instant>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
-    /// Names of the claims that are there, once they were listed.
-    pub claims: Option<BTreeSet<String>>,
+    /// The claims that are there, by name, once they were listed.
+    pub claims: Option<BTreeMap<String, PersistentVolumeClaim>>,
     /// Made once: a spec never changes.
     pub plan: Option<Arc<Plan>>,
     /// What was judged last.
@@ -177,7 +177,7 @@ mod tests {
         let memories = Memories::new([pod("1")], Manual::new().instant());
         let a = experiment("a", "1", "False");
         let remember = |memory: &mut Memory| {
-            memory.claims = Some(BTreeSet::from(["claim".to_owned()]));
+            memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
             memory.waits_for.insert("node".to_owned());
             memory.gated.insert("1".to_owned(), Manual::new().instant());
             memory.progress.insert("p".to_owned(), 0.5);

@@ -15,6 +15,7 @@ use tokio::sync::broadcast;
 use tokio::sync::broadcast::error::RecvError;
 use tracing::{Instrument as _, Span, warn};
 
+use super::backoff::Backoff;
 use super::{Touched, Wiring};
 use crate::clock::SharedClock;
 use crate::error::Error;
@@ -24,9 +25,6 @@ use crate::metrics::Metrics;
 const DEBOUNCE: Duration = Duration::from_millis(20);
 /// Objects of a kind that are reconciled at the same time.
 const CONCURRENCY: u16 = 8;
-/// After an error: soon where somebody else was faster, later where the API server needs rest.
-const SOON: Duration = Duration::from_millis(200);
-const LATER: Duration = Duration::from_secs(2);
 
 /// What the reconciles of a kind share.
 pub trait Controller: Send + Sync + 'static {
@@ -51,14 +49,25 @@ impl Wiring {
 
     fn run_one<C: Controller>(&self, controller: Arc<C>, store: Store<C::Kind>) -> Running {
         let queue = queue(self.changes.subscribe(), store.clone()).take_until(self.stop.asked());
-        let (clock, metrics) = (Arc::clone(&self.clock), Arc::clone(&self.metrics));
+        let (clock, metrics, health) = (Arc::clone(&self.clock), Arc::clone(&self.metrics), Arc::clone(&self.health));
+        let failures = Arc::new(Backoff::default());
+        let backoff = Arc::clone(&failures);
         // Each beside all others: one that has much to compute holds nobody up, and one that panics ends nobody else.
-        let begin = move |object, controller| {
-            let reconcile = tokio::spawn(reconcile(controller, object, Arc::clone(&clock), Arc::clone(&metrics)));
-            reconcile.map(|ended| ended.unwrap_or_else(|panic| Err(Error::Unexpected(panic.to_string()))))
+        let begin = move |object: Arc<C::Kind>, controller| {
+            let (health, failures, name) = (Arc::clone(&health), Arc::clone(&failures), ObjectRef::from_obj(&*object));
+            let reconcile = reconcile(controller, object, Arc::clone(&clock), Arc::clone(&metrics));
+            let reconcile = tokio::spawn(async move { health.watch(reconcile).await });
+            reconcile.map(move |ended| {
+                let ended = ended.unwrap_or_else(|panic| Err(Error::Unexpected(panic.to_string())));
+                if ended.is_ok() {
+                    failures.succeeded(&name);
+                }
+                ended
+            })
         };
-        let on_error =
-            |_: Arc<C::Kind>, error: &Error, _: Arc<C>| Action::requeue(if error.is_conflict() { SOON } else { LATER });
+        let on_error = move |object: Arc<C::Kind>, error: &Error, _: Arc<C>| {
+            Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict()))
+        };
         let config = Config::default().debounce(DEBOUNCE).concurrency(CONCURRENCY);
         applier(begin, on_error, controller, store, Box::pin(queue), config).for_each(|_| async {}).boxed()
     }

@@ -1,6 +1,7 @@
 //! How objects of a kind are watched and reconciled, whatever their kind. A controller brings the [`Stores`] that it goes by and a
 //! [`Controller`]; the wiring is the same for all.
 
+mod backoff;
 mod controller;
 mod namespaces;
 mod reflect;
@@ -18,6 +19,7 @@ pub use reflect::version;
 pub use touched::Touched;
 
 use crate::clock::SharedClock;
+use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
 
@@ -29,6 +31,7 @@ pub struct Wiring {
     pub client: Client,
     pub clock: SharedClock,
     pub metrics: Arc<Metrics>,
+    pub health: Arc<Health>,
     pub stop: Stop,
     /// Where objects are watched: in each of these, or in all.
     namespaces: Vec<Option<String>>,
@@ -47,7 +50,7 @@ impl Wiring {
         client: Client,
         namespaces: &[String],
         clock: SharedClock,
-        metrics: Arc<Metrics>,
+        (metrics, health): (Arc<Metrics>, Arc<Health>),
         stop: Stop,
     ) -> (Self, Changes) {
         let namespaces = match namespaces {
@@ -57,7 +60,7 @@ impl Wiring {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(BEHIND);
         let heard = Changes { receiver, changes: changes.clone() };
-        (Self { client, clock, metrics, stop, namespaces, sender, changes }, heard)
+        (Self { client, clock, metrics, health, stop, namespaces, sender, changes }, heard)
     }
 
     pub fn api<K>(&self, namespace: Option<&str>) -> Api<K>

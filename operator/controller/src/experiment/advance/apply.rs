@@ -161,12 +161,15 @@ async fn run(
         && !claims::known(reconcile).contains(&claim)
     {
         let api = reconcile.api::<PersistentVolumeClaim>();
-        match call(api.create(&created(), &made?)).await {
-            Ok(_) => {}
+        let made = match call(api.create(&created(), &made?)).await {
+            Ok(made) => made,
             // By ourselves, before an answer was lost.
             Err(error) if error.is_conflict() => match claims::find(reconcile, &claim).await? {
                 Some(there)
-                    if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() => {}
+                    if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() =>
+                {
+                    there
+                }
                 there => {
                     reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
                     return Ok(Begins::Not(format!(
@@ -176,8 +179,8 @@ async fn run(
             },
             Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
             Err(error) => return Err(error),
-        }
-        reconcile.memory().claims.get_or_insert_default().insert(claim);
+        };
+        reconcile.memory().claims.get_or_insert_default().insert(claim, made);
     }
     // In a queue nobody knows when it will begin.
     if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
