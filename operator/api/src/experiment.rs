@@ -48,7 +48,7 @@ use crate::{Placement, TuningExperimentStatus, bounds};
     },
     {
         "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : [])",
-        "message": "spec is immutable except for suspend and ttlSecondsAfterFinished: for another margin, objective or config, create a new experiment",
+        "message": "spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds: for another margin, objective or config, create a new experiment",
     },
 ]))]
 pub struct TuningExperimentSpec {
@@ -106,11 +106,16 @@ pub struct TuningExperimentSpec {
     /// True pauses the experiment on a cluster: running trials finish, and no new ones start until it is false again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub suspend: Option<bool>,
-    /// How long pods without a record are kept for inspection after the experiment ends. If not set, they are removed
-    /// as soon as their outcome is saved. Verdicts and records are never removed.
+    /// How long after its end the experiment is deleted, with its verdict, trials, records and pods. If not set, the
+    /// operator's default: never, unless its administrator says otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(range(min = 0, max = 31_536_000))]
     pub ttl_seconds_after_finished: Option<u32>,
+    /// How long pods without a record are kept for inspection after the experiment ends. If not set, the operator's
+    /// default: they are removed as soon as their outcome is saved.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 31_536_000))]
+    pub failed_pod_retention_seconds: Option<u32>,
     /// A block that takes longer than this is run again as a whole; single trials are no longer rerun.
     #[serde(default = "default_block_duration")]
     #[schemars(range(min = 60, max = 604_800))]
@@ -121,7 +126,7 @@ impl TuningExperimentSpec {
     /// The part that can't change, and that the plan is made of.
     #[must_use]
     pub fn fixed(&self) -> Self {
-        Self { suspend: None, ttl_seconds_after_finished: None, ..self.clone() }
+        Self { suspend: None, ttl_seconds_after_finished: None, failed_pod_retention_seconds: None, ..self.clone() }
     }
 }
 

@@ -137,7 +137,7 @@ fn each_rule_refuses_and_accepts() {
     assert_eq!(messages(&zipfian, None), Vec::<String>::new());
 }
 
-const IMMUTABLE: &str = "spec is immutable except for suspend and ttlSecondsAfterFinished: for another margin, objective or config, create a new experiment";
+const IMMUTABLE: &str = "spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds: for another margin, objective or config, create a new experiment";
 
 #[test]
 fn spec_is_immutable() {
@@ -160,6 +160,7 @@ fn spec_is_immutable() {
         ("/spec/metrics", json!([])),
         ("/spec/suspend", json!(true)),
         ("/spec/ttlSecondsAfterFinished", json!(3600)),
+        ("/spec/failedPodRetentionSeconds", json!(3600)),
         ("/metadata/labels", json!({"a": "b"})),
     ] {
         let changed = with(pointer, value);
@@ -185,10 +186,10 @@ fn every_field_is_immutable_or_meant_not_to_be() {
             } else {
                 format!("self.{name} == oldSelf.{name}")
             };
-        let changes = matches!(name.as_str(), "suspend" | "ttlSecondsAfterFinished");
+        let changes = matches!(name.as_str(), "suspend" | "ttlSecondsAfterFinished" | "failedPodRetentionSeconds");
         assert_eq!(clauses.contains(&clause.as_str()), !changes, "{clause}");
     }
-    assert_eq!(clauses.len(), fields.len() - 2);
+    assert_eq!(clauses.len(), fields.len() - 3);
 }
 
 /// Every rule of the schema is in the tables above: a new one has to be tried before it can be committed.

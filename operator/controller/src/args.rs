@@ -58,6 +58,15 @@ pub struct Args {
     /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
+    /// Seconds after its end after which an experiment is deleted that does not say so itself; default: never
+    #[arg(long, value_name = "SECONDS")]
+    pub ttl_seconds_after_finished: Option<u32>,
+    /// Seconds that pods without a record are kept after the end of an experiment that does not say so itself
+    #[arg(long, value_name = "SECONDS", default_value_t = 0)]
+    pub failed_pod_retention_seconds: u32,
+    /// Finished experiments that are kept in a namespace, the newest ones; default: all
+    #[arg(long, value_name = "NUMBER")]
+    pub keep_finished: Option<usize>,
     /// Seconds after which a pod that has not started is lost
     #[arg(long, value_name = "SECONDS", default_value_t = 300)]
     pub pending_seconds: u32,

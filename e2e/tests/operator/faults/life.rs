@@ -133,10 +133,12 @@ async fn the_spec_of_a_running_experiment_can_not_be_edited() {
     let (mut scene, hold) = hanging("edited").await;
     let refused = edit(&scene.lab, &scene.name, json!({"repetitions": 6})).await.expect_err("the spec is immutable");
     assert!(
-        refused.to_string().contains("spec is immutable except for suspend and ttlSecondsAfterFinished"),
+        refused
+            .to_string()
+            .contains("spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds"),
         "{refused}"
     );
-    edit(&scene.lab, &scene.name, json!({"ttlSecondsAfterFinished": 5})).await.expect("that can be changed");
+    edit(&scene.lab, &scene.name, json!({"failedPodRetentionSeconds": 5})).await.expect("that can be changed");
     scene.operator.kill();
     scene.operator.start_again();
     scene.operator.is_back(&scene.lab).await;

@@ -1,13 +1,13 @@
 //! Pods that somebody takes away, or that can't begin.
 
-use assay_api::TuningTrial;
-use k8s_openapi::api::core::v1::Pod;
+use assay_api::{TuningExperiment, TuningTrial, names};
+use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt;
 use kube::api::{DeleteParams, EvictParams, Patch, PatchParams};
 use serde_json::json;
 
 use crate::bench::{End, Run};
-use crate::experiment::on_the_real_node;
+use crate::experiment::{on_the_real_node, small};
 use crate::lab::{Lab, SOON};
 use crate::operator::IMAGE;
 use crate::scene::Scene;
@@ -75,7 +75,7 @@ async fn an_evicted_pod_is_run_again() {
 async fn lost_pods_stay_as_long_as_the_experiment_says() {
     let script = |run: &Run| if run.is_chosen() { End::crashes() } else { run.done() };
     let scene = Scene::new("ttl", |bench| bench.script(script)).await;
-    scene.begin(|spec| spec["ttlSecondsAfterFinished"] = json!(15)).await;
+    scene.begin(|spec| spec["failedPodRetentionSeconds"] = json!(15)).await;
     scene.decides(&["Lost Crashed"]).await;
     let there = scene.lab.names::<Pod>("assay.rocks/role=trial").await;
     scene.lab.check(there.len() == 1 && there[0].ends_with("-a0"), &format!("the lost pod stays: {there:?}")).await;
@@ -86,6 +86,45 @@ async fn lost_pods_stay_as_long_as_the_experiment_says() {
         })
         .await;
     assert_eq!(scene.lab.trials(&scene.name).await.len(), 10, "trials are never removed");
+    scene.lab.close().await;
+}
+
+/// As a Job that has ended goes, with its pods.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_finished_experiment_goes_after_its_time_with_all_that_it_owns() {
+    let scene = Scene::new("goes", |bench| bench).await;
+    scene.begin(|_| ()).await;
+    scene.decides(&[]).await;
+    let made = scene.lab.trials(&scene.name).await.len();
+    scene.lab.check(made == 10, "its trials are there").await;
+    // Whoever wants to look at it may have it stay longer or go sooner.
+    let change = Patch::Merge(json!({"spec": {"ttlSecondsAfterFinished": 1}}));
+    let experiments = scene.lab.api::<TuningExperiment>();
+    experiments.patch(&scene.name, &PatchParams::default(), &change).await.expect("it can be changed");
+    scene
+        .lab
+        .until("it is gone with its trials and records", SOON, async || {
+            let is_gone = experiments.get_opt(&scene.name).await.ok()?.is_none();
+            let records = scene.lab.names::<ConfigMap>(names::EXPERIMENT_LABEL).await;
+            (is_gone && records.is_empty() && scene.lab.trials(&scene.name).await.is_empty()).then_some(())
+        })
+        .await;
+    scene.lab.close().await;
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn of_finished_experiments_so_many_stay_as_the_operator_is_told() {
+    let scene = Scene::of(Lab::new("many").await, "first", &["--keep-finished", "1"], |bench| bench);
+    scene.begin(|_| ()).await;
+    scene.decides(&[]).await;
+    scene.lab.apply(small(&scene.lab, "second")).await;
+    scene.lab.decided("second", "Win", 5).await;
+    let experiments = scene.lab.api::<TuningExperiment>();
+    scene
+        .lab
+        .until("the first one goes", SOON, async || experiments.get_opt("first").await.ok()?.is_none().then_some(()))
+        .await;
+    scene.lab.check(experiments.get_opt("second").await.expect("an answer").is_some(), "the second stays").await;
     scene.lab.close().await;
 }
 

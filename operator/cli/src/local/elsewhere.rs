@@ -25,6 +25,7 @@ pub fn note(spec: &TuningExperimentSpec) -> Option<String> {
         (placement.storage.is_some(), "placement.storage"),
         (spec.suspend.is_some(), "suspend"),
         (spec.ttl_seconds_after_finished.is_some(), "ttlSecondsAfterFinished"),
+        (spec.failed_pod_retention_seconds.is_some(), "failedPodRetentionSeconds"),
     ]
     .into_iter()
     .filter_map(|(is_set, name)| is_set.then_some(name))

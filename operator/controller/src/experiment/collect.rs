@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::time::Duration;
 
 use assay_api::names::CONTAINER;
 use assay_api::{AttemptStatus, PodEvidenceStatus, Time};
@@ -238,7 +239,7 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
 pub fn is_kept(reconcile: &Reconcile<'_>, found: &UnderWay) -> bool {
     let attempts = found.trial.status.iter().flat_map(|status| &status.attempts);
     let mut own = attempts.filter(|ended| ended.attempt == found.attempt);
-    reconcile.experiment.spec.ttl_seconds_after_finished.is_some()
+    reconcile.failed_pod_retention() > Duration::ZERO
         && own.any(|ended| ended.summary.is_none())
         && ended::ended(&found.pod).is_some()
 }

@@ -196,6 +196,12 @@ impl<'a> Reconcile<'a> {
         Ok(())
     }
 
+    /// How long pods without a record are kept after the end.
+    fn failed_pod_retention(&self) -> Duration {
+        let own = self.experiment.spec.failed_pod_retention_seconds;
+        Duration::from_secs(own.unwrap_or(self.cluster().args.failed_pod_retention_seconds).into())
+    }
+
     fn is_suspended(&self) -> bool {
         self.experiment.spec.suspend == Some(true)
     }

@@ -1,19 +1,31 @@
-//! What is left to do for an experiment that is over: its pods and volumes go, its verdict and records stay.
+//! What is left to do for an experiment that is over: its pods and volumes go, and in the end it goes itself with all that it owns.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::Arc;
 use std::time::Duration;
 
+use assay_api::TuningExperiment;
 use assay_api::names::FINISHED;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
+use tracing::info;
 
 use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
 
 pub async fn after_the_end(reconcile: &mut Reconcile<'_>) -> Result<Action, Error> {
-    let left = kept_for(reconcile);
+    let ttl = reconcile.experiment.spec.ttl_seconds_after_finished;
+    let ttl = ttl.or(reconcile.cluster().args.ttl_seconds_after_finished).map(|ttl| Duration::from_secs(ttl.into()));
+    let end = ended_at(reconcile.experiment);
+    let expires = ttl.zip(end).map(|(ttl, end)| left_of(ttl, end, reconcile.now));
+    if expires == Some(None) {
+        info!("its time after the end is over: deleting it with all that it owns");
+        super::delete(&reconcile.api::<TuningExperiment>(), reconcile.experiment, None).await?;
+        return Ok(Action::await_change());
+    }
+    let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end, reconcile.now));
     let mut stay = 0;
     let trials = reconcile.trials();
     let owners: BTreeSet<&str> =
@@ -33,21 +45,35 @@ pub async fn after_the_end(reconcile: &mut Reconcile<'_>) -> Result<Action, Erro
     for node in node_lease::held(reconcile) {
         node_lease::release(reconcile, &node).await?;
     }
-    Ok(match left {
-        Some(left) if stay > 0 => Action::requeue(left),
-        _ => Action::await_change(),
-    })
+    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).min();
+    Ok(wake.map_or_else(Action::await_change, Action::requeue))
 }
 
-/// How long pods that left no record stay yet; `None` where nobody asked for that, or the time is over.
-fn kept_for(reconcile: &Reconcile<'_>) -> Option<Duration> {
-    let kept = Duration::from_secs(reconcile.experiment.spec.ttl_seconds_after_finished?.into());
-    let conditions = &reconcile.experiment.status.as_ref()?.conditions;
-    let end: Timestamp = conditions.iter().find(|known| known.type_ == FINISHED)?.last_transition_time.0;
-    left_of(kept, end, reconcile.now)
+/// When an experiment has ended.
+fn ended_at(experiment: &TuningExperiment) -> Option<Timestamp> {
+    let conditions = &experiment.status.as_ref()?.conditions;
+    conditions
+        .iter()
+        .find(|known| known.type_ == FINISHED && known.status == "True")
+        .map(|end| end.last_transition_time.0)
 }
 
-/// A clock that was set back meanwhile keeps them for no longer than once more; one that was set forward takes them early.
+/// Finished experiments beyond so many in their namespace: those that have ended first.
+pub fn surplus(experiments: Vec<Arc<TuningExperiment>>, keep: usize) -> Vec<Arc<TuningExperiment>> {
+    let mut finished: BTreeMap<Option<String>, Vec<(Timestamp, Arc<TuningExperiment>)>> = BTreeMap::new();
+    for experiment in experiments {
+        if let Some(end) = ended_at(&experiment).filter(|_| experiment.metadata.deletion_timestamp.is_none()) {
+            finished.entry(experiment.namespace()).or_default().push((end, experiment));
+        }
+    }
+    let surplus = finished.into_values().flat_map(|mut ended| {
+        ended.sort_by_key(|(end, experiment)| (std::cmp::Reverse(*end), experiment.name_any()));
+        ended.into_iter().skip(keep).map(|(_, experiment)| experiment)
+    });
+    surplus.collect()
+}
+
+/// How much of a time after the end is left. A clock that was set back meanwhile keeps things for no longer than once more; one that was set forward takes them early.
 fn left_of(kept: Duration, end: Timestamp, now: Timestamp) -> Option<Duration> {
     let left = kept.saturating_sub(age(end, now));
     (left > Duration::ZERO).then_some(left)
@@ -55,7 +81,40 @@ fn left_of(kept: Duration, end: Timestamp, now: Timestamp) -> Option<Duration> {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
+
+    #[test]
+    fn of_many_finished_experiments_the_oldest_go() {
+        let experiment = |namespace: &str, name: &str, finished: &str, end: &str| {
+            let experiment = json!({
+                "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+                "metadata": {"name": name, "namespace": namespace},
+                "spec": {"baseline": "a", "configs": [], "scenarios": [], "repetitions": 1, "objectives": []},
+                "status": {"conditions": [{"type": "Finished", "status": finished, "reason": "r", "message": "",
+                    "lastTransitionTime": end}]},
+            });
+            Arc::new(serde_json::from_value(experiment).expect("an experiment"))
+        };
+        let night = |day: u32| format!("2026-01-{day:02}T03:04:05Z");
+        let all = || {
+            let mut all: Vec<_> =
+                (1..=5).map(|day| experiment("a", &format!("night-{day}"), "True", &night(day))).collect();
+            all.rotate_left(2);
+            all.push(experiment("a", "runs", "False", &night(1)));
+            all.push(experiment("b", "alone", "True", &night(1)));
+            all
+        };
+        let names = |keep| {
+            let mut names: Vec<_> = surplus(all(), keep).iter().map(|gone| gone.name_any()).collect();
+            names.sort();
+            names
+        };
+        assert_eq!(names(5), [""; 0]);
+        assert_eq!(names(3), ["night-1", "night-2"]);
+        assert_eq!(names(0).len(), 6, "what runs is no matter of this");
+    }
 
     #[test]
     fn pods_are_kept_for_a_time_whatever_the_clock_does() {

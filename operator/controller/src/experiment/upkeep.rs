@@ -13,6 +13,7 @@ use tracing::{info, warn};
 use super::context::Context;
 use super::ended::ended;
 use super::memory::experiment_of;
+use super::tidy;
 
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -24,6 +25,20 @@ pub async fn keep_up(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PAUSE).await;
         context.prune();
+        if let Some(keep) = context.cluster.args.keep_finished {
+            for experiment in tidy::surplus(context.all_experiments(), keep) {
+                let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
+                info!(
+                    namespace,
+                    experiment = name,
+                    keep,
+                    "newer ones have finished: deleting it with all that it owns"
+                );
+                if let Err(error) = super::delete(&context.cluster.api(&namespace), &*experiment, None).await {
+                    warn!(namespace, experiment = name, %error, "can't delete it");
+                }
+            }
+        }
         for lease in context.cluster.node_leases.state() {
             if let Some(holder) = abandoned(&context, &lease) {
                 info!(lease = lease.name_any(), holder, "its experiment is gone: releasing the node");

@@ -94,8 +94,12 @@ fn each_mistake_in_a_query_is_named() {
 fn what_may_change_is_no_part_of_the_plan() {
     let digest = |document: &Value| -> Digest { Plan::new(experiment(document)).expect("a plan").digest };
     let whole = digest(&document());
-    for (field, value) in [("suspend", json!(true)), ("suspend", json!(false)), ("ttlSecondsAfterFinished", json!(60))]
-    {
+    for (field, value) in [
+        ("suspend", json!(true)),
+        ("suspend", json!(false)),
+        ("ttlSecondsAfterFinished", json!(60)),
+        ("failedPodRetentionSeconds", json!(60)),
+    ] {
         assert_eq!(digest(&with(&format!("/spec/{field}"), value)), whole, "{field}");
     }
     assert_ne!(digest(&asking()), whole);
