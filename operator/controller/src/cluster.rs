@@ -5,14 +5,15 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use assay_api::names::{MANAGED_BY, MANAGED_LABEL};
+use assay_api::Placement;
+use assay_api::names::{MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
 use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
 use tracing::warn;
@@ -73,11 +74,13 @@ impl Cluster {
     /// Begins to watch nodes and who holds them.
     pub fn watch(wiring: &Wiring, args: Args, kubelets: Kubelets) -> Self {
         let client = &wiring.client;
-        let any = |_: &Node| Some(Touched::All);
-        let nodes = wiring.reflect(Api::all(client.clone()), watcher::Config::default(), any);
+        let touched = |node: &Node| Some(Touched::Node(node.name_any()));
+        let nodes = wiring.reflect_slim(Api::all(client.clone()), watcher::Config::default(), slim, touched);
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
         let leases = Api::namespaced(client.clone(), args.node_lease_namespace());
-        let node_leases = wiring.reflect(leases, ours, |_| Some(Touched::All));
+        let node_leases = wiring.reflect(leases, ours, |lease: &Lease| {
+            Some(Touched::Node(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
+        });
         let reporter = Reporter { controller: "assay-operator".to_owned(), instance: Some(args.identity.clone()) };
         Self {
             http: Http::new(),
@@ -104,6 +107,12 @@ impl Cluster {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// Whether trials with this placement may run on a node, as far as its labels say. One that is gone concerns everybody.
+    pub fn matches(&self, node: &str, placement: &Placement) -> bool {
+        let Some(node) = self.nodes.get(&ObjectRef::new(node)) else { return true };
+        placement.node_selector.iter().all(|(key, value)| node.labels().get(key) == Some(value))
     }
 
     /// For how long we have seen that a node is not ready; `None` where it is.
@@ -139,6 +148,14 @@ impl Cluster {
         let nodes: HashSet<String> = self.nodes.state().iter().map(|node| node.name_any()).collect();
         locked(&self.silent).0.retain(|node, _| nodes.contains(node));
     }
+}
+
+/// Leaves out what takes most of the space of a node and nobody asks for.
+fn slim(node: &mut Node) {
+    if let Some(status) = &mut node.status {
+        (status.images, status.volumes_attached, status.volumes_in_use) = (None, None, None);
+    }
+    node.metadata.annotations = None;
 }
 
 #[cfg(test)]

@@ -12,7 +12,7 @@ use super::agent::Agents;
 use super::context::Context;
 use super::metrics::Findings;
 use super::stores::Stores;
-use super::{Reconcile, progress, upkeep};
+use super::{Reconcile, is_finished, node_lease, progress, upkeep};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::watch::{self, Running, Wiring};
@@ -39,6 +39,13 @@ impl watch::Controller for Context {
     fn span(experiment: &TuningExperiment) -> Span {
         let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
         error_span!("reconcile", namespace, experiment = name)
+    }
+
+    /// A node concerns those that may use it, and those that have it.
+    fn concerns(&self, experiment: &TuningExperiment, node: &str) -> bool {
+        !is_finished(experiment)
+            && (self.cluster.matches(node, &experiment.spec.placement)
+                || node_lease::is_of(&self.cluster, node, experiment))
     }
 
     async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {

@@ -143,7 +143,7 @@ impl<'a> Reconcile<'a> {
     /// All trials of the experiment, by name.
     fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
         let is_owned = |trial: &TuningTrial| {
-            trial.namespace().as_deref() == Some(&self.namespace)
+            trial.metadata.namespace.as_ref() == Some(&self.namespace)
                 && trial.owner_references().iter().any(|owner| owner.uid == self.uid)
         };
         let watched = self.context.trials.iter().flat_map(|store| store.state_filter(is_owned));
@@ -153,7 +153,7 @@ impl<'a> Reconcile<'a> {
     /// The pods that have its label.
     fn pods(&self) -> Seen {
         let belongs = |pod: &Pod| {
-            pod.namespace().as_deref() == Some(&self.namespace)
+            pod.metadata.namespace.as_ref() == Some(&self.namespace)
                 && pod.labels().get(EXPERIMENT_LABEL).is_some_and(|name| *name == self.name)
         };
         let watched = self.context.pods.iter().flat_map(|store| store.state_filter(belongs));

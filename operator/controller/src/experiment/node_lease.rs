@@ -3,6 +3,7 @@
 use std::sync::Arc;
 use std::time::Duration;
 
+use assay_api::TuningExperiment;
 use assay_api::names::{HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
@@ -33,6 +34,15 @@ fn find(cluster: &Cluster, node: &str) -> Option<Arc<Lease>> {
 /// The Lease of a node that this experiment holds.
 pub fn ours(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<Lease>> {
     find(reconcile.cluster(), node).filter(|lease| is_ours(reconcile, lease))
+}
+
+/// Whether an experiment holds a node.
+pub fn is_of(cluster: &Cluster, node: &str, experiment: &TuningExperiment) -> bool {
+    let uid = experiment.metadata.uid.as_deref();
+    find(cluster, node).is_some_and(|lease| {
+        let noted = lease.annotations().get(HOLDER_ANNOTATION);
+        noted.and_then(|noted| noted.rsplit_once('/')).map(|(_, uid)| uid) == uid
+    })
 }
 
 fn holder(reconcile: &Reconcile<'_>) -> String {

@@ -33,6 +33,9 @@ pub trait Controller: Send + Sync + 'static {
     /// What says of whatever is logged during a reconcile whose it is, at every level that a log may have.
     fn span(object: &Self::Kind) -> Span;
 
+    /// Whether an object goes by what happens to a node.
+    fn concerns(&self, object: &Self::Kind, node: &str) -> bool;
+
     /// Reconciles an object and says when to do so again.
     fn reconcile(&self, object: &Self::Kind) -> impl Future<Output = Result<Action, Error>> + Send;
 }
@@ -48,7 +51,8 @@ impl Wiring {
     }
 
     fn run_one<C: Controller>(&self, controller: Arc<C>, store: Store<C::Kind>) -> Running {
-        let queue = queue(self.changes.subscribe(), store.clone()).take_until(self.stop.asked());
+        let queue =
+            queue(self.changes.subscribe(), store.clone(), Arc::clone(&controller)).take_until(self.stop.asked());
         let (clock, metrics, health) = (Arc::clone(&self.clock), Arc::clone(&self.metrics), Arc::clone(&self.health));
         let failures = Arc::new(Backoff::default());
         let backoff = Arc::clone(&failures);
@@ -92,13 +96,11 @@ async fn reconcile<C: Controller>(
 }
 
 /// The objects that have to be reconciled because of a change.
-fn queue<K>(
+fn queue<C: Controller>(
     changes: broadcast::Receiver<Touched>,
-    store: Store<K>,
-) -> impl Stream<Item = Result<ObjectRef<K>, Infallible>>
-where
-    K: Resource<DynamicType = ()> + Clone + 'static,
-{
+    store: Store<C::Kind>,
+    controller: Arc<C>,
+) -> impl Stream<Item = Result<ObjectRef<C::Kind>, Infallible>> {
     stream::unfold(changes, |mut changes| async move {
         match changes.recv().await {
             Ok(touched) => Some((touched, changes)),
@@ -107,5 +109,8 @@ where
             Err(RecvError::Closed) => None,
         }
     })
-    .flat_map(move |touched| stream::iter(touched.of(&store).into_iter().map(Ok)))
+    .flat_map(move |touched| {
+        let concerned = touched.of(&store, |object, node| controller.concerns(object, node));
+        stream::iter(concerned.into_iter().map(Ok))
+    })
 }

@@ -26,9 +26,29 @@ impl Wiring {
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
     {
+        self.reflect_slim(api, config, |_| (), touches)
+    }
+
+    /// The same without what of each object need not be kept.
+    pub fn reflect_slim<K>(
+        &self,
+        api: Api<K>,
+        config: watcher::Config,
+        slim: fn(&mut K),
+        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+    ) -> Store<K>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
+    {
         let sender = self.sender.clone();
         let (store, writer) = reflector::store();
-        let events = reflector::reflector(writer, watcher(api, config).default_backoff());
+        let kept = watcher(api, config).default_backoff().modify(move |object| {
+            // Often larger than the object itself.
+            object.meta_mut().managed_fields = None;
+            slim(object);
+        });
+        let events = reflector::reflector(writer, kept);
         tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
             let mut is_broken = false;

@@ -8,6 +8,8 @@ use kube::runtime::reflector::{ObjectRef, Store};
 pub enum Touched {
     /// Something of this object.
     One { kind: Cow<'static, str>, namespace: String, name: String },
+    /// Something of a node.
+    Node(String),
     /// Something that any object may go by.
     All,
 }
@@ -17,8 +19,8 @@ impl Touched {
         Self::One { kind: K::kind(&()), namespace, name }
     }
 
-    /// The objects of a store that have to be reconciled because of it.
-    pub fn of<K>(&self, store: &Store<K>) -> Vec<ObjectRef<K>>
+    /// The objects of a store that have to be reconciled because of it, given those that a node concerns.
+    pub fn of<K>(&self, store: &Store<K>, concerns: impl Fn(&K, &str) -> bool) -> Vec<ObjectRef<K>>
     where
         K: Resource<DynamicType = ()> + Clone + 'static,
     {
@@ -27,6 +29,10 @@ impl Touched {
                 vec![ObjectRef::new(name).within(namespace)]
             }
             Self::One { .. } => Vec::new(),
+            Self::Node(node) => {
+                let concerned = store.state().into_iter().filter(|object| concerns(object, node));
+                concerned.map(|object| ObjectRef::from_obj(&*object)).collect()
+            }
             Self::All => store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect(),
         }
     }
@@ -50,7 +56,11 @@ mod tests {
             writer.apply_watcher_event(&Event::<Pod>::Apply(pod.expect("a pod")));
         }
         let names = |touched: Touched| {
-            let mut names: Vec<String> = touched.of(&store).into_iter().map(|object| object.name).collect();
+            let mut names: Vec<String> = touched
+                .of(&store, |object, node| object.metadata.name.as_deref() == Some("b") && node == "n")
+                .into_iter()
+                .map(|object| object.name)
+                .collect();
             names.sort();
             names
         };
@@ -60,6 +70,8 @@ mod tests {
         let (namespace, name) = own();
         assert_eq!(names(Touched::one::<TuningExperiment>(namespace, name)), [""; 0], "another kind of this name");
         assert_eq!(names(Touched::All), ["a", "b"]);
+        assert_eq!(names(Touched::Node("n".to_owned())), ["b"]);
+        assert_eq!(names(Touched::Node("m".to_owned())), [""; 0]);
         let (namespace, name) = own();
         assert_ne!(Touched::one::<TuningTrial>(namespace.clone(), name.clone()), Touched::one::<Pod>(namespace, name));
     }
