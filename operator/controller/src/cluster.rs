@@ -25,6 +25,7 @@ use crate::http::Http;
 use crate::kubelet::Kubelets;
 use crate::lease::Leases;
 use crate::lock::locked;
+use crate::logs::Logs;
 use crate::watch::{Touched, Wiring};
 
 /// How long a node stays with an operator that is not heard of.
@@ -36,6 +37,7 @@ pub struct Cluster {
     pub clock: SharedClock,
     pub http: Http,
     pub kubelets: Kubelets,
+    pub logs: Logs,
     pub nodes: Store<Node>,
     pub node_leases: Store<Lease>,
     pub leases: Leases,
@@ -85,6 +87,7 @@ impl Cluster {
         Self {
             http: Http::new(),
             kubelets,
+            logs: Logs::new(),
             leases: Leases::new(client, args.node_lease_namespace(), NODE_LEASE, Arc::clone(&wiring.clock)),
             recorder: Recorder::new(client.clone(), reporter),
             client: client.clone(),

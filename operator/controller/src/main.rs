@@ -11,6 +11,7 @@ mod kubelet;
 mod leader;
 mod lease;
 mod lock;
+mod logs;
 mod metrics;
 mod pod;
 mod prometheus;

@@ -1,49 +1,72 @@
-//! Full records: from a pod's log into a `ConfigMap`, which keeps them when the pod is gone.
+//! Full records: from a pod's log into a `ConfigMap`, which keeps them when the pod is gone. A bench of others may print anything, so
+//! none is held as more than its bytes, but for one at a time.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
+use std::sync::Mutex;
 
 use assay_api::TuningTrial;
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
+    ATTEMPT_LABEL, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
 };
-use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
 use assay_protocol::{Series, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
-use futures::AsyncReadExt as _;
 use k8s_openapi::ByteString;
-use k8s_openapi::api::core::v1::{ConfigMap, Pod};
-use kube::Api;
-use kube::api::{LogParams, ObjectMeta};
+use k8s_openapi::api::core::v1::ConfigMap;
+use kube::api::ObjectMeta;
+use serde::Deserialize;
 
-use crate::error::{Error, call};
+use crate::error::Error;
+use crate::lock::locked;
 use crate::pod::owner;
 
 /// The most that a compressed record may have.
 const MOST_BYTES: usize = 64 * 1024;
+/// The largest record that is read: as objects, it may take ten times as much.
+const MOST_READ: usize = 8 << 20;
 
-/// The record that a bench has printed, byte for byte.
-pub async fn printed(pods: &Api<Pod>, name: &str) -> Result<Option<Vec<u8>>, Error> {
-    Ok(record_in(&log(pods, name).await?).map(|json| json.as_bytes().to_vec()))
+/// What is asked of a record that is kept as its bytes.
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Glance {
+    pub window_started_unix_ms: u64,
+    pub window_seconds: f64,
+    evidence: Evidence,
 }
 
-/// The end of a container's log.
-pub async fn log(pods: &Api<Pod>, name: &str) -> Result<String, Error> {
-    let params = LogParams {
-        container: Some(CONTAINER.to_owned()),
-        tail_lines: Some(LAST_LINES.into()),
-        limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
-        ..LogParams::default()
-    };
-    let read = async {
-        let mut bytes = Vec::new();
-        // Whoever answers may do so without end.
-        let log = pods.log_stream(name, &params).await?.take(MAX_LOG_BYTES);
-        std::pin::pin!(log).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
-        Ok(bytes)
-    };
-    Ok(String::from_utf8_lossy(&call(read).await?).into_owned())
+#[derive(Deserialize)]
+struct Evidence {
+    placement: Placement,
+}
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Placement {
+    #[serde(default)]
+    affinity_before: Option<String>,
+}
+
+impl Glance {
+    pub fn at(json: &[u8]) -> Option<Self> {
+        serde_json::from_slice(json).ok()
+    }
+
+    /// The CPUs that a bench says it ran on.
+    pub fn cpus(self) -> Option<String> {
+        self.evidence.placement.affinity_before
+    }
+}
+
+/// Does something with a whole record, while nobody else does with another one.
+pub fn whole<T>(json: &[u8], with: impl FnOnce(TrialRecord) -> T) -> Result<T, Error> {
+    static ONE: Mutex<()> = Mutex::new(());
+    if json.len() > MOST_READ {
+        return Err(Error::Unexpected(format!("a record has {} MiB, {} at most", json.len() >> 20, MOST_READ >> 20)));
+    }
+    let _one = locked(&ONE);
+    let record = TrialRecord::from_json(json).map_err(|error| Error::Unexpected(error.to_string()))?;
+    Ok(with(record))
 }
 
 /// The `ConfigMap` that keeps a record; parts that nobody judges by are left out until it fits.
@@ -79,27 +102,33 @@ fn fitting(json: &[u8]) -> Result<(Vec<u8>, Vec<&'static str>), Error> {
         ("latency", |record| record.latency.clear()),
         ("families", |record| record.families.clear()),
     ];
-    let mut bytes = compressed(json)?;
-    let mut dropped = Vec::new();
-    if bytes.len() <= MOST_BYTES {
-        return Ok((bytes, dropped));
+    if let Some(bytes) = compressed(json)? {
+        return Ok((bytes, Vec::new()));
     }
-    let mut record = TrialRecord::from_json(json).map_err(|error| Error::Unexpected(error.to_string()))?;
-    for (name, drop) in PARTS {
-        drop(&mut record);
-        dropped.push(name);
-        bytes = compressed(&serde_json::to_vec(&record)?)?;
-        if bytes.len() <= MOST_BYTES {
-            return Ok((bytes, dropped));
+    whole(json, |mut record| {
+        let mut dropped = Vec::new();
+        for (name, drop) in PARTS {
+            drop(&mut record);
+            dropped.push(name);
+            if let Some(bytes) = compressed(&serde_json::to_vec(&record)?)? {
+                return Ok((bytes, dropped));
+            }
         }
-    }
-    Err(Error::Unexpected(format!("a record has {} bytes even without its optional parts", bytes.len())))
+        Err(Error::Unexpected("a record is too large even without its optional parts".to_owned()))
+    })?
 }
 
-fn compressed(json: &[u8]) -> Result<Vec<u8>, Error> {
+/// A compressed record; `None` where it does not fit, which is seen before all of it is there.
+fn compressed(json: &[u8]) -> Result<Option<Vec<u8>>, Error> {
+    let unexpected = |error: std::io::Error| Error::Unexpected(format!("can't compress a record: {error}"));
     let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    let written = encoder.write_all(json).and_then(|()| encoder.finish());
-    written.map_err(|error| Error::Unexpected(format!("can't compress a record: {error}")))
+    for part in json.chunks(MOST_BYTES) {
+        encoder.write_all(part).map_err(unexpected)?;
+        if encoder.get_ref().len() > MOST_BYTES {
+            return Ok(None);
+        }
+    }
+    Ok(Some(encoder.finish().map_err(unexpected)?).filter(|bytes| bytes.len() <= MOST_BYTES))
 }
 
 #[cfg(test)]
@@ -107,11 +136,9 @@ mod tests {
     use std::io::Read as _;
 
     use assay_protocol::Digest;
-    use assay_protocol::output::record_line;
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::http::testing::{answering, server};
 
     const RECORD: &str = include_str!("../../core/tests/data/records/cramped.json");
     /// The optional parts in the order in which docs/operator.md lets them go, as the annotation and as the record calls them.
@@ -134,8 +161,9 @@ mod tests {
             }
             "tickers" => texts(large).map(|name| (name, json!(1))).collect(),
             other => {
-                let entry = sample(&record[other]);
-                texts(large).map(|name| (name, entry.clone())).collect()
+                // Few with long names, as entries are long themselves.
+                let (entry, names) = (sample(&record[other]), texts(large).collect::<Vec<_>>());
+                names.chunks(16).map(|names| (names.concat(), entry.clone())).collect()
             }
         };
         record
@@ -181,7 +209,7 @@ mod tests {
         let mut record: Value = serde_json::from_str(RECORD).expect("a record");
         record["metrics"] = texts(2 * MOST_BYTES).map(|name| (name, json!(1.0))).collect();
         let error = fitting(record.to_string().as_bytes()).expect_err("it is too large").to_string();
-        assert!(error.starts_with("a record has ") && error.ends_with(" even without its optional parts"), "{error}");
+        assert_eq!(error, "a record is too large even without its optional parts");
         // What is no record has no parts.
         let text = texts(4 * MOST_BYTES).collect::<String>();
         assert!(fitting(text.as_bytes()).is_err());
@@ -223,24 +251,22 @@ mod tests {
         assert_eq!(json!(map.metadata.annotations), json!({"assay.rocks/dropped": "series,tickers,latency"}));
     }
 
-    #[tokio::test]
-    async fn the_end_of_a_log_is_read_and_no_more() {
-        let (client, asked) = answering(200, "one\ntwo\n");
-        assert_eq!(log(&Api::namespaced(client, "here"), "p").await.expect("a log"), "one\ntwo\n");
-        let asked = asked.join().expect("a request");
-        assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
-        let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
-        assert_eq!(asked.query, query.into());
-        assert!(log(&Api::namespaced(server(404).0, "here"), "p").await.expect_err("no pod").is_not_found());
+    #[test]
+    fn a_glance_at_a_record_sees_what_is_asked_of_it() {
+        let record = TrialRecord::from_json(RECORD.as_bytes()).expect("a record");
+        let glance = Glance::at(RECORD.as_bytes()).expect("a record");
+        assert_eq!(glance.window_started_unix_ms, record.window_started_unix_ms);
+        assert_eq!(glance.window_seconds, record.window_seconds);
+        assert!(record.evidence.placement.affinity_before.is_some());
+        assert_eq!(glance.cpus(), record.evidence.placement.affinity_before);
+        assert!(Glance::at(b"{}").is_none());
     }
 
-    #[tokio::test]
-    async fn a_printed_record_is_found_byte_for_byte() {
-        let printed = async |log: &str| printed(&Api::namespaced(answering(200, log).0, "here"), "p").await;
-        let line = |json: &str| String::from_utf8(record_line(json.as_bytes())).expect("text");
-        let record = "{ \"a\" : 1 }";
-        let log = format!("words\n{}\n{}\nmore words\n", line("{}"), line(record));
-        assert_eq!(printed(&log).await.expect("a log").as_deref(), Some(record.as_bytes()));
-        assert_eq!(printed("words\n").await.expect("a log"), None);
+    /// Of small entries, a record of 8 MiB takes a hundred as objects.
+    #[test]
+    fn a_record_that_is_too_large_to_be_read_is_not() {
+        let read = |size: usize| whole(&vec![b' '; size], |_| ()).expect_err("no record").to_string();
+        assert!(read(MOST_READ + 1).starts_with("a record has 8 MiB, 8 at most"), "{}", read(MOST_READ + 1));
+        assert!(!read(MOST_READ).contains("at most"), "that is read, and none");
     }
 }

@@ -19,9 +19,9 @@ use super::Reconcile;
 use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
+use crate::logs::Log;
 use crate::pod::CHECK_SECONDS;
 use crate::prometheus::NAMESPACE;
-use crate::record;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
 const NO_ANSWER: &str = "no answer yet";
@@ -305,13 +305,14 @@ async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> 
         Some(Ended::Overdue) => Answered::Failed(overdue()),
         Some(Ended::Exited { code }) if code == Exit::Completed as i32 => {
             // Too much to say for a termination message.
-            let log = record::log(&reconcile.api(), name).await?;
-            let answer = log.lines().rev().find_map(read);
+            let log = reconcile.log(name).await?;
+            let answer = log.text().lines().rev().find_map(read);
             answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
         }
         Some(Ended::Exited { code }) => {
-            let log = record::log(&reconcile.api(), name).await.unwrap_or_default();
-            let said = ended::message(pod).unwrap_or(&log).lines().map(str::trim).filter(|line| !line.is_empty());
+            let log = reconcile.log(name).await;
+            let log = log.as_ref().map_or("", Log::text);
+            let said = ended::message(pod).unwrap_or(log).lines().map(str::trim).filter(|line| !line.is_empty());
             Answered::Failed(format!("exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }
         Some(Ended::OutOfMemory) => Answered::Failed("out of memory".to_owned()),

@@ -11,7 +11,7 @@ use assay_core::attempt::LostReason;
 use assay_core::cluster;
 use assay_core::node;
 use assay_core::plan::Plan;
-use assay_protocol::{Digest, TrialRecord};
+use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::{ConfigMap, Pod};
 use kube::ResourceExt as _;
 use kube::api::PostParams;
@@ -25,7 +25,7 @@ use super::trial_status::{end_attempt, write};
 use super::{Reconcile, refusals};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
-use crate::record;
+use crate::record::{self, Glance};
 
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
@@ -97,8 +97,8 @@ async fn seen(
     outcome: &Outcome,
 ) -> Result<Option<PodEvidenceStatus>, Error> {
     let Outcome::Finished { record, .. } = outcome else { return Ok(Some(PodEvidenceStatus::default())) };
-    let record = record.as_deref().and_then(|json| TrialRecord::from_json(json).ok());
-    agent::seen(reconcile, found, record.and_then(|record| record.evidence.placement.affinity_before)).await
+    let record = record.as_ref().and_then(|json| Glance::at(json.text().as_bytes()));
+    agent::seen(reconcile, found, record.and_then(Glance::cpus)).await
 }
 
 /// What is written down about an attempt that has ended, with what its node's agent saw; its record is kept first.
@@ -123,7 +123,7 @@ async fn status(
             let mut evidence = evidence(pod, seen);
             let kubelets = &reconcile.cluster().kubelets;
             evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
-            if let Some(json) = &record {
+            if let Some(json) = record.as_ref().map(|record| record.text().as_bytes()) {
                 status.record = keep(reconcile, found, json).await?;
                 evidence.metrics = metrics(reconcile, found, json).await;
             }
@@ -187,7 +187,7 @@ async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Resul
 /// The experiment's own metrics over the measured window; what could not be had is missing.
 async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    let Ok(record) = TrialRecord::from_json(json) else { return values };
+    let Some(record) = Glance::at(json) else { return values };
     let pod = found.pod.name_any();
     let window = Window {
         namespace: &reconcile.namespace,

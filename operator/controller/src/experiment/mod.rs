@@ -52,6 +52,7 @@ use tracing::info;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
+use crate::logs::Log;
 use crate::pod::Template;
 use accept::Accepted;
 use context::Context;
@@ -158,6 +159,11 @@ impl<'a> Reconcile<'a> {
         };
         let watched = self.context.pods.iter().flat_map(|store| store.state_filter(belongs));
         self.memory().pods.with(watched, self.instant())
+    }
+
+    /// The end of a pod's log.
+    async fn log(&self, pod: &str) -> Result<Log, Error> {
+        self.cluster().logs.end_of(&self.api(), &self.namespace, pod).await
     }
 
     /// Publishes an event about the experiment, or about one of its trials.

@@ -2,10 +2,12 @@
 
 use std::time::Duration;
 
+use assay_api::bounds;
 use assay_core::attempt::LostReason;
 use assay_core::cluster;
 use assay_core::plan::Plan;
-use assay_protocol::{Exit, Summary, TrialRecord};
+use assay_core::status::shorten;
+use assay_protocol::{Exit, Summary};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tracing::warn;
@@ -14,6 +16,7 @@ use super::Reconcile;
 use super::ended::{self, Ended};
 use super::observe::UnderWay;
 use crate::error::Error;
+use crate::logs::Log;
 use crate::pod::CHECK_SECONDS;
 use crate::record;
 
@@ -31,7 +34,7 @@ const SLACK: Duration = Duration::from_mins(1);
 pub enum Outcome {
     Finished {
         summary: String,
-        record: Option<Vec<u8>>,
+        record: Option<Log>,
     },
     Lost(LostReason, String),
     /// Nothing ran, so nothing counts.
@@ -146,8 +149,8 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
     let said = ended::message(&found.pod).unwrap_or_default();
     let exit = Exit::from_code(code);
     if !matches!(exit, Some(Exit::Completed | Exit::ConfigFailed)) {
-        let log = if found.has_vanished { String::new() } else { log(reconcile, found).await };
-        let words = log.lines().rev().find(|line| !line.trim().is_empty()).unwrap_or(said);
+        let last = if found.has_vanished { None } else { last_words(reconcile, found).await };
+        let words = last.as_deref().unwrap_or(said);
         return Ok(match exit {
             None => {
                 let reason = if Exit::is_fault(code) { LostReason::Faulted } else { LostReason::Crashed };
@@ -165,7 +168,7 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
     match Summary::from_json(said.as_bytes()) {
         Ok(summary) if own(&summary) => {
             // What was printed may be another record only where somebody tampers with logs.
-            let is_own = |json: &Vec<u8>| assay_protocol::Digest::of(json) == summary.record;
+            let is_own = |json: &Log| assay_protocol::Digest::of(json.text().as_bytes()) == summary.record;
             if record.as_ref().is_some_and(|json| !is_own(json)) {
                 warn!(trial = found.trial.name_any(), "the printed record does not match the summary: not kept");
             }
@@ -177,7 +180,8 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
     }
     // A whole record says more than a broken summary of it.
     let rescued = record.and_then(|json| {
-        let summary = Summary::of(&TrialRecord::from_json(&json).ok()?, &json).ok().filter(own)?;
+        let bytes = json.text().as_bytes();
+        let summary = record::whole(bytes, |record| Summary::of(&record, bytes).ok()).ok()?.filter(own)?;
         Some((serde_json::to_string(&summary).ok()?, json))
     });
     Ok(match rescued {
@@ -186,15 +190,17 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
     })
 }
 
-async fn log(reconcile: &Reconcile<'_>, found: &UnderWay) -> String {
-    record::log(&reconcile.api(), &found.pod.name_any()).await.unwrap_or_default()
+/// The last line of its log that says something.
+async fn last_words(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<String> {
+    let log = reconcile.log(&found.pod.name_any()).await.ok()?;
+    let line = log.text().lines().rev().find(|line| !line.trim().is_empty())?;
+    Some(shorten(line, bounds::MESSAGE))
 }
 
 /// The full record, where the log still has it: no verdict depends on it.
-async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Vec<u8>> {
-    let pods = reconcile.api::<Pod>();
-    match record::printed(&pods, &found.pod.name_any()).await {
-        Ok(record) => record,
+async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Log> {
+    match reconcile.log(&found.pod.name_any()).await {
+        Ok(log) => log.into_record(),
         Err(error) => {
             warn!(
                 trial = found.trial.name_any(),

@@ -5,12 +5,15 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::names::{ROLE_LABEL, ROLE_TRIAL};
+use futures::{StreamExt as _, stream};
 use kube::ResourceExt as _;
 
 use super::context::Context;
 use super::memory::{Name, experiment_of};
 use crate::scrape;
 
+/// Pages in memory at the same time.
+const AT_ONCE: usize = 8;
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(5);
 
@@ -29,7 +32,8 @@ pub async fn keep_up(context: Arc<Context>) {
             async move { Some((experiment, pod, scrape::progress(http, &ip).await?)) }
         });
         let mut known: HashMap<Name, HashMap<String, f64>> = HashMap::new();
-        for (experiment, pod, share) in futures::future::join_all(asked).await.into_iter().flatten() {
+        let told: Vec<_> = stream::iter(asked).buffer_unordered(AT_ONCE).collect().await;
+        for (experiment, pod, share) in told.into_iter().flatten() {
             known.entry(experiment).or_default().insert(pod, share);
         }
         for (name, memory) in context.memories.all() {

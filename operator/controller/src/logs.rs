@@ -1,0 +1,176 @@
+//! The ends of pods' logs. They may be large and come from programs of others, so few are in memory at the same time, and those of one
+//! namespace take no room from another's.
+
+use std::collections::HashMap;
+use std::sync::{Arc, Mutex};
+
+use assay_api::names::CONTAINER;
+use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
+use futures::AsyncReadExt as _;
+use k8s_openapi::api::core::v1::Pod;
+use kube::Api;
+use kube::api::LogParams;
+use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+
+use crate::error::{Error, call};
+use crate::lock::locked;
+
+/// Logs in memory at the same time, of all namespaces and of one.
+const AT_ONCE: usize = 2;
+const OF_A_NAMESPACE: usize = 1;
+
+/// The room that there is for logs.
+pub struct Logs {
+    all: Arc<Semaphore>,
+    namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
+}
+
+/// A log, or the record in it, with the room that it takes until it is dropped.
+#[derive(Debug)]
+pub struct Log {
+    text: String,
+    _room: [OwnedSemaphorePermit; 2],
+}
+
+impl PartialEq for Log {
+    fn eq(&self, other: &Self) -> bool {
+        self.text == other.text
+    }
+}
+
+impl Eq for Log {}
+
+impl Log {
+    pub fn text(&self) -> &str {
+        &self.text
+    }
+
+    /// The record that is in it, byte for byte, and nothing else.
+    pub fn into_record(mut self) -> Option<Self> {
+        let record = record_in(&self.text)?;
+        let begin = record.as_ptr().addr() - self.text.as_ptr().addr();
+        self.text.truncate(begin + record.len());
+        self.text.drain(..begin);
+        Some(self)
+    }
+}
+
+impl Logs {
+    pub fn new() -> Self {
+        Self { all: Arc::new(Semaphore::new(AT_ONCE)), namespaces: Mutex::default() }
+    }
+
+    /// The end of the log of a pod's container, once there is room for it. Who holds one must not ask for another.
+    pub async fn end_of(&self, pods: &Api<Pod>, namespace: &str, pod: &str) -> Result<Log, Error> {
+        // First of the namespace: who waits in line there shall not take the place of another.
+        let own = self.of(namespace).acquire_owned().await;
+        let all = Arc::clone(&self.all).acquire_owned().await;
+        let (Ok(own), Ok(all)) = (own, all) else { unreachable!("it is never closed") };
+        Ok(Log { text: text(read(pods, pod).await?), _room: [own, all] })
+    }
+
+    fn of(&self, namespace: &str) -> Arc<Semaphore> {
+        let mut namespaces = locked(&self.namespaces);
+        // Those that nobody waits for are made again.
+        namespaces.retain(|_, room| Arc::strong_count(room) > 1 || room.available_permits() < OF_A_NAMESPACE);
+        let room = namespaces.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(OF_A_NAMESPACE)));
+        Arc::clone(room)
+    }
+}
+
+async fn read(pods: &Api<Pod>, pod: &str) -> Result<Vec<u8>, Error> {
+    let params = LogParams {
+        container: Some(CONTAINER.to_owned()),
+        tail_lines: Some(LAST_LINES.into()),
+        limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
+        ..LogParams::default()
+    };
+    let read = async {
+        // All at once: a buffer that grows is there twice. What is not written to takes no memory.
+        let mut bytes = Vec::with_capacity(MAX_LOG_BYTES as usize);
+        // Whoever answers may do so without end.
+        let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
+        std::pin::pin!(log).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
+        Ok(bytes)
+    };
+    call(read).await
+}
+
+/// The text that bytes are, in their place: what is none becomes a question mark each.
+fn text(mut bytes: Vec<u8>) -> String {
+    let mut sound = 0;
+    while let Err(error) = std::str::from_utf8(&bytes[sound..]) {
+        sound += error.valid_up_to();
+        bytes[sound] = b'?';
+    }
+    String::from_utf8(bytes).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::time::Duration;
+
+    use assay_protocol::output::record_line;
+
+    use super::*;
+    use crate::http::testing::{answering, server};
+
+    fn log(text: &str) -> Log {
+        let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
+        Log { text: text.to_owned(), _room: [permit(), permit()] }
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_log_is_read_and_no_more() {
+        let (client, asked) = answering(200, "one\ntwo\n");
+        let logs = Logs::new();
+        let log = logs.end_of(&Api::namespaced(client, "here"), "here", "p").await.expect("a log");
+        assert_eq!(log.text(), "one\ntwo\n");
+        let asked = asked.join().expect("a request");
+        assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
+        let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
+        assert_eq!(asked.query, query.into());
+        drop(log);
+        let none = logs.end_of(&Api::namespaced(server(404).0, "here"), "here", "p").await;
+        assert!(none.expect_err("no pod").is_not_found());
+    }
+
+    #[test]
+    fn a_printed_record_is_found_byte_for_byte() {
+        let line = |json: &str| String::from_utf8(record_line(json.as_bytes())).expect("text");
+        let record = "{ \"a\" : 1 }";
+        let found = log(&format!("words\n{}\n{}\nmore words\n", line("{}"), line(record))).into_record();
+        assert_eq!(found.expect("a record").text(), record);
+        assert_eq!(log("words\n").into_record(), None);
+    }
+
+    #[test]
+    fn what_is_no_text_takes_no_more_room_than_before() {
+        assert_eq!(text("gr\u{fc}n".as_bytes().to_vec()), "gr\u{fc}n");
+        assert_eq!(text(b"a\xffb\xc3".to_vec()), "a?b?");
+        let noise = vec![0xff; 1 << 20];
+        let (place, length) = (noise.as_ptr(), noise.len());
+        let text = text(noise);
+        assert_eq!((text.as_ptr(), text.len()), (place, length), "the lossy way has three bytes for each");
+    }
+
+    /// One log takes 16 MiB, and any number of pods may end at the same time.
+    #[tokio::test]
+    async fn few_logs_are_held_and_one_of_a_namespace() {
+        let logs = Arc::new(Logs::new());
+        let ask = async |namespace: &str| {
+            let (client, _asked) = answering(200, "words");
+            let pods = Api::namespaced(client, namespace);
+            let asked = logs.end_of(&pods, namespace, "p");
+            tokio::time::timeout(Duration::from_millis(300), asked).await.ok().map(|log| log.expect("a log"))
+        };
+        let first = ask("loud").await.expect("there is room");
+        assert!(ask("loud").await.is_none(), "one of a namespace");
+        let second = ask("quiet").await.expect("another one has room");
+        assert!(ask("third").await.is_none(), "two of all");
+        drop(first);
+        assert!(ask("third").await.is_some());
+        drop(second);
+        assert!(ask("loud").await.is_some());
+    }
+}
