@@ -33,6 +33,7 @@ mod size;
 mod tenants;
 mod unkind_api;
 mod verdict;
+mod versions;
 mod witness;
 
 #[path = "../../../operator/cli/tests/support/record.rs"]

@@ -53,5 +53,7 @@ pub const FINISHED: &str = "Finished";
 
 /// The field manager of everything that the operator writes.
 pub const MANAGER: &str = "assay-operator";
+/// That of what the operator says of an object that it can't read.
+pub const UNREADABLE_MANAGER: &str = "assay-operator-unreadable";
 /// That of an agent's.
 pub const AGENT_MANAGER: &str = "assay-agent";

@@ -5,6 +5,7 @@ use std::sync::Arc;
 use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::reflector::Store;
 
 use super::agent::Agents;
@@ -12,7 +13,12 @@ use super::memory::Memories;
 use super::metrics::Metrics;
 use super::stores::Stores;
 use crate::cluster::Cluster;
-use crate::watch::{Scope, Wiring};
+use crate::watch::{Scope, Unreadable, Wiring};
+
+/// What is said of an object that can't be read.
+pub fn why_unreadable(what: &str, error: &str) -> String {
+    format!("{} can't read {what}: {error}. Finish it with the version that wrote it", assay_core::PRODUCED_BY)
+}
 
 pub struct Context {
     pub cluster: Arc<Cluster>,
@@ -21,6 +27,8 @@ pub struct Context {
     pub experiments: Vec<Store<TuningExperiment>>,
     pub trials: Vec<Store<TuningTrial>>,
     pub pods: Vec<Store<Pod>>,
+    pub unreadable_experiments: Vec<Unreadable>,
+    pub unreadable_trials: Vec<Unreadable>,
     /// Those of nodes, where there are any.
     pub agents: Option<Agents>,
     pub metrics: Metrics,
@@ -35,6 +43,8 @@ impl Context {
             experiments: Vec::new(),
             trials: Vec::new(),
             pods: Vec::new(),
+            unreadable_experiments: Vec::new(),
+            unreadable_trials: Vec::new(),
             agents,
             metrics: Metrics::register(&wiring.metrics),
             memories: Memories::new(watched.iter().flat_map(|one| one.stores.pods.state()), wiring.clock.instant()),
@@ -44,6 +54,8 @@ impl Context {
             context.experiments.push(stores.experiments);
             context.trials.push(stores.trials);
             context.pods.push(stores.pods);
+            context.unreadable_experiments.push(stores.unreadable_experiments);
+            context.unreadable_trials.push(stores.unreadable_trials);
         }
         context
     }
@@ -61,6 +73,22 @@ impl Context {
     /// Whether the watches tell of an experiment with this uid.
     pub fn knows(&self, uid: &str) -> bool {
         self.experiments.iter().any(|store| store.find(|experiment| experiment.uid().as_deref() == Some(uid)).is_some())
+            || self.unreadable(uid).is_some()
+    }
+
+    /// Why the experiment with this uid can't be read, or one of its trials.
+    pub fn unreadable(&self, uid: &str) -> Option<String> {
+        let experiments = self.unreadable_experiments.iter().flat_map(Unreadable::all);
+        let mut own = experiments.filter(|object| object.metadata.uid.as_deref() == Some(uid));
+        if let Some(object) = own.next() {
+            return Some(why_unreadable("this experiment", &object.error));
+        }
+        let trials = self.unreadable_trials.iter().flat_map(Unreadable::all);
+        let is_owned =
+            |object: &InvalidObject| object.metadata.owner_references.iter().flatten().any(|owner| owner.uid == uid);
+        let trial = trials.into_iter().find(is_owned)?;
+        let name = trial.metadata.name.as_deref().unwrap_or_default();
+        Some(why_unreadable(&format!("trial {name}"), &trial.error))
     }
 
     /// Forgets everything about experiments that are over or gone.

@@ -61,6 +61,9 @@ use known::Seen;
 use memory::{Memory, Shared};
 use settle::State;
 
+/// What an object that can't be read is part of does not hear that it can be.
+const UNREADABLE: Duration = Duration::from_secs(30);
+
 /// One reconcile of an experiment.
 pub struct Reconcile<'a> {
     pub context: &'a Context,
@@ -96,6 +99,11 @@ impl<'a> Reconcile<'a> {
         }
         if is_finished(self.experiment) {
             return tidy::after_the_end(&mut self).await;
+        }
+        if let Some(message) = self.context.unreadable(&self.uid) {
+            advance::keep_nodes(&mut self).await?;
+            settle::write(&mut self, &State::Waiting { reason: "Unreadable", message }, None).await?;
+            return Ok(Action::requeue(UNREADABLE));
         }
         let plan = match accept::accept(&mut self).await? {
             Accepted::Plan(plan) => plan,

@@ -7,13 +7,16 @@ use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 
 use super::memory::experiment_of;
-use crate::watch::{self, Touched, Wiring};
+use crate::watch::{self, Touched, Unreadable, Wiring};
 
 /// What is watched for experiments.
 pub struct Stores {
     pub experiments: Store<TuningExperiment>,
     pub trials: Store<TuningTrial>,
     pub pods: Store<Pod>,
+    /// Experiments and trials that this version can't read.
+    pub unreadable_experiments: Unreadable,
+    pub unreadable_trials: Unreadable,
 }
 
 /// Something of the experiment of this namespace and name.
@@ -23,18 +26,16 @@ pub fn touched((namespace, name): (String, String)) -> Touched {
 
 impl watch::Stores for Stores {
     fn watch(wiring: &Wiring, namespace: Option<&str>) -> Self {
-        let all = watcher::Config::default;
-        Self {
-            experiments: wiring.reflect(wiring.api(namespace), all(), |experiment: &TuningExperiment| {
+        let (experiments, unreadable_experiments) = wiring
+            .reflect_readable(wiring.api(namespace), |experiment: &TuningExperiment| {
                 Some(touched((experiment.namespace()?, experiment.name_any())))
-            }),
-            trials: wiring.reflect(wiring.api(namespace), all(), |trial: &TuningTrial| {
-                Some(touched((trial.namespace()?, trial.spec.experiment.clone())))
-            }),
-            pods: wiring.reflect(wiring.api(namespace), all().labels(EXPERIMENT_LABEL), |pod: &Pod| {
-                experiment_of(pod).map(touched)
-            }),
-        }
+            });
+        let (trials, unreadable_trials) = wiring.reflect_readable(wiring.api(namespace), |trial: &TuningTrial| {
+            Some(touched((trial.namespace()?, trial.spec.experiment.clone())))
+        });
+        let of_experiments = watcher::Config::default().labels(EXPERIMENT_LABEL);
+        let pods = wiring.reflect(wiring.api(namespace), of_experiments, |pod: &Pod| experiment_of(pod).map(touched));
+        Self { experiments, trials, pods, unreadable_experiments, unreadable_trials }
     }
 
     async fn wait_until_ready(&self) -> anyhow::Result<()> {

@@ -1,19 +1,28 @@
 //! What is done again and again, whatever changes: experiments that are gone are forgotten, and the nodes that they held given back.
 //! Nobody else reconciles those.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::names::HOLDER_ANNOTATION;
+use assay_api::names::{ACCEPTED, HOLDER_ANNOTATION, UNREADABLE_MANAGER};
+use assay_api::{Time, TuningExperiment};
+use assay_core::status::shorten;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
+use kube::api::{Patch, PatchParams};
+use kube::core::error_boundary::InvalidObject;
+use kube::core::{ApiResource, DynamicObject};
+use kube::{Api, ResourceExt as _};
+use serde_json::json;
 use tracing::{info, warn};
 
-use super::context::Context;
+use super::context::{Context, why_unreadable};
 use super::ended::ended;
 use super::memory::experiment_of;
 use super::tidy;
+use crate::error::{Error, call};
+use crate::watch::Unreadable;
 
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(10);
@@ -22,9 +31,17 @@ const NEW: Duration = Duration::from_secs(15);
 
 pub async fn keep_up(context: Arc<Context>) {
     let leases = &context.cluster.leases;
+    let mut told = BTreeSet::new();
     loop {
         tokio::time::sleep(PAUSE).await;
         context.prune();
+        for object in context.unreadable_experiments.iter().flat_map(Unreadable::all) {
+            if told.insert((object.metadata.uid.clone(), object.error.clone()))
+                && let Err(error) = tell(&context, &object).await
+            {
+                warn!(name = object.metadata.name, %error, "can't say that an experiment can't be read");
+            }
+        }
         if let Some(keep) = context.cluster.args.keep_finished {
             for experiment in tidy::surplus(context.all_experiments(), keep) {
                 let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
@@ -48,6 +65,27 @@ pub async fn keep_up(context: Arc<Context>) {
             }
         }
     }
+}
+
+/// Says of an experiment that it can't be read, and nothing else: what else its status has is not understood.
+async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
+    let (name, namespace) = (object.metadata.name.as_deref(), object.metadata.namespace.as_deref());
+    let (name, namespace) = (name.unwrap_or_default(), namespace.unwrap_or_default());
+    warn!(namespace, experiment = name, error = object.error, "can't read the experiment");
+    let message = shorten(&why_unreadable("this experiment", &object.error), 4000);
+    let now = Time(super::whole_second(context.cluster.clock.time()));
+    let patch = json!({
+        "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+        "metadata": {"name": name, "uid": object.metadata.uid},
+        "status": {"conditions": [{
+            "type": ACCEPTED, "status": "False", "reason": "Unreadable", "message": message, "lastTransitionTime": now,
+        }]},
+    });
+    let kind = ApiResource::erase::<TuningExperiment>(&());
+    let api: Api<DynamicObject> = Api::namespaced_with(context.cluster.client.clone(), namespace, &kind);
+    // As somebody else: what the operator itself has written of the status must stay.
+    let params = PatchParams::apply(UNREADABLE_MANAGER).force();
+    call(api.patch_status(name, &params, &Patch::Apply(&patch))).await.map(drop)
 }
 
 /// The holder of a lease that we should know and don't.

@@ -6,6 +6,7 @@ mod controller;
 mod namespaces;
 mod reflect;
 mod touched;
+mod unreadable;
 
 use std::sync::Arc;
 
@@ -17,6 +18,7 @@ pub use controller::{Controller, Running};
 pub use namespaces::{Scope, Stores};
 pub use reflect::version;
 pub use touched::Touched;
+pub use unreadable::Unreadable;
 
 use crate::clock::SharedClock;
 use crate::health::Health;

@@ -3,16 +3,18 @@
 use std::fmt::Debug;
 use std::hash::Hash;
 
-use futures::StreamExt as _;
+use futures::{Stream, StreamExt as _};
 use kube::api::Api;
+use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt as _;
+use kube::runtime::reflector::store::Writer;
 use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
-use super::{Touched, Wiring};
+use super::{Touched, Unreadable, Wiring};
 
 impl Wiring {
     /// Keeps a store up to date in the background. `touches` says what a changed object is part of.
@@ -41,9 +43,42 @@ impl Wiring {
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
     {
+        self.keep(reflector::store(), watcher(api, config).default_backoff(), slim, touches)
+    }
+
+    /// The same of a kind that a newer version may have written: what can't be read is kept apart.
+    pub fn reflect_readable<K>(
+        &self,
+        api: Api<DeserializeGuard<K>>,
+        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+    ) -> (Store<K>, Unreadable)
+    where
+        K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+    {
+        let (store, writer) = reflector::store::<K>();
+        let unreadable = Unreadable::default();
+        let (apart, known) = (unreadable.clone(), store.clone());
+        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let readable = events.filter_map(move |event| {
+            let event = event.map(|event| apart.divide(event, |name| known.get(name)));
+            std::future::ready(event.transpose())
+        });
+        (self.keep((store, writer), readable, |_| (), touches), unreadable)
+    }
+
+    fn keep<K>(
+        &self,
+        (store, writer): (Store<K>, Writer<K>),
+        events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
+        slim: fn(&mut K),
+        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+    ) -> Store<K>
+    where
+        K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
+        K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
+    {
         let sender = self.sender.clone();
-        let (store, writer) = reflector::store();
-        let kept = watcher(api, config).default_backoff().modify(move |object| {
+        let kept = events.modify(move |object| {
             // Often larger than the object itself.
             object.meta_mut().managed_fields = None;
             slim(object);
