@@ -50,6 +50,11 @@ use crate::{Placement, TuningExperimentStatus, bounds};
         "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : [])",
         "message": "spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds: for another margin, objective or config, create a new experiment",
     },
+    {
+        // Two lists of the type map are equal in any order.
+        "rule": "self.configs.map(one, one.name) == oldSelf.configs.map(one, one.name) && self.scenarios.map(one, one.name) == oldSelf.scenarios.map(one, one.name) && self.objectives.map(one, one.metric) == oldSelf.objectives.map(one, one.metric) && self.guardrails.map(one, one.metric) == oldSelf.guardrails.map(one, one.metric) && self.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) == oldSelf.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : [])",
+        "message": "configs, scenarios, roles, objectives and guardrails keep their order: trials were planned in it",
+    },
 ]))]
 pub struct TuningExperimentSpec {
     /// Seed for the order of trials and for the workloads. The same file with the same seed gives the same plan.

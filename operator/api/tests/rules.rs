@@ -169,6 +169,32 @@ fn spec_is_immutable() {
     }
 }
 
+const ORDER: &str = "configs, scenarios, roles, objectives and guardrails keep their order: trials were planned in it";
+
+/// The API server takes two lists with keys for equal in any order, so the rule above does not see it.
+#[test]
+fn lists_keep_their_order() {
+    let pairs = [
+        ("/spec/configs", json!([{"name": "large"}, {"name": "small"}])),
+        (
+            "/spec/scenarios",
+            json!([experiment()["spec"]["scenarios"][0], {
+                "name": "other", "workload": experiment()["spec"]["scenarios"][0]["workload"],
+            }]),
+        ),
+        (&format!("{KEY_VALUE}/roles"), json!([writer(), {"name": "b", "steps": 9, "mix": {"put": 1}}])),
+        ("/spec/objectives", json!([{"metric": "throughput"}, {"metric": "db_bytes"}])),
+        ("/spec/guardrails", json!([{"metric": "db_bytes"}, {"metric": "stall_fraction"}])),
+    ];
+    for (pointer, list) in pairs {
+        let mut reversed = list.clone();
+        reversed.as_array_mut().expect("a list").reverse();
+        let (before, after) = (with(pointer, list), with(pointer, reversed));
+        assert!(messages(&after, Some(&before)).contains(&ORDER.to_owned()), "{pointer}");
+        assert!(!messages(&before, Some(&before)).contains(&ORDER.to_owned()), "{pointer} as it was");
+    }
+}
+
 /// A field that the rule forgets could be changed while the experiment runs.
 #[test]
 fn every_field_is_immutable_or_meant_not_to_be() {
@@ -210,6 +236,6 @@ fn no_rule_is_untried() {
     let mut found = BTreeSet::new();
     rules(&schema::<TuningExperiment>().expect("the schema is generated"), &mut found);
     rules(&schema::<TuningTrial>().expect("the schema is generated"), &mut found);
-    let tried = refused().into_iter().map(|(_, _, message)| message).chain([IMMUTABLE]);
+    let tried = refused().into_iter().map(|(_, _, message)| message).chain([IMMUTABLE, ORDER]);
     assert_eq!(found, tried.map(str::to_owned).collect());
 }

@@ -138,6 +138,12 @@ async fn the_spec_of_a_running_experiment_can_not_be_edited() {
             .contains("spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds"),
         "{refused}"
     );
+    let experiment = scene.lab.api::<TuningExperiment>().get(&scene.name).await.expect("the experiment");
+    let mut configs = experiment.spec.configs;
+    configs.reverse();
+    let refused =
+        edit(&scene.lab, &scene.name, json!({"configs": configs})).await.expect_err("trials were planned in it");
+    assert!(refused.to_string().contains("keep their order"), "{refused}");
     edit(&scene.lab, &scene.name, json!({"failedPodRetentionSeconds": 5})).await.expect("that can be changed");
     scene.operator.kill();
     scene.operator.start_again();
