@@ -186,6 +186,9 @@ def check_selectors(objects, deployment):
             need(found["spec"].get("maxUnavailable") == 1, f"{kind} {name} does not let replicas go one by one")
         if kind == "NetworkPolicy":
             need(found["spec"]["policyTypes"] == ["Ingress", "Egress"], f"{kind} {name} leaves a direction open")
+            peers = [peer for rule in found["spec"]["ingress"] for peer in rule.get("from", [{}])]
+            anyone = [peer for peer in peers if not peer.get("namespaceSelector")]
+            need(not anyone, f"{kind} {name} lets pods of all namespaces read metrics")
         if kind == "NetworkPolicy" and name.endswith("-bench"):
             need(found["spec"]["egress"] == [], f"{kind} {name} lets trials out")
             peer = found["spec"]["ingress"][0]["from"][0]["podSelector"]["matchLabels"]

@@ -127,7 +127,10 @@ render everything $monitoring --set metrics.dashboard.enabled=true --set prometh
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
     --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
     --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' \
-    --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b
+    --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b \
+    --set priorityClassName=operators --set 'extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128' \
+    --set affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=pool \
+    --set affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists
 render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.trim={/mnt/nvme}' --set agent.nodeSelector.pool=bench \
     --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases --set askKubelets=true --set metrics.podMonitor.enabled=true
 # shellcheck disable=SC2086 # words
@@ -138,6 +141,7 @@ render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --
 # shellcheck disable=SC2086 # words
 render asked $monitoring --set metrics.serviceMonitor.enabled=false --set prometheus.url=http://thanos-query.monitoring:10902 \
     --set networkPolicy.prometheus.port=10902 --set networkPolicy.prometheus.queryPodLabels.app=thanos
+render closed --set-json 'networkPolicy.prometheus.namespaces=[]'
 render dropping --set agent.enabled=true
 # Who grants the rights does not have to know what confines them.
 render granted --set agent.enabled=true --set rbac.create=false --set rbac.userRoles=false
@@ -168,6 +172,13 @@ has cluster 0 '^ +- --(namespace|host-path|prometheus)='
 has cluster 1 '^  replicas: 2$'
 has cluster 3 '^kind: NetworkPolicy$'
 has cluster 1 'podSelector: .*"prometheus"'
+has cluster 1 'kubernetes.io/metadata.name, operator: In, values: \["monitoring"\]'
+has closed 0 'podSelector: .*"prometheus"'
+has closed 2 '^  ingress: \[\]$'
+has namespaced 2 '^  sampleLimit: [1-9]0+$'
+has everything 1 '^      priorityClassName: operators$'
+has everything 1 'name: HTTPS_PROXY$'
+has everything 1 '^        nodeAffinity:$'
 has namespaced 3 '^kind: (ServiceMonitor|PodMonitor|PrometheusRule)$'
 has namespaced 1 'matchNames: \["team-a","team-b"\]$'
 has namespaced 3 'podSelector: .*"prometheus"'
@@ -229,6 +240,7 @@ refused allowed --set 'image.allowed={registry.example:}'
 refused 'not in namespaces' --set 'namespaces={a,b}' --set test.namespace=c
 refused serviceAccount.name --set serviceAccount.create=false
 refused 'tokenSecret needs an https' --set prometheus.url=http://prometheus:9090 --set prometheus.tokenSecret.name=queries
+refused networkPolicy.prometheus.namespaces --set prometheus.url=http://prometheus:9090 --set-json 'networkPolicy.prometheus.namespaces=[]'
 refused namespaceLabel --set 'prometheus.namespaceLabel=a-b'
 
 notes 1 'outside assay-system have no NetworkPolicy'
