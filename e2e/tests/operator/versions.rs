@@ -33,20 +33,22 @@ async fn reason(lab: &Lab, experiment: &str, type_: &str) -> String {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_experiment_of_a_newer_version_costs_one_condition() {
     let lab = Lab::alone("newer", 1).await;
-    let mut scene = Scene::of(lab, "others", &[], |bench| bench);
-    plant(&scene.lab, true).await;
-    let mut newer = small(&scene.lab, "newer");
+    plant(&lab, true).await;
+    let mut newer = small(&lab, "newer");
     newer["apiVersion"] = json!("assay.rocks/v1alpha1");
     newer["kind"] = json!("TuningExperiment");
     newer["spec"]["planted"] = json!("a change that only a newer version makes");
-    let file = scene.lab.folder.join("newer.json");
+    let file = lab.folder.join("newer.json");
     std::fs::write(&file, newer.to_string()).expect("a manifest");
     let file = file.display().to_string();
-    let said = scene.lab.until("the API server knows the field", SOON, async || {
-        let said = scene.lab.kubectl(&["apply", "--filename", &file]).await;
-        said.contains("created").then_some(said)
-    });
-    said.await;
+    lab.until("the API server knows the field", SOON, async || {
+        lab.kubectl(&["replace", "--force", "--filename", &file]).await;
+        let planted = ["get", "tuningexperiment", "newer", "--output", "jsonpath={.spec.planted}"];
+        lab.kubectl(&planted).await.starts_with("a change").then_some(())
+    })
+    .await;
+    // A watch that is older than the definition does not show the field.
+    let mut scene = Scene::of(lab, "others", &[], |bench| bench);
     let is_told = async || (reason(&scene.lab, "newer", names::ACCEPTED).await == "Unreadable").then_some(());
     scene.lab.until("its condition says so", SOON, is_told).await;
     scene.begin(|_| ()).await;
