@@ -132,6 +132,14 @@ mod tests {
     }
 
     #[test]
+    fn three_runs_are_named_and_of_more_it_is_said_that_there_are() {
+        let runs = [(0, 4.0), (1, 5.0), (2, 6.0), (3, 7.0)];
+        assert_eq!(numbers(&runs[..1]), "1 run (4.00 times the others' median)");
+        assert_eq!(numbers(&runs[..3]), "3 runs (4.00, 5.00, 6.00 times the others' median)");
+        assert_eq!(numbers(&runs), "4 runs (4.00, 5.00, 6.00, ... times the others' median)");
+    }
+
+    #[test]
     fn once_is_held_and_three_times_is_kept() {
         assert_eq!(held(&with_throughput(|_| 1000.0)), 0);
         assert_eq!(held(&with_throughput(|block| if block == 0 { 3100.0 } else { 1000.0 })), 1);

@@ -248,6 +248,8 @@ mod tests {
         let mut experiment = experiment();
         experiment.repetitions = 1;
         assert_eq!(detectable(&experiment, &spreads(&experiment.design(), &[0.05])), None);
+        experiment.repetitions = 2;
+        assert!(detectable(&experiment, &spreads(&experiment.design(), &[0.05])).is_some());
     }
 
     /// So many blocks are advised to whoever has too few for looks; planned, they have some, and these cost power.

@@ -155,6 +155,7 @@ fn a_format_is_the_configs_over_the_baselines_other_options() {
     let configs = &mut document["spec"]["configs"];
     configs[0]["columnFamilies"] =
         json!([{"match": ["*"], "options": {"compression": "kNoCompression", "write_buffer_size": 1}}]);
+    configs[0]["dbOptions"] = json!({"max_background_jobs": 3});
     configs[1]["columnFamilies"] = json!([
         {"match": ["*"], "options": {"compression": "kZSTD", "write_buffer_size": 2, "block_based_table_factory": "{block_size=8K}"}},
         {"match": ["default"], "options": {"level0_file_num_compaction_trigger": 9}},
@@ -169,6 +170,7 @@ fn a_format_is_the_configs_over_the_baselines_other_options() {
         format_of(experiment, &experiment.scenarios[0], experiment.config(config).expect("a config"))
     };
     let own = format(&experiment, "c1");
+    assert_eq!(own.db_options["max_background_jobs"], "3");
     assert_eq!(own.db_options, experiment.configs[0].engine.db_options);
     let family = own.family_options("default");
     assert_eq!(

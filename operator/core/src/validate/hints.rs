@@ -205,6 +205,7 @@ mod tests {
             (&percent, json!("2 %"), at("margin"), "; write 2%"),
             (&percent, json!("little"), at("margin"), ""),
             (&percent, json!(-1), at("margin"), ""),
+            (&percent, json!(0), at("margin"), ""),
             (&percent, json!("-5%"), at("margin"), ""),
             (&whole, json!("200k"), at("keys"), "; write 200000"),
             (&whole, json!("1.5e8"), at("steps"), "; write 150000000"),

@@ -367,3 +367,17 @@ fn row(
         configs: configs.iter().enumerate().map(config_values).collect::<Result<_, _>>()?,
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn failures_are_as_far_beyond_zeros_as_no_shift_reaches() {
+        let place = |worst_zeros, value| Ends { low: 1.0, high: 9.0, beyond: 20.0, worst_zeros }.place(value);
+        assert_eq!((place(false, Value::Number(4.0)), place(false, Value::ZeroBest)), (4.0, 29.0));
+        assert_eq!(place(false, Value::Failed), -19.0);
+        // Zeros are a shift of the numbers away from both.
+        assert_eq!((place(true, Value::ZeroWorst), place(true, Value::Failed)), (-19.0, -59.0));
+    }
+}

@@ -13,6 +13,8 @@ fn each_mistake_is_named() {
             "metadata.name: must be lowercase letters, digits and '-', with a letter or digit at both ends, not \"My_Test\"; write my-test",
         ),
         ("/metadata", json!({}), "metadata: name is required: results are stored under it"),
+        ("/metadata/name", json!(null), "metadata: name is required: results are stored under it"),
+        ("/metadata/name", json!(5), "metadata.name: must be a string, not 5"),
         ("/metadata/name", json!("n".repeat(64)), "metadata.name: has 64 characters, at most 63 allowed"),
         ("/metadata/lables", json!({}), "metadata.lables: unknown field; did you mean labels?"),
         (
