@@ -92,7 +92,7 @@ async fn a_folder_of_the_node_holds_databases() {
         experiment
     };
     lab.apply(on("elsewhere", "/etc")).await;
-    let refused = lab.condition("elsewhere", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let refused = lab.condition("elsewhere", names::ACCEPTED, "False", Some("NotAllowed"), SOON).await;
     let says = format!(
         "spec.placement.storage.hostPath.path: /etc is not allowed; this operator allows only paths under {path}"
     );
@@ -101,7 +101,7 @@ async fn a_folder_of_the_node_holds_databases() {
     let mut strange = on("strange", &path);
     strange["spec"]["configs"][1]["image"] = json!("registry.example/somebody/bench:1");
     lab.apply(strange).await;
-    let refused = lab.condition("strange", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let refused = lab.condition("strange", names::ACCEPTED, "False", Some("NotAllowed"), SOON).await;
     let says = "with a hostPath, this operator allows only";
     lab.check(refused.message.contains(says), &refused.message).await;
     lab.apply(on("folder", &path)).await;

@@ -97,6 +97,7 @@ impl Lab {
     /// Waits for the end and returns its status.
     pub async fn finished(&self, experiment: &str) -> TuningExperimentStatus {
         self.condition(experiment, names::FINISHED, "True", None, LONG).await;
+        self.condition(experiment, names::READY, "True", None, SOON).await;
         self.status(experiment).await
     }
 

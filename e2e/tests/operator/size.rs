@@ -85,16 +85,17 @@ async fn the_largest_status_fits_into_an_object() {
     report.not_judged = moved.collect();
     let mut status = status::of(&report).expect("a report is JSON");
     let time: Time = serde_json::from_value(json!("2026-01-02T03:04:05Z")).expect("a time");
-    status.conditions = [names::ACCEPTED, names::PROGRESSING, names::SUSPENDED, names::FINISHED]
-        .map(|kind| Condition {
-            type_: kind.to_owned(),
-            status: "False".to_owned(),
-            reason: "WaitingForNode".to_owned(),
-            message: "m".repeat(1024),
-            observed_generation: Some(1),
-            last_transition_time: time.clone(),
-        })
-        .to_vec();
+    status.conditions =
+        [names::ACCEPTED, names::PROGRESSING, names::SUSPENDED, names::FINISHED, names::READY, names::STALLED]
+            .map(|kind| Condition {
+                type_: kind.to_owned(),
+                status: "False".to_owned(),
+                reason: "WaitingForNode".to_owned(),
+                message: "m".repeat(1024),
+                observed_generation: Some(1),
+                last_transition_time: time.clone(),
+            })
+            .to_vec();
     let object = json!({
         "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "metadata": {"name": name}, "status": status,
     });

@@ -244,8 +244,10 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
         }),
     ] {
         lab.apply(with(name, change)).await;
-        let accepted = lab.condition(name, names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+        let accepted = lab.condition(name, names::ACCEPTED, "False", Some("NotAllowed"), SOON).await;
         lab.check(accepted.message.contains(field), &accepted.message).await;
+        // It waits: another administrator's answer may be another one.
+        lab.condition(name, names::FINISHED, "False", None, SOON).await;
         // As if it had been planned long ago, under an operator that allowed it.
         operator.kill();
         let api: Api<TuningExperiment> = lab.api();
@@ -286,6 +288,8 @@ async fn an_experiment_that_another_version_planned_waits_for_it() {
     operator.kill();
     let name = "replanned";
     let applied = lab.apply(small(&lab, name)).await;
+    let seen = applied.status.as_ref().and_then(|status| status.observed_generation);
+    lab.check(seen == Some(-1), &format!("kstatus must not take it for done before it is seen: {seen:?}")).await;
     let own = Plan::new(validate(name, &applied.spec).experiment.expect("it is sound")).expect("a plan").digest;
     let planned =
         |digest: &str| json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "producedBy": "assay 0.0.9"});

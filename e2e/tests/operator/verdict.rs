@@ -71,6 +71,8 @@ async fn a_spec_that_means_nothing_is_refused_by_its_field() {
     let accepted = lab.condition("nonsense", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
     lab.check(accepted.message.contains("spec.objectives[0].metric"), &accepted.message).await;
     lab.condition("nonsense", names::FINISHED, "True", Some("Refused"), SOON).await;
+    lab.condition("nonsense", names::READY, "False", Some("Refused"), SOON).await;
+    lab.condition("nonsense", names::STALLED, "True", Some("Refused"), SOON).await;
     let event = lab.event("nonsense", "Refused").await;
     lab.check(event.contains("spec.objectives[0].metric"), &event).await;
     assert_eq!(witness.ran(), 0);

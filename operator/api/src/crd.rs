@@ -1,11 +1,15 @@
 use kube::CustomResourceExt;
-use serde_json::Value;
+use serde_json::{Value, json};
 
 use crate::{TuningExperiment, TuningTrial};
 
 /// Every `CustomResourceDefinition` of this API as it is committed and installed.
 pub fn crds() -> Result<Vec<Value>, serde_json::Error> {
-    Ok(vec![definition::<TuningExperiment>()?, definition::<TuningTrial>()?])
+    let mut experiment = definition::<TuningExperiment>()?;
+    // Until the operator has seen an experiment: without any status, kstatus takes it for done.
+    experiment["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["default"] =
+        json!({"observedGeneration": -1});
+    Ok(vec![experiment, definition::<TuningTrial>()?])
 }
 
 /// The `OpenAPI` schema that an object of this kind must have. Without metadata, which Kubernetes knows.

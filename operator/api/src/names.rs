@@ -50,6 +50,9 @@ pub const ACCEPTED: &str = "Accepted";
 pub const PROGRESSING: &str = "Progressing";
 pub const SUSPENDED: &str = "Suspended";
 pub const FINISHED: &str = "Finished";
+/// Those that kstatus reads, by which Flux and `helm --wait` know how long to wait.
+pub const READY: &str = "Ready";
+pub const STALLED: &str = "Stalled";
 
 /// The field manager of everything that the operator writes.
 pub const MANAGER: &str = "assay-operator";

@@ -8,10 +8,10 @@ use crate::bounds;
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct TuningExperimentStatus {
-    /// Generation of the spec that this status describes.
+    /// Generation of the spec that this status describes; -1 if no operator has seen the experiment.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted, Progressing, Suspended and Finished. Finished is True once the outcome is final.
+    /// Accepted, Progressing, Suspended, Finished and Ready. Finished and Ready are True once the outcome is final. Stalled if it can't run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,

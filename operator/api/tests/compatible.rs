@@ -51,7 +51,9 @@ fn broken(old: &Value, new: &Value) -> Vec<String> {
 fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     let keys: BTreeSet<&String> = [old, new].into_iter().filter_map(Value::as_object).flat_map(Map::keys).collect();
     let has_own = |key: &str| UPPER.contains(&key) || LOWER.contains(&key) || KNOWN.contains(&key);
-    for key in keys.into_iter().filter(|key| !has_own(key) && old[*key] != new[*key]) {
+    // Only the operator writes a status: its default says that it has not yet.
+    let is_status = |key: &str| key == "default" && path == "v1alpha1.status";
+    for key in keys.into_iter().filter(|key| !has_own(key) && !is_status(key) && old[*key] != new[*key]) {
         found.push(format!("{path}: {key} was {}, is {}", old[key], new[key]));
     }
     for (keys, is_tighter) in [(UPPER, (|new, old| new < old) as fn(f64, f64) -> bool), (LOWER, |new, old| new > old)] {
@@ -97,6 +99,11 @@ fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
             Value::Null => found.push(format!("{path}.{name}: was removed")),
             now => schemas(&format!("{path}.{name}"), property, now, found),
         }
+    }
+    let added =
+        new["properties"].as_object().into_iter().flatten().filter(|(name, _)| old["properties"][name].is_null());
+    for (name, _) in added.filter(|(_, added)| path.starts_with("v1alpha1.spec") && !added["default"].is_null()) {
+        found.push(format!("{path}.{name}: is new and has a default, which every stored object would get"));
     }
     for (inner, shown) in [("items", "[]"), ("additionalProperties", "{}")] {
         match (&old[inner], &new[inner]) {
@@ -151,7 +158,7 @@ fn the_definitions_are_compatible_with_the_last_release() {
 fn incompatible_changes_are_refused() {
     let old = &released()[0];
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let cases: [(&str, &str, Change); 18] = [
+    let cases: [(&str, &str, Change); 20] = [
         ("", "v1alpha1 is not served", |crd| crd["spec"]["versions"][0]["served"] = json!(false)),
         ("", "spec.scope is another", |crd| crd["spec"]["scope"] = json!("Cluster")),
         ("", "other subresources", |crd| crd["spec"]["versions"][0]["subresources"] = json!({})),
@@ -169,6 +176,13 @@ fn incompatible_changes_are_refused() {
         (spec, "a new rule", |spec| spec["x-kubernetes-validations"] = json!([{"rule": "self.seed > 1"}])),
         (spec, "a new rule", |spec| {
             spec["x-kubernetes-validations"] = json!([{"rule": "self.baseline == oldSelf.baseline"}]);
+        }),
+        // An older operator could read none of them, nor begin what it has planned.
+        (spec, "spec.another: is new and has a default", |spec| {
+            spec["properties"]["another"] = json!({"type": "string", "default": "a"});
+        }),
+        (spec, "spec.configs[].another: is new and has a default", |spec| {
+            spec["properties"]["configs"]["items"]["properties"]["another"] = json!({"type": "integer", "default": 0});
         }),
         (spec, "spec.configs: x-kubernetes-list-type was", |spec| {
             spec["properties"]["configs"]["x-kubernetes-list-type"] = json!("set");

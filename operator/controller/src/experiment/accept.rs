@@ -47,7 +47,7 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
     let disallowed = disallowed(reconcile);
     if let Some(planned) = status.and_then(|status| status.plan.as_ref()) {
         if !disallowed.is_empty() {
-            return Ok(Accepted::Waiting("NotAllowed", lines(&disallowed).join("; ")));
+            return Ok(not_allowed(&disallowed));
         }
         return Ok(as_planned(planned, plan(reconcile)));
     }
@@ -60,9 +60,12 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
     }
     let validation = validate::validate(&reconcile.name, &reconcile.experiment.spec);
     let mut problems: Vec<Problem> = validation.problems.iter().filter(|problem| problem.is_error()).cloned().collect();
-    problems.extend(disallowed);
+    problems.extend(never(&reconcile.namespace, &reconcile.experiment.spec.placement));
     if !problems.is_empty() {
         return Ok(Accepted::Refused(lines(&problems)));
+    }
+    if !disallowed.is_empty() {
+        return Ok(not_allowed(&disallowed));
     }
     if reconcile.is_suspended() {
         let pods = reconcile.pods().present;
@@ -79,6 +82,11 @@ pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
         Checked::Waiting(message) => Ok(Accepted::Waiting("Checking", message)),
         Checked::Refused(problems) => Ok(Accepted::Refused(problems)),
     }
+}
+
+/// The next start of the operator may allow it, so that the experiment is not lost by an administrator's omission.
+fn not_allowed(problems: &[Problem]) -> Accepted {
+    Accepted::Waiting("NotAllowed", lines(problems).join("; "))
 }
 
 /// Whether this version makes the plan that trials have been run by. Those of two plans can't be judged together.

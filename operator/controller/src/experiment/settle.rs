@@ -3,7 +3,7 @@
 use std::time::Duration;
 
 use assay_api::condition::find;
-use assay_api::names::{ACCEPTED, FINISHED, PROGRESSING, SUSPENDED};
+use assay_api::names::{ACCEPTED, FINISHED, PROGRESSING, READY, STALLED, SUSPENDED};
 use assay_api::{Condition, PlanStatus, ProgressStatus, Time, TuningExperiment, TuningExperimentStatus};
 use assay_core::decide::{Place, Places};
 use assay_core::judge::judge_with;
@@ -164,6 +164,7 @@ fn conditions(
         State::Waiting { reason: "Checking" | "Suspended", message } if !is_planned => {
             make(ACCEPTED, "Unknown", "Checking", message)
         }
+        State::Waiting { reason: "NotAllowed", message } => make(ACCEPTED, "False", "NotAllowed", message),
         _ => {
             let sound = "the spec is valid and RocksDB accepts the options of every config";
             let datasets = if reconcile.experiment.spec.placement.keeps_datasets() {
@@ -198,7 +199,13 @@ fn conditions(
         State::Finished => make(FINISHED, "True", outcome(after), &sentences(after)),
         _ => make(FINISHED, "False", "NotFinished", ""),
     };
-    vec![accepted, progressing, suspended, finished]
+    let ready = match state {
+        State::Finished => make(READY, "True", outcome(after), after.verdict.as_deref().unwrap_or_default()),
+        _ => make(READY, "False", &progressing.reason, &progressing.message),
+    };
+    // One that is there only when something is wrong.
+    let stalled = matches!(state, State::Refused(_)).then(|| make(STALLED, "True", "Refused", &progressing.message));
+    [accepted, progressing, suspended, finished, ready].into_iter().chain(stalled).collect()
 }
 
 /// In a word, what came of an experiment.

@@ -5,7 +5,7 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::names::{ACCEPTED, HOLDER_ANNOTATION, UNREADABLE_MANAGER};
+use assay_api::names::{ACCEPTED, HOLDER_ANNOTATION, READY, UNREADABLE_MANAGER};
 use assay_api::{Time, TuningExperiment};
 use assay_core::status::shorten;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -74,12 +74,15 @@ async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
     warn!(namespace, experiment = name, error = object.error, "can't read the experiment");
     let message = shorten(&why_unreadable("this experiment", &object.error), 4000);
     let now = Time(super::whole_second(context.cluster.clock.time()));
+    let conditions = [ACCEPTED, READY].map(|type_| {
+        json!({
+            "type": type_, "status": "False", "reason": "Unreadable", "message": message, "lastTransitionTime": now,
+        })
+    });
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
         "metadata": {"name": name, "uid": object.metadata.uid},
-        "status": {"conditions": [{
-            "type": ACCEPTED, "status": "False", "reason": "Unreadable", "message": message, "lastTransitionTime": now,
-        }]},
+        "status": {"conditions": conditions},
     });
     let kind = ApiResource::erase::<TuningExperiment>(&());
     let api: Api<DynamicObject> = Api::namespaced_with(context.cluster.client.clone(), namespace, &kind);
