@@ -206,6 +206,30 @@ def check_selectors(objects, deployment):
             need(f'"name": "{port}", "containerPort": in_pod::METRICS_PORT' in pods, f"trials have no port {port}")
 
 
+def check_policies(objects):
+    """What the API server is to refuse, it refuses: also where it can't tell, and in every namespace."""
+    bindings = {o["spec"]["policyName"]: o["spec"] for key, o in objects.items() if key[0].endswith("PolicyBinding")}
+    fences = []
+    for (kind, _, name), found in objects.items():
+        if kind != "ValidatingAdmissionPolicy":
+            continue
+        spec = found["spec"]
+        need(spec["failurePolicy"] == "Fail", f"{name} lets through what it can't judge")
+        need(name in bindings, f"nothing binds {name}")
+        need(bindings.get(name, {}).get("validationActions", ["Deny"]) == ["Deny"], f"{name} refuses nothing")
+        rules = spec["matchConstraints"]["resourceRules"]
+        for rule in rules if any("tuningexperiments" in rule["resources"] for rule in rules) else []:
+            need(rule["operations"] == ["CREATE", "UPDATE"], f"{name} can be got around by a change")
+        if "-fence-" in name:
+            fences.append(spec["matchConstraints"].get("namespaceSelector", {}).get("matchExpressions", []))
+            rest = [validation for validation in spec["validations"] if validation["expression"] != "true"]
+            need(all(rule.get("message") for rule in rest), f"{name} does not say what is allowed")
+    named = {value for fence in fences for one in fence if one["operator"] == "In" for value in one["values"]}
+    others = [set(one["values"]) for fence in fences for one in fence if one["operator"] == "NotIn"]
+    need(all(those == named for those in others), "the fence of all other namespaces leaves some out")
+    need(len(fences) < 2 or all(fences), "a namespace has two fences")
+
+
 def check_test(objects):
     experiment = next(o for key, o in objects.items() if key[0] == "TuningExperiment")
     config = next(o for key, o in objects.items() if key[0] == "ConfigMap" and key[2].endswith("-test"))
@@ -243,6 +267,7 @@ def check(objects, count):
         path = pod["containers"][0][probe]["httpGet"]["path"]
         need(f'"{path}"' in (CONTROLLER / "server.rs").read_text(), f"the operator does not serve {path}")
     check_selectors(objects, deployment)
+    check_policies(objects)
     check_test(objects)
     for where, query in dashboard_queries(objects).items():
         check_query(f"{where} of the dashboard", query, metrics)

@@ -142,6 +142,15 @@ render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --
 render asked $monitoring --set metrics.serviceMonitor.enabled=false --set prometheus.url=http://thanos-query.monitoring:10902 \
     --set networkPolicy.prometheus.port=10902 --set networkPolicy.prometheus.queryPodLabels.app=thanos
 render closed --set-json 'networkPolicy.prometheus.namespaces=[]'
+# One namespace with everything that a fence can say, an exception, and all others.
+cat >"$work/fences-values.yaml" <<'EOF'
+fences:
+- {namespaces: [team-a], nodeSelector: {pool: nvme}, tolerations: [bench], images: [registry.example/lab], hostPaths: [/mnt/nvme],
+   storageClasses: [local], queues: [short], priorityClasses: [low], customMetrics: false}
+- {namespaces: [platform, lab]}
+- {storageClasses: [], tolerations: []}
+EOF
+render fences --values "$work/fences-values.yaml" --set hostPaths='{/mnt/nvme}'
 render dropping --set agent.enabled=true
 # Who grants the rights does not have to know what confines them.
 render granted --set agent.enabled=true --set rbac.create=false --set rbac.userRoles=false
@@ -201,6 +210,13 @@ has asked 0 '/etc/assay|--unconfined-queries'
 has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
 has everything 1 '^ +- --allow-image=registry.example/lab$'
+has cluster 0 'fence-[0-9]'
+has fences 6 '^  name: assay-fence-[0-2]\.assay-system$'
+has fences 1 'operator: In, values: \["team-a"\]\}$'
+has fences 1 'operator: In, values: \["platform","lab"\]\}$'
+has fences 1 'operator: NotIn, values: \["team-a","platform","lab"\]\}$'
+has fences 10 '^    message: ".*experiments of this namespace|^    message: ".*images of this namespace'
+has fences 1 'may use no volumes"$'
 has everything 1 '^ +- --kubelet-account=assay-kubelets$'
 has everything 1 'resources: \[nodes/configz\]'
 has everything 1 'port: 10250'
@@ -241,6 +257,8 @@ refused 'not in namespaces' --set 'namespaces={a,b}' --set test.namespace=c
 refused serviceAccount.name --set serviceAccount.create=false
 refused 'tokenSecret needs an https' --set prometheus.url=http://prometheus:9090 --set prometheus.tokenSecret.name=queries
 refused networkPolicy.prometheus.namespaces --set prometheus.url=http://prometheus:9090 --set-json 'networkPolicy.prometheus.namespaces=[]'
+refused 'a namespace is in two entries' --set-json 'fences=[{"namespaces": ["a"]}, {"namespaces": ["b", "a"]}]'
+refused fences.0.namespaces --set-json 'fences=[{"namespaces": ["Team_A"]}]'
 refused namespaceLabel --set 'prometheus.namespaceLabel=a-b'
 
 notes 1 'outside assay-system have no NetworkPolicy'
