@@ -146,7 +146,7 @@ render closed --set-json 'networkPolicy.prometheus.namespaces=[]'
 cat >"$work/fences-values.yaml" <<'EOF'
 fences:
 - {namespaces: [team-a], nodeSelector: {pool: nvme}, tolerations: [bench], images: [registry.example/lab], hostPaths: [/mnt/nvme],
-   storageClasses: [local], queues: [short], priorityClasses: [low], customMetrics: false}
+   storageClasses: [local], queues: [short], priorityClasses: [low], customMetrics: false, maxBlockDurationSeconds: 7200}
 - {namespaces: [platform, lab]}
 - {storageClasses: [], tolerations: []}
 EOF
@@ -215,8 +215,10 @@ has fences 6 '^  name: assay-fence-[0-2]\.assay-system$'
 has fences 1 'operator: In, values: \["team-a"\]\}$'
 has fences 1 'operator: In, values: \["platform","lab"\]\}$'
 has fences 1 'operator: NotIn, values: \["team-a","platform","lab"\]\}$'
-has fences 10 '^    message: ".*experiments of this namespace|^    message: ".*images of this namespace'
+has fences 11 '^    message: ".*experiments of this namespace|^    message: ".*images of this namespace'
 has fences 1 'may use no volumes"$'
+has fences 3 '^ +- "--fence=[{].*[}]"$'
+has fences 1 '\\"maxBlockDurationSeconds\\":7200,'
 has everything 1 '^ +- --kubelet-account=assay-kubelets$'
 has everything 1 'resources: \[nodes/configz\]'
 has everything 1 'port: 10250'

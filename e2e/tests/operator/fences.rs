@@ -1,11 +1,18 @@
 //! What the chart lets experiments ask for in their namespaces, and what the operator's own account may do. Asked of the real API server;
 //! nothing is made.
 
+use assay_api::names;
+use assay_core::plan::Plan;
+use assay_core::validate::validate;
 use serde_json::{Value, json};
 
+use crate::bench::Bench;
 use crate::chart;
+use crate::experiment::small;
 use crate::lab::{Lab, SOON};
 use crate::rights::Subject;
+use crate::tenants::write_plan;
+use crate::witness::Witness;
 
 /// Whether the API server would make an object, and what it says.
 async fn create(lab: &Lab, object: &Value, more: &[&str]) -> String {
@@ -39,6 +46,7 @@ fn experiment() -> Value {
                 "roles": [{"name": "writer", "steps": 100, "mix": {"put": 1}}]}}}],
             "repetitions": 6,
             "objectives": [{"metric": "throughput", "margin": "5%"}],
+            "maxBlockDurationSeconds": 7200,
             "placement": {
                 "cpus": 1, "nodeSelector": {"pool": "nvme"}, "tolerations": [{"key": "bench", "operator": "Exists"}],
                 "storage": {"hostPath": {"path": "/mnt/nvme/team/a"}},
@@ -54,6 +62,7 @@ async fn an_experiment_keeps_to_the_fence_of_its_namespace() {
         "namespaces": [lab.namespace], "nodeSelector": {"pool": "nvme"}, "tolerations": ["bench"],
         "images": ["registry.example/lab/team"], "storageClasses": ["local"], "hostPaths": ["/mnt/nvme/team"],
         "queues": ["short"], "priorityClasses": ["low"], "customMetrics": false,
+        "maxBlockDurationSeconds": 7200,
     });
     let fences = format!("fences={}", json!([own, {"storageClasses": []}]));
     let _fences = chart::fences(&lab, &["--set-json", &fences, "--set", "image.allowed={registry.example/lab}"]).await;
@@ -63,7 +72,7 @@ async fn an_experiment_keeps_to_the_fence_of_its_namespace() {
         create(&lab, &without, &[]).await.contains("need pool: nvme").then_some(())
     })
     .await;
-    let cases: [(Change, &str); 10] = [
+    let cases: [(Change, &str); 11] = [
         (|_| (), "created"),
         (|asks| asks["spec"]["placement"]["nodeSelector"] = json!({"pool": "other"}), "need pool: nvme"),
         (|asks| asks["spec"]["placement"]["tolerations"][0]["key"] = json!("other"), "may tolerate bench"),
@@ -89,6 +98,7 @@ async fn an_experiment_keeps_to_the_fence_of_its_namespace() {
             },
             "may not query Prometheus",
         ),
+        (|asks| asks["spec"]["maxBlockDurationSeconds"] = json!(7201), "may use at most 7200"),
     ];
     say(&lab, &experiment(), &[], &cases).await;
     // Where no entry names the namespace, that of all others holds; and where Kubernetes itself is, nothing runs.
@@ -112,6 +122,33 @@ async fn an_experiment_keeps_to_the_fence_of_its_namespace() {
     say(&lab, &experiment(), &["--namespace", "default"], &elsewhere).await;
     let own: [(Change, &str); 1] = [(|asks| asks["spec"]["placement"] = json!({"cpus": 1}), "of Kubernetes itself")];
     say(&lab, &experiment(), &["--namespace", "kube-system"], &own).await;
+    lab.close().await;
+}
+
+/// No policy has seen it, and no trial of it runs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_stored_experiment_keeps_to_a_fence_that_was_set_later() {
+    let lab = Lab::new("stored").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let fence = |fence: Value| format!("--fence={fence}");
+    let stored = lab.apply(small(&lab, "stored")).await;
+    let digest = Plan::new(validate("stored", &stored.spec).experiment.expect("it is sound")).expect("a plan").digest;
+    let plan = json!({"digest": digest, "seed": 7, "blocks": 5, "trials": 10, "producedBy": "assay"});
+    write_plan(&lab, "stored", plan).await;
+    let strict = fence(json!({"namespaces": [lab.namespace], "tolerations": [], "maxBlockDurationSeconds": 14_399}));
+    let mut operator = lab.operator_with(&[&strict], None);
+    let waits = lab.condition("stored", names::PROGRESSING, "False", Some("NotAllowed"), SOON).await;
+    for field in ["spec.placement.tolerations: ", "spec.maxBlockDurationSeconds: "] {
+        lab.check(waits.message.contains(field), &waits.message).await;
+    }
+    lab.apply(small(&lab, "new")).await;
+    let accepted = lab.condition("new", names::ACCEPTED, "False", Some("NotAllowed"), SOON).await;
+    lab.check(accepted.message.contains("may tolerate no taint"), &accepted.message).await;
+    operator.kill();
+    assert_eq!(witness.ran(), 0);
+    // Somebody else's fence.
+    let _operator = lab.operator_with(&[&fence(json!({"namespaces": ["other"], "tolerations": []}))], None);
+    lab.decided("stored", "Win", 5).await;
     lab.close().await;
 }
 

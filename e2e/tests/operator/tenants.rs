@@ -305,7 +305,7 @@ async fn an_experiment_that_another_version_planned_waits_for_it() {
 }
 
 /// As somebody does who has the right to write a status.
-async fn write_plan(lab: &Lab, experiment: &str, plan: Value) {
+pub async fn write_plan(lab: &Lab, experiment: &str, plan: Value) {
     let status = json!({"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment", "status": {"plan": plan}});
     let params = PatchParams::apply("somebody").force();
     let api: Api<TuningExperiment> = lab.api();

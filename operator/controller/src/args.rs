@@ -5,6 +5,8 @@ use std::path::PathBuf;
 
 use clap::{Parser, ValueEnum};
 
+use crate::fence::{Fence, begins_with};
+
 /// Runs `TuningExperiments` on the nodes of a cluster.
 #[derive(Clone, Debug, Parser)]
 #[command(name = "assay-operator", version)]
@@ -55,6 +57,9 @@ pub struct Args {
     /// Namespace whose experiments may query all series; repeatable; * for all namespaces
     #[arg(long = "unconfined-queries", value_name = "NAMESPACE")]
     pub unconfined_queries: Vec<String>,
+    /// What the experiments of some namespaces may ask for, in JSON, as an entry of the chart's `fences`; repeatable
+    #[arg(long = "fence", value_name = "JSON", value_parser = fence)]
+    pub fences: Vec<Fence>,
     /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
@@ -129,6 +134,10 @@ fn label(text: &str) -> Result<String, String> {
     if is_name { Ok(text.to_owned()) } else { Err("not the name of a label".to_owned()) }
 }
 
+fn fence(text: &str) -> serde_json::Result<Fence> {
+    serde_json::from_str(text)
+}
+
 /// Instead of a prefix of images.
 const ANY: &str = "*";
 
@@ -140,12 +149,6 @@ fn repository(image: &str) -> &str {
         Some((name, tag)) if !tag.contains('/') => name,
         _ => image,
     }
-}
-
-/// By whole parts, which one of these characters separates.
-fn begins_with(text: &str, allowed: &str, separators: &[char]) -> bool {
-    let rest = text.strip_prefix(allowed.trim_end_matches('/'));
-    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separators))
 }
 
 fn default_identity() -> String {

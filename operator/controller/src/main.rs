@@ -5,6 +5,7 @@ mod clock;
 mod cluster;
 mod error;
 mod experiment;
+mod fence;
 mod health;
 mod http;
 mod kubelet;

@@ -19,6 +19,7 @@ use super::Reconcile;
 use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
+use crate::fence;
 use crate::logs::Log;
 use crate::pod::CHECK_SECONDS;
 use crate::prometheus::NAMESPACE;
@@ -174,6 +175,8 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
     if let Some(label) = args.confining_label(&reconcile.namespace) {
         problems.extend(unconfined(&spec.metrics, label, &reconcile.namespace));
     }
+    problems
+        .extend(fence::of(&args.fences, &reconcile.namespace).flat_map(|fence| fence.problems(reconcile.experiment)));
     problems
 }
 

@@ -1,0 +1,234 @@
+//! What the experiments of a namespace may ask for, as the chart's `fences` say. Policies refuse the rest when it is created. What was
+//! stored before is for the operator to refuse, and so is what policies can't count.
+
+use std::collections::BTreeMap;
+
+use assay_api::{TuningExperiment, TuningExperimentSpec};
+use assay_core::validate::{FieldPath, Problem};
+use kube::ResourceExt as _;
+use serde::Deserialize;
+
+/// Kueue's.
+const QUEUE_LABEL: &str = "kueue.x-k8s.io/queue-name";
+const PRIORITY_LABEL: &str = "kueue.x-k8s.io/priority-class";
+
+#[derive(Clone, Debug, Default, Deserialize, PartialEq, Eq)]
+#[serde(rename_all = "camelCase", default, deny_unknown_fields)]
+pub struct Fence {
+    /// Empty: it holds for all that no other one names.
+    namespaces: Vec<String>,
+    node_selector: BTreeMap<String, String>,
+    tolerations: Option<Vec<String>>,
+    images: Option<Vec<String>>,
+    host_paths: Option<Vec<String>>,
+    storage_classes: Option<Vec<String>>,
+    queues: Option<Vec<String>>,
+    priority_classes: Option<Vec<String>>,
+    custom_metrics: Option<bool>,
+    max_block_duration_seconds: Option<u32>,
+}
+
+/// Those that hold for a namespace.
+pub fn of<'a>(fences: &'a [Fence], namespace: &str) -> impl Iterator<Item = &'a Fence> {
+    let names = move |fence: &Fence| fence.namespaces.iter().any(|named| named == namespace);
+    let is_named = fences.iter().any(names);
+    fences.iter().filter(move |fence| if is_named { names(fence) } else { fence.namespaces.is_empty() })
+}
+
+/// By whole parts, which one of these characters separates.
+pub fn begins_with(text: &str, allowed: &str, separators: &[char]) -> bool {
+    let rest = text.strip_prefix(allowed.trim_end_matches('/'));
+    rest.is_some_and(|rest| rest.is_empty() || rest.starts_with(separators))
+}
+
+fn is_one_of(text: &str, allowed: &[String]) -> bool {
+    allowed.iter().any(|allowed| allowed == text)
+}
+
+/// For people, who read what is left if nothing is allowed.
+fn named(allowed: &[String], nothing: &str) -> String {
+    if allowed.is_empty() { nothing.to_owned() } else { allowed.join(", ") }
+}
+
+impl Fence {
+    /// What an experiment asks for and may not have, in the words of the chart's policies.
+    pub fn problems(&self, experiment: &TuningExperiment) -> Vec<Problem> {
+        let mut problems = self.of_placement(&experiment.spec);
+        let mut refuse = |path: FieldPath, message: String| problems.push(Problem::error(path, message));
+        let path = |keys: &str| FieldPath::root().keys(keys);
+        for (label, allowed) in [(QUEUE_LABEL, &self.queues), (PRIORITY_LABEL, &self.priority_classes)] {
+            let Some(allowed) = allowed else { continue };
+            if !is_one_of(experiment.labels().get(label).map_or("", String::as_str), allowed) {
+                let message = format!("experiments of this namespace need {label}: {}", allowed.join(" or "));
+                refuse(path("metadata.labels"), message);
+            }
+        }
+        for (index, config) in experiment.spec.configs.iter().enumerate() {
+            let (Some(image), Some(allowed)) = (&config.image, &self.images) else { continue };
+            if !allowed.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@'])) {
+                let allowed = named(allowed, "nothing: remove the image");
+                let message = format!("images of this namespace begin with {allowed}");
+                refuse(path("spec.configs").index(index).key("image"), message);
+            }
+        }
+        if self.custom_metrics == Some(false) && !experiment.spec.metrics.is_empty() {
+            let message = "experiments of this namespace may not query Prometheus: remove the metrics";
+            refuse(path("spec.metrics"), message.to_owned());
+        }
+        let most = self.max_block_duration_seconds.unwrap_or(u32::MAX);
+        if experiment.spec.max_block_duration_seconds > most {
+            let message = format!("experiments of this namespace may use at most {most}");
+            refuse(path("spec.maxBlockDurationSeconds"), message);
+        }
+        problems
+    }
+
+    fn of_placement(&self, spec: &TuningExperimentSpec) -> Vec<Problem> {
+        let (mut problems, placement) = (Vec::new(), &spec.placement);
+        let mut refuse = |keys: &str, message: String| {
+            problems.push(Problem::error(FieldPath::root().keys("spec.placement").keys(keys), message));
+        };
+        for (key, value) in &self.node_selector {
+            if placement.node_selector.get(key) != Some(value) {
+                refuse("nodeSelector", format!("experiments of this namespace need {key}: {value}"));
+            }
+        }
+        if let Some(allowed) = &self.tolerations
+            && !placement.tolerations.iter().all(|toleration| is_one_of(&toleration.key, allowed))
+        {
+            let allowed = named(allowed, "no taint");
+            refuse("tolerations", format!("experiments of this namespace may tolerate {allowed}"));
+        }
+        let storage = placement.storage.as_ref();
+        if let Some(allowed) = &self.storage_classes
+            && let Some(claim) = storage.and_then(|storage| storage.persistent_volume_claim.as_ref())
+            && !is_one_of(claim.storage_class_name.as_deref().unwrap_or_default(), allowed)
+        {
+            let allowed = named(allowed, "no volumes");
+            let field = "storage.persistentVolumeClaim.storageClassName";
+            refuse(field, format!("experiments of this namespace may use {allowed}"));
+        }
+        if let Some(allowed) = &self.host_paths
+            && let Some(host) = storage.and_then(|storage| storage.host_path.as_ref())
+            && !allowed.iter().any(|allowed| begins_with(&host.path, allowed, &['/']))
+        {
+            let allowed = named(allowed, "no hostPath");
+            refuse("storage.hostPath.path", format!("experiments of this namespace may use {allowed}"));
+        }
+        problems
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn fence(fence: &Value) -> Fence {
+        serde_json::from_value(fence.clone()).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
+    #[test]
+    fn a_namespace_has_the_fence_that_names_it_or_that_of_all_others() {
+        let fences =
+            [json!({"namespaces": ["a", "b"], "queues": ["1"]}), json!({"queues": ["2"]}), json!({"queues": ["3"]})];
+        let fences = fences.each_ref().map(fence);
+        let queues =
+            |namespace| of(&fences, namespace).filter_map(|fence| fence.queues.clone()).flatten().collect::<Vec<_>>();
+        assert_eq!(queues("a"), ["1"]);
+        assert_eq!(queues("b"), ["1"]);
+        assert_eq!(queues("ab"), ["2", "3"]);
+        let misspelt = serde_json::from_value::<Fence>(json!({"queue": ["1"]}));
+        assert!(misspelt.is_err(), "what is misspelt would fence nothing");
+    }
+
+    #[test]
+    fn a_stored_experiment_keeps_to_the_fence_of_its_namespace() {
+        let own = fence(&json!({
+            "namespaces": ["team"], "nodeSelector": {"pool": "nvme"}, "tolerations": ["bench"],
+            "images": ["registry.example/lab/team"], "storageClasses": ["local"], "hostPaths": ["/mnt/nvme/team"],
+            "queues": ["short"], "priorityClasses": ["low"], "customMetrics": false, "maxBlockDurationSeconds": 7200,
+        }));
+        let claim = |class: Option<&str>| json!({"persistentVolumeClaim": {"size": "1Gi", "storageClassName": class}});
+        let good = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
+            "metadata": {"name": "e", "labels": {QUEUE_LABEL: "short", PRIORITY_LABEL: "low"}},
+            "spec": {
+                "baseline": "a", "scenarios": [], "repetitions": 6, "objectives": [], "maxBlockDurationSeconds": 7200,
+                "configs": [{"name": "a"}, {"name": "b", "image": "registry.example/lab/team/bench:1"}],
+                "placement": {
+                    "cpus": 1, "nodeSelector": {"pool": "nvme", "more": "x"},
+                    "tolerations": [{"key": "bench", "operator": "Exists"}],
+                    "storage": {"hostPath": {"path": "/mnt/nvme/team/a"}},
+                },
+            },
+        });
+        let query = json!([{"name": "watts", "query": "avg_over_time(up[$window])", "better": "Lower"}]);
+        let storage = "/spec/placement/storage";
+        for (at, value, expected) in [
+            ("/spec/baseline", json!("a"), None),
+            (storage, claim(Some("local")), None),
+            (storage, json!({"emptyDir": {}}), None),
+            ("/spec/configs/1/image", json!("registry.example/lab/team@sha256:0"), None),
+            (
+                "/spec/placement/nodeSelector",
+                json!({}),
+                Some("spec.placement.nodeSelector: experiments of this namespace need pool: nvme"),
+            ),
+            ("/spec/placement/nodeSelector/pool", json!("other"), Some("spec.placement.nodeSelector: ")),
+            (
+                "/spec/placement/tolerations/0/key",
+                json!("other"),
+                Some("spec.placement.tolerations: experiments of this namespace may tolerate bench"),
+            ),
+            (
+                "/spec/configs/1/image",
+                json!("registry.example/lab/teams:1"),
+                Some("spec.configs[1].image: images of this namespace begin with registry.example/lab/team"),
+            ),
+            (
+                storage,
+                claim(Some("fast")),
+                Some(
+                    "spec.placement.storage.persistentVolumeClaim.storageClassName: experiments of this namespace may use local",
+                ),
+            ),
+            (storage, claim(None), Some("spec.placement.storage.persistentVolumeClaim.storageClassName: ")),
+            (
+                "/spec/placement/storage/hostPath/path",
+                json!("/mnt/nvme/teams"),
+                Some("spec.placement.storage.hostPath.path: experiments of this namespace may use /mnt/nvme/team"),
+            ),
+            (
+                "/metadata/labels",
+                json!({PRIORITY_LABEL: "low"}),
+                Some("metadata.labels: experiments of this namespace need kueue.x-k8s.io/queue-name: short"),
+            ),
+            (
+                "/metadata/labels",
+                json!({QUEUE_LABEL: "short", PRIORITY_LABEL: "high"}),
+                Some("need kueue.x-k8s.io/priority-class: low"),
+            ),
+            ("/spec/metrics", query, Some("spec.metrics: experiments of this namespace may not query Prometheus")),
+            (
+                "/spec/maxBlockDurationSeconds",
+                json!(7201),
+                Some("spec.maxBlockDurationSeconds: experiments of this namespace may use at most 7200"),
+            ),
+        ] {
+            let mut object = good.clone();
+            let (parent, key) = at.rsplit_once('/').unwrap_or_default();
+            match object.pointer_mut(parent) {
+                Some(Value::Array(array)) => array[key.parse::<usize>().unwrap_or_default()] = value,
+                Some(parent) => parent[key] = value,
+                None => unreachable!("{at}"),
+            }
+            let experiment = serde_json::from_value(object).unwrap_or_else(|error| unreachable!("{at}: {error}"));
+            let found: Vec<String> = own.problems(&experiment).iter().map(ToString::to_string).collect();
+            assert_eq!(found.len(), usize::from(expected.is_some()), "{at}: {found:?}");
+            assert!(found.iter().all(|found| found.contains(expected.unwrap_or_default())), "{at}: {found:?}");
+            assert!(Fence::default().problems(&experiment).is_empty(), "{at}: no fence has no rules");
+        }
+    }
+}
