@@ -1,9 +1,9 @@
 //! What containers of fake nodes have printed, which nobody else knows: an API server that answers for it, and passes on everything
-//! else.
+//! else. It keeps what was asked.
 
 use std::error::Error;
 use std::path::PathBuf;
-use std::sync::Arc;
+use std::sync::{Arc, Mutex};
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
 use http::{Request, Response, Uri};
@@ -22,6 +22,7 @@ use crate::lab::Lab;
 /// It answers as long as this is kept.
 pub struct Logs {
     pub kubeconfig: PathBuf,
+    asked: Arc<Mutex<Vec<String>>>,
     task: AbortHandle,
 }
 
@@ -37,10 +38,13 @@ impl Logs {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (client, printed) = (lab.client.clone(), Arc::new(printed));
+        let asked: Arc<Mutex<Vec<String>>> = Arc::default();
+        let told = asked.clone();
         let task = tokio::spawn(async move {
             while let Ok((stream, _)) = listener.accept().await {
-                let (client, printed) = (client.clone(), printed.clone());
+                let (client, printed, told) = (client.clone(), printed.clone(), told.clone());
                 let service = service_fn(move |request: Request<Incoming>| {
+                    told.lock().expect("requests").push(format!("{} {}", request.method(), request.uri()));
                     let pod = request.uri().path().strip_suffix("/log").and_then(|path| path.rsplit('/').next());
                     let log = pod.map(|pod| printed(pod));
                     let client = client.clone();
@@ -55,7 +59,12 @@ impl Logs {
             }
         });
         let kubeconfig = lab.kubeconfig("logs", address);
-        Self { kubeconfig, task: task.abort_handle() }
+        Self { kubeconfig, asked, task: task.abort_handle() }
+    }
+
+    /// Everything that was asked since this was last called, such as `GET /api/v1/nodes?watch=true`.
+    pub fn asked(&self) -> Vec<String> {
+        std::mem::take(&mut *self.asked.lock().expect("requests"))
     }
 }
 

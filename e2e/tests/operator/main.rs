@@ -19,6 +19,7 @@ mod install;
 mod kills;
 mod kubelet;
 mod lab;
+mod limits;
 mod logs;
 mod machine;
 mod nightly;

@@ -62,9 +62,15 @@ impl Operator {
 
     /// The most memory that it had so far.
     pub fn peak_mib(&self) -> u64 {
+        self.memory_kib("VmHWM") / 1024
+    }
+
+    /// What the kernel counts under a name, such as `VmRSS`.
+    pub fn memory_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it is running");
-        let line = status.lines().find_map(|line| line.strip_prefix("VmHWM:")).expect("the kernel counts memory");
-        line.trim().trim_end_matches(" kB").parse::<u64>().expect("a number") / 1024
+        let mut lines = status.lines().filter_map(|line| line.split_once(':'));
+        let (_, value) = lines.find(|(known, _)| *known == name).expect("the kernel counts memory");
+        value.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
     /// What it answers to a request, headers and all.
@@ -82,6 +88,13 @@ impl Operator {
     pub async fn is_back(&self, lab: &Lab) {
         let watches = async || (self.said().matches(r#""message":"watching""#).count() == 2).then_some(());
         lab.until("the operator watches again", SOON, watches).await;
+    }
+
+    /// How often it has reconciled anything.
+    pub async fn reconciles(&self) -> u64 {
+        let metrics = self.get("/metrics").await;
+        let counts = metrics.lines().filter(|line| line.starts_with("assay_reconcile_duration_seconds_count"));
+        counts.filter_map(|line| line.rsplit(' ').next()?.parse::<u64>().ok()).sum()
     }
 
     pub fn said(&self) -> String {

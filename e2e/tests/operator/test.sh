@@ -2,9 +2,10 @@
 # Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
 # and ended.
 #
-# usage: test.sh [--fake-nodes | --real-node | FILTER...]
+# usage: test.sh [--fake-nodes | --real-node | --limits [FILTER...] | FILTER...]
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
+#   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
 #   FILTER...      only tests whose name has one of the words
 # ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
 # ASSAY_CLUSTER_KUBERNETES chooses the cluster: newest or oldest.
@@ -27,14 +28,14 @@ for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
     [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"
 done
 case ${1:-} in
---fake-nodes | --real-node)
+--fake-nodes | --real-node | --limits)
     part=$1
     shift
     ;;
 *) part= ;;
 esac
 images="$target/images/assay-operator.tar"
-[ "$part" = --fake-nodes ] || images="$images $target/images/assay-bench.tar"
+case $part in --fake-nodes | --limits) ;; *) images="$images $target/images/assay-bench.tar" ;; esac
 for image in $images; do
     [ -f "$image" ] || fail "there is no $image; \`make images\` makes it"
 done
@@ -52,7 +53,7 @@ export ASSAY_HELM
 e2e/cluster/build.sh >/dev/null
 # compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
 compile() { cargo test --locked --workspace --features assay-e2e/cluster,assay-bench/planted "$@" --no-run --message-format=json; }
-if [ "$part" != --fake-nodes ]; then
+if [ "$images" != "$target/images/assay-operator.tar" ]; then
     # The bench that comes with its tests: its own code is not optimised there, which makes it a build of which a night has to say
     # that it is worse.
     compile --test options >/dev/null
@@ -87,10 +88,16 @@ run() {
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
 beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
+if [ "$part" = --limits ]; then
+    [ $# -gt 0 ] || set -- limits::
+    # One at a time, since they measure.
+    run 1 "$tests" "$@" --nocapture
+    exit
+fi
 if [ $# -gt 0 ]; then
     beside_trials "$@"
     exit
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real::
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits::
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::
