@@ -147,7 +147,7 @@ cat >"$work/fences-values.yaml" <<'EOF'
 fences:
 - {namespaces: [team-a], nodeSelector: {pool: nvme}, tolerations: [bench], images: [registry.example/lab], hostPaths: [/mnt/nvme],
    storageClasses: [local], queues: [short], priorityClasses: [low], customMetrics: false, maxBlockDurationSeconds: 7200}
-- {namespaces: [platform, lab]}
+- {namespaces: [platform, lab], maxNodes: 2}
 - {storageClasses: [], tolerations: []}
 EOF
 render fences --values "$work/fences-values.yaml" --set hostPaths='{/mnt/nvme}'
@@ -218,6 +218,7 @@ has fences 1 'operator: NotIn, values: \["team-a","platform","lab"\]\}$'
 has fences 11 '^    message: ".*experiments of this namespace|^    message: ".*images of this namespace'
 has fences 1 'may use no volumes"$'
 has fences 3 '^ +- "--fence=[{].*[}]"$'
+has fences 1 '\\"maxNodes\\":2,'
 has fences 1 '\\"maxBlockDurationSeconds\\":7200,'
 has everything 1 '^ +- --kubelet-account=assay-kubelets$'
 has everything 1 'resources: \[nodes/configz\]'

@@ -28,7 +28,7 @@ groups:
   - alert: AssayExperimentWaiting
     expr: |-
       min by {{ $key }} (max by (namespace, experiment, condition)
-        (assay_experiment_condition{condition=~"Accepted|Progressing", reason!~"NodeHeld|Queued"})) == 0
+        (assay_experiment_condition{condition=~"Accepted|Progressing", reason!~"NodeHeld|NodeLimit|Queued"})) == 0
       and {{ $open }}
       unless {{ $suspended }}
     for: {{ .waiting }}

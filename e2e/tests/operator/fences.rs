@@ -1,14 +1,21 @@
 //! What the chart lets experiments ask for in their namespaces, and what the operator's own account may do. Asked of the real API server;
 //! nothing is made.
 
+use std::collections::{BTreeMap, BTreeSet};
+use std::sync::{Arc, Mutex};
+use std::time::Duration;
+
 use assay_api::names;
 use assay_core::plan::Plan;
 use assay_core::validate::validate;
+use k8s_openapi::api::coordination::v1::Lease;
+use kube::api::ListParams;
+use kube::{Api, ResourceExt};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
 use crate::chart;
-use crate::experiment::small;
+use crate::experiment::{condition, small};
 use crate::lab::{Lab, SOON};
 use crate::rights::Subject;
 use crate::tenants::write_plan;
@@ -149,6 +156,64 @@ async fn a_stored_experiment_keeps_to_a_fence_that_was_set_later() {
     // Somebody else's fence.
     let _operator = lab.operator_with(&[&fence(json!({"namespaces": ["other"], "tolerations": []}))], None);
     lab.decided("stored", "Win", 5).await;
+    lab.close().await;
+}
+
+/// Nodes that the experiments of a namespace hold, by the Leases of nodes.
+async fn held(leases: &Api<Lease>, namespace: &str) -> BTreeSet<String> {
+    let all = leases.list(&ListParams::default()).await.map(|list| list.items).unwrap_or_default();
+    let holder = |lease: &Lease| lease.spec.as_ref().and_then(|spec| spec.holder_identity.clone()).unwrap_or_default();
+    let of_it = all.iter().filter(|lease| holder(lease).starts_with(&format!("{namespace}/")));
+    of_it.map(ResourceExt::name_any).collect()
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn experiments_of_a_namespace_hold_no_more_nodes_than_its_fence_allows() {
+    let lab = Lab::with_nodes("share", 3).await;
+    let other = lab.beside("share-b").await;
+    let takes = Duration::from_millis(300);
+    let _benches = [&lab, &other].map(|lab| Bench::new(lab).takes(takes).start(lab));
+    let witness = Witness::of_nodes(&lab);
+    let fence = format!("--fence={}", json!({"namespaces": [lab.namespace], "maxNodes": 1}));
+    let _operator = lab.operator_with(&[&fence, "--namespace", &other.namespace], None);
+    let most: Arc<Mutex<BTreeMap<String, usize>>> = Arc::default();
+    let watched = {
+        let (most, leases) = (Arc::clone(&most), lab.api::<Lease>());
+        let namespaces = [lab.namespace.clone(), other.namespace.clone()];
+        tokio::spawn(async move {
+            loop {
+                for namespace in &namespaces {
+                    let now = held(&leases, namespace).await.len();
+                    let mut most = most.lock().expect("the most");
+                    let known = most.entry(namespace.clone()).or_default();
+                    *known = now.max(*known);
+                }
+                tokio::time::sleep(Duration::from_millis(50)).await;
+            }
+        })
+    };
+    tokio::join!(lab.apply(small(&lab, "one")), lab.apply(small(&lab, "two")));
+    let waits = lab
+        .until("one of them waits for the other", SOON, async || {
+            for name in ["one", "two"] {
+                let status = lab.status(name).await;
+                let found = condition(&status, names::PROGRESSING).filter(|found| found.reason == "NodeLimit");
+                if let Some(found) = found {
+                    return Some(found.message.clone());
+                }
+            }
+            None
+        })
+        .await;
+    lab.check(waits.contains("(maxNodes: 1)"), &waits).await;
+    other.apply(small(&lab, "free")).await;
+    tokio::join!(lab.decided("one", "Win", 5), lab.decided("two", "Win", 5), other.decided("free", "Win", 5));
+    watched.abort();
+    let most = most.lock().expect("the most").clone();
+    lab.check(most[&lab.namespace] == 1, &format!("it held one node at once: {most:?}")).await;
+    lab.check(most[&other.namespace] > 1, &format!("the other namespace has no limit: {most:?}")).await;
+    witness.saw_nothing_wrong(&lab).await;
+    other.close().await;
     lab.close().await;
 }
 

@@ -25,6 +25,8 @@ pub struct Fence {
     queues: Option<Vec<String>>,
     priority_classes: Option<Vec<String>>,
     custom_metrics: Option<bool>,
+    /// How many nodes the experiments of each of its namespaces hold at once.
+    pub max_nodes: Option<usize>,
     max_block_duration_seconds: Option<u32>,
 }
 

@@ -112,6 +112,13 @@ impl Leases {
         }
     }
 
+    /// What we have just written, of which a watch may be late to tell.
+    pub fn written(&self) -> Vec<Arc<Lease>> {
+        let seen = locked(&self.seen);
+        let is_new = |known: &&Sighting| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE);
+        seen.values().filter(is_new).filter_map(|known| known.written.clone()).collect()
+    }
+
     fn forget(&self, name: &str) {
         locked(&self.seen).remove(name);
     }

@@ -11,6 +11,7 @@ use kube::runtime::reflector::Store;
 use super::agent::Agents;
 use super::memory::Memories;
 use super::metrics::Metrics;
+use super::share::Taking;
 use super::stores::Stores;
 use crate::cluster::Cluster;
 use crate::watch::{Scope, Unreadable, Wiring};
@@ -33,6 +34,7 @@ pub struct Context {
     pub agents: Option<Agents>,
     pub metrics: Metrics,
     pub memories: Memories,
+    pub taking: Taking,
 }
 
 impl Context {
@@ -48,6 +50,7 @@ impl Context {
             agents,
             metrics: Metrics::register(&wiring.metrics),
             memories: Memories::new(watched.iter().flat_map(|one| one.stores.pods.state()), wiring.clock.instant()),
+            taking: Taking::default(),
             cluster,
         };
         for Scope { stores, .. } in watched {

@@ -45,7 +45,9 @@ impl watch::Controller for Context {
     fn concerns(&self, experiment: &TuningExperiment, node: &str) -> bool {
         !is_finished(experiment)
             && (self.cluster.matches(node, &experiment.spec.placement)
-                || node_lease::is_of(&self.cluster, node, experiment))
+                || node_lease::is_of(&self.cluster, node, experiment)
+                // Any node that its namespace gives back makes room for another one.
+                || self.memories.of(experiment).lock().is_limited)
     }
 
     async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {

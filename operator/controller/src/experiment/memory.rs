@@ -40,6 +40,8 @@ pub struct Memory {
     pub waits_for: BTreeSet<String>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
+    /// It has no node, since its namespace has as many as it may have.
+    pub is_limited: bool,
     /// Nodes that had no room for a trial.
     pub full: Full,
     /// When the API server would not have an object of it, and why.
@@ -109,6 +111,12 @@ impl Memories {
     pub fn others_wait_for(&self, own: &TuningExperiment, node: &str) -> bool {
         let own = name(own);
         self.all().iter().any(|(name, memory)| *name != own && memory.lock().waits_for.contains(node))
+    }
+
+    /// Whether any other experiment of its namespace has no node, since the namespace has as many as it may have.
+    pub fn others_are_limited(&self, own: &TuningExperiment) -> bool {
+        let own = name(own);
+        self.all().iter().any(|(name, memory)| name.0 == own.0 && *name != own && memory.lock().is_limited)
     }
 
     /// Forgets the experiments that are gone, and most of those that are over, and pods that are not among these.
@@ -204,6 +212,19 @@ mod tests {
 
         memories.prune(&[], &[pod("1")]);
         assert_eq!(vanished(&memories.of(&a)), [""; 0]);
+    }
+
+    #[test]
+    fn only_others_of_the_namespace_are_limited() {
+        let memories = Memories::new([], Manual::new().instant());
+        let (a, b) = (experiment("a", "1", "False"), experiment("b", "2", "False"));
+        let mut elsewhere = (*b).clone();
+        elsewhere.metadata.namespace = Some("elsewhere".to_owned());
+        memories.of(&a).lock().is_limited = true;
+        assert!(memories.others_are_limited(&b));
+        assert!(!memories.others_are_limited(&a) && !memories.others_are_limited(&elsewhere));
+        memories.prune(&[experiment("a", "1", "True"), Arc::clone(&b)], &[]);
+        assert!(!memories.others_are_limited(&b), "it is over");
     }
 
     #[test]

@@ -26,6 +26,7 @@ mod outcome;
 mod progress;
 mod provision;
 mod settle;
+mod share;
 mod stores;
 mod tidy;
 mod trial_status;

@@ -1,5 +1,6 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -97,6 +98,22 @@ pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
     let leases = reconcile.cluster().node_leases.state();
     let ours = leases.iter().filter(|lease| is_ours(reconcile, lease));
     ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect()
+}
+
+/// Every node that an experiment of a namespace holds.
+pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
+    let watched = cluster.node_leases.state();
+    let watched = watched.iter().filter_map(|lease| node_of(lease).map(ToOwned::to_owned));
+    let written = cluster.leases.written();
+    let written = written.iter().filter_map(|lease| node_of(lease).map(ToOwned::to_owned));
+    let nodes: BTreeSet<String> = watched.chain(written).collect();
+    let is_held = |node: &String| {
+        find(cluster, node).is_some_and(|lease| {
+            let noted = lease.annotations().get(HOLDER_ANNOTATION).and_then(|noted| noted.split_once('/'));
+            noted.is_some_and(|(of, _)| of == namespace) && cluster.leases.holder_of(&lease).is_some()
+        })
+    };
+    nodes.into_iter().filter(is_held).collect()
 }
 
 /// Says that this experiment would like to have a node, or no longer.

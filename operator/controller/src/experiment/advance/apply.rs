@@ -21,7 +21,7 @@ use super::decide::Action;
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
-use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, provision, trial_status};
+use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, provision, share, trial_status};
 use crate::pod::owner;
 
 /// What came of the actions.
@@ -31,6 +31,8 @@ pub struct Applied {
     pub begun: BTreeSet<String>,
     /// Why the API server would not have an object.
     pub refused: Option<String>,
+    /// That its namespace has as many nodes as it may have.
+    pub limited: Option<String>,
 }
 
 /// What came of an attempt that was to begin.
@@ -51,6 +53,10 @@ pub async fn apply(
     actions: Vec<Action>,
 ) -> Result<Applied, Error> {
     let mut applied = Applied::default();
+    let takes = |action: &Action| matches!(action, Action::Open(_) | Action::Run { .. });
+    if !actions.iter().any(takes) {
+        reconcile.memory().is_limited = false;
+    }
     for action in actions {
         match action {
             Action::WaitFor(node) => node_lease::wait_for(reconcile, &node, true),
@@ -63,13 +69,13 @@ pub async fn apply(
                 node_lease::hold(reconcile, &node).await?;
             }
             Action::Release(node) => node_lease::release(reconcile, &node).await?,
-            Action::Open(node) => match Box::pin(open(reconcile, observed, &node)).await? {
+            Action::Open(node) => match Box::pin(open(reconcile, observed, &mut applied, &node)).await? {
                 Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
                 Begins::NotYet => {}
                 Begins::Not(why) => applied.refused = Some(refused(reconcile, why)),
             },
             Action::Run { node, block, slot, trial } => {
-                if !take(reconcile, &node).await? {
+                if !take(reconcile, &mut applied, &node).await? {
                     continue;
                 }
                 // Boxed, since every reconcile would have to hold it and few begin anything.
@@ -83,6 +89,7 @@ pub async fn apply(
                     }
                 }
             }
+            Action::Provision if share::is_used_up(reconcile) => applied.limited = Some(share::why(reconcile)),
             Action::Provision => {
                 if let Some(why) = provision::ask(reconcile).await? {
                     applied.refused = Some(refused(reconcile, why));
@@ -101,17 +108,26 @@ pub async fn apply(
 }
 
 /// Takes a node, or gets in line for it.
-async fn take(reconcile: &mut Reconcile<'_>, node: &str) -> Result<bool, Error> {
+async fn take(reconcile: &mut Reconcile<'_>, applied: &mut Applied, node: &str) -> Result<bool, Error> {
+    let Some(_taken) = share::take(reconcile, node) else {
+        applied.limited = Some(share::why(reconcile));
+        return Ok(false);
+    };
     let is_ours = node_lease::hold(reconcile, node).await?;
     node_lease::wait_for(reconcile, node, !is_ours);
     Ok(is_ours)
 }
 
 /// Lets the pod on a node run whose queue has let it go.
-async fn open(reconcile: &mut Reconcile<'_>, observed: &Observed, node: &str) -> Result<Begins, Error> {
+async fn open(
+    reconcile: &mut Reconcile<'_>,
+    observed: &Observed,
+    applied: &mut Applied,
+    node: &str,
+) -> Result<Begins, Error> {
     let is_free = |found: &&UnderWay| found.trial.spec.node == node && ended::gate(&found.pod) == Some(Gate::Node);
     let Some(found) = observed.under_way.iter().find(is_free) else { return Ok(Begins::NotYet) };
-    if !take(reconcile, node).await? {
+    if !take(reconcile, applied, node).await? {
         return Ok(Begins::NotYet);
     }
     if !agent::is_prepared(reconcile, &found.trial, found.attempt).await? {

@@ -251,11 +251,12 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
         }
         Outlook::Open { refused, no_node } => (refused, no_node),
     };
-    let mut wake = Duration::MAX;
+    // Of a node of another pool it hears nothing if it has some itself.
+    let mut wake = if applied.limited.is_some() { HELD } else { Duration::MAX };
     if applied.begun.is_empty() {
-        match pending(survey, under_way) {
+        match pending(survey, applied.limited.as_deref(), under_way) {
             Pending::All(state) => return (state, wake),
-            Pending::MayStart(left) => wake = left,
+            Pending::MayStart(left) => wake = wake.min(left),
             Pending::No => {}
         }
     }
@@ -270,10 +271,16 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
     let running: Vec<String> = survey.busy.union(&applied.begun).cloned().collect();
     let state = match (applied.refused.or(refused), no_node) {
         (Some(message), _) if running.is_empty() => State::Waiting { reason: "PodRefused", message },
+        (None, _) if running.is_empty() && applied.limited.is_some() => limited(applied.limited.unwrap_or_default()),
         (_, Some((reason, message))) if running.is_empty() => State::Waiting { reason, message },
         _ => State::Running { nodes: running },
     };
     (state, wake)
+}
+
+/// It is in line for its namespace's share.
+fn limited(message: String) -> State {
+    State::Waiting { reason: "NodeLimit", message }
 }
 
 /// What a pod waits for whose queue has let it go.
@@ -292,7 +299,7 @@ enum Pending {
 }
 
 /// What all pods wait for, where none of them has started.
-fn pending(survey: &Survey<'_>, under_way: &[UnderWay]) -> Pending {
+fn pending(survey: &Survey<'_>, limit: Option<&str>, under_way: &[UnderWay]) -> Pending {
     let mut pending = Pending::No;
     for found in under_way {
         let Some(why) = ended::why_waiting(&found.pod) else { return Pending::No };
@@ -303,7 +310,8 @@ fn pending(survey: &Survey<'_>, under_way: &[UnderWay]) -> Pending {
                 continue;
             }
             Some(Gate::Node) => {
-                pending = Pending::All(node_held(survey, &found.trial.spec.node));
+                let held = || node_held(survey, &found.trial.spec.node);
+                pending = Pending::All(limit.map_or_else(held, |limit| limited(limit.to_owned())));
                 continue;
             }
             None => {}

@@ -28,7 +28,7 @@ use crate::error::Error;
 const RETRY: Duration = Duration::from_secs(5);
 
 /// How long a node that was given back is left to others.
-const YIELD: Duration = Duration::from_secs(3);
+pub const YIELD: Duration = Duration::from_secs(3);
 
 pub async fn advance(reconcile: &mut Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<State, Error> {
     let survey = survey::survey(reconcile, plan, observed).await?;

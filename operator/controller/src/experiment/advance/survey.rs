@@ -17,7 +17,7 @@ use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::Observed;
-use crate::experiment::{Reconcile, age, claims, node_lease, provision};
+use crate::experiment::{Reconcile, age, claims, node_lease, provision, share};
 
 /// How long a pod that was deleted may take to go.
 const GOES: Duration = Duration::from_mins(2);
@@ -91,7 +91,8 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     let needs = Needs::new(&reconcile.experiment.spec.placement, patience);
     let nodes = nodes(reconcile, &needs).await;
-    let held = |node: String| Held { is_wanted: node_lease::is_wanted(reconcile, &node), node };
+    let is_wanted = share::is_wanted(reconcile);
+    let held = |node: String| Held { is_wanted: is_wanted || node_lease::is_wanted(reconcile, &node), node };
     Ok(Survey {
         now: reconcile.now,
         needs,
@@ -186,7 +187,9 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
 /// Whoever waits for a node is woken by the same news as we who have just given it back.
 fn yielded(reconcile: &Reconcile<'_>, node: &str) -> Option<Duration> {
     let at = *reconcile.memory().yielded.get(node)?;
-    YIELD.checked_sub(reconcile.elapsed(at)).filter(|_| node_lease::is_wanted(reconcile, node))
+    YIELD
+        .checked_sub(reconcile.elapsed(at))
+        .filter(|_| node_lease::is_wanted(reconcile, node) || share::is_wanted(reconcile))
 }
 
 fn refused(reconcile: &Reconcile<'_>) -> Option<(String, Duration)> {

@@ -534,7 +534,9 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
     let open = || Outlook::Open { refused: None, no_node: None };
     let refused = || Outlook::Open { refused: Some("before".to_owned()), no_node: None };
     let no_node = || Outlook::Open { refused: None, no_node: Some(("NodeHeld", "held".to_owned())) };
-    let begun = |nodes: &[&str]| Applied { begun: nodes.iter().map(ToString::to_string).collect(), refused: None };
+    let begun =
+        |nodes: &[&str]| Applied { begun: nodes.iter().map(ToString::to_string).collect(), ..Applied::default() };
+    let limited = |nodes: &[&str]| Applied { limited: Some("as many".to_owned()), ..begun(nodes) };
     let not_made = |nodes: &[&str]| Applied { refused: Some("a quota".to_owned()), ..begun(nodes) };
     let waiting = |reason, message: &str| State::Waiting { reason, message: message.to_owned() };
     let running = |nodes: &[&str]| State::Running { nodes: nodes.iter().map(ToString::to_string).collect() };
@@ -552,6 +554,20 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
         (open(), vec![], not_made(&[]), vec![], waiting("PodRefused", "a quota"), never),
         (no_node(), vec![], not_made(&[]), vec![], waiting("PodRefused", "a quota"), never),
         (open(), vec![], not_made(&["n1"]), vec![], running(&["n1"]), never),
+        // Its namespace has as many nodes as it may have.
+        (open(), vec![], limited(&[]), vec![], waiting("NodeLimit", "as many"), seconds(30)),
+        (no_node(), vec![], limited(&[]), vec![], waiting("NodeLimit", "as many"), seconds(30)),
+        (refused(), vec![], limited(&[]), vec![], waiting("PodRefused", "before"), seconds(30)),
+        (open(), vec!["n0"], limited(&[]), vec![runs("p")], running(&["n0"]), seconds(30)),
+        (open(), vec![], limited(&["n1"]), vec![], running(&["n1"]), seconds(30)),
+        (
+            open(),
+            vec!["n0"],
+            limited(&[]),
+            vec![gated("p", "assay.rocks/node")],
+            waiting("NodeLimit", "as many"),
+            seconds(30),
+        ),
         // Pods that wait, all of them.
         (open(), vec!["n0"], begun(&[]), vec![gated("p", "queue")], waiting("Queued", "p: SchedulingGated: "), never),
         (
@@ -608,7 +624,7 @@ fn pods_that_do_not_go_are_named_once_nothing_else_runs() {
         let mut survey = survey(&placement);
         survey.busy = busy.iter().map(ToString::to_string).collect();
         survey.stuck.insert("n0".to_owned(), "p".to_owned());
-        let applied = Applied { begun: begun.iter().map(ToString::to_string).collect(), refused: None };
+        let applied = Applied { begun: begun.iter().map(ToString::to_string).collect(), ..Applied::default() };
         state(Outlook::Open { refused: None, no_node: None }, &survey, applied, &[]).0
     };
     let State::Waiting { reason, message } = stands(&["n0"], &[]) else { panic!("it waits") };
