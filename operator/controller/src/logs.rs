@@ -25,11 +25,15 @@ pub struct Logs {
     namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
+/// What a log takes of it.
+#[derive(Debug)]
+pub struct Room(#[expect(dead_code, reason = "held")] [OwnedSemaphorePermit; 2]);
+
 /// A log, or the record in it, with the room that it takes until it is dropped.
 #[derive(Debug)]
 pub struct Log {
     text: String,
-    _room: [OwnedSemaphorePermit; 2],
+    _room: Room,
 }
 
 impl PartialEq for Log {
@@ -60,13 +64,12 @@ impl Logs {
         Self { all: Arc::new(Semaphore::new(AT_ONCE)), namespaces: Mutex::default() }
     }
 
-    /// The end of the log of a pod's container, once there is room for it. Who holds one must not ask for another.
-    pub async fn end_of(&self, pods: &Api<Pod>, namespace: &str, pod: &str) -> Result<Log, Error> {
-        // First of the namespace: who waits in line there shall not take the place of another.
-        let own = self.of(namespace).acquire_owned().await;
-        let all = Arc::clone(&self.all).acquire_owned().await;
-        let (Ok(own), Ok(all)) = (own, all) else { unreachable!("it is never closed") };
-        Ok(Log { text: text(read(pods, pod).await?), _room: [own, all] })
+    /// The room for one log of a namespace; `None` while another one of the namespace has it. So at most one of each namespace waits
+    /// here, and they are served in turn, however many logs one of them has.
+    pub async fn room(&self, namespace: &str) -> Option<Room> {
+        let own = self.of(namespace).try_acquire_owned().ok()?;
+        let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { unreachable!("it is never closed") };
+        Some(Room([own, all]))
     }
 
     fn of(&self, namespace: &str) -> Arc<Semaphore> {
@@ -75,6 +78,13 @@ impl Logs {
         namespaces.retain(|_, room| Arc::strong_count(room) > 1 || room.available_permits() < OF_A_NAMESPACE);
         let room = namespaces.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(OF_A_NAMESPACE)));
         Arc::clone(room)
+    }
+}
+
+impl Room {
+    /// The end of the log of a pod's container.
+    pub async fn end_of(self, pods: &Api<Pod>, pod: &str) -> Result<Log, Error> {
+        Ok(Log { text: text(read(pods, pod).await?), _room: self })
     }
 }
 
@@ -108,30 +118,32 @@ fn text(mut bytes: Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::time::Duration;
+    use std::pin::pin;
 
     use assay_protocol::output::record_line;
+    use futures::poll;
 
     use super::*;
     use crate::http::testing::{answering, server};
 
     fn log(text: &str) -> Log {
         let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
-        Log { text: text.to_owned(), _room: [permit(), permit()] }
+        Log { text: text.to_owned(), _room: Room([permit(), permit()]) }
     }
 
     #[tokio::test]
     async fn the_end_of_a_log_is_read_and_no_more() {
         let (client, asked) = answering(200, "one\ntwo\n");
         let logs = Logs::new();
-        let log = logs.end_of(&Api::namespaced(client, "here"), "here", "p").await.expect("a log");
+        let log =
+            logs.room("here").await.expect("room").end_of(&Api::namespaced(client, "here"), "p").await.expect("a log");
         assert_eq!(log.text(), "one\ntwo\n");
         let asked = asked.join().expect("a request");
         assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
         let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
         assert_eq!(asked.query, query.into());
         drop(log);
-        let none = logs.end_of(&Api::namespaced(server(404).0, "here"), "here", "p").await;
+        let none = logs.room("here").await.expect("room").end_of(&Api::namespaced(server(404).0, "here"), "p").await;
         assert!(none.expect_err("no pod").is_not_found());
     }
 
@@ -157,20 +169,24 @@ mod tests {
     /// One log takes 16 MiB, and any number of pods may end at the same time.
     #[tokio::test]
     async fn few_logs_are_held_and_one_of_a_namespace() {
-        let logs = Arc::new(Logs::new());
+        let logs = Logs::new();
         let ask = async |namespace: &str| {
             let (client, _asked) = answering(200, "words");
-            let pods = Api::namespaced(client, namespace);
-            let asked = logs.end_of(&pods, namespace, "p");
-            tokio::time::timeout(Duration::from_millis(300), asked).await.ok().map(|log| log.expect("a log"))
+            let log = logs.room(namespace).await?.end_of(&Api::namespaced(client, namespace), "p").await;
+            Some(log.expect("a log"))
         };
         let first = ask("loud").await.expect("there is room");
         assert!(ask("loud").await.is_none(), "one of a namespace");
         let second = ask("quiet").await.expect("another one has room");
-        assert!(ask("third").await.is_none(), "two of all");
+        let mut third = pin!(ask("third"));
+        assert!(poll!(&mut third).is_pending(), "two of all");
         drop(first);
-        assert!(ask("third").await.is_some());
-        drop(second);
-        assert!(ask("loud").await.is_some());
+        // One that comes later, and be it of those that came first, does not go before it.
+        let mut again = pin!(ask("loud"));
+        assert!(poll!(&mut again).is_pending());
+        let third = third.await.expect("its turn");
+        assert!(poll!(&mut again).is_pending());
+        drop((second, third));
+        assert!(again.await.is_some());
     }
 }

@@ -20,12 +20,12 @@ use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
 use crate::fence;
-use crate::logs::Log;
 use crate::pod::CHECK_SECONDS;
 use crate::prometheus::NAMESPACE;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
 const NO_ANSWER: &str = "no answer yet";
+const NOT_READ: &str = "its answer is read after those of others";
 
 /// After a pod could not be made.
 const RETRY: Duration = Duration::from_secs(5);
@@ -316,13 +316,17 @@ async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> 
         Some(Ended::Overdue) => Answered::Failed(overdue()),
         Some(Ended::Exited { code }) if code == Exit::Completed as i32 => {
             // Too much to say for a termination message.
-            let log = reconcile.log(name).await?;
+            let Some(log) = reconcile.log(name).await? else { return Ok(Answered::NotYet(NOT_READ.to_owned())) };
             let answer = log.text().lines().rev().find_map(read);
             answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
         }
         Some(Ended::Exited { code }) => {
             let log = reconcile.log(name).await;
-            let log = log.as_ref().map_or("", Log::text);
+            let log = match &log {
+                Ok(Some(log)) => log.text(),
+                Ok(None) => return Ok(Answered::NotYet(NOT_READ.to_owned())),
+                Err(_) => "",
+            };
             let said = ended::message(pod).unwrap_or(log).lines().map(str::trim).filter(|line| !line.is_empty());
             Answered::Failed(format!("exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }

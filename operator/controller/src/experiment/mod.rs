@@ -65,6 +65,9 @@ use settle::State;
 /// What an object that can't be read is part of does not hear that it can be.
 const UNREADABLE: Duration = Duration::from_secs(30);
 
+/// When to ask again whether a log of the namespace can be read.
+const TURN: Duration = Duration::from_millis(500);
+
 /// One reconcile of an experiment.
 pub struct Reconcile<'a> {
     pub context: &'a Context,
@@ -170,9 +173,14 @@ impl<'a> Reconcile<'a> {
         self.memory().pods.with(watched, self.instant())
     }
 
-    /// The end of a pod's log.
-    async fn log(&self, pod: &str) -> Result<Log, Error> {
-        self.cluster().logs.end_of(&self.api(), &self.namespace, pod).await
+    /// The end of a pod's log; `None` while another one of its namespace is read. Nobody waits for that in a reconcile: the places of those
+    /// are few, and a namespace with many logs would have them all.
+    async fn log(&mut self, pod: &str) -> Result<Option<Log>, Error> {
+        let Some(room) = self.cluster().logs.room(&self.namespace).await else {
+            self.wake_in(TURN);
+            return Ok(None);
+        };
+        room.end_of(&self.api(), pod).await.map(Some)
     }
 
     /// Publishes an event about the experiment, or about one of its trials.

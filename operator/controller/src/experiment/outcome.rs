@@ -47,7 +47,7 @@ pub enum Outcome {
 pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
     let pod = &found.pod;
     match ended::ended(pod) {
-        Some(Ended::Exited { code }) => return exited(reconcile, plan, found, code).await.map(Some),
+        Some(Ended::Exited { code }) => return exited(reconcile, plan, found, code).await,
         Some(Ended::OutOfMemory) => {
             let message = "killed by the kernel: it used more than placement.memory".to_owned();
             return Ok(Some(Outcome::Lost(LostReason::OutOfMemory, message)));
@@ -145,22 +145,38 @@ pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
     Some(format!("its node {name} has not been ready for {} s", silent.as_secs().min(86_400)))
 }
 
-async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Outcome, Error> {
+/// What came of a pod whose bench has exited; `None` while its log is not read yet.
+async fn exited(
+    reconcile: &mut Reconcile<'_>,
+    plan: &Plan,
+    found: &UnderWay,
+    code: i32,
+) -> Result<Option<Outcome>, Error> {
+    let log = if found.has_vanished { Ok(None) } else { reconcile.log(&found.pod.name_any()).await };
+    if matches!(log, Ok(None)) && !found.has_vanished {
+        return Ok(None);
+    }
     let said = ended::message(&found.pod).unwrap_or_default();
     let exit = Exit::from_code(code);
     if !matches!(exit, Some(Exit::Completed | Exit::ConfigFailed)) {
-        let last = if found.has_vanished { None } else { last_words(reconcile, found).await };
+        let last = log.ok().flatten().and_then(|log| last_words(&log));
         let words = last.as_deref().unwrap_or(said);
-        return Ok(match exit {
+        return Ok(Some(match exit {
             None => {
                 let reason = if Exit::is_fault(code) { LostReason::Faulted } else { LostReason::Crashed };
                 Outcome::Lost(reason, format!("exit code {code}: {words}"))
             }
             Some(Exit::SpecRefused) => Outcome::Unfit(words.to_owned()),
             Some(_) => Outcome::Refused(words.to_owned()),
-        });
+        }));
     }
-    let record = if found.has_vanished { None } else { printed(reconcile, found).await };
+    // The full record, where the log still has it: no verdict depends on it.
+    let record = log.unwrap_or_else(|error| {
+        let (trial, error) = (found.trial.name_any(), error.message());
+        warn!(trial, error, "can't read its log: the full record is lost");
+        None
+    });
+    let record = record.and_then(Log::into_record);
     let own = |summary: &Summary| {
         summary.plan == plan.digest && summary.trial == cluster::trial_id(&found.trial.spec, found.attempt)
     };
@@ -173,7 +189,7 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
                 warn!(trial = found.trial.name_any(), "the printed record does not match the summary: not kept");
             }
             let record = record.filter(is_own);
-            return Ok(Outcome::Finished { summary: said.to_owned(), record });
+            return Ok(Some(Outcome::Finished { summary: said.to_owned(), record }));
         }
         Ok(_) => {}
         Err(error) => problem = format!("can't read its summary: {error}"),
@@ -184,32 +200,16 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
         let summary = record::whole(bytes, |record| Summary::of(&record, bytes).ok()).ok()?.filter(own)?;
         Some((serde_json::to_string(&summary).ok()?, json))
     });
-    Ok(match rescued {
+    Ok(Some(match rescued {
         Some((summary, json)) => Outcome::Finished { summary, record: Some(json) },
         None => Outcome::Lost(LostReason::UnreadableRecord, problem),
-    })
+    }))
 }
 
-/// The last line of its log that says something.
-async fn last_words(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<String> {
-    let log = reconcile.log(&found.pod.name_any()).await.ok()?;
+/// The last line of a log that says something.
+fn last_words(log: &Log) -> Option<String> {
     let line = log.text().lines().rev().find(|line| !line.trim().is_empty())?;
     Some(shorten(line, bounds::MESSAGE))
-}
-
-/// The full record, where the log still has it: no verdict depends on it.
-async fn printed(reconcile: &Reconcile<'_>, found: &UnderWay) -> Option<Log> {
-    match reconcile.log(&found.pod.name_any()).await {
-        Ok(log) => log.into_record(),
-        Err(error) => {
-            warn!(
-                trial = found.trial.name_any(),
-                error = error.message(),
-                "can't read its log: the full record is lost"
-            );
-            None
-        }
-    }
 }
 
 #[cfg(test)]
