@@ -193,17 +193,15 @@ impl Lab {
 
     /// With more arguments, or by another kubeconfig.
     pub fn operator_with(&self, args: &[&str], kubeconfig: Option<&PathBuf>) -> Operator {
+        self.operator_everywhere(&[&["--namespace", &self.namespace], args].concat(), kubeconfig)
+    }
+
+    /// For all namespaces, as the chart installs it: nobody else may be at work.
+    pub fn operator_everywhere(&self, args: &[&str], kubeconfig: Option<&PathBuf>) -> Operator {
         let number = self.operators.fetch_add(1, Ordering::Relaxed);
         let log = self.folder.join(format!("operator-{number}.log"));
         self.logs.lock().expect("the logs").push(log.clone());
-        let namespaces = [
-            "--namespace",
-            &self.namespace,
-            "--own-namespace",
-            &self.namespace,
-            "--node-lease-namespace",
-            &self.leases,
-        ];
+        let namespaces = ["--own-namespace", &self.namespace, "--node-lease-namespace", &self.leases];
         let args = [&namespaces, args].concat();
         Operator::start(&format!("operator-{number}"), &args, kubeconfig.unwrap_or(&self.account), log)
     }

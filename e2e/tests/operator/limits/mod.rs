@@ -2,6 +2,7 @@
 //! and ratios have bounds.
 
 mod calls;
+mod hostile;
 
 use std::time::Duration;
 
