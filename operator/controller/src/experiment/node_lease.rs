@@ -40,10 +40,7 @@ pub fn ours(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<Lease>> {
 /// Whether an experiment holds a node.
 pub fn is_of(cluster: &Cluster, node: &str, experiment: &TuningExperiment) -> bool {
     let uid = experiment.metadata.uid.as_deref();
-    find(cluster, node).is_some_and(|lease| {
-        let noted = lease.annotations().get(HOLDER_ANNOTATION);
-        noted.and_then(|noted| noted.rsplit_once('/')).map(|(_, uid)| uid) == uid
-    })
+    find(cluster, node).is_some_and(|lease| noted(&lease).map(|(.., uid)| uid) == uid)
 }
 
 fn holder(reconcile: &Reconcile<'_>) -> String {
@@ -100,6 +97,13 @@ pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
     ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect()
 }
 
+/// Namespace, name and uid of the experiment that a Lease was written for.
+pub fn noted(lease: &Lease) -> Option<(&str, &str, &str)> {
+    let (namespace, rest) = lease.annotations().get(HOLDER_ANNOTATION)?.split_once('/')?;
+    let (name, uid) = rest.rsplit_once('/')?;
+    Some((namespace, name, uid))
+}
+
 /// Every node that an experiment of a namespace holds.
 pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
     let watched = cluster.node_leases.state();
@@ -109,8 +113,7 @@ pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
     let nodes: BTreeSet<String> = watched.chain(written).collect();
     let is_held = |node: &String| {
         find(cluster, node).is_some_and(|lease| {
-            let noted = lease.annotations().get(HOLDER_ANNOTATION).and_then(|noted| noted.split_once('/'));
-            noted.is_some_and(|(of, _)| of == namespace) && cluster.leases.holder_of(&lease).is_some()
+            noted(&lease).is_some_and(|(of, ..)| of == namespace) && cluster.leases.holder_of(&lease).is_some()
         })
     };
     nodes.into_iter().filter(is_held).collect()

@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::context::{Context, why_unreadable};
 use super::ended::ended;
 use super::memory::experiment_of;
-use super::tidy;
+use super::{node_lease, tidy};
 use crate::error::{Error, call};
 use crate::watch::Unreadable;
 
@@ -94,8 +94,7 @@ async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
 /// The holder of a lease that we should know and don't.
 fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
     let noted = lease.annotations().get(HOLDER_ANNOTATION)?;
-    let (namespace, rest) = noted.split_once('/')?;
-    let (name, uid) = rest.rsplit_once('/')?;
+    let (namespace, name, uid) = node_lease::noted(lease)?;
     let ours = &context.namespaces;
     if !ours.is_empty() && !ours.iter().any(|ours| ours == namespace) {
         return None;
