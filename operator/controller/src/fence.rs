@@ -145,92 +145,25 @@ mod tests {
         assert!(misspelt.is_err(), "what is misspelt would fence nothing");
     }
 
+    /// The chart's policies are asked the same on a cluster.
     #[test]
     fn a_stored_experiment_keeps_to_the_fence_of_its_namespace() {
-        let own = fence(&json!({
-            "namespaces": ["team"], "nodeSelector": {"pool": "nvme"}, "tolerations": ["bench"],
-            "images": ["registry.example/lab/team"], "storageClasses": ["local"], "hostPaths": ["/mnt/nvme/team"],
-            "queues": ["short"], "priorityClasses": ["low"], "customMetrics": false, "maxBlockDurationSeconds": 7200,
-        }));
-        let claim = |class: Option<&str>| json!({"persistentVolumeClaim": {"size": "1Gi", "storageClassName": class}});
-        let good = json!({
-            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningExperiment",
-            "metadata": {"name": "e", "labels": {QUEUE_LABEL: "short", PRIORITY_LABEL: "low"}},
-            "spec": {
-                "baseline": "a", "scenarios": [], "repetitions": 6, "objectives": [], "maxBlockDurationSeconds": 7200,
-                "configs": [{"name": "a"}, {"name": "b", "image": "registry.example/lab/team/bench:1"}],
-                "placement": {
-                    "cpus": 1, "nodeSelector": {"pool": "nvme", "more": "x"},
-                    "tolerations": [{"key": "bench", "operator": "Exists"}],
-                    "storage": {"hostPath": {"path": "/mnt/nvme/team/a"}},
-                },
-            },
-        });
-        let query = json!([{"name": "watts", "query": "avg_over_time(up[$window])", "better": "Lower"}]);
-        let storage = "/spec/placement/storage";
-        for (at, value, expected) in [
-            ("/spec/baseline", json!("a"), None),
-            (storage, claim(Some("local")), None),
-            (storage, json!({"emptyDir": {}}), None),
-            ("/spec/configs/1/image", json!("registry.example/lab/team@sha256:0"), None),
-            (
-                "/spec/placement/nodeSelector",
-                json!({}),
-                Some("spec.placement.nodeSelector: experiments of this namespace need pool: nvme"),
-            ),
-            ("/spec/placement/nodeSelector/pool", json!("other"), Some("spec.placement.nodeSelector: ")),
-            (
-                "/spec/placement/tolerations/0/key",
-                json!("other"),
-                Some("spec.placement.tolerations: experiments of this namespace may tolerate bench"),
-            ),
-            (
-                "/spec/configs/1/image",
-                json!("registry.example/lab/teams:1"),
-                Some("spec.configs[1].image: images of this namespace begin with registry.example/lab/team"),
-            ),
-            (
-                storage,
-                claim(Some("fast")),
-                Some(
-                    "spec.placement.storage.persistentVolumeClaim.storageClassName: experiments of this namespace may use local",
-                ),
-            ),
-            (storage, claim(None), Some("spec.placement.storage.persistentVolumeClaim.storageClassName: ")),
-            (
-                "/spec/placement/storage/hostPath/path",
-                json!("/mnt/nvme/teams"),
-                Some("spec.placement.storage.hostPath.path: experiments of this namespace may use /mnt/nvme/team"),
-            ),
-            (
-                "/metadata/labels",
-                json!({PRIORITY_LABEL: "low"}),
-                Some("metadata.labels: experiments of this namespace need kueue.x-k8s.io/queue-name: short"),
-            ),
-            (
-                "/metadata/labels",
-                json!({QUEUE_LABEL: "short", PRIORITY_LABEL: "high"}),
-                Some("need kueue.x-k8s.io/priority-class: low"),
-            ),
-            ("/spec/metrics", query, Some("spec.metrics: experiments of this namespace may not query Prometheus")),
-            (
-                "/spec/maxBlockDurationSeconds",
-                json!(7201),
-                Some("spec.maxBlockDurationSeconds: experiments of this namespace may use at most 7200"),
-            ),
-        ] {
-            let mut object = good.clone();
-            let (parent, key) = at.rsplit_once('/').unwrap_or_default();
-            match object.pointer_mut(parent) {
-                Some(Value::Array(array)) => array[key.parse::<usize>().unwrap_or_default()] = value,
-                Some(parent) => parent[key] = value,
-                None => unreachable!("{at}"),
+        let table: Value = serde_json::from_str(include_str!("../../../charts/assay/tests/fences.json"))
+            .unwrap_or_else(|error| unreachable!("{error}"));
+        let own = fence(&table["fence"]);
+        for case in table["cases"].as_array().into_iter().flatten() {
+            let mut object = table["experiment"].clone();
+            match case["at"].as_str().and_then(|at| object.pointer_mut(at)) {
+                Some(place) => *place = case["value"].clone(),
+                None => unreachable!("{case}"),
             }
-            let experiment = serde_json::from_value(object).unwrap_or_else(|error| unreachable!("{at}: {error}"));
+            let experiment = serde_json::from_value(object).unwrap_or_else(|error| unreachable!("{case}: {error}"));
             let found: Vec<String> = own.problems(&experiment).iter().map(ToString::to_string).collect();
-            assert_eq!(found.len(), usize::from(expected.is_some()), "{at}: {found:?}");
-            assert!(found.iter().all(|found| found.contains(expected.unwrap_or_default())), "{at}: {found:?}");
-            assert!(Fence::default().problems(&experiment).is_empty(), "{at}: no fence has no rules");
+            let refused = case["refused"].as_str();
+            assert_eq!(found.len(), usize::from(refused.is_some()), "{case}: {found:?}");
+            assert!(found.iter().all(|found| found.contains(refused.unwrap_or_default())), "{case}: {found:?}");
+            assert!(Fence::default().problems(&experiment).is_empty(), "{case}: no fence has no rules");
         }
+        assert_eq!(table["cases"].as_array().map_or(0, Vec::len), 20);
     }
 }
