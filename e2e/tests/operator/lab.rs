@@ -126,6 +126,11 @@ impl Lab {
 
     /// Local volumes of a node, as many as given.
     pub async fn add_volumes(&self, node: &str, count: usize) {
+        self.add_volumes_of("local-nvme", node, count).await;
+    }
+
+    /// The same of a storage class.
+    pub async fn add_volumes_of(&self, class: &str, node: &str, count: usize) {
         for number in 0..count {
             let hostname = json!({"key": "kubernetes.io/hostname", "operator": "In", "values": [node]});
             let volume = json!({
@@ -137,7 +142,7 @@ impl Lab {
                     "capacity": {"storage": "1Ti"},
                     "accessModes": ["ReadWriteOnce"],
                     "persistentVolumeReclaimPolicy": "Retain",
-                    "storageClassName": "local-nvme",
+                    "storageClassName": class,
                     "local": {"path": format!("/volumes/{node}-{number}")},
                     "nodeAffinity": {"required": {"nodeSelectorTerms": [{"matchExpressions": [hostname]}]}},
                 },

@@ -5,6 +5,7 @@ use std::time::Duration;
 use assay_api::names;
 use assay_core::cluster;
 use k8s_openapi::api::core::v1::{Node, PersistentVolumeClaim, Pod};
+use k8s_openapi::api::storage::v1::StorageClass;
 use kube::Api;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
@@ -73,6 +74,45 @@ async fn a_node_without_room_costs_no_attempt() {
     let nodes: Vec<String> = ran_on.flatten().filter_map(|attempt| attempt.node).collect();
     scene.lab.check(!nodes.contains(&node), &format!("trials ran on {nodes:?}")).await;
     scene.lab.close().await;
+}
+
+/// However many of its experiments want one.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_namespace_asks_for_no_more_nodes_than_its_fence_allows() {
+    let mut lab = Lab::with_nodes("asks", 0).await;
+    let _bench = Bench::new(&lab).start(&lab);
+    let fence = format!("--fence={}", json!({"namespaces": [lab.namespace], "maxNodes": 1}));
+    let _operator = lab.operator_with(&[&fence], None);
+    for name in ["one", "two", "three"] {
+        let mut experiment = experiment::small(&lab, name);
+        experiment["spec"]["placement"]["provision"] = json!("WhenNeeded");
+        lab.apply(experiment).await;
+    }
+    let small = lab.add_node().await;
+    for name in ["one", "two", "three"] {
+        lab.condition(name, names::ACCEPTED, "True", None, SOON).await;
+    }
+    cordon(&lab, &small, true).await;
+    let reasons = async || {
+        let mut reasons = Vec::new();
+        for name in ["one", "two", "three"] {
+            let progressing = lab.condition(name, names::PROGRESSING, "False", None, SOON).await;
+            reasons.push(progressing.reason);
+        }
+        reasons.sort();
+        reasons
+    };
+    lab.until("one asks, and the others wait", SOON, async || {
+        (reasons().await == ["NodeLimit", "NodeLimit", "Provisioning"]).then_some(())
+    })
+    .await;
+    let asks = lab.names::<Pod>("assay.rocks/role=placeholder").await;
+    lab.check(asks.len() == 1, &format!("one pod asks for a node: {asks:?}")).await;
+    lab.add_node().await;
+    for name in ["one", "two", "three"] {
+        lab.decided(name, "Win", 5).await;
+    }
+    lab.close().await;
 }
 
 /// In the place of an autoscaler, which goes by pods for which there is no node.
@@ -197,6 +237,34 @@ async fn a_volume_that_can_not_be_is_named_and_keeps_no_node() {
     scene.lab.check(refused.message.contains("Local_NVMe"), &refused.message).await;
     scene.begin(|_| ()).await;
     scene.ends_well(&[]).await;
+}
+
+/// Nobody but the scheduler knows where the volume is that a claim was given before its pod had a node.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_volume_that_is_on_another_node_costs_no_attempt() {
+    let lab = Lab::with_nodes("elsewhere", 2).await;
+    let (first, other) = (lab.nodes[0].clone(), lab.nodes[1].clone());
+    let class = lab.namespace.clone();
+    let immediate = json!({
+        "metadata": {"name": class},
+        "provisioner": "kubernetes.io/no-provisioner",
+        "volumeBindingMode": "Immediate",
+    });
+    lab.put::<StorageClass>(None, immediate).await;
+    lab.add_volumes_of(&class, &other, 6).await;
+    let scene = Scene::of(lab, "elsewhere", &["--pending-seconds", "5"], |bench| bench);
+    scene
+        .begin(|spec| {
+            spec["placement"]["storage"] = json!({"persistentVolumeClaim": {"storageClassName": class, "size": "1Gi"}});
+        })
+        .await;
+    scene.decides(&[]).await;
+    let ran_on = scene.lab.trials(&scene.name).await.into_iter().filter_map(|trial| Some(trial.status?.attempts));
+    let nodes: Vec<String> = ran_on.flatten().filter_map(|attempt| attempt.node).collect();
+    scene.lab.check(!nodes.contains(&first), &format!("trials ran on {nodes:?}")).await;
+    let classes: Api<StorageClass> = Api::all(scene.lab.client.clone());
+    classes.delete(&class, &DeleteParams::default()).await.expect("a class can be deleted");
+    scene.lab.close().await;
 }
 
 fn local_nvme() -> Value {

@@ -42,6 +42,8 @@ pub struct Memory {
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
     pub is_limited: bool,
+    /// A pod of it asks an autoscaler for a node.
+    pub asks_for_node: bool,
     /// Nodes that had no room for a trial.
     pub full: Full,
     /// When the API server would not have an object of it, and why.
@@ -117,6 +119,13 @@ impl Memories {
     pub fn others_are_limited(&self, own: &TuningExperiment) -> bool {
         let own = name(own);
         self.all().iter().any(|(name, memory)| name.0 == own.0 && *name != own && memory.lock().is_limited)
+    }
+
+    /// How many other experiments of its namespace ask for a node.
+    pub fn others_ask_for_nodes(&self, own: &TuningExperiment) -> usize {
+        let own = name(own);
+        let others = self.all().into_iter().filter(|(name, _)| name.0 == own.0 && *name != own);
+        others.filter(|(_, memory)| memory.lock().asks_for_node).count()
     }
 
     /// Forgets the experiments that are gone, and most of those that are over, and pods that are not among these.

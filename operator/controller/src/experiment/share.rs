@@ -49,7 +49,8 @@ fn most(reconcile: &Reconcile<'_>) -> Option<usize> {
 /// What is said where they hold as many.
 pub fn why(reconcile: &Reconcile<'_>) -> String {
     let most = most(reconcile).unwrap_or_default();
-    format!("experiments of {} already hold as many nodes as its fence allows (maxNodes: {most})", reconcile.namespace)
+    let namespace = &reconcile.namespace;
+    format!("experiments of {namespace} hold or ask for as many nodes as its fence allows (maxNodes: {most})")
 }
 
 /// Begins to take a node; `None` where the namespace has as many as it may have.
@@ -73,9 +74,15 @@ pub fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Option<Taken<'a>> {
     Some(Taken { context, of })
 }
 
-/// Whether the namespace has as many as it may have.
-pub fn is_used_up(reconcile: &Reconcile<'_>) -> bool {
-    most(reconcile).is_some_and(|most| node_lease::held_in(reconcile.cluster(), &reconcile.namespace).len() >= most)
+/// Whether an autoscaler may be asked for one more. Others of the namespace that have asked count, whether their node is there or not.
+pub fn may_ask(reconcile: &Reconcile<'_>) -> bool {
+    let Some(most) = most(reconcile) else { return true };
+    let _one = locked(&reconcile.context.taking.0);
+    let asked = reconcile.context.memories.others_ask_for_nodes(reconcile.experiment);
+    let has_room = node_lease::held_in(reconcile.cluster(), &reconcile.namespace).len() + asked < most;
+    // Said at once: no pod of ours says so yet.
+    reconcile.memory().asks_for_node = has_room;
+    has_room
 }
 
 /// Whether nodes are to be given back after a block: others of the namespace have none, or it has more than it may have by now.

@@ -89,7 +89,7 @@ pub async fn apply(
                     }
                 }
             }
-            Action::Provision if share::is_used_up(reconcile) => applied.limited = Some(share::why(reconcile)),
+            Action::Provision if !share::may_ask(reconcile) => applied.limited = Some(share::why(reconcile)),
             Action::Provision => {
                 if let Some(why) = provision::ask(reconcile).await? {
                     applied.refused = Some(refused(reconcile, why));

@@ -92,6 +92,8 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let needs = Needs::new(&reconcile.experiment.spec.placement, patience);
     let nodes = nodes(reconcile, &needs).await;
     let is_wanted = share::is_wanted(reconcile);
+    let placeholder = provision::find(reconcile);
+    reconcile.memory().asks_for_node = placeholder.is_some();
     let held = |node: String| Held { is_wanted: is_wanted || node_lease::is_wanted(reconcile, &node), node };
     Ok(Survey {
         now: reconcile.now,
@@ -100,7 +102,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
         gated: gated(observed),
         stuck: stuck(observed, reconcile.now),
-        placeholder: provision::find(reconcile)
+        placeholder: placeholder
             .map(|pod| Placeholder { has_ended: ended::ended(&pod).is_some(), waits_for: ended::why_waiting(&pod) }),
         unprovided: provision::pause(reconcile),
         begun: begun(reconcile, plan, observed),
