@@ -1,5 +1,5 @@
 //! Full records: from a pod's log into a `ConfigMap`, which keeps them when the pod is gone. A bench of others may print anything, so
-//! none is held as more than its bytes, but for one at a time.
+//! none is held as more than its bytes, but for one small one at a time.
 
 use std::collections::BTreeMap;
 use std::io::Write as _;
@@ -9,13 +9,15 @@ use assay_api::TuningTrial;
 use assay_api::names::{
     ATTEMPT_LABEL, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
 };
-use assay_protocol::{Series, TrialRecord};
+use assay_protocol::{Summary, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
 use k8s_openapi::ByteString;
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ObjectMeta;
-use serde::Deserialize;
+use serde::de::{Error as _, MapAccess, Visitor};
+use serde::{Deserialize, Deserializer, Serialize, Serializer};
+use serde_json::value::RawValue;
 
 use crate::error::Error;
 use crate::lock::locked;
@@ -23,8 +25,10 @@ use crate::pod::owner;
 
 /// The most that a compressed record may have.
 const MOST_BYTES: usize = 64 * 1024;
-/// The largest record that is read: as objects, it may take ten times as much.
-const MOST_READ: usize = 8 << 20;
+/// The most of a record that is read as objects, which may take ten times as much.
+const MOST_READ: usize = 4 << 20;
+/// The most parts that a record may have: three times as many as ours.
+const MOST_PARTS: usize = 48;
 
 /// What is asked of a record that is kept as its bytes.
 #[derive(Deserialize)]
@@ -58,17 +62,79 @@ impl Glance {
     }
 }
 
-/// Does something with a whole record, while nobody else does with another one.
-pub fn whole<T: Send>(json: &[u8], with: impl FnOnce(TrialRecord) -> T + Send) -> Result<T, Error> {
-    static ONE: Mutex<()> = Mutex::new(());
-    if json.len() > MOST_READ {
-        return Err(Error::Unexpected(format!("a record has {} MiB, {} at most", json.len() >> 20, MOST_READ >> 20)));
+/// A record of which only its parts are told apart: each stays the bytes that it is.
+struct Parts<'a>(Vec<(String, &'a RawValue)>);
+
+impl<'a> Parts<'a> {
+    fn of(json: &'a [u8]) -> Result<Self, Error> {
+        serde_json::from_slice(json).map_err(unreadable)
     }
+
+    fn empty(&mut self, name: &str) -> Result<(), Error> {
+        for (_, part) in self.0.iter_mut().filter(|(part, _)| part == name) {
+            *part = serde_json::from_str("{}")?;
+        }
+        Ok(())
+    }
+}
+
+impl<'de: 'a, 'a> Deserialize<'de> for Parts<'a> {
+    fn deserialize<D: Deserializer<'de>>(deserializer: D) -> Result<Self, D::Error> {
+        deserializer.deserialize_map(PartsVisitor).map(Parts)
+    }
+}
+
+struct PartsVisitor;
+
+impl<'de> Visitor<'de> for PartsVisitor {
+    type Value = Vec<(String, &'de RawValue)>;
+
+    fn expecting(&self, formatter: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        formatter.write_str("a record")
+    }
+
+    fn visit_map<A: MapAccess<'de>>(self, mut map: A) -> Result<Self::Value, A::Error> {
+        let mut parts = Vec::new();
+        while let Some(part) = map.next_entry()? {
+            // Small parts without end would take more memory than their bytes.
+            if parts.len() == MOST_PARTS {
+                return Err(A::Error::custom(format_args!("it has more than {MOST_PARTS} parts")));
+            }
+            parts.push(part);
+        }
+        Ok(parts)
+    }
+}
+
+impl Serialize for Parts<'_> {
+    fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
+        serializer.collect_map(self.0.iter().map(|(name, part)| (name, part)))
+    }
+}
+
+fn unreadable(error: impl std::fmt::Display) -> Error {
+    Error::Unexpected(format!("a record can't be read: {error}"))
+}
+
+/// The summary that a record should have had, while nobody else reads another one.
+pub fn summary(json: &[u8]) -> Result<Summary, Error> {
+    static ONE: Mutex<()> = Mutex::new(());
+    let mut parts = Parts::of(json)?;
+    // What grows with the length of a trial, and no summary tells of.
+    parts.empty("series")?;
+    parts.empty("tickers")?;
     let _one = locked(&ONE);
+    let read = || {
+        let rest = serde_json::to_vec(&parts)?;
+        if rest.len() > MOST_READ {
+            return Err(unreadable(format_args!("it has {} MiB, {} at most", rest.len() >> 20, MOST_READ >> 20)));
+        }
+        let record = TrialRecord::from_json(&rest).map_err(unreadable)?;
+        Ok(Summary::of(&record, json)?)
+    };
     // A thread of its own: each thread keeps to itself what it has freed, and those that reconcile are as many as there are CPUs.
-    let read = || TrialRecord::from_json(json).map(with).map_err(|error| Error::Unexpected(error.to_string()));
     let ended = std::thread::scope(|scope| scope.spawn(read).join());
-    ended.unwrap_or_else(|_| Err(Error::Unexpected("a record can't be read".to_owned())))
+    ended.unwrap_or_else(|_| Err(unreadable("its reader panicked")))
 }
 
 /// The `ConfigMap` that keeps a record; parts that nobody judges by are left out until it fits.
@@ -97,47 +163,49 @@ pub fn config_map(trial: &TuningTrial, name: &str, attempt: u32, json: &[u8]) ->
 
 /// The compressed record, and the parts that it had to lose, in the order in which they go.
 fn fitting(json: &[u8]) -> Result<(Vec<u8>, Vec<&'static str>), Error> {
-    type Part = (&'static str, fn(&mut TrialRecord));
-    const PARTS: [Part; 4] = [
-        ("series", |record| record.series = Series::default()),
-        ("tickers", |record| record.tickers.clear()),
-        ("latency", |record| record.latency.clear()),
-        ("families", |record| record.families.clear()),
-    ];
-    if let Some(bytes) = compressed(json)? {
+    if let Some(bytes) = compressed(|encoder| encoder.write_all(json)) {
         return Ok((bytes, Vec::new()));
     }
-    whole(json, |mut record| {
-        let mut dropped = Vec::new();
-        for (name, drop) in PARTS {
-            drop(&mut record);
-            dropped.push(name);
-            if let Some(bytes) = compressed(&serde_json::to_vec(&record)?)? {
-                return Ok((bytes, dropped));
-            }
-        }
-        Err(Error::Unexpected("a record is too large even without its optional parts".to_owned()))
-    })?
-}
-
-/// A compressed record; `None` where it does not fit, which is seen before all of it is there.
-fn compressed(json: &[u8]) -> Result<Option<Vec<u8>>, Error> {
-    let unexpected = |error: std::io::Error| Error::Unexpected(format!("can't compress a record: {error}"));
-    let mut encoder = GzEncoder::new(Vec::new(), Compression::best());
-    for part in json.chunks(MOST_BYTES) {
-        encoder.write_all(part).map_err(unexpected)?;
-        if encoder.get_ref().len() > MOST_BYTES {
-            return Ok(None);
+    let mut parts = Parts::of(json)?;
+    let mut dropped = Vec::new();
+    for name in ["series", "tickers", "latency", "families"] {
+        parts.empty(name)?;
+        dropped.push(name);
+        if let Some(bytes) = compressed(|encoder| Ok(serde_json::to_writer(encoder, &parts)?)) {
+            return Ok((bytes, dropped));
         }
     }
-    Ok(Some(encoder.finish().map_err(unexpected)?).filter(|bytes| bytes.len() <= MOST_BYTES))
+    Err(Error::Unexpected("a record is too large even without its optional parts".to_owned()))
+}
+
+/// What is written to it, compressed; `None` where it does not fit, which is seen before all of it is there.
+fn compressed(write: impl FnOnce(&mut GzEncoder<Limited>) -> std::io::Result<()>) -> Option<Vec<u8>> {
+    let mut encoder = GzEncoder::new(Limited(Vec::new()), Compression::best());
+    write(&mut encoder).and_then(|()| encoder.finish()).ok().map(|limited| limited.0)
+}
+
+/// Bytes that are as many as may be kept, at most.
+struct Limited(Vec<u8>);
+
+impl std::io::Write for Limited {
+    fn write(&mut self, bytes: &[u8]) -> std::io::Result<usize> {
+        if self.0.len() + bytes.len() > MOST_BYTES {
+            return Err(std::io::ErrorKind::FileTooLarge.into());
+        }
+        self.0.extend_from_slice(bytes);
+        Ok(bytes.len())
+    }
+
+    fn flush(&mut self) -> std::io::Result<()> {
+        Ok(())
+    }
 }
 
 #[cfg(test)]
 mod tests {
     use std::io::Read as _;
 
-    use assay_protocol::Digest;
+    use assay_protocol::{Digest, Series};
     use serde_json::{Value, json};
 
     use super::*;
@@ -264,11 +332,32 @@ mod tests {
         assert!(Glance::at(b"{}").is_none());
     }
 
-    /// Of small entries, a record of 8 MiB takes a hundred as objects.
+    #[test]
+    fn a_record_says_what_its_summary_should_have_said() {
+        let expected = |json: &[u8]| Summary::of(&TrialRecord::from_json(json).expect("a record"), json).expect("one");
+        assert_eq!(summary(RECORD.as_bytes()).expect("a record"), expected(RECORD.as_bytes()));
+        // What grows with the length of a trial may be larger than what is read.
+        let mut long: Value = serde_json::from_str(RECORD).expect("a record");
+        long["series"]["columns"]["steps_per_second"] = vec![0.123_456; MOST_READ / 8].into();
+        long["tickers"] = texts(MOST_READ).map(|name| (name, json!(1))).collect();
+        let long = long.to_string();
+        assert!(long.len() > 2 * MOST_READ);
+        assert_eq!(summary(long.as_bytes()).expect("a record"), expected(long.as_bytes()));
+        assert!(summary(b"{}").is_err() && summary(b"words").is_err());
+    }
+
+    /// Of small entries, 4 MiB take fifty as objects.
     #[test]
     fn a_record_that_is_too_large_to_be_read_is_not() {
-        let read = |size: usize| whole(&vec![b' '; size], |_| ()).expect_err("no record").to_string();
-        assert!(read(MOST_READ + 1).starts_with("a record has 8 MiB, 8 at most"), "{}", read(MOST_READ + 1));
-        assert!(!read(MOST_READ).contains("at most"), "that is read, and none");
+        let refused = |json: &str| summary(json.as_bytes()).expect_err("no record").to_string();
+        let of = |bytes: usize| format!("{{\"metrics\":\"{}\"}}", " ".repeat(bytes - "{\"metrics\":\"\"}".len()));
+        let too_large = "a record can't be read: it has 4 MiB, 4 at most";
+        assert_eq!(refused(&of(MOST_READ + 1)), too_large);
+        assert_ne!(refused(&of(MOST_READ)), too_large);
+        let parts =
+            |count: usize| serde_json::to_string(&(0..count).map(|n| (n.to_string(), n)).collect::<BTreeMap<_, _>>());
+        let too_many = format!("it has more than {MOST_PARTS} parts");
+        assert!(refused(&parts(MOST_PARTS + 1).expect("JSON")).contains(&too_many));
+        assert!(!refused(&parts(MOST_PARTS).expect("JSON")).contains(&too_many));
     }
 }

@@ -29,8 +29,10 @@ use crate::pods;
 const LOUD: usize = 64;
 const LOG_BYTES: usize = 16 << 20;
 const PAGE_BYTES: usize = 4 << 20;
-/// The largest record that the operator reads, as it has little around it.
-const RECORD_BYTES: usize = (8 << 20) - (64 << 10);
+/// The most of a record that the operator reads as objects, as it has little around it.
+const RECORD_BYTES: usize = (4 << 20) - (64 << 10);
+/// What it never does.
+const UNREAD_BYTES: usize = 4 << 20;
 /// What the chart limits the operator to.
 const LIMIT_KIB: u64 = 256 << 10;
 /// How many times as long another tenant may wait until a trial is collected.
@@ -40,15 +42,21 @@ const SLOWER: f64 = 2.0;
 fn shouts() -> [String; 2] {
     const RECORD: &str = include_str!("../../../../operator/core/tests/data/records/cramped.json");
     let mut record: Value = serde_json::from_str(RECORD).expect("a record");
-    let mut tickers = String::from("\"x\":1");
-    for number in 0.. {
-        if tickers.len() >= RECORD_BYTES {
-            break;
-        }
-        write!(tickers, ",\"{number:x}\":1").expect("a string takes it");
+    let parts = [("metrics", RECORD_BYTES), ("tickers", UNREAD_BYTES)];
+    for (part, _) in parts {
+        record[part] = json!(format!("dense {part}"));
     }
-    record["tickers"] = json!({});
-    let record = record.to_string().replace("\"tickers\":{}", &format!("\"tickers\":{{{tickers}}}"));
+    let mut record = record.to_string();
+    for (part, bytes) in parts {
+        let mut entries = String::from("\"x\":1");
+        for number in 0.. {
+            if entries.len() >= bytes {
+                break;
+            }
+            write!(entries, ",\"{number:x}\":1").expect("a string takes it");
+        }
+        record = record.replace(&format!("\"dense {part}\""), &format!("{{{entries}}}"));
+    }
     let line = String::from_utf8(record_line(record.as_bytes())).expect("text");
     let noise = ".".repeat(LOG_BYTES - line.len() - 2);
     [".".repeat(LOG_BYTES), format!("{noise}\n{line}\n")]

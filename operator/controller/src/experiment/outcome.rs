@@ -197,7 +197,7 @@ async fn exited(
     // A whole record says more than a broken summary of it.
     let rescued = record.and_then(|json| {
         let bytes = json.text().as_bytes();
-        let summary = record::whole(bytes, |record| Summary::of(&record, bytes).ok()).ok()?.filter(own)?;
+        let summary = record::summary(bytes).ok().filter(own)?;
         Some((serde_json::to_string(&summary).ok()?, json))
     });
     Ok(Some(match rescued {
