@@ -29,6 +29,7 @@ mod pretenders;
 mod proxy;
 mod real;
 mod rights;
+mod runbooks;
 mod scene;
 mod size;
 mod tenants;

@@ -99,5 +99,5 @@ if [ $# -gt 0 ]; then
     exit
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits::
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks::
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::
