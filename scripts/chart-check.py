@@ -206,6 +206,24 @@ def check_selectors(objects, deployment):
             need(f'"name": "{port}", "containerPort": in_pod::METRICS_PORT' in pods, f"trials have no port {port}")
 
 
+def check_server(objects, container):
+    """Kubelets and Prometheus ask the operator in the way in which it answers."""
+    flags = {argument.split("=")[0] for argument in container["args"]}
+    tls, tokens = "--listen-tls" in flags, "--authorize-metrics" in flags
+    for probe in ("livenessProbe", "readinessProbe"):
+        page = container[probe]["httpGet"]
+        need(f'"{page["path"]}"' in (CONTROLLER / "server.rs").read_text(), f"the operator does not serve {page['path']}")
+        need(page.get("scheme", "HTTP") == ("HTTPS" if tls else "HTTP"), f"the {probe} does not ask as the operator answers")
+    for (kind, namespace, _), found in objects.items():
+        if kind == "ServiceMonitor":
+            (endpoint,) = found["spec"]["endpoints"]
+            service = next(key[2] for key in objects if key[0] == "Service")
+            trusted = endpoint.get("tlsConfig", {}).get("serverName")
+            need((endpoint.get("scheme") == "https") == tls, "the ServiceMonitor does not ask as the operator answers")
+            need(trusted == (f"{service}.{namespace}.svc" if tls else None), "the ServiceMonitor trusts another name than the Service's")
+            need(("bearerTokenFile" in endpoint) == tokens, "Prometheus sends no token, or one that nobody wants")
+
+
 def check_policies(objects):
     """What the API server is to refuse, it refuses: also where it can't tell, and in every namespace."""
     bindings = {o["spec"]["policyName"]: o["spec"] for key, o in objects.items() if key[0].endswith("PolicyBinding")}
@@ -263,9 +281,7 @@ def check(objects, count):
     check_pod("the Deployment", pod, accounts)
     check_arguments(pod["containers"][0]["args"], CONTROLLER)
     check_agent(objects)
-    for probe in ("livenessProbe", "readinessProbe"):
-        path = pod["containers"][0][probe]["httpGet"]["path"]
-        need(f'"{path}"' in (CONTROLLER / "server.rs").read_text(), f"the operator does not serve {path}")
+    check_server(objects, pod["containers"][0])
     check_selectors(objects, deployment)
     check_policies(objects)
     check_test(objects)

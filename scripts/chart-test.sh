@@ -122,7 +122,7 @@ render namespaced --set 'namespaces={team-a,team-b}' --set metrics.podMonitor.en
 # shellcheck disable=SC2086 # words
 render everything $monitoring --set metrics.dashboard.enabled=true --set prometheus.url=https://prometheus.monitoring:9090 \
     --set prometheus.caConfigMap.name=authorities --set prometheus.tokenSecret.name=queries --set 'prometheus.unconfinedNamespaces={lab}' \
-    --set metrics.podMonitor.enabled=true --set replicas=3 \
+    --set metrics.podMonitor.enabled=true --set replicas=3 --set metrics.tls.secretName=metrics-tls --set metrics.authorization=true \
     --set 'hostPaths={/mnt/nvme}' --set nodeLeases.namespace=leases --set 'networkPolicy.benchNamespaces={bench}' \
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
     --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
@@ -132,7 +132,8 @@ render everything $monitoring --set metrics.dashboard.enabled=true --set prometh
     --set affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=pool \
     --set affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].operator=Exists
 render agent --set agent.enabled=true --set agent.namespace=agents --set 'agent.trim={/mnt/nvme}' --set agent.nodeSelector.pool=bench \
-    --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases --set askKubelets=true --set metrics.podMonitor.enabled=true
+    --set 'agent.tolerations[0].key=bench' --set nodeLeases.namespace=leases --set askKubelets=true --set metrics.podMonitor.enabled=true \
+    --set metrics.tls.secretName=metrics-tls --set metrics.authorization=true
 # shellcheck disable=SC2086 # words
 render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --set serviceAccount.create=false \
     --set serviceAccount.name=given --set crds.enabled=false --set networkPolicy.enabled=false \
@@ -206,6 +207,11 @@ has everything 1 '^ +- --prometheus=https://prometheus.monitoring:9090$'
 has everything 2 '^ +- --prometheus-(ca=/etc/assay/prometheus-ca/ca.crt|token=/etc/assay/prometheus-token/token)$'
 has everything 2 'mountPath: /etc/assay/prometheus-(ca|token), readOnly: true'
 has everything 2 '^ +- --(prometheus-label=namespace|unconfined-queries=lab)$'
+has everything 2 '^ +- --(listen-tls=/etc/assay/metrics-tls|authorize-metrics)$'
+has everything 1 '^ +secretName: metrics-tls$'
+has everything 1 'mountPath: /etc/assay/metrics-tls, readOnly: true'
+has everything 1 'ca: .secret: .name: metrics-tls, key: ca.crt'
+has cluster 0 'scheme: (https|HTTPS)|tokenreviews|subjectaccessreviews'
 has asked 0 '/etc/assay|--unconfined-queries'
 has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
@@ -259,6 +265,8 @@ refused allowed --set 'image.allowed={registry.example:}'
 refused 'not in namespaces' --set 'namespaces={a,b}' --set test.namespace=c
 refused serviceAccount.name --set serviceAccount.create=false
 refused 'tokenSecret needs an https' --set prometheus.url=http://prometheus:9090 --set prometheus.tokenSecret.name=queries
+refused 'authorization needs metrics.tls.secretName' --set metrics.authorization=true
+refused metrics.tls.secretName --set metrics.tls.secretName=Not_A_Name
 refused networkPolicy.prometheus.namespaces --set prometheus.url=http://prometheus:9090 --set-json 'networkPolicy.prometheus.namespaces=[]'
 refused 'a namespace is in two entries' --set-json 'fences=[{"namespaces": ["a"]}, {"namespaces": ["b", "a"]}]'
 refused fences.0.namespaces --set-json 'fences=[{"namespaces": ["Team_A"]}]'

@@ -11,6 +11,7 @@ use kube::{Api, ResourceExt};
 use crate::bench::Bench;
 use crate::chart::{chart, helm, try_helm, uninstall};
 use crate::lab::{Lab, SOON};
+use crate::scrape;
 
 const DEFINITION_FILES: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../crds");
 const DEFINITION: &str = "customresourcedefinition/tuningexperiments.assay.rocks";
@@ -19,6 +20,19 @@ const DEFINITIONS: [&str; 2] = [DEFINITION, "customresourcedefinition/tuningtria
 async fn get(lab: &Lab, object: &str) -> DynamicObject {
     let found = lab.kubectl(&["get", object, "--output", "json"]).await;
     serde_json::from_str(&found).expect("an object is JSON")
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn metrics_are_for_those_who_may_read_them() {
+    let lab = Lab::alone("scrape", 0).await;
+    scrape::certify(&lab).await;
+    let own = format!("namespaces={{{}}}", lab.namespace);
+    let (chart, values) = (chart(), ["--set", "crds.enabled=false", "--set", own.as_str()]);
+    // Ready is what answers kubelets, which have no token.
+    helm(&lab, &[&["install", "assay", &chart, "--wait"], &values[..], &scrape::SECURED[..]].concat()).await;
+    scrape::is_for_those_who_may(&lab).await;
+    uninstall(&lab).await;
+    lab.close().await;
 }
 
 /// `helm test` on a node where the larger write buffer makes things worse.

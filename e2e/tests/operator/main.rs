@@ -31,6 +31,7 @@ mod real;
 mod rights;
 mod runbooks;
 mod scene;
+mod scrape;
 mod size;
 mod tenants;
 mod unkind_api;

@@ -63,6 +63,12 @@ pub struct Args {
     /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
+    /// Folder with tls.crt and tls.key, such as a Secret's, to serve these over TLS; renewed files are read
+    #[arg(long, value_name = "FOLDER")]
+    pub listen_tls: Option<PathBuf>,
+    /// Serve /metrics only to those who send a bearer token of an account that may get the nonResourceURL /metrics
+    #[arg(long, requires = "listen_tls")]
+    pub authorize_metrics: bool,
     /// Seconds after its end after which an experiment is deleted that does not say so itself; default: never
     #[arg(long, value_name = "SECONDS")]
     pub ttl_seconds_after_finished: Option<u32>,
@@ -232,6 +238,14 @@ mod tests {
         for odd in ["", "1a", "a=\"b\"", "a-b"] {
             assert!(Args::try_parse_from([&start[..], &["--prometheus-label", odd]].concat()).is_err(), "{odd}");
         }
+    }
+
+    /// Tokens would be there for everybody on the way to read.
+    #[test]
+    fn metrics_are_for_some_only_over_tls() {
+        let start = ["assay-operator", "--bench-image", "bench", "--authorize-metrics"];
+        assert!(Args::try_parse_from(start).is_err());
+        assert!(Args::parse_from([&start[..], &["--listen-tls", "/etc/tls"]].concat()).authorize_metrics);
     }
 
     /// Two replicas on one machine are two, and two hosts may count their processes alike.

@@ -167,10 +167,15 @@ pub mod testing {
 
     /// An API server that answers one request with this body.
     pub fn answering(status: u16, answer: &str) -> (kube::Client, JoinHandle<Asked>) {
-        let answer = answer.to_owned();
+        let (client, asked) = answering_each(vec![(status, answer.to_owned())]);
+        (client, thread::spawn(|| asked.join().unwrap().remove(0)))
+    }
+
+    /// An API server that answers one request after the other with these bodies.
+    pub fn answering_each(answers: Vec<(u16, String)>) -> (kube::Client, JoinHandle<Vec<Asked>>) {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
         let address = format!("http://{}", listener.local_addr().unwrap());
-        let asked = thread::spawn(move || {
+        let answer = move |(status, answer): (u16, String)| {
             let (mut stream, _) = listener.accept().unwrap();
             let mut reader = BufReader::new(stream.try_clone().unwrap());
             let mut head: Vec<String> = Vec::new();
@@ -184,16 +189,14 @@ pub mod testing {
             let mut body = vec![0; length.unwrap_or(0)];
             reader.read_exact(&mut body).unwrap();
             let length = answer.len();
-            write!(
-                stream,
-                "HTTP/1.1 {status} x\r\ncontent-type: application/json\r\ncontent-length: {length}\r\n\r\n{answer}"
-            )
-            .unwrap();
+            let start = format!("HTTP/1.1 {status} x\r\ncontent-type: application/json\r\nconnection: close");
+            write!(stream, "{start}\r\ncontent-length: {length}\r\n\r\n{answer}").unwrap();
             let asked = head[0].trim_end_matches(" HTTP/1.1");
             let (what, query) = asked.split_once('?').unwrap_or((asked, ""));
             let query = query.split('&').filter(|part| !part.is_empty()).map(ToOwned::to_owned).collect();
             Asked { what: what.to_owned(), query, body: serde_json::from_slice(&body).unwrap_or_default() }
-        });
+        };
+        let asked = thread::spawn(|| answers.into_iter().map(answer).collect());
         let client = kube::Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
         (client, asked)
     }

@@ -16,10 +16,12 @@ mod logs;
 mod metrics;
 mod pod;
 mod prometheus;
+mod readers;
 mod record;
 mod scrape;
 mod server;
 mod stop;
+mod tls;
 mod watch;
 
 use std::process::ExitCode;
@@ -36,7 +38,10 @@ use crate::cluster::Cluster;
 use crate::health::Health;
 use crate::kubelet::Kubelets;
 use crate::metrics::Metrics;
+use crate::readers::Readers;
+use crate::server::Pages;
 use crate::stop::Stop;
+use crate::tls::Tls;
 use crate::watch::{Changes, Wiring};
 
 #[tokio::main]
@@ -64,12 +69,15 @@ async fn run(args: Args) -> anyhow::Result<()> {
     let kubelets = Kubelets::new(&args, config, &client, Arc::clone(&clock));
     let metrics = Arc::new(Metrics::new());
     let health = Arc::new(Health::new(Arc::clone(&clock)));
-    let server = tokio::spawn(server::serve(args.listen, Arc::clone(&metrics), Arc::clone(&health)));
+    let tls = args.listen_tls.clone().map(Tls::read).transpose();
+    let tls = tls.map_err(anyhow::Error::msg).context("can't serve metrics over TLS")?;
+    let readers = args.authorize_metrics.then(|| Readers::new(client.clone(), Arc::clone(&clock)));
+    let pages = Pages { metrics: Arc::clone(&metrics), health: Arc::clone(&health), readers };
+    server::begin(args.listen, tls, pages).await.context("can't serve metrics")?;
     let stop = Stop::on_signals()?;
 
     let (leases, held) = tokio::select! {
         elected = leader::elected(&client, &args, &clock) => elected,
-        served = server => return served?.context("can't serve metrics"),
         () = stop.asked() => return Ok(()),
     };
     let (wiring, changes) =
