@@ -19,7 +19,7 @@ pub use experiment::{
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use placement::{
     ClaimStorage, EmptyDirStorage, Environment, HostPathStorage, NodeToleration, Placement, Provision, Requirement,
-    Storage, TolerationOperator,
+    Storage, TaintEffect, TolerationOperator,
 };
 pub use status::{
     CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, PlanStatus, ProgressStatus,

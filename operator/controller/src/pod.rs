@@ -6,7 +6,9 @@ use assay_api::names::{
     ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_GATE, QUEUE_LABELS,
     ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_TRIAL, TRIAL_LABEL,
 };
-use assay_api::{Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec};
+use assay_api::{
+    NodeToleration, Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec,
+};
 use assay_core::attempt::pass;
 use assay_core::cluster;
 use assay_core::node::{self, DEFAULT_MEMORY, TEMPORARY_BYTES};
@@ -122,10 +124,9 @@ impl Template<'_> {
             .tolerations
             .iter()
             .map(|toleration| match toleration.operator {
-                TolerationOperator::Exists => json!({"key": toleration.key, "operator": "Exists"}),
-                TolerationOperator::Equal => {
-                    json!({"key": toleration.key, "operator": "Equal", "value": toleration.value})
-                }
+                // The API server refuses a value.
+                TolerationOperator::Exists => json!(NodeToleration { value: None, ..toleration.clone() }),
+                TolerationOperator::Equal => json!(toleration),
             })
             .collect();
         let mut labels: BTreeMap<&str, &str> = self.queue().collect();
@@ -327,7 +328,10 @@ mod tests {
     fn the_pod_of_a_trial_has_its_node_and_its_cpus_for_itself() {
         let placement = json!({
             "cpus": 3, "memory": "4Gi", "nodeSelector": {"disk": "nvme"},
-            "tolerations": [{"key": "bench", "value": "yes"}, {"key": "lab", "operator": "Exists"}],
+            "tolerations": [
+                {"key": "bench", "value": "yes"},
+                {"key": "lab", "operator": "Exists", "value": "unseen", "effect": "NoSchedule"},
+            ],
             "storage": {"hostPath": {"path": "/mnt/nvme"}},
         });
         let resources = json!({"cpu": "3", "memory": "4Gi", "ephemeral-storage": "1342177280"});
@@ -355,7 +359,8 @@ mod tests {
                 "terminationGracePeriodSeconds": 5,
                 "nodeSelector": {"disk": "nvme"},
                 "tolerations": [
-                    {"key": "bench", "operator": "Equal", "value": "yes"}, {"key": "lab", "operator": "Exists"},
+                    {"key": "bench", "operator": "Equal", "value": "yes"},
+                    {"key": "lab", "operator": "Exists", "effect": "NoSchedule"},
                 ],
                 "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532,
                     "seccompProfile": {"type": "RuntimeDefault"}},

@@ -178,9 +178,13 @@ fn tolerated(taint: &Taint, tolerations: &[NodeToleration]) -> bool {
     }
     tolerations.iter().any(|toleration| {
         toleration.key == taint.key
+            && toleration.effect.is_none_or(|effect| effect.as_str() == taint.effect)
             && match toleration.operator {
                 TolerationOperator::Exists => true,
-                TolerationOperator::Equal => toleration.value == taint.value,
+                // To Kubernetes an empty value is none.
+                TolerationOperator::Equal => {
+                    toleration.value.as_deref().unwrap_or_default() == taint.value.as_deref().unwrap_or_default()
+                }
             }
     })
 }
@@ -208,6 +212,7 @@ mod tests {
                 key: "bench".to_owned(),
                 operator: TolerationOperator::Exists,
                 value: None,
+                effect: None,
             }],
             ..Placement::default()
         };
@@ -244,6 +249,29 @@ mod tests {
         for told in TOLD {
             assert_eq!(state(|node| node["spec"]["taints"] = taint(told)), usable, "{told}");
         }
+    }
+
+    #[test]
+    fn a_toleration_fits_as_in_a_pod() {
+        let fits = |toleration: Value, taint: Value| {
+            let toleration: NodeToleration = serde_json::from_value(toleration).unwrap();
+            tolerated(&serde_json::from_value(taint).unwrap(), &[toleration])
+        };
+        let taint = |value: &str| json!({"key": "bench", "value": value, "effect": "NoExecute"});
+        for (toleration, value, expected) in [
+            (json!({"key": "bench", "value": "a"}), "a", true),
+            (json!({"key": "bench", "value": "a"}), "b", false),
+            (json!({"key": "bench"}), "", true),
+            (json!({"key": "bench", "value": ""}), "", true),
+            (json!({"key": "bench"}), "a", false),
+            (json!({"key": "bench", "operator": "Exists"}), "a", true),
+            (json!({"key": "lab", "operator": "Exists"}), "a", false),
+            (json!({"key": "bench", "operator": "Exists", "effect": "NoExecute"}), "a", true),
+            (json!({"key": "bench", "operator": "Exists", "effect": "NoSchedule"}), "a", false),
+        ] {
+            assert_eq!(fits(toleration.clone(), taint(value)), expected, "{toleration} {value:?}");
+        }
+        assert!(fits(json!({"key": "bench", "value": ""}), json!({"key": "bench", "effect": "NoSchedule"})));
     }
 
     #[test]

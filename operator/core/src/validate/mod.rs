@@ -12,6 +12,7 @@ mod mend;
 mod metrics;
 mod options;
 mod percent;
+mod placement;
 mod problem;
 mod queries;
 mod reach;
@@ -34,7 +35,6 @@ pub use suggest::{did_you_mean, nearest};
 
 use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};
 use crate::plan::Plan;
-use crate::quantity;
 use crate::stats::{Adjust, default_m0};
 
 /// The group and version that this build reads.
@@ -305,8 +305,7 @@ fn validate_spec(
         of_workloads.collect(),
         metrics::check(&spec, unread.is_nothing()),
         queries::check(&spec),
-        storage_problem(&spec).into_iter().collect(),
-        sizes(&spec),
+        placement::check(&spec.placement),
     ];
     problems.extend(found.into_iter().flatten().filter(|problem| !is_known(problem)));
     let mut experiment = None;
@@ -325,33 +324,6 @@ fn validate_spec(
         problems.retain(|problem| problem.severity != Severity::Note);
     }
     Validation { problems, experiment, spec: Some(spec), mended }
-}
-
-/// The API server has a rule for it.
-fn storage_problem(spec: &TuningExperimentSpec) -> Option<Problem> {
-    let storage = spec.placement.storage.as_ref()?;
-    let set = [storage.persistent_volume_claim.is_some(), storage.empty_dir.is_some(), storage.host_path.is_some()];
-    let count = set.into_iter().filter(|set| *set).count();
-    (count != 1).then(|| {
-        let set = if count == 0 { "none is".to_owned() } else { format!("{count} are") };
-        let message = format!("set exactly one of persistentVolumeClaim, emptyDir and hostPath ({set} set)");
-        Problem::error(FieldPath::root().keys("spec.placement.storage"), message).at_key()
-    })
-}
-
-/// The sizes of a placement, which the schema knows only as texts.
-fn sizes(spec: &TuningExperimentSpec) -> Vec<Problem> {
-    let storage = spec.placement.storage.as_ref();
-    let claim = storage.and_then(|storage| storage.persistent_volume_claim.as_ref()).map(|claim| &claim.size);
-    let limit = storage.and_then(|storage| storage.empty_dir.as_ref()).and_then(|folder| folder.size_limit.as_ref());
-    let sizes = [
-        ("memory", spec.placement.memory.as_ref()),
-        ("storage.persistentVolumeClaim.size", claim),
-        ("storage.emptyDir.sizeLimit", limit),
-    ];
-    let path = FieldPath::root().keys("spec.placement");
-    let wrong = sizes.into_iter().filter_map(|(field, size)| Some((field, quantity::bytes(&size?.0).err()?)));
-    wrong.map(|(field, error)| Problem::error(path.keys(field), error.to_string())).collect()
 }
 
 /// The experiment of a spec that has passed every check.
