@@ -8,7 +8,6 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
-use crate::experiment::small;
 use crate::lab::{Lab, SOON};
 use crate::machine::cluster;
 use crate::scene::Scene;
@@ -81,12 +80,15 @@ async fn an_etcd_that_is_full() {
     // Without a Lease nobody leads: the kubelet starts it again until there is room.
     scene.lab.until("it gives up to lead", SOON, async || (!scene.operator.is_running()).then_some(())).await;
     alarm("DEACTIVATE").await;
+    // It does not try again to end its pods, as a kubelet does.
+    cluster(&["stop", "kwok"]).await;
+    cluster(&["start", "kwok"]).await;
     scene.operator.start_again();
     scene.decides(&[]).await;
     scene.lab.close().await;
 }
 
-/// Held by nobody that anybody knows, and renewed by nobody.
+/// Held by nobody that anybody knows, without the labels that operators write.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_lease_of_a_node_that_is_stuck() {
     let lab = Lab::alone("stuck", 1).await;
@@ -105,22 +107,5 @@ async fn a_lease_of_a_node_that_is_stuck() {
     scene.lab.check(waits.message.contains("elsewhere/gone"), &waits.message).await;
     leases.delete(&name, &DeleteParams::default()).await.expect("a Lease can be deleted");
     scene.decides(&[]).await;
-    scene.lab.close().await;
-}
-
-/// Trials go on, and what it should have said is missing.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_prometheus_that_is_away() {
-    let lab = Lab::alone("away", 1).await;
-    let scene = alone(lab, "away", &["--prometheus", "http://127.0.0.1:9"]);
-    let mut experiment = small(&scene.lab, &scene.name);
-    experiment["spec"]["metrics"] =
-        json!([{"name": "watts", "query": "avg_over_time(power_watts[$window])", "better": "Lower"}]);
-    experiment["spec"]["guardrails"] = json!([{"metric": "watts", "margin": "10%"}]);
-    scene.lab.apply(experiment).await;
-    let done = scene.lab.condition(&scene.name, names::FINISHED, "True", None, 120).await;
-    println!("{done:?}");
-    scene.lab.check(scene.operator.said().contains("can't get a metric"), "the log says so").await;
-    println!("{}", scene.lab.kubectl(&["get", "tune", &scene.name, "--output", "yaml"]).await);
     scene.lab.close().await;
 }

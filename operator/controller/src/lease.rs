@@ -9,7 +9,7 @@ use assay_api::names::{ASK_ANNOTATION, HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LA
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
+use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::clock::SharedClock;
@@ -134,7 +134,7 @@ impl Leases {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
                 Ok(lease) => Ok(self.held(lease)),
-                Err(error) if error.is_conflict() => Ok(Asked::Taken("another client that was faster".to_owned())),
+                Err(error) if error.is_conflict() => self.ask_for_unseen(name, holder, note).await,
                 Err(error) => Err(error),
             };
         };
@@ -142,6 +142,18 @@ impl Leases {
             return Ok(Asked::Taken(other.to_owned()));
         }
         self.replace(&self.lease(name, holder, note, now, Some(known))).await
+    }
+
+    /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
+    /// Listed, since nothing else needs the right to get one.
+    async fn ask_for_unseen(&self, name: &str, holder: &str, note: &str) -> Result<Asked, Error> {
+        let params = ListParams::default().fields(&format!("metadata.name={name}"));
+        let found = call(self.api.list(&params)).await?.items.pop();
+        let is_unseen = |lease: &Lease| lease.labels().get(MANAGED_LABEL).is_none_or(|by| by != MANAGED_BY);
+        match found.filter(is_unseen) {
+            Some(lease) => Box::pin(self.ask(name, holder, note, Some(&lease))).await,
+            None => Ok(Asked::Taken("another client that was faster".to_owned())),
+        }
     }
 
     /// Asks the agent of a node something, in the node's lease that is held, which renews it.
@@ -209,11 +221,11 @@ impl Leases {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
+    use serde_json::{Value, json};
 
     use super::*;
     use crate::clock::testing::Manual;
-    use crate::http::testing::{answering, server};
+    use crate::http::testing::{answering, answering_each, server};
 
     const DURATION: Duration = Duration::from_secs(30);
 
@@ -322,7 +334,7 @@ mod tests {
     }
 
     /// What is written where a lease is asked for a minute after the epoch, when one that is known has run out.
-    async fn written(holder: &str, known: Option<&Lease>) -> (String, serde_json::Value) {
+    async fn written(holder: &str, known: Option<&Lease>) -> (String, Value) {
         let (client, asked) = answering(200, &json!(lease(holder, "8")).to_string());
         let clock = Manual::new();
         let leases = Leases::new(&client, "here", DURATION, clock.clone());
@@ -339,7 +351,7 @@ mod tests {
     #[tokio::test]
     async fn a_lease_says_who_has_it_since_when_and_for_what() {
         const MINUTE: &str = "1970-01-01T00:01:00.000000Z";
-        let lease = |metadata: serde_json::Value, acquired: &str, transitions: u32, holder: &str| {
+        let lease = |metadata: Value, acquired: &str, transitions: u32, holder: &str| {
             let mut lease = json!({
                 "apiVersion": "coordination.k8s.io/v1", "kind": "Lease",
                 "metadata": {"name": "l", "labels": {"app.kubernetes.io/managed-by": "assay"}},
@@ -380,7 +392,7 @@ mod tests {
     #[tokio::test]
     async fn only_a_conflict_says_that_another_was_faster() {
         for (status, new, replaced) in
-            [(409, Some(true), Some(true)), (404, None, Some(true)), (403, None, None), (500, None, None)]
+            [(409, None, Some(true)), (404, None, Some(true)), (403, None, None), (500, None, None)]
         {
             for (known, is_taken) in [(None, new), (Some(full()), replaced)] {
                 let leases = Leases::new(&server(status).0, "here", DURATION, Manual::new());
@@ -392,6 +404,39 @@ mod tests {
                 assert_eq!(is_forgotten, known.is_some() && is_taken.is_some(), "{status}, {known:?}");
             }
         }
+    }
+
+    /// Of a lease that is not watched for, nobody else would ever say whose it is, or that it has run out.
+    #[tokio::test]
+    async fn a_lease_without_its_label_is_held_until_it_has_run_out() {
+        let conflict = || (409, json!({"kind": "Status", "code": 409, "reason": "Conflict"}).to_string());
+        let listed = |labels: Value| {
+            let mut lease = json!(lease("a", "7"));
+            lease["metadata"]["labels"] = labels;
+            (200, json!({"kind": "LeaseList", "metadata": {}, "items": [lease]}).to_string())
+        };
+        let ours = json!({MANAGED_LABEL: MANAGED_BY});
+        let taken = (200, json!(lease("b", "8")).to_string());
+        let (client, asked) = answering_each(vec![
+            conflict(),
+            listed(ours),
+            conflict(),
+            listed(json!({})),
+            conflict(),
+            listed(json!({})),
+            taken,
+        ]);
+        let clock = Manual::new();
+        let leases = Leases::new(&client, "here", DURATION, clock.clone());
+        let ask = async || leases.ask("l", "b", "note", None).await.expect("an answer");
+        assert_eq!(ask().await, Asked::Taken("another client that was faster".to_owned()));
+        assert_eq!(ask().await, Asked::Taken("a".to_owned()));
+        clock.pass(DURATION);
+        assert_eq!(ask().await, Asked::Held(lease("b", "8").into()));
+        let asked = asked.join().expect("requests");
+        assert_eq!(asked[1].query, ["fieldSelector=metadata.name%3Dl".to_owned()].into());
+        assert_eq!(asked[6].body["metadata"]["labels"], json!({MANAGED_LABEL: MANAGED_BY}));
+        assert_eq!(asked[6].body["metadata"]["resourceVersion"], "7");
     }
 
     #[tokio::test]

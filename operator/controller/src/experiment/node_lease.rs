@@ -62,22 +62,22 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
     (!is_ours(reconcile, &lease)).then(|| holder.to_owned())
 }
 
-/// Takes a node, or keeps it.
-pub async fn hold(reconcile: &mut Reconcile<'_>, node: &str) -> Result<bool, Error> {
+/// Takes a node, or keeps it; the answer is who else has it.
+pub async fn hold(reconcile: &mut Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
     reconcile.wake_in(RENEW);
     let known = find(reconcile.cluster(), node);
     if let Some(known) = &known
         && is_ours(reconcile, known)
         && reconcile.cluster().leases.renewed_for(known).is_some_and(|since| since < RENEW)
     {
-        return Ok(true);
+        return Ok(None);
     }
     let (holder, note) = (holder(reconcile), note(reconcile));
     match reconcile.cluster().leases.ask(&name(node), &holder, &note, known.as_deref()).await? {
-        Asked::Held(_) => Ok(true),
-        Asked::Taken(_) => {
+        Asked::Held(_) => Ok(None),
+        Asked::Taken(other) => {
             reconcile.wake_in(Duration::from_secs(1));
-            Ok(false)
+            Ok(Some(other))
         }
     }
 }

@@ -31,6 +31,8 @@ pub struct Applied {
     pub begun: BTreeSet<String>,
     /// Why the API server would not have an object.
     pub refused: Option<String>,
+    /// That others have a node, which was not known before.
+    pub held: Option<String>,
     /// That its namespace has as many nodes as it may have.
     pub limited: Option<String>,
 }
@@ -113,8 +115,10 @@ async fn take(reconcile: &mut Reconcile<'_>, applied: &mut Applied, node: &str) 
         applied.limited = Some(share::why(reconcile));
         return Ok(false);
     };
-    let is_ours = node_lease::hold(reconcile, node).await?;
-    node_lease::wait_for(reconcile, node, !is_ours);
+    let other = node_lease::hold(reconcile, node).await?;
+    node_lease::wait_for(reconcile, node, other.is_some());
+    let is_ours = other.is_none();
+    applied.held = applied.held.take().or_else(|| other.map(|other| format!("{node} is held by {other}")));
     Ok(is_ours)
 }
 

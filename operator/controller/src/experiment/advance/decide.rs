@@ -273,6 +273,9 @@ pub fn state(outlook: Outlook, survey: &Survey<'_>, applied: Applied, under_way:
         (Some(message), _) if running.is_empty() => State::Waiting { reason: "PodRefused", message },
         (None, _) if running.is_empty() && applied.limited.is_some() => limited(applied.limited.unwrap_or_default()),
         (_, Some((reason, message))) if running.is_empty() => State::Waiting { reason, message },
+        _ if running.is_empty() && applied.held.is_some() => {
+            State::Waiting { reason: "NodeHeld", message: applied.held.unwrap_or_default() }
+        }
         _ => State::Running { nodes: running },
     };
     (state, wake)

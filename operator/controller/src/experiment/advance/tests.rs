@@ -536,6 +536,7 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
     let no_node = || Outlook::Open { refused: None, no_node: Some(("NodeHeld", "held".to_owned())) };
     let begun =
         |nodes: &[&str]| Applied { begun: nodes.iter().map(ToString::to_string).collect(), ..Applied::default() };
+    let held = |nodes: &[&str]| Applied { held: Some("n0 is held by a/b".to_owned()), ..begun(nodes) };
     let limited = |nodes: &[&str]| Applied { limited: Some("as many".to_owned()), ..begun(nodes) };
     let not_made = |nodes: &[&str]| Applied { refused: Some("a quota".to_owned()), ..begun(nodes) };
     let waiting = |reason, message: &str| State::Waiting { reason, message: message.to_owned() };
@@ -546,7 +547,9 @@ fn how_an_experiment_stands_follows_from_what_was_done() {
         (Outlook::Suspended, vec!["n0", "n1"], begun(&[]), vec![], State::Suspended { running: 2 }, never),
         (open(), vec!["n1"], begun(&["n0"]), vec![], running(&["n0", "n1"]), never),
         // A node is there, and its lease was not to be had.
-        (open(), vec![], begun(&[]), vec![], running(&[]), never),
+        (open(), vec![], held(&[]), vec![], waiting("NodeHeld", "n0 is held by a/b"), never),
+        (open(), vec!["n1"], held(&[]), vec![runs("p")], running(&["n1"]), never),
+        (open(), vec![], held(&["n1"]), vec![], running(&["n1"]), never),
         (no_node(), vec![], begun(&[]), vec![], waiting("NodeHeld", "held"), never),
         (no_node(), vec!["n0"], begun(&[]), vec![runs("p")], running(&["n0"]), never),
         (refused(), vec![], begun(&[]), vec![], waiting("PodRefused", "before"), never),
