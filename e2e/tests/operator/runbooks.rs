@@ -8,6 +8,7 @@ use kube::Api;
 use kube::api::DeleteParams;
 use serde_json::json;
 
+use crate::bench::Bench;
 use crate::lab::{Lab, SOON};
 use crate::machine::cluster;
 use crate::scene::Scene;
@@ -47,7 +48,9 @@ async fn an_etcd_that_was_restored() {
     let attempts = scene.lab.trials(&scene.name).await.into_iter().filter_map(|trial| Some(trial.status?.attempts));
     let known = attempts.flatten().count();
     scene.lab.check((3..7).contains(&known), &format!("{known} attempts are known after the restore")).await;
-    // It has seen what is no more.
+    // Who plays the bench has ended these pods before.
+    scene.bench = Bench::new(&scene.lab).takes(Duration::from_secs(1)).start(&scene.lab);
+    // The operator has seen what is no more.
     assert!(scene.operator.terminate() || !scene.operator.is_running(), "it can be ended");
     scene.operator.start_again();
     scene.lab.decided(&scene.name, "Win", 5).await;
