@@ -4,15 +4,18 @@ use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
 
-use anyhow::Context;
+use anyhow::{Context, anyhow};
 use assay_api::{TuningExperiment, TuningTrial, names};
 use k8s_openapi::api::core::v1::ConfigMap;
 use kube::api::ListParams;
 use kube::config::{KubeConfigOptions, Kubeconfig};
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::core::DeserializeGuard;
+use kube::core::error_boundary::InvalidObject;
+use kube::{Api, Client, Config, Resource, ResourceExt as _};
 
-use super::errors::{Explain as _, Unreachable, not_found};
+use super::errors::{Explain as _, Unreachable, another_version, not_found};
 use crate::folder::Origin;
+use crate::print;
 
 /// A cluster that does not answer for so long is not there.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -86,8 +89,11 @@ impl Cluster {
         Api::namespaced(self.client.clone(), &self.namespace)
     }
 
-    pub fn experiments_everywhere(&self) -> Api<TuningExperiment> {
-        Api::all(self.client.clone())
+    /// All experiments of the namespace, or of all namespaces.
+    pub async fn all_experiments(&self, everywhere: bool) -> anyhow::Result<Vec<DeserializeGuard<TuningExperiment>>> {
+        let client = self.client.clone();
+        let api = if everywhere { Api::all(client) } else { Api::namespaced(client, &self.namespace) };
+        Ok(api.list(&ListParams::default()).await.explain("can't read the experiments")?.items)
     }
 
     pub fn trials(&self) -> Api<TuningTrial> {
@@ -114,13 +120,20 @@ impl Cluster {
         })
     }
 
+    /// Every trial of the namespace.
+    pub async fn all_trials(&self) -> anyhow::Result<Vec<DeserializeGuard<TuningTrial>>> {
+        let api: Api<DeserializeGuard<TuningTrial>> = Api::namespaced(self.client.clone(), &self.namespace);
+        Ok(api.list(&ListParams::default()).await.explain("can't read the trials")?.items)
+    }
+
     /// Every trial of an experiment that was begun.
-    pub async fn trials_of(&self, experiment: &TuningExperiment) -> anyhow::Result<Vec<TuningTrial>> {
+    pub async fn trials_of(&self, experiment: &TuningExperiment) -> anyhow::Result<Vec<DeserializeGuard<TuningTrial>>> {
         let name = experiment.name_any();
+        let api: Api<DeserializeGuard<TuningTrial>> = Api::namespaced(self.client.clone(), &self.namespace);
         let mut page = ListParams::default().labels(&of_experiment(&name)).limit(PAGE);
         let mut trials = Vec::new();
         loop {
-            let found = self.trials().list(&page).await.explain(&format!("can't read the trials of {name}"))?;
+            let found = api.list(&page).await.explain(&format!("can't read the trials of {name}"))?;
             trials.extend(found.items.into_iter().filter(|trial| is_of(trial, experiment)));
             match found.metadata.continue_.filter(|token| !token.is_empty()) {
                 Some(token) => page = page.continue_token(&token),
@@ -130,8 +143,22 @@ impl Cluster {
     }
 }
 
+/// Those that this version can read; the others are told. One object of another version must not hide all others.
+pub fn readable<K: Resource<DynamicType = ()>>(found: Vec<DeserializeGuard<K>>) -> Vec<K> {
+    let told = |why| print::note(format_args!("assay: {why:#}"));
+    found.into_iter().filter_map(|object| read(object).map_err(told).ok()).collect()
+}
+
+/// An object that has to be read.
+pub fn read<K: Resource<DynamicType = ()>>(object: DeserializeGuard<K>) -> anyhow::Result<K> {
+    object.0.map_err(|InvalidObject { error, metadata }| {
+        let (kind, name) = (K::kind(&()), metadata.name.unwrap_or_default());
+        anyhow!("can't read {kind} {name}: {}", another_version(&error))
+    })
+}
+
 /// Whether a trial is of this very experiment: those of one that was deleted may be there for a while, under the same name.
-pub fn is_of(trial: &TuningTrial, experiment: &TuningExperiment) -> bool {
+pub fn is_of(trial: &impl Resource, experiment: &TuningExperiment) -> bool {
     trial.owner_references().iter().any(|owner| Some(&owner.uid) == experiment.metadata.uid.as_ref())
 }
 

@@ -16,7 +16,7 @@ impl<T> Explain<T> for Result<T, Error> {
     fn explain(self, failed: &str) -> anyhow::Result<T> {
         self.map_err(|error| {
             let said = format!("{failed}: {}", words(&error));
-            if matches!(error, Error::Api(_)) {
+            if matches!(error, Error::Api(_) | Error::SerdeError(_)) {
                 anyhow::Error::msg(said)
             } else {
                 Unreachable { said, is_chosen: true }.into()
@@ -51,7 +51,8 @@ pub fn not_found(error: &Error) -> bool {
 pub fn passes(error: &Error) -> bool {
     match error {
         Error::Api(status) => status.code == 410 || status.code == 429 || status.code >= 500,
-        Error::BuildRequest(_) | Error::InferConfig(_) | Error::InferKubeconfig(_) => false,
+        // An object of another version stays one.
+        Error::BuildRequest(_) | Error::InferConfig(_) | Error::InferKubeconfig(_) | Error::SerdeError(_) => false,
         _ => no_login(error).is_none(),
     }
 }
@@ -69,8 +70,17 @@ pub fn words(error: &Error) -> String {
         409 => format!("someone else changed it ({said}): check it with `assay status`, then try again"),
         400 | 422 => format!("the cluster rejected it: {said}"),
         429 => format!("the cluster is busy ({said}): try again later"),
+        500 if said.contains("field not declared in schema") => format!(
+            "the cluster's custom resource definitions are older than this assay ({said}): upgrade the Helm chart \
+             charts/assay (see docs/install.md)"
+        ),
         code => format!("the cluster returned {code} ({said}): try again, or check its API server"),
     }
+}
+
+/// Of an object that this version can't read, why not and what to do.
+pub fn another_version(why: &impl fmt::Display) -> String {
+    format!("{why}. Another version of assay wrote it: use the assay of the operator's version (see docs/install.md)")
 }
 
 /// Why there are no credentials. A token that is asked for with each request fails inside that request.
@@ -96,10 +106,7 @@ fn unreachable_words(error: &Error) -> String {
             cause.source().map_or_else(|| cause.to_string(), root)
         ),
         Error::HyperError(cause) => format!("{reached} ({}): try again", root(cause)),
-        Error::SerdeError(cause) => format!(
-            "can't parse the cluster's answer ({cause}): are its custom resource definitions of this version of assay? \
-             Upgrade the Helm chart charts/assay (see docs/install.md)"
-        ),
+        Error::SerdeError(cause) => format!("can't parse the cluster's answer: {}", another_version(cause)),
         other => root(other),
     }
 }

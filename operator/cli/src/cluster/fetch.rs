@@ -11,7 +11,7 @@ use assay_core::validate::{API_VERSION, KIND};
 use futures::{StreamExt as _, TryStreamExt as _};
 use serde_json::json;
 
-use super::client::Cluster;
+use super::client::{Cluster, read};
 use super::plan::plan_of;
 use super::records::record;
 use super::words::refused;
@@ -40,7 +40,7 @@ pub async fn outcome(
         ));
     }
     let plan = plan_of(experiment)?;
-    let trials = cluster.trials_of(experiment).await?;
+    let trials = cluster.trials_of(experiment).await?.into_iter().map(read).collect::<anyhow::Result<Vec<_>>>()?;
     let source = source.map_or_else(|| as_file(experiment), |source| Ok(source.to_vec()))?;
     let folder = Fetched::open(&folder_of(name, out), &cluster.origin(experiment), &plan, &source)?;
     let missing = fetch(cluster, &folder, &trials, plan.digest.as_str()).await?;

@@ -12,7 +12,7 @@ pub mod run;
 pub mod status;
 mod words;
 
-pub use client::{Cluster, ClusterArgs, on};
+pub use client::{Cluster, ClusterArgs, on, readable};
 pub use errors::Unreachable;
 pub use fetch::outcome;
 pub use words::finished;

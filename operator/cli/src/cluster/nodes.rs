@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::time::Duration;
 
-use assay_api::{AttemptStatus, Placement, Time, TuningTrial, names};
+use assay_api::{AttemptStatus, Placement, Time, names};
 use assay_core::decide::fleet::NodeState;
 use assay_core::node::{self, Needs};
 use assay_core::quantity;
@@ -15,7 +15,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
-use super::client::Cluster;
+use super::client::{Cluster, readable};
 use super::errors::{Explain as _, words};
 use super::records::unpacked;
 use super::words::age;
@@ -134,9 +134,9 @@ async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
 
 /// What the latest attempt on each node that left a record in this namespace has seen.
 async fn seen(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
-    let trials = cluster.trials().list(&ListParams::default()).await.explain("can't read the trials")?.items;
+    let trials = readable(cluster.all_trials().await?);
     let mut latest: BTreeMap<String, AttemptStatus> = BTreeMap::new();
-    for attempt in trials.into_iter().filter_map(|trial: TuningTrial| trial.status).flat_map(|status| status.attempts) {
+    for attempt in trials.into_iter().filter_map(|trial| trial.status).flat_map(|status| status.attempts) {
         let Some(node) = attempt.node.clone().filter(|_| attempt.record.is_some()) else { continue };
         let is_newer = latest.get(&node).is_none_or(|known| known.completion_time < attempt.completion_time);
         if is_newer {

@@ -7,7 +7,7 @@ use anyhow::bail;
 use assay_api::TuningTrial;
 
 use super::options::experiment_name;
-use crate::cluster::{Cluster, ClusterArgs, changes, finished, on};
+use crate::cluster::{Cluster, ClusterArgs, changes, finished, on, readable};
 use crate::print;
 use crate::text::plural;
 
@@ -31,7 +31,7 @@ pub fn command(args: &CancelArgs) -> anyhow::Result<ExitCode> {
 async fn delete(cluster: Cluster, args: CancelArgs) -> anyhow::Result<ExitCode> {
     let name = &args.name;
     let experiment = cluster.experiment(name).await?;
-    let trials = cluster.trials_of(&experiment).await?;
+    let trials = readable(cluster.trials_of(&experiment).await?);
     print::out(what_goes(name, &cluster.namespace, &trials) + "\n")?;
     if finished(&experiment).is_none() {
         print::out(format_args!("To pause it instead: `assay suspend {name}`.\n"))?;

@@ -42,6 +42,11 @@ fn answers_that_say_no() {
             "has no Assay custom resource definitions",
         ),
         (500, status(500, "InternalError", "etcd is away"), "the cluster returned 500 (etcd is away): try again"),
+        (
+            500,
+            status(500, "", "failed to create typed patch object: .spec.planted: field not declared in schema"),
+            "definitions are older than this assay (failed to create typed patch object: .spec.planted: field not declared",
+        ),
         (200, "{\"items\": 3}".to_owned(), "can't parse the cluster's answer"),
     ];
     for (code, body, message) in table {

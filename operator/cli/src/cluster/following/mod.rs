@@ -13,7 +13,7 @@ use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::{self, Event, watcher};
 use tokio::signal::unix::{SignalKind, signal};
 
-use super::client::{Cluster, is_of, of_experiment};
+use super::client::{Cluster, is_of, of_experiment, readable};
 use super::errors::{Explain as _, passes, words as error_words};
 use super::plan::plan_of;
 use super::words::{finished, observed, seconds_left, so_far};
@@ -56,7 +56,7 @@ pub async fn follow(cluster: &Cluster, experiment: &TuningExperiment, planned: u
     view.screen.clear();
     if let Ok(Followed::Finished(_)) = followed {
         // The end of the experiment may have come before the news of its last trials.
-        view.say_new(cluster.trials_of(experiment).await?);
+        view.say_new(readable(cluster.trials_of(experiment).await?));
     }
     followed
 }

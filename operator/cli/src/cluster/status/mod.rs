@@ -3,10 +3,8 @@
 use std::fmt::Write as _;
 
 use assay_api::{TuningExperiment, TuningTrial};
-use kube::api::ListParams;
 
-use super::client::Cluster;
-use super::errors::Explain as _;
+use super::client::{Cluster, readable};
 use super::words::{age, conditions, finished, is_over, seconds_left, under_way, waits_for};
 use crate::machine::unix_ms;
 use crate::screen::left;
@@ -15,18 +13,17 @@ use crate::text::table;
 /// All that there is to say about one experiment.
 pub async fn of(cluster: &Cluster, name: &str) -> anyhow::Result<String> {
     let experiment = cluster.experiment(name).await?;
-    Ok(detail(&experiment, &cluster.trials_of(&experiment).await?, unix_ms()))
+    Ok(detail(&experiment, &readable(cluster.trials_of(&experiment).await?), unix_ms()))
 }
 
 /// A table of all experiments.
 pub async fn overview(cluster: &Cluster, everywhere: bool) -> anyhow::Result<String> {
-    let api = if everywhere { cluster.experiments_everywhere() } else { cluster.experiments() };
-    let found = api.list(&ListParams::default()).await.explain("can't read the experiments")?;
-    if found.items.is_empty() {
+    let found = cluster.all_experiments(everywhere).await?;
+    if found.is_empty() {
         let place = if everywhere { "the cluster".to_owned() } else { format!("namespace {}", cluster.namespace) };
         return Ok(format!("No experiments in {place}: start one with `assay run --cluster FILE`.\n"));
     }
-    Ok(list(&found.items, everywhere, unix_ms()))
+    Ok(list(&readable(found), everywhere, unix_ms()))
 }
 
 fn list(experiments: &[TuningExperiment], everywhere: bool, now_ms: u64) -> String {
