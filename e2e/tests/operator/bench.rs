@@ -16,6 +16,7 @@ use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt};
 use serde_json::json;
+use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
 use crate::experiment::small;
@@ -48,6 +49,8 @@ pub enum End {
     },
     /// It runs until somebody deletes it.
     Never,
+    /// Well, once the test says so.
+    After(Arc<Notify>),
 }
 
 type Script = Arc<dyn Fn(&Run) -> End + Send + Sync>;
@@ -192,7 +195,15 @@ impl Bench {
             let summary = self.summary(&pod, input, started).await;
             let spec = TrialSpec::from_json(input.as_bytes()).expect("a trial has a spec");
             tokio::time::sleep(self.takes).await;
-            (self.script)(&Run { spec, summary, before })
+            let run = Run { spec, summary, before };
+            match (self.script)(&run) {
+                End::After(told) => {
+                    self.held.lock().expect("held pods").push(pod.name_any());
+                    told.notified().await;
+                    run.done()
+                }
+                end => end,
+            }
         };
         let End::Says { exit_code, reason, message } = end else {
             self.held.lock().expect("held pods").push(pod.name_any());

@@ -12,12 +12,16 @@ use crate::scene::Scene;
 
 /// Runs `assay` in the lab's namespace.
 pub async fn assay(lab: &Lab, args: &[&str]) -> Output {
-    let program = std::env::var("ASSAY").expect("ASSAY is the path of the program");
-    let output = Command::new(program).args(args).args(["--namespace", &lab.namespace]).output().await;
-    output.expect("ASSAY can be started")
+    run(&std::env::var("ASSAY").expect("ASSAY is the path of the program"), lab, args).await
 }
 
-fn text(output: &Output) -> String {
+/// The same of another program.
+pub async fn run(program: &str, lab: &Lab, args: &[&str]) -> Output {
+    let output = Command::new(program).args(args).args(["--namespace", &lab.namespace]).output().await;
+    output.expect("assay can be started")
+}
+
+pub fn text(output: &Output) -> String {
     format!("{}{}", String::from_utf8_lossy(&output.stdout), String::from_utf8_lossy(&output.stderr))
 }
 

@@ -22,6 +22,7 @@ mod lab;
 mod limits;
 mod logs;
 mod machine;
+mod mutations;
 mod nightly;
 mod operator;
 mod pods;

@@ -9,7 +9,7 @@ use kube::runtime::controller::Action;
 use tracing::{Span, error_span};
 
 use super::agent::Agents;
-use super::context::Context;
+use super::context::{Context, why_unreadable};
 use super::metrics::Findings;
 use super::stores::Stores;
 use super::{Reconcile, is_finished, node_lease, progress, upkeep};
@@ -51,6 +51,12 @@ impl watch::Controller for Context {
     }
 
     async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {
-        Reconcile::new(self, experiment).run().await
+        let mut reconcile = Reconcile::new(self, experiment);
+        let ended = reconcile.run().await;
+        // What is stored makes no sense, and will make none the next time.
+        if let Err(Error::Unexpected(why)) = &ended {
+            reconcile.wait_for_another_version(why_unreadable("what is stored of this experiment", why)).await?;
+        }
+        ended
     }
 }

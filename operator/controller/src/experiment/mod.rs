@@ -62,8 +62,11 @@ use known::Seen;
 use memory::{Memory, Shared};
 use settle::State;
 
-/// What an object that can't be read is part of does not hear that it can be.
-const UNREADABLE: Duration = Duration::from_secs(30);
+/// The reason of conditions that say that an object can't be read.
+const UNREADABLE: &str = "Unreadable";
+
+/// What such an object is part of does not hear that it can be read again.
+const UNTIL_READABLE: Duration = Duration::from_secs(30);
 
 /// When to ask again whether a log of the namespace can be read.
 const TURN: Duration = Duration::from_millis(500);
@@ -96,36 +99,42 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Says when to reconcile again.
-    pub async fn run(mut self) -> Result<Action, Error> {
+    pub async fn run(&mut self) -> Result<Action, Error> {
         if self.experiment.metadata.deletion_timestamp.is_some() {
             // What it owns goes with it, and its nodes when its pods have gone.
             return Ok(Action::await_change());
         }
         if is_finished(self.experiment) {
-            return tidy::after_the_end(&mut self).await;
+            settle::take_back_unreadable(self).await?;
+            return tidy::after_the_end(self).await;
         }
         if let Some(message) = self.context.unreadable(&self.uid) {
-            advance::keep_nodes(&mut self).await?;
-            settle::write(&mut self, &State::Waiting { reason: "Unreadable", message }, None).await?;
-            return Ok(Action::requeue(UNREADABLE));
+            self.wait_for_another_version(message).await?;
+            return Ok(Action::requeue(UNTIL_READABLE));
         }
-        let plan = match accept::accept(&mut self).await? {
+        let plan = match accept::accept(self).await? {
             Accepted::Plan(plan) => plan,
             Accepted::Waiting(reason, message) => {
-                advance::keep_nodes(&mut self).await?;
-                settle::write(&mut self, &State::Waiting { reason, message }, None).await?;
+                advance::keep_nodes(self).await?;
+                settle::write(self, &State::Waiting { reason, message }, None).await?;
                 return Ok(Action::requeue(self.wake));
             }
-            Accepted::Refused(problems) => return refuse(&mut self, problems).await,
+            Accepted::Refused(problems) => return refuse(self, problems).await,
         };
-        let mut observed = observe::observe(&mut self, &plan).await?;
-        advance::keep_nodes(&mut self).await?;
-        if let Some(problem) = collect::collect(&mut self, &plan, &mut observed).await? {
-            return refuse(&mut self, vec![problem]).await;
+        let mut observed = observe::observe(self, &plan).await?;
+        advance::keep_nodes(self).await?;
+        if let Some(problem) = collect::collect(self, &plan, &mut observed).await? {
+            return refuse(self, vec![problem]).await;
         }
-        let state = advance::advance(&mut self, &plan, &mut observed).await?;
-        settle::write(&mut self, &state, Some((&plan, &observed))).await?;
+        let state = advance::advance(self, &plan, &mut observed).await?;
+        settle::write(self, &state, Some((&plan, &observed))).await?;
         Ok(Action::requeue(self.wake))
+    }
+
+    /// Says why nothing is done. What runs keeps its node.
+    async fn wait_for_another_version(&mut self, message: String) -> Result<(), Error> {
+        advance::keep_nodes(self).await?;
+        settle::write(self, &State::Waiting { reason: UNREADABLE, message }, None).await
     }
 
     fn memory(&self) -> MutexGuard<'_, Memory> {

@@ -17,7 +17,7 @@ use serde_json::json;
 use tracing::info;
 
 use super::observe::Observed;
-use super::{Reconcile, condition, forced};
+use super::{Reconcile, UNREADABLE, condition, forced};
 use crate::error::{Error, call};
 use crate::watch::version;
 
@@ -68,6 +68,21 @@ pub async fn write(
     reconcile.memory().written = Some((reconcile.instant(), written));
     publish(reconcile, state, &before.conditions, &after).await;
     Ok(())
+}
+
+/// A finished experiment that could not be read for a while is not judged again, and would say so for ever.
+pub async fn take_back_unreadable(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
+    let conditions = latest(reconcile).conditions;
+    if !conditions.iter().any(|known| known.reason == UNREADABLE) {
+        return Ok(());
+    }
+    let is_refused = find(&conditions, FINISHED).is_some_and(|end| end.reason == "Refused");
+    let state = if is_refused {
+        State::Refused(vec!["the reason is lost: a version that could not read the experiment overwrote it".to_owned()])
+    } else {
+        State::Finished
+    };
+    write(reconcile, &state, None).await
 }
 
 /// The status as it is: a watch may be late to tell of what was just written, which would be written again.

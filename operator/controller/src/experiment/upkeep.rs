@@ -20,7 +20,7 @@ use tracing::{info, warn};
 use super::context::{Context, why_unreadable};
 use super::ended::ended;
 use super::memory::experiment_of;
-use super::{node_lease, tidy};
+use super::{UNREADABLE, node_lease, tidy};
 use crate::error::{Error, call};
 use crate::watch::Unreadable;
 
@@ -35,13 +35,18 @@ pub async fn keep_up(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PAUSE).await;
         context.prune();
+        let mut still = BTreeSet::new();
         for object in context.unreadable_experiments.iter().flat_map(Unreadable::all) {
-            if told.insert((object.metadata.uid.clone(), object.error.clone()))
+            let what = (object.metadata.uid.clone(), object.error.clone());
+            if !told.contains(&what)
                 && let Err(error) = tell(&context, &object).await
             {
                 warn!(name = object.metadata.name, %error, "can't say that an experiment can't be read");
+                continue;
             }
+            still.insert(what);
         }
+        told = still;
         if let Some(keep) = context.cluster.args.keep_finished {
             for experiment in tidy::surplus(context.all_experiments(), keep) {
                 let (namespace, name) = (experiment.namespace().unwrap_or_default(), experiment.name_any());
@@ -76,7 +81,7 @@ async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
     let now = Time(super::whole_second(context.cluster.clock.time()));
     let conditions = [ACCEPTED, READY].map(|type_| {
         json!({
-            "type": type_, "status": "False", "reason": "Unreadable", "message": message, "lastTransitionTime": now,
+            "type": type_, "status": "False", "reason": UNREADABLE, "message": message, "lastTransitionTime": now,
         })
     });
     let patch = json!({

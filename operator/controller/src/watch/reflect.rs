@@ -4,7 +4,7 @@ use std::fmt::Debug;
 use std::hash::Hash;
 
 use futures::{Stream, StreamExt as _};
-use kube::api::Api;
+use kube::api::{Api, ObjectMeta};
 use kube::core::DeserializeGuard;
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::reflector::store::Writer;
@@ -46,21 +46,31 @@ impl Wiring {
         self.keep(reflector::store(), watcher(api, config).default_backoff(), slim, touches)
     }
 
-    /// The same of a kind that a newer version may have written: what can't be read is kept apart.
+    /// The same of a kind that a newer version may have written: what can't be read is kept apart. `unreadable_touches` says what such
+    /// an object is part of.
     pub fn reflect_readable<K>(
         &self,
         api: Api<DeserializeGuard<K>>,
         touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+        unreadable_touches: impl Fn(&ObjectMeta) -> Option<Touched> + Send + 'static,
     ) -> (Store<K>, Unreadable)
     where
         K: Resource<DynamicType = ()> + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
     {
         let (store, writer) = reflector::store::<K>();
         let unreadable = Unreadable::default();
-        let (apart, known) = (unreadable.clone(), store.clone());
+        let (apart, known, sender) = (unreadable.clone(), store.clone(), self.sender.clone());
         let events = watcher(api, watcher::Config::default()).default_backoff();
         let readable = events.filter_map(move |event| {
+            let hidden = match &event {
+                Ok(Event::Apply(DeserializeGuard(Err(object)))) => unreadable_touches(&object.metadata),
+                _ => None,
+            };
             let event = event.map(|event| apart.divide(event, |name| known.get(name)));
+            if let Some(touched) = hidden {
+                // Nobody listens any more at the end.
+                let _ = sender.send(touched);
+            }
             std::future::ready(event.transpose())
         });
         (self.keep((store, writer), readable, |_| (), touches), unreadable)
