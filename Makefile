@@ -58,7 +58,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
-    fake-nodes-test real-node-test test-faults limits-test runbooks-test test-oldest on-a-node
+    fake-nodes-test real-node-test test-faults limits-test runbooks-test upgrade-test test-oldest on-a-node
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -226,6 +226,13 @@ limits-test: image-operator ## Measure what the operator takes at its worst: mem
 runbooks-test: images ## Try what docs/operations.md says for bad days, on a cluster; CI leaves it out
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh runbooks::
+
+# The last build before this one that others have.
+UPGRADE_FROM ?= 78714ca
+
+upgrade-test: image-operator ## Upgrade running experiments from the build of UPGRADE_FROM, and go back; builds that once. CI leaves it out
+	@scripts/setup.sh cluster
+	@$(run) e2e/tests/operator/test.sh --upgrade $(UPGRADE_FROM)
 
 # A cluster beside that of `make cluster-up`, which may stay up.
 test-oldest: images ## Test the operator on the oldest Kubernetes that it supports; builds that once

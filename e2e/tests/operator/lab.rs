@@ -20,7 +20,7 @@ use tokio::sync::OnceCell;
 
 use crate::account;
 use crate::machine::{self, Share};
-use crate::operator::Operator;
+use crate::operator::{self, Operator};
 
 /// Where a test's nodes are known by.
 pub const LAB_LABEL: &str = "assay.rocks/lab";
@@ -203,12 +203,17 @@ impl Lab {
 
     /// For all namespaces, as the chart installs it: nobody else may be at work.
     pub fn operator_everywhere(&self, args: &[&str], kubeconfig: Option<&PathBuf>) -> Operator {
+        self.operator_of(&operator::program(), args, kubeconfig)
+    }
+
+    /// Another program.
+    pub fn operator_of(&self, program: &str, args: &[&str], kubeconfig: Option<&PathBuf>) -> Operator {
         let number = self.operators.fetch_add(1, Ordering::Relaxed);
         let log = self.folder.join(format!("operator-{number}.log"));
         self.logs.lock().expect("the logs").push(log.clone());
         let namespaces = ["--own-namespace", &self.namespace, "--node-lease-namespace", &self.leases];
         let args = [&namespaces, args].concat();
-        Operator::start(&format!("operator-{number}"), &args, kubeconfig.unwrap_or(&self.account), log)
+        Operator::start(program, &format!("operator-{number}"), &args, kubeconfig.unwrap_or(&self.account), log)
     }
 
     /// A kubeconfig of somebody who answers for the API server on this machine, without credentials.

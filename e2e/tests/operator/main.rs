@@ -36,6 +36,7 @@ mod scrape;
 mod size;
 mod tenants;
 mod unkind_api;
+mod upgrade;
 mod verdict;
 mod versions;
 mod witness;

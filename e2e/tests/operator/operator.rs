@@ -16,6 +16,11 @@ use crate::lab::{Lab, SOON};
 /// What fake nodes pretend to run.
 pub const IMAGE: &str = "localhost/assay-bench:e2e";
 
+/// The program under test.
+pub fn program() -> String {
+    std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator")
+}
+
 pub struct Operator {
     command: Command,
     log: PathBuf,
@@ -24,8 +29,7 @@ pub struct Operator {
 }
 
 impl Operator {
-    pub fn start(identity: &str, args: &[&str], kubeconfig: &PathBuf, log: PathBuf) -> Self {
-        let program = std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator");
+    pub fn start(program: &str, identity: &str, args: &[&str], kubeconfig: &PathBuf, log: PathBuf) -> Self {
         let port = free_port();
         let mut command = Command::new(program);
         command
@@ -117,7 +121,7 @@ impl Drop for Operator {
 fn spawn(command: &mut Command, log: &PathBuf) -> Child {
     let file = File::options().create(true).append(true).open(log).expect("a log");
     command.stdout(file.try_clone().expect("a log")).stderr(file);
-    command.spawn().expect("ASSAY_OPERATOR can be started")
+    command.spawn().expect("the operator can be started")
 }
 
 /// Free at the moment: whoever binds next gets another one.

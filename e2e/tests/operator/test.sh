@@ -2,10 +2,11 @@
 # Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
 # and ended.
 #
-# usage: test.sh [--fake-nodes | --real-node | --limits [FILTER...] | FILTER...]
+# usage: test.sh [--fake-nodes | --real-node | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
 #   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
+#   --upgrade      from the programs and the chart of a commit to these and back, on fake nodes; no other run has these tests
 #   FILTER...      only tests whose name has one of the words
 # ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
 # ASSAY_CLUSTER_KUBERNETES chooses the cluster: newest or oldest.
@@ -27,15 +28,23 @@ fail() {
 for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
     [ -x "$program" ] || fail "there is no $program; \`make operator\` makes it"
 done
+earlier=
 case ${1:-} in
 --fake-nodes | --real-node | --limits)
     part=$1
     shift
     ;;
+--upgrade)
+    part=$1
+    [ $# -gt 1 ] || fail "--upgrade needs a commit"
+    earlier=$(scripts/earlier.sh "$2")
+    shift 2
+    ;;
 *) part= ;;
 esac
 images="$target/images/assay-operator.tar"
-case $part in --fake-nodes | --limits) ;; *) images="$images $target/images/assay-bench.tar" ;; esac
+case $part in --fake-nodes | --limits | --upgrade) benches= ;; *) benches=$target/images/assay-bench.tar ;; esac
+images="$images $benches"
 for image in $images; do
     [ -f "$image" ] || fail "there is no $image; \`make images\` makes it"
 done
@@ -53,7 +62,7 @@ export ASSAY_HELM
 e2e/cluster/build.sh >/dev/null
 # compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
 compile() { cargo test --locked --workspace --features assay-e2e/cluster,assay-bench/planted "$@" --no-run --message-format=json; }
-if [ "$images" != "$target/images/assay-operator.tar" ]; then
+if [ -n "$benches" ]; then
     # The bench that comes with its tests: its own code is not optimised there, which makes it a build of which a night has to say
     # that it is worse.
     compile --test options >/dev/null
@@ -61,6 +70,11 @@ if [ "$images" != "$target/images/assay-operator.tar" ]; then
     IMAGE_ARGS="VERSION=$ASSAY_VERSION-unoptimised ROCKSDB_VERSION=as-in-assay-bench" \
         scripts/image.sh "localhost/assay-bench-unoptimised:$ASSAY_VERSION" bench-image/Containerfile "$worse" "$target/debug/assay-bench"
     images="$images $worse"
+fi
+if [ "$part" = --upgrade ]; then
+    IMAGE_ARGS="VERSION=earlier ROCKSDB_VERSION=as-in-assay-bench" scripts/image.sh localhost/assay-operator:earlier "$earlier/Containerfile" \
+        "$target/e2e/assay-operator-earlier.tar" "$earlier/bin/assay-operator" "$earlier/bin/assay-agent" "$earlier/bin/assay"
+    images="$images $target/e2e/assay-operator-earlier.tar"
 fi
 tests=$(compile --test operator | sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
@@ -83,21 +97,24 @@ run() {
     threads=$1
     shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
-        ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" \
+        ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" ASSAY_EARLIER="$earlier" \
         "$@" --quiet --test-threads "$threads" 8>&-
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
 beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
-if [ "$part" = --limits ]; then
-    [ $# -gt 0 ] || set -- limits::
-    # One at a time, since they measure.
+case $part in
+--limits | --upgrade)
+    case $part in --limits) module=limits:: ;; *) module=upgrade:: ;; esac
+    [ $# -gt 0 ] || set -- "$module"
+    # One at a time, since they measure, or replace what all have in common.
     run 1 "$tests" "$@" --nocapture
     exit
-fi
+    ;;
+esac
 if [ $# -gt 0 ]; then
     beside_trials "$@"
     exit
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks::
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade::
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::
