@@ -62,7 +62,7 @@ async fn an_etcd_that_was_restored() {
 async fn alarm(action: &str) {
     let body = json!({"action": action, "memberID": 0, "alarm": "NOSPACE"}).to_string();
     let url = "http://127.0.0.1:2379/v3/maintenance/alarm";
-    cluster(&["exec", "curl", "--fail", "--silent", "--show-error", "--data", &body, url]).await;
+    cluster(&["exec", "curl", "--fail", "--silent", "--show-error", "-d", &body, url]).await;
 }
 
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]

@@ -350,7 +350,10 @@ mod tests {
     #[test]
     fn a_record_that_is_too_large_to_be_read_is_not() {
         let refused = |json: &str| summary(json.as_bytes()).expect_err("no record").to_string();
-        let of = |bytes: usize| format!("{{\"metrics\":\"{}\"}}", " ".repeat(bytes - "{\"metrics\":\"\"}".len()));
+        let of = |bytes: usize| {
+            let least = json!({"families": ""}).to_string().len();
+            json!({"families": " ".repeat(bytes - least)}).to_string()
+        };
         let too_large = "a record can't be read: it has 4 MiB, 4 at most";
         assert_eq!(refused(&of(MOST_READ + 1)), too_large);
         assert_ne!(refused(&of(MOST_READ)), too_large);
