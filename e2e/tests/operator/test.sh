@@ -104,8 +104,9 @@ run() {
 beside_trials() { run 4 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" "$tests" "$@"; }
 case $part in
 --limits | --upgrade)
-    case $part in --limits) module=limits:: ;; *) module=upgrade:: ;; esac
-    [ $# -gt 0 ] || set -- "$module"
+    case $part in --limits) modules=limits:: ;; *) modules="upgrade:: mutations:: versions::" ;; esac
+    # shellcheck disable=SC2086 # words
+    [ $# -gt 0 ] || set -- $modules
     # One at a time, since they measure, or replace what all have in common.
     run 1 "$tests" "$@" --nocapture
     exit
@@ -116,5 +117,5 @@ if [ $# -gt 0 ]; then
     exit
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade::
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough::
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::

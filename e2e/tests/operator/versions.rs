@@ -41,6 +41,7 @@ impl Definitions {
     }
 }
 
+/// To be dropped while no other test runs.
 impl Drop for Definitions {
     fn drop(&mut self) {
         for (name, schema) in [EXPERIMENTS, TRIALS].into_iter().zip(&self.0) {
@@ -138,7 +139,7 @@ async fn begin_midway(scene: &Scene) {
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn an_experiment_of_a_newer_version_costs_one_condition() {
     let lab = Lab::alone("newer", 1).await;
-    let _definitions = Definitions::now(&lab).await;
+    let definitions = Definitions::now(&lab).await;
     plant(&lab, EXPERIMENTS, json!({"type": "string"})).await;
     let planted = |spec: &mut Value| spec["planted"] = json!("a change");
     apply_newer(&lab, "newer", planted, ".spec.planted", "a change").await;
@@ -165,170 +166,185 @@ async fn an_experiment_of_a_newer_version_costs_one_condition() {
     take_out(&scene.lab, EXPERIMENTS).await;
     scene.lab.decided("newer", "Win", 5).await;
     scene.lab.condition("newer", names::ACCEPTED, "True", None, SOON).await;
-    scene.lab.close().await;
-}
-
-/// It appears on every object at once.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_field_with_a_default_stops_experiments_and_loses_nothing() {
-    let (mut tell, lab) = (None, Lab::alone("defaulted", 1).await);
-    let _definitions = Definitions::now(&lab).await;
-    let scene = Scene::of(lab, "ended", &[], |bench| {
-        let (bench, told) = holding(bench);
-        tell = Some(told);
-        bench
-    });
-    scene.begin(|_| ()).await;
-    scene.decides(&[]).await;
-    begin_midway(&scene).await;
-    plant(&scene.lab, EXPERIMENTS, json!({"type": "string", "default": "newer"})).await;
-    // The API server tells nobody: it is seen when the watch begins anew.
-    for experiment in ["ended", "midway"] {
-        let message = says_unreadable(&scene.lab, experiment, WATCHES).await;
-        scene.lab.check(message.contains("Unknown field planted"), &message).await;
-    }
-    let (list, said) = listed(&scene.lab, &["status"]).await;
-    scene.lab.check(!list.contains("midway") && said.lines().count() == 2, &format!("{list}{said}")).await;
-    let refused = text(&assay(&scene.lab, &["report", "ended"]).await);
-    scene.lab.check(refused.contains("Another version of assay wrote it"), &refused).await;
-    // What runs ends meanwhile.
-    tell.expect("a bench").notify_one();
-    take_out(&scene.lab, EXPERIMENTS).await;
-    scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
-    scene.lab.decided("midway", "Win", 5).await;
-    scene.lab.condition("ended", names::READY, "True", Some("Decided"), SOON).await;
-    scene.lab.decided("ended", "Win", 5).await;
-    for experiment in ["ended", "midway"] {
-        let losses = scene.lab.losses(experiment).await;
-        scene.lab.check(losses.is_empty(), &format!("{experiment} lost {losses:?}")).await;
-    }
-    scene.witness.saw_nothing_wrong(&scene.lab).await;
-    scene.lab.close().await;
-}
-
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn a_trial_of_a_newer_version_stops_its_own_experiment() {
-    let (mut tell, lab) = (None, Lab::alone("trials", 1).await);
-    let _definitions = Definitions::now(&lab).await;
-    let mut scene = Scene::of(lab, "ended", &[], |bench| {
-        let (bench, told) = holding(bench);
-        tell = Some(told);
-        bench
-    });
-    scene.begin(|_| ()).await;
-    scene.decides(&[]).await;
-    begin_midway(&scene).await;
-    plant(&scene.lab, TRIALS, json!({"type": "string", "default": "newer"})).await;
-    let trials = ["get", "tuningtrials", "--output", "jsonpath={.items[0].spec.planted}"];
-    let is_planted = async || (scene.lab.kubectl(&trials).await == "newer").then_some(());
-    scene.lab.until("the field is there", SOON, is_planted).await;
-    assert!(scene.operator.terminate(), "it ends when it is asked to");
-    scene.operator.start_again();
-    let message = says_unreadable(&scene.lab, "midway", SOON).await;
-    scene.lab.check(message.contains("can't read trial midway-midway-"), &message).await;
-    // What is decided needs no trials.
-    scene.lab.condition("ended", names::READY, "True", Some("Decided"), SOON).await;
-    let (list, _) = listed(&scene.lab, &["status"]).await;
-    scene.lab.check(list.contains("ended") && list.contains("midway"), &list).await;
-    let (one, said) = listed(&scene.lab, &["status", "midway"]).await;
-    scene.lab.check(one.contains("Unreadable") && said.contains("can't read TuningTrial midway-"), &said).await;
-    let refused = text(&assay(&scene.lab, &["report", "midway"]).await);
-    scene.lab.check(refused.contains("can't read TuningTrial midway-"), &refused).await;
-    take_out(&scene.lab, TRIALS).await;
-    tell.expect("a bench").notify_one();
-    scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
-    scene.lab.decided("midway", "Win", 5).await;
-    let losses = scene.lab.losses("midway").await;
-    scene.lab.check(losses.is_empty(), &format!("lost {losses:?}")).await;
-    scene.witness.saw_nothing_wrong(&scene.lab).await;
-    scene.lab.close().await;
-}
-
-/// A value of an enumeration, in a spec and in the status of a trial; a field of a status; a metric.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn values_of_a_newer_version_cost_those_that_have_them() {
-    let lab = Lab::alone("values", 1).await;
-    let definitions = Definitions::now(&lab).await;
-    change(&lab, EXPERIMENTS, "add", "spec/properties/stopOn/enum/-", json!("Planted")).await;
-    change(&lab, EXPERIMENTS, "add", "status/properties/planted", json!({"type": "string"})).await;
-    let cache = "status/properties/attempts/items/properties/evidence/properties/pageCache/enum/-";
-    change(&lab, TRIALS, "add", cache, json!("Planted")).await;
-    apply_newer(&lab, "enum", |spec| spec["stopOn"] = json!("Planted"), ".spec.stopOn", "Planted").await;
-    let mut tell = None;
-    let mut scene = Scene::of(lab, "good", &[], |bench| {
-        let (bench, told) = holding(bench);
-        tell = Some(told);
-        bench
-    });
-    says_unreadable(&scene.lab, "enum", SOON).await;
-
-    begin_midway(&scene).await;
-    let selector = "--selector=assay.rocks/experiment=midway";
-    let first =
-        scene.lab.kubectl(&["get", "tuningtrials", selector, "--output", "jsonpath={.items[0].metadata.name}"]).await;
-    let attempts = scene.lab.kubectl(&["get", "tuningtrial", &first, "--output", "jsonpath={.status.attempts}"]).await;
-    let mut attempts: Value = serde_json::from_str(&attempts).unwrap_or_else(|error| panic!("{error}: {attempts}"));
-    let sound = json!({"status": {"attempts": attempts}}).to_string();
-    attempts[0]["evidence"]["pageCache"] = json!("Planted");
-    let planted = json!({"status": {"attempts": attempts}}).to_string();
-    let patch = async |patch: &str| {
-        let args = ["patch", "tuningtrial", &first, "--subresource", "status", "--type", "merge", "--patch", patch];
-        scene.lab.kubectl(&args).await
-    };
-    let patched = patch(&planted).await;
-    scene.lab.check(patched.contains("patched"), &patched).await;
-    let message = says_unreadable(&scene.lab, "midway", SOON).await;
-    scene.lab.check(message.contains(&first) && message.contains("Unknown variant Planted"), &message).await;
-
-    let metric = |spec: &mut Value| spec["objectives"][0]["metric"] = json!("throughput_of_the_future");
-    apply_newer(&scene.lab, "metric", metric, ".spec.objectives[0].metric", "throughput_of_the_future").await;
-    let refused = scene.lab.condition("metric", names::FINISHED, "True", Some("Refused"), SOON).await;
-    let (_, message) = told(&scene.lab, "metric", names::ACCEPTED).await;
-    scene.lab.check(message.contains("throughput_of_the_future"), &format!("{refused:?} {message}")).await;
-
-    // The trial that is held has the node.
-    tell.expect("a bench").notify_one();
-    patch(&sound).await;
-    scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), 300).await;
-    let status = r#"{"status": {"planted": "by a newer version"}}"#;
-    scene
-        .lab
-        .kubectl(&["patch", "tune", "midway", "--subresource", "status", "--type", "merge", "--patch", status])
-        .await;
-    scene.begin(|_| ()).await;
-    scene.decides(&[]).await;
-    assert!(scene.operator.terminate(), "it ends when it is asked to");
-    scene.operator.start_again();
-    scene.lab.apply(small(&scene.lab, "later")).await;
-    scene.lab.decided("later", "Win", 5).await;
-    let (list, said) = listed(&scene.lab, &["status"]).await;
-    let all = ["good", "later", "metric", "midway"];
-    scene.lab.check(all.iter().all(|name| list.contains(name)) && !list.contains("enum"), &list).await;
-    scene.lab.check(said.lines().count() == 1 && said.contains("TuningExperiment enum: Unknown variant"), &said).await;
-    let path = "jsonpath={.status.planted}";
-    let kept = scene.lab.kubectl(&["get", "tuningexperiment", "midway", "--output", path]).await;
-    scene.lab.check(kept == "by a newer version", &kept).await;
     drop(definitions);
     scene.lab.close().await;
 }
 
-/// The API server shows no new field in a watch that is older than its definition, so that an experiment is begun without it. The first
-/// write of its status shows it.
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn an_experiment_that_an_old_watch_shows_without_its_field_stops_at_its_first_trial() {
-    let lab = Lab::alone("older", 1).await;
-    let _definitions = Definitions::now(&lab).await;
-    let scene = Scene::of(lab, "older", &[], |bench| bench.takes(Duration::from_secs(2)));
-    scene.begin(|_| ()).await;
-    scene.lab.running_pod().await;
-    plant(&scene.lab, EXPERIMENTS, json!({"type": "string"})).await;
-    let planted = |spec: &mut Value| spec["planted"] = json!("a change");
-    apply_newer(&scene.lab, "newer", planted, ".spec.planted", "a change").await;
-    says_unreadable(&scene.lab, "newer", WATCHES).await;
-    scene.decides(&[]).await;
-    let selector = "--selector=assay.rocks/experiment=newer";
-    let begun = scene.lab.kubectl(&["get", "tuningtrials", selector, "--output", "name"]).await;
-    println!("begun without the field: {begun}");
-    scene.lab.check(begun.matches("tuningtrial.assay.rocks/").count() <= 1, &begun).await;
-    scene.lab.close().await;
+/// `make upgrade-test` runs these.
+mod thorough {
+    use super::*;
+
+    /// It appears on every object at once.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_field_with_a_default_stops_experiments_and_loses_nothing() {
+        let (mut tell, lab) = (None, Lab::alone("defaulted", 1).await);
+        let definitions = Definitions::now(&lab).await;
+        let scene = Scene::of(lab, "ended", &[], |bench| {
+            let (bench, told) = holding(bench);
+            tell = Some(told);
+            bench
+        });
+        scene.begin(|_| ()).await;
+        scene.decides(&[]).await;
+        begin_midway(&scene).await;
+        plant(&scene.lab, EXPERIMENTS, json!({"type": "string", "default": "newer"})).await;
+        // The API server tells nobody: it is seen when the watch begins anew.
+        for experiment in ["ended", "midway"] {
+            let message = says_unreadable(&scene.lab, experiment, WATCHES).await;
+            scene.lab.check(message.contains("Unknown field planted"), &message).await;
+        }
+        let (list, said) = listed(&scene.lab, &["status"]).await;
+        scene.lab.check(!list.contains("midway") && said.lines().count() == 2, &format!("{list}{said}")).await;
+        let refused = text(&assay(&scene.lab, &["report", "ended"]).await);
+        scene.lab.check(refused.contains("Another version of assay wrote it"), &refused).await;
+        // What runs ends meanwhile.
+        tell.expect("a bench").notify_one();
+        take_out(&scene.lab, EXPERIMENTS).await;
+        scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
+        scene.lab.decided("midway", "Win", 5).await;
+        scene.lab.condition("ended", names::READY, "True", Some("Decided"), SOON).await;
+        scene.lab.decided("ended", "Win", 5).await;
+        for experiment in ["ended", "midway"] {
+            let losses = scene.lab.losses(experiment).await;
+            scene.lab.check(losses.is_empty(), &format!("{experiment} lost {losses:?}")).await;
+        }
+        scene.witness.saw_nothing_wrong(&scene.lab).await;
+        drop(definitions);
+        scene.lab.close().await;
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn a_trial_of_a_newer_version_stops_its_own_experiment() {
+        let (mut tell, lab) = (None, Lab::alone("trials", 1).await);
+        let definitions = Definitions::now(&lab).await;
+        let mut scene = Scene::of(lab, "ended", &[], |bench| {
+            let (bench, told) = holding(bench);
+            tell = Some(told);
+            bench
+        });
+        scene.begin(|_| ()).await;
+        scene.decides(&[]).await;
+        begin_midway(&scene).await;
+        plant(&scene.lab, TRIALS, json!({"type": "string", "default": "newer"})).await;
+        let trials = ["get", "tuningtrials", "--output", "jsonpath={.items[0].spec.planted}"];
+        let is_planted = async || (scene.lab.kubectl(&trials).await == "newer").then_some(());
+        scene.lab.until("the field is there", SOON, is_planted).await;
+        assert!(scene.operator.terminate(), "it ends when it is asked to");
+        scene.operator.start_again();
+        let message = says_unreadable(&scene.lab, "midway", SOON).await;
+        scene.lab.check(message.contains("can't read trial midway-midway-"), &message).await;
+        // What is decided needs no trials.
+        scene.lab.condition("ended", names::READY, "True", Some("Decided"), SOON).await;
+        let (list, _) = listed(&scene.lab, &["status"]).await;
+        scene.lab.check(list.contains("ended") && list.contains("midway"), &list).await;
+        let (one, said) = listed(&scene.lab, &["status", "midway"]).await;
+        scene.lab.check(one.contains("Unreadable") && said.contains("can't read TuningTrial midway-"), &said).await;
+        let refused = text(&assay(&scene.lab, &["report", "midway"]).await);
+        scene.lab.check(refused.contains("can't read TuningTrial midway-"), &refused).await;
+        take_out(&scene.lab, TRIALS).await;
+        tell.expect("a bench").notify_one();
+        scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
+        scene.lab.decided("midway", "Win", 5).await;
+        let losses = scene.lab.losses("midway").await;
+        scene.lab.check(losses.is_empty(), &format!("lost {losses:?}")).await;
+        scene.witness.saw_nothing_wrong(&scene.lab).await;
+        drop(definitions);
+        scene.lab.close().await;
+    }
+
+    /// A value of an enumeration, in a spec and in the status of a trial; a field of a status; a metric.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn values_of_a_newer_version_cost_those_that_have_them() {
+        let lab = Lab::alone("values", 1).await;
+        let definitions = Definitions::now(&lab).await;
+        change(&lab, EXPERIMENTS, "add", "spec/properties/stopOn/enum/-", json!("Planted")).await;
+        change(&lab, EXPERIMENTS, "add", "status/properties/planted", json!({"type": "string"})).await;
+        let cache = "status/properties/attempts/items/properties/evidence/properties/pageCache/enum/-";
+        change(&lab, TRIALS, "add", cache, json!("Planted")).await;
+        apply_newer(&lab, "enum", |spec| spec["stopOn"] = json!("Planted"), ".spec.stopOn", "Planted").await;
+        let mut tell = None;
+        let mut scene = Scene::of(lab, "good", &[], |bench| {
+            let (bench, told) = holding(bench);
+            tell = Some(told);
+            bench
+        });
+        says_unreadable(&scene.lab, "enum", SOON).await;
+
+        begin_midway(&scene).await;
+        let selector = "--selector=assay.rocks/experiment=midway";
+        let first = scene
+            .lab
+            .kubectl(&["get", "tuningtrials", selector, "--output", "jsonpath={.items[0].metadata.name}"])
+            .await;
+        let attempts =
+            scene.lab.kubectl(&["get", "tuningtrial", &first, "--output", "jsonpath={.status.attempts}"]).await;
+        let mut attempts: Value = serde_json::from_str(&attempts).unwrap_or_else(|error| panic!("{error}: {attempts}"));
+        let sound = json!({"status": {"attempts": attempts}}).to_string();
+        attempts[0]["evidence"]["pageCache"] = json!("Planted");
+        let planted = json!({"status": {"attempts": attempts}}).to_string();
+        let patch = async |patch: &str| {
+            let args = ["patch", "tuningtrial", &first, "--subresource", "status", "--type", "merge", "--patch", patch];
+            scene.lab.kubectl(&args).await
+        };
+        let patched = patch(&planted).await;
+        scene.lab.check(patched.contains("patched"), &patched).await;
+        let message = says_unreadable(&scene.lab, "midway", SOON).await;
+        scene.lab.check(message.contains(&first) && message.contains("Unknown variant Planted"), &message).await;
+
+        let metric = |spec: &mut Value| spec["objectives"][0]["metric"] = json!("throughput_of_the_future");
+        apply_newer(&scene.lab, "metric", metric, ".spec.objectives[0].metric", "throughput_of_the_future").await;
+        let refused = scene.lab.condition("metric", names::FINISHED, "True", Some("Refused"), SOON).await;
+        let (_, message) = told(&scene.lab, "metric", names::ACCEPTED).await;
+        scene.lab.check(message.contains("throughput_of_the_future"), &format!("{refused:?} {message}")).await;
+
+        // The trial that is held has the node.
+        tell.expect("a bench").notify_one();
+        patch(&sound).await;
+        scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), 300).await;
+        let status = r#"{"status": {"planted": "by a newer version"}}"#;
+        scene
+            .lab
+            .kubectl(&["patch", "tune", "midway", "--subresource", "status", "--type", "merge", "--patch", status])
+            .await;
+        scene.begin(|_| ()).await;
+        scene.decides(&[]).await;
+        assert!(scene.operator.terminate(), "it ends when it is asked to");
+        scene.operator.start_again();
+        scene.lab.apply(small(&scene.lab, "later")).await;
+        scene.lab.decided("later", "Win", 5).await;
+        let (list, said) = listed(&scene.lab, &["status"]).await;
+        let all = ["good", "later", "metric", "midway"];
+        scene.lab.check(all.iter().all(|name| list.contains(name)) && !list.contains("enum"), &list).await;
+        scene
+            .lab
+            .check(said.lines().count() == 1 && said.contains("TuningExperiment enum: Unknown variant"), &said)
+            .await;
+        let path = "jsonpath={.status.planted}";
+        let kept = scene.lab.kubectl(&["get", "tuningexperiment", "midway", "--output", path]).await;
+        scene.lab.check(kept == "by a newer version", &kept).await;
+        drop(definitions);
+        scene.lab.close().await;
+    }
+
+    /// The API server shows no new field in a watch that is older than its definition, so that an experiment is begun without it. The first
+    /// write of its status shows it.
+    #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+    async fn an_experiment_that_an_old_watch_shows_without_its_field_stops_at_its_first_trial() {
+        let lab = Lab::alone("older", 1).await;
+        let definitions = Definitions::now(&lab).await;
+        let scene = Scene::of(lab, "older", &[], |bench| bench.takes(Duration::from_secs(2)));
+        scene.begin(|_| ()).await;
+        scene.lab.running_pod().await;
+        plant(&scene.lab, EXPERIMENTS, json!({"type": "string"})).await;
+        let planted = |spec: &mut Value| spec["planted"] = json!("a change");
+        apply_newer(&scene.lab, "newer", planted, ".spec.planted", "a change").await;
+        says_unreadable(&scene.lab, "newer", WATCHES).await;
+        scene.decides(&[]).await;
+        let selector = "--selector=assay.rocks/experiment=newer";
+        let begun = scene.lab.kubectl(&["get", "tuningtrials", selector, "--output", "name"]).await;
+        println!("begun without the field: {begun}");
+        scene.lab.check(begun.matches("tuningtrial.assay.rocks/").count() <= 1, &begun).await;
+        drop(definitions);
+        scene.lab.close().await;
+    }
 }
