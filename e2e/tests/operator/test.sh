@@ -6,7 +6,8 @@
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
 #   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
-#   --upgrade      from the programs and the chart of a commit to these and back, on fake nodes; no other run has these tests
+#   --upgrade      from the programs and the chart of a commit to these and back, and objects that others wrote or damaged; no other run
+#                  has these tests
 #   FILTER...      only tests whose name has one of the words
 # ASSAY_OPERATOR, ASSAY_AGENT and ASSAY are the programs, those in bin/ unless told. Images are those of `make images`.
 # ASSAY_CLUSTER_KUBERNETES chooses the cluster: newest or oldest.
