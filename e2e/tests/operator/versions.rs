@@ -10,7 +10,7 @@ use kube::api::{Patch, PatchParams};
 use serde_json::{Value, json};
 use tokio::sync::Notify;
 
-use crate::bench::{Bench, End};
+use crate::bench::{End, Run};
 use crate::command_line::{assay, text};
 use crate::experiment::small;
 use crate::lab::{Lab, SOON};
@@ -117,16 +117,25 @@ async fn listed(lab: &Lab, args: &[&str]) -> (String, String) {
     (String::from_utf8_lossy(&ran.stdout).into_owned(), String::from_utf8_lossy(&ran.stderr).into_owned())
 }
 
-/// A bench on which an experiment stops in the midst of its second block until it is told to go on.
-fn holding(bench: Bench) -> (Bench, Arc<Notify>) {
+/// A scene whose experiment midway stops in the midst of its second block until it is told to go on.
+fn holding(lab: Lab, name: &str) -> (Scene, Arc<Notify>) {
     let told = Arc::new(Notify::new());
     let held = Arc::clone(&told);
-    let bench = bench.script(move |run| {
+    let script = move |run: &Run| {
         let trial = &run.spec.trial;
         let is_meant = trial.scenario == "midway" && (trial.block, trial.order) == (1, 0);
         if is_meant { End::After(Arc::clone(&held)) } else { run.done() }
-    });
-    (bench, told)
+    };
+    (Scene::of(lab, name, &[], |bench| bench.script(script)), told)
+}
+
+/// Nothing is lost of experiments, and nobody saw anything wrong.
+async fn lost_nothing(scene: &Scene, experiments: &[&str]) {
+    for experiment in experiments {
+        let losses = scene.lab.losses(experiment).await;
+        scene.lab.check(losses.is_empty(), &format!("{experiment} lost {losses:?}")).await;
+    }
+    scene.witness.saw_nothing_wrong(&scene.lab).await;
 }
 
 async fn begin_midway(scene: &Scene) {
@@ -177,13 +186,9 @@ mod thorough {
     /// It appears on every object at once.
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_field_with_a_default_stops_experiments_and_loses_nothing() {
-        let (mut tell, lab) = (None, Lab::alone("defaulted", 1).await);
+        let lab = Lab::alone("defaulted", 1).await;
         let definitions = Definitions::now(&lab).await;
-        let scene = Scene::of(lab, "ended", &[], |bench| {
-            let (bench, told) = holding(bench);
-            tell = Some(told);
-            bench
-        });
+        let (scene, go_on) = holding(lab, "ended");
         scene.begin(|_| ()).await;
         scene.decides(&[]).await;
         begin_midway(&scene).await;
@@ -198,30 +203,22 @@ mod thorough {
         let refused = text(&assay(&scene.lab, &["report", "ended"]).await);
         scene.lab.check(refused.contains("Another version of assay wrote it"), &refused).await;
         // What runs ends meanwhile.
-        tell.expect("a bench").notify_one();
+        go_on.notify_one();
         take_out(&scene.lab, EXPERIMENTS).await;
         scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
         scene.lab.decided("midway", "Win", 5).await;
         scene.lab.condition("ended", names::READY, "True", Some("Decided"), SOON).await;
         scene.lab.decided("ended", "Win", 5).await;
-        for experiment in ["ended", "midway"] {
-            let losses = scene.lab.losses(experiment).await;
-            scene.lab.check(losses.is_empty(), &format!("{experiment} lost {losses:?}")).await;
-        }
-        scene.witness.saw_nothing_wrong(&scene.lab).await;
+        lost_nothing(&scene, &["ended", "midway"]).await;
         drop(definitions);
         scene.lab.close().await;
     }
 
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn a_trial_of_a_newer_version_stops_its_own_experiment() {
-        let (mut tell, lab) = (None, Lab::alone("trials", 1).await);
+        let lab = Lab::alone("trials", 1).await;
         let definitions = Definitions::now(&lab).await;
-        let mut scene = Scene::of(lab, "ended", &[], |bench| {
-            let (bench, told) = holding(bench);
-            tell = Some(told);
-            bench
-        });
+        let (mut scene, go_on) = holding(lab, "ended");
         scene.begin(|_| ()).await;
         scene.decides(&[]).await;
         begin_midway(&scene).await;
@@ -242,12 +239,10 @@ mod thorough {
         let refused = text(&assay(&scene.lab, &["report", "midway"]).await);
         scene.lab.check(refused.contains("can't read TuningTrial midway-"), &refused).await;
         take_out(&scene.lab, TRIALS).await;
-        tell.expect("a bench").notify_one();
+        go_on.notify_one();
         scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), WATCHES + 120).await;
         scene.lab.decided("midway", "Win", 5).await;
-        let losses = scene.lab.losses("midway").await;
-        scene.lab.check(losses.is_empty(), &format!("lost {losses:?}")).await;
-        scene.witness.saw_nothing_wrong(&scene.lab).await;
+        lost_nothing(&scene, &["midway"]).await;
         drop(definitions);
         scene.lab.close().await;
     }
@@ -262,12 +257,7 @@ mod thorough {
         let cache = "status/properties/attempts/items/properties/evidence/properties/pageCache/enum/-";
         change(&lab, TRIALS, "add", cache, json!("Planted")).await;
         apply_newer(&lab, "enum", |spec| spec["stopOn"] = json!("Planted"), ".spec.stopOn", "Planted").await;
-        let mut tell = None;
-        let mut scene = Scene::of(lab, "good", &[], |bench| {
-            let (bench, told) = holding(bench);
-            tell = Some(told);
-            bench
-        });
+        let (mut scene, go_on) = holding(lab, "good");
         says_unreadable(&scene.lab, "enum", SOON).await;
 
         begin_midway(&scene).await;
@@ -298,7 +288,7 @@ mod thorough {
         scene.lab.check(message.contains("throughput_of_the_future"), &format!("{refused:?} {message}")).await;
 
         // The trial that is held has the node.
-        tell.expect("a bench").notify_one();
+        go_on.notify_one();
         patch(&sound).await;
         scene.lab.condition("midway", names::FINISHED, "True", Some("Decided"), 300).await;
         let status = r#"{"status": {"planted": "by a newer version"}}"#;
