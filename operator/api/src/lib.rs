@@ -3,6 +3,7 @@
 pub mod agent;
 pub mod bounds;
 pub mod condition;
+mod config;
 mod crd;
 mod experiment;
 pub mod names;
@@ -10,11 +11,11 @@ mod placement;
 mod status;
 mod trial;
 
+pub use config::{BlockCacheSpec, CacheSharing, Config, FamilyOptionsSpec, OptionValue, WriteOptionsSpec};
 pub use crd::{crds, schema};
 pub use experiment::{
-    Better, BlockCacheSpec, CacheSharing, CellsAdjust, Config, DatasetSource, DefaultGuardrails, FamilyOptionsSpec,
-    Futility, JudgedMetric, OptionValue, QueriedMetric, Scenario, StopOn, TuningExperiment, TuningExperimentSpec,
-    WriteOptionsSpec,
+    Better, CellsAdjust, DatasetSource, DefaultGuardrails, Futility, JudgedMetric, QueriedMetric, Scenario, StopOn,
+    TuningExperiment, TuningExperimentSpec,
 };
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use placement::{
