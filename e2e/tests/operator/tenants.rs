@@ -242,6 +242,11 @@ async fn what_is_not_allowed_is_refused_whatever_a_status_says() {
         ("image", "spec.configs[1].image", &|spec| {
             spec["configs"][1]["image"] = json!("registry.example/lab2/bench:1");
         }),
+        ("matrix", "spec.matrix.axes[0].values[0].image", &|spec| {
+            let values = json!([{"image": "registry.example/lab2/bench:1"}]);
+            spec["matrix"] = json!({"axes": [{"name": "build", "values": values}]});
+            spec["configs"] = json!([spec["configs"][0]]);
+        }),
     ] {
         lab.apply(with(name, change)).await;
         let accepted = lab.condition(name, names::ACCEPTED, "False", Some("NotAllowed"), SOON).await;

@@ -2,9 +2,11 @@
 
 use std::collections::BTreeSet;
 
-use assay_api::names;
+use assay_api::{TuningExperiment, names};
 use assay_protocol::{OptionProblem, OptionsAnswer};
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt;
+use kube::api::{ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
 use crate::bench::Bench;
@@ -76,6 +78,61 @@ async fn a_spec_that_means_nothing_is_refused_by_its_field() {
     let event = lab.event("nonsense", "Refused").await;
     lab.check(event.contains("spec.objectives[0].metric"), &event).await;
     assert_eq!(witness.ran(), 0);
+    lab.close().await;
+}
+
+/// The operator writes a matrix out as `assay run` does, and a value's image runs the trials of its configs.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_matrix_has_a_verdict_for_each_combination() {
+    const IMAGE: &str = "registry.example/lab/bench:2";
+    let lab = Lab::new("matrix").await;
+    let (_bench, witness) = (Bench::new(&lab).start(&lab), Witness::start(&lab));
+    let _operator = lab.operator_with(&["--allow-image", "registry.example/lab"], None);
+    let with = |name: &str, axes: Value| {
+        let mut experiment = small(&lab, name);
+        let spec = &mut experiment["spec"];
+        spec["configs"] = json!([spec["configs"][0]]);
+        spec["matrix"] = json!({"axes": axes});
+        spec["repetitions"] = json!(6);
+        experiment
+    };
+    lab.apply(with("outside", json!([{"name": "dir", "values": [{"dbOptions": {"wal_dir": "/x"}}]}]))).await;
+    let refused = lab.condition("outside", names::ACCEPTED, "False", Some("Invalid"), SOON).await;
+    let says = "spec.matrix.axes[0].values[0].dbOptions.wal_dir: would put files outside";
+    lab.check(refused.message.contains(says), &refused.message).await;
+
+    let jobs = json!([{"dbOptions": {"max_background_jobs": 4}}, {"dbOptions": {"max_background_jobs": "8"}}]);
+    let builds = json!([{"name": "own"}, {"name": "patched", "image": IMAGE}]);
+    let axes = json!([{"name": "jobs", "values": jobs}, {"name": "build", "values": builds}]);
+    let mut experiment = with("matrix", axes.clone());
+    experiment["spec"]["matrix"]["exclude"] = json!([{"jobs": 8, "build": "patched"}]);
+    lab.apply(experiment).await;
+    let trials = ListParams::default().labels(&format!("{}={}", names::ROLE_LABEL, names::ROLE_TRIAL));
+    let input = lab
+        .until("a trial runs the image of its value", 120, async || {
+            let pods = lab.api::<Pod>().list(&trials).await.ok()?.items;
+            let runs = |pod: &Pod| pod.spec.iter().any(|spec| spec.containers[0].image.as_deref() == Some(IMAGE));
+            pods.iter().find(|pod| runs(pod))?.annotations().get(names::INPUT_ANNOTATION).cloned()
+        })
+        .await;
+    lab.check(input.contains("\"config\":\"jobs-4-build-patched\""), &input).await;
+    // Trials were planned by it.
+    let mut reversed = axes;
+    reversed.as_array_mut().expect("axes").reverse();
+    for (change, says) in [(json!(null), "spec is immutable"), (json!({"axes": reversed}), "keep their order")] {
+        let patch = Patch::Merge(json!({"spec": {"matrix": change}}));
+        let patched = lab.api::<TuningExperiment>().patch("matrix", &PatchParams::default(), &patch).await;
+        let said = patched.err().map(|error| error.to_string()).unwrap_or_default();
+        lab.check(said.contains(says), &said).await;
+    }
+    let verdicts = lab.finished("matrix").await.verdicts;
+    let verdicts: Vec<(&str, &str)> = verdicts.iter().map(|of| (of.config.as_str(), of.verdict.as_str())).collect();
+    let wins = ["jobs-4-build-own", "jobs-4-build-patched", "jobs-8-build-own"].map(|config| (config, "Win"));
+    lab.check(verdicts == wins, &format!("{verdicts:?}")).await;
+    lab.follows_from_trials("matrix").await;
+    // Three configs, and the baseline twice.
+    assert_eq!(witness.ran(), 6 * (3 + 2));
+    witness.saw_nothing_wrong(&lab).await;
     lab.close().await;
 }
 

@@ -2,6 +2,8 @@
 
 /// Configs of an experiment, the baseline among them.
 pub const CONFIGS: usize = 65;
+/// Axes of a matrix.
+pub const AXES: usize = 8;
 /// Scenarios of an experiment.
 pub const SCENARIOS: usize = 32;
 /// Objectives, guardrails and metrics of its own, of each.

@@ -3,7 +3,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, Placement, TuningExperimentStatus, bounds};
+use crate::{Config, Matrix, Placement, TuningExperimentStatus, bounds};
 
 /// An experiment tests whether changes to RocksDB's configuration really help. Every config runs every scenario
 /// in randomised blocks together with the baseline, and each config gets a verdict.
@@ -34,6 +34,11 @@ use crate::{Config, Placement, TuningExperimentStatus, bounds};
         "fieldPath": ".baseline",
     },
     {
+        "rule": "has(self.matrix) || self.configs.size() >= 2",
+        "message": "configs needs the baseline and a config to compare with it, or a matrix",
+        "fieldPath": ".configs",
+    },
+    {
         "rule": "!has(self.guardrails) || self.guardrails.all(g, !self.objectives.exists(o, o.metric == g.metric))",
         "message": "a metric can't be both an objective and a guardrail",
         "fieldPath": ".guardrails",
@@ -44,13 +49,13 @@ use crate::{Config, Placement, TuningExperimentStatus, bounds};
         "fieldPath": ".scenarios",
     },
     {
-        "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : [])",
+        "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : []) && has(self.matrix) == has(oldSelf.matrix) && (!has(self.matrix) || self.matrix == oldSelf.matrix)",
         "message": "spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds: for another margin, objective or config, create a new experiment",
     },
     {
         // Two lists of the type map are equal in any order.
-        "rule": "self.configs.map(one, one.name) == oldSelf.configs.map(one, one.name) && self.scenarios.map(one, one.name) == oldSelf.scenarios.map(one, one.name) && self.objectives.map(one, one.metric) == oldSelf.objectives.map(one, one.metric) && self.guardrails.map(one, one.metric) == oldSelf.guardrails.map(one, one.metric) && self.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) == oldSelf.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : [])",
-        "message": "configs, scenarios, roles, objectives and guardrails keep their order: trials were planned in it",
+        "rule": "self.configs.map(one, one.name) == oldSelf.configs.map(one, one.name) && self.scenarios.map(one, one.name) == oldSelf.scenarios.map(one, one.name) && self.objectives.map(one, one.metric) == oldSelf.objectives.map(one, one.metric) && self.guardrails.map(one, one.metric) == oldSelf.guardrails.map(one, one.metric) && self.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) == oldSelf.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) && (!has(self.matrix) || !has(oldSelf.matrix) || self.matrix.axes.map(one, one.name) == oldSelf.matrix.axes.map(one, one.name))",
+        "message": "configs, axes, scenarios, roles, objectives and guardrails keep their order: trials were planned in it",
     },
 ]))]
 pub struct TuningExperimentSpec {
@@ -63,9 +68,12 @@ pub struct TuningExperimentSpec {
     #[schemars(length(min = 1, max = 63))]
     pub baseline: String,
     /// The baseline and the configs to compare with it. Every other config starts from the baseline's options, so it
-    /// lists only what it changes.
-    #[schemars(length(min = 2, max = bounds::CONFIGS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    /// lists only what it changes. With a matrix, the baseline alone is enough.
+    #[schemars(length(min = 1, max = bounds::CONFIGS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub configs: Vec<Config>,
+    /// More configs to compare with the baseline, one for each combination of the values of several axes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// The workloads that every config runs.
     #[schemars(length(min = 1, max = bounds::SCENARIOS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub scenarios: Vec<Scenario>,

@@ -6,6 +6,7 @@ pub mod condition;
 mod config;
 mod crd;
 mod experiment;
+mod matrix;
 pub mod names;
 mod placement;
 mod status;
@@ -18,6 +19,7 @@ pub use experiment::{
     TuningExperiment, TuningExperimentSpec,
 };
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
+pub use matrix::{Matrix, MatrixAxis, MatrixValue};
 pub use placement::{
     ClaimStorage, EmptyDirStorage, Environment, HostPathStorage, NodeToleration, Placement, Provision, Requirement,
     Storage, TaintEffect, TolerationOperator,

@@ -88,9 +88,14 @@ fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     let rules = |schema: &Value| -> BTreeSet<String> {
         array(&schema["x-kubernetes-validations"]).iter().map(|rule| rule["rule"].to_string()).collect()
     };
+    let properties = |schema: &Value| -> BTreeSet<String> {
+        schema["properties"].as_object().into_iter().flatten().map(|(name, _)| name.clone()).collect()
+    };
+    let (is, was) = (properties(new), properties(old));
+    let added: Vec<&String> = is.difference(&was).collect();
     for rule in rules(new).difference(&rules(old)).filter(|rule| {
         let rule = rule.trim_matches('"');
-        !INSTEAD.contains(&rule) && rule != ORDER
+        !INSTEAD.contains(&rule) && rule != ORDER && !says_more(rule, &rules(old), &added)
     }) {
         found.push(format!("{path}: a new rule, {rule}"));
     }
@@ -100,9 +105,8 @@ fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
             now => schemas(&format!("{path}.{name}"), property, now, found),
         }
     }
-    let added =
-        new["properties"].as_object().into_iter().flatten().filter(|(name, _)| old["properties"][name].is_null());
-    for (name, _) in added.filter(|(_, added)| path.starts_with("v1alpha1.spec") && !added["default"].is_null()) {
+    let has_default = |name: &str| path.starts_with("v1alpha1.spec") && !new["properties"][name]["default"].is_null();
+    for name in added.into_iter().filter(|name| has_default(name)) {
         found.push(format!("{path}.{name}: is new and has a default, which every stored object would get"));
     }
     for (inner, shown) in [("items", "[]"), ("additionalProperties", "{}")] {
@@ -114,10 +118,21 @@ fn schemas(path: &str, old: &Value, new: &Value, found: &mut Vec<String>) {
     }
 }
 
-/// Rules that came when a field was no longer required: what they refuse either lacks that field, which was refused before, or has one that is
-/// new.
-const INSTEAD: [&str; 3] =
-    ["has(self[0].steps)", "has(self.steps) != has(self.until)", "!has(self.until) || has(self.stepsPerSecond)"];
+/// Rules that came when less was required: what they refuse either lacks what was required before, or has a field that is new.
+const INSTEAD: [&str; 4] = [
+    "has(self[0].steps)",
+    "has(self.steps) != has(self.until)",
+    "!has(self.until) || has(self.stepsPerSecond)",
+    "has(self.matrix) || self.configs.size() >= 2",
+];
+
+/// Whether a rule is an older one with more about fields that are new, which nothing stored has.
+fn says_more(rule: &str, old: &BTreeSet<String>, added: &[&String]) -> bool {
+    let (rule, is_new) =
+        (rule.trim_matches('"'), |clause: &str| added.iter().any(|name| clause.contains(&format!("self.{name})"))));
+    let more = old.iter().find_map(|old| rule.strip_prefix(old.trim_matches('"'))?.strip_prefix(" && "));
+    more.is_some_and(|more| more.split(" && ").all(is_new))
+}
 
 /// The rule that closes a gap of the rule that a spec is immutable: an edit of the order alone went through, and the experiment
 /// ended at the next start of the operator. It refuses edits only, never what is stored or created.
@@ -126,7 +141,9 @@ const ORDER: &str = "self.configs.map(one, one.name) == oldSelf.configs.map(one,
     self.objectives.map(one, one.metric) == oldSelf.objectives.map(one, one.metric) && \
     self.guardrails.map(one, one.metric) == oldSelf.guardrails.map(one, one.metric) && \
     self.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) == \
-    oldSelf.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : [])";
+    oldSelf.scenarios.map(one, has(one.workload.keyValue) ? one.workload.keyValue.roles.map(role, role.name) : []) && \
+    (!has(self.matrix) || !has(oldSelf.matrix) || \
+    self.matrix.axes.map(one, one.name) == oldSelf.matrix.axes.map(one, one.name))";
 
 fn array(value: &Value) -> &[Value] {
     value.as_array().map(Vec::as_slice).unwrap_or_default()
@@ -158,7 +175,7 @@ fn the_definitions_are_compatible_with_the_last_release() {
 fn incompatible_changes_are_refused() {
     let old = &released()[0];
     let spec = "/spec/versions/0/schema/openAPIV3Schema/properties/spec";
-    let cases: [(&str, &str, Change); 20] = [
+    let cases: [(&str, &str, Change); 21] = [
         ("", "v1alpha1 is not served", |crd| crd["spec"]["versions"][0]["served"] = json!(false)),
         ("", "spec.scope is another", |crd| crd["spec"]["scope"] = json!("Cluster")),
         ("", "other subresources", |crd| crd["spec"]["versions"][0]["subresources"] = json!({})),
@@ -176,6 +193,13 @@ fn incompatible_changes_are_refused() {
         (spec, "a new rule", |spec| spec["x-kubernetes-validations"] = json!([{"rule": "self.seed > 1"}])),
         (spec, "a new rule", |spec| {
             spec["x-kubernetes-validations"] = json!([{"rule": "self.baseline == oldSelf.baseline"}]);
+        }),
+        // An old rule may say more, but only of fields that are new.
+        (spec, "a new rule", |spec| {
+            spec["properties"]["another"] = json!({"type": "string"});
+            let more = |old: &str| format!("{old} && has(self.another) && has(self.seed)");
+            let rules = &mut spec["x-kubernetes-validations"];
+            rules[0]["rule"] = json!(more(rules[0]["rule"].as_str().unwrap_or_default()));
         }),
         // An older operator could read none of them, nor begin what it has planned.
         (spec, "spec.another: is new and has a default", |spec| {
@@ -208,6 +232,7 @@ fn compatible_changes_are_not() {
     spec["properties"]["configs"]["maxItems"] = json!(1000);
     spec["description"] = json!("Better words.");
     spec["required"] = json!([]);
-    spec["x-kubernetes-validations"] = json!([]);
+    let rule = spec["x-kubernetes-validations"][0]["rule"].as_str().expect("a rule").to_owned();
+    spec["x-kubernetes-validations"] = json!([{"rule": format!("{rule} && has(self.another)")}]);
     assert_eq!(broken(old, &new), Vec::<String>::new());
 }

@@ -13,7 +13,7 @@ use assay_protocol::{OptionsAnswer, OptionsQuestion, invocation};
 /// Names the bench where no flag does.
 pub const VARIABLE: &str = "ASSAY_BENCH";
 
-/// A bench, for all configs or for one: `[CONFIG=]PATH`.
+/// A bench, for all configs, or for those that a name stands for: `[NAME=]PATH`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BenchArg {
     pub config: Option<String>,
@@ -41,7 +41,7 @@ impl FromStr for BenchArg {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Benches {
     pub default: PathBuf,
-    /// Of configs that declare a difference in code.
+    /// Of configs that declare a difference in code. Until the experiment is known, by what names them.
     pub by_config: BTreeMap<String, PathBuf>,
 }
 

@@ -4,7 +4,7 @@
 use std::collections::BTreeMap;
 
 use assay_api::{TuningExperiment, TuningExperimentSpec};
-use assay_core::validate::{FieldPath, Problem};
+use assay_core::validate::{FieldPath, Problem, matrix};
 use kube::ResourceExt as _;
 use serde::Deserialize;
 
@@ -65,12 +65,12 @@ impl Fence {
                 refuse(path("metadata.labels"), message);
             }
         }
-        for (index, config) in experiment.spec.configs.iter().enumerate() {
-            let (Some(image), Some(allowed)) = (&config.image, &self.images) else { continue };
+        for (field, image) in matrix::images(&experiment.spec) {
+            let Some(allowed) = &self.images else { continue };
             if !allowed.iter().any(|allowed| begins_with(image, allowed, &['/', ':', '@'])) {
                 let allowed = named(allowed, "nothing: remove the image");
                 let message = format!("images of this namespace begin with {allowed}");
-                refuse(path("spec.configs").index(index).key("image"), message);
+                refuse(field, message);
             }
         }
         if self.custom_metrics == Some(false) && !experiment.spec.metrics.is_empty() {
@@ -164,6 +164,6 @@ mod tests {
             assert!(found.iter().all(|found| found.contains(refused.unwrap_or_default())), "{case}: {found:?}");
             assert!(Fence::default().problems(&experiment).is_empty(), "{case}: no fence has no rules");
         }
-        assert_eq!(table["cases"].as_array().map_or(0, Vec::len), 20);
+        assert_eq!(table["cases"].as_array().map_or(0, Vec::len), 22);
     }
 }

@@ -12,7 +12,7 @@ use assay_api::{
 use assay_core::attempt::pass;
 use assay_core::cluster;
 use assay_core::node::{self, DEFAULT_MEMORY, TEMPORARY_BYTES};
-use assay_core::validate::disk;
+use assay_core::validate::{disk, matrix};
 use assay_protocol::Digest;
 use assay_protocol::invocation::{self, in_pod};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -51,11 +51,11 @@ impl Template<'_> {
 
     /// The image that a config runs.
     pub fn image(&self, config: &str) -> &str {
-        let own = self.experiment.spec.configs.iter().find(|known| known.name == config);
+        let own = matrix::image(&self.experiment.spec, config);
         let plan = self.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
         // Trials of two builds can't be compared, so an upgrade changes nothing for experiments that have begun.
         let planned = plan.and_then(|plan| plan.bench_image.as_deref());
-        own.and_then(|config| config.image.as_deref()).or(planned).unwrap_or(&self.args.bench_image)
+        own.or(planned).unwrap_or(&self.args.bench_image)
     }
 
     /// The pod of an attempt.
@@ -302,7 +302,7 @@ mod tests {
             "metadata": {"name": "e", "namespace": "ns", "uid": "u1",
                 "labels": {"kueue.x-k8s.io/queue-name": "lab", "team": "storage"}},
             "spec": {"baseline": "a", "configs": [{"name": "a"}, {"name": "b", "image": "bench:b"}], "scenarios": [],
-                "repetitions": 1, "objectives": [], "placement": placement},
+                "matrix": {"axes": [{"name": "build", "values": [{"image": "bench:c"}, {"name": "own"}]}]}, "repetitions": 1, "objectives": [], "placement": placement},
             "status": {"plan": plan},
         });
         serde_json::from_value(experiment).expect("an experiment")
@@ -560,6 +560,7 @@ mod tests {
             let experiment = experiment(&json!({}), &plan);
             let template = Template { experiment: &experiment, args: &args };
             assert_eq!((template.image("a"), template.image("b")), (of_a, "bench:b"), "{plan}");
+            assert_eq!((template.image("build-own"), template.image("build-bench-c")), (of_a, "bench:c"), "{plan}");
         }
     }
 

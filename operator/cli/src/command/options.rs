@@ -20,10 +20,10 @@ pub const INTERRUPTED: u8 = 130;
 pub struct CheckArgs {
     /// The experiment: a YAML file, or - for standard input
     pub file: PathBuf,
-    /// The bench for all configs, or, as CONFIG=PATH, for one config that declares an image
+    /// The bench for all configs, or, as NAME=PATH, for a config, or a value of the matrix, that declares an image
     ///
     /// Default: the bench that `ASSAY_BENCH` names, else the assay-bench next to assay.
-    #[arg(long, value_name = "[CONFIG=]PATH")]
+    #[arg(long, value_name = "[NAME=]PATH")]
     pub bench: Vec<BenchArg>,
     /// The directory that trials will write to; fails if the experiment needs more than its free space
     #[arg(long, value_name = "DIR")]
@@ -44,10 +44,10 @@ pub struct RunArgs {
     /// The folder for records and reports; default: results/EXPERIMENT
     #[arg(long, value_name = "DIR")]
     pub out: Option<PathBuf>,
-    /// The bench for all configs, or, as CONFIG=PATH, for one config that declares an image
+    /// The bench for all configs, or, as NAME=PATH, for a config, or a value of the matrix, that declares an image
     ///
     /// Default: the bench that `ASSAY_BENCH` names, else the assay-bench next to assay.
-    #[arg(long, value_name = "[CONFIG=]PATH")]
+    #[arg(long, value_name = "[NAME=]PATH")]
     pub bench: Vec<BenchArg>,
     /// Before each trial, wait until other programs leave its CPUs alone, or for this long; 10m if you name no duration
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10m", value_parser = duration)]

@@ -6,6 +6,7 @@ use std::rc::Rc;
 
 use assay_api::TuningExperimentSpec;
 use assay_core::experiment::Experiment;
+use assay_core::validate::matrix::Expansion;
 use assay_core::validate::{self, Problem, Severity};
 use assay_protocol::OptionProblem;
 
@@ -21,8 +22,10 @@ pub struct Checked {
     lines: Vec<Line>,
     /// Set when nothing is wrong.
     pub experiment: Option<Experiment>,
-    /// The spec as the user wrote it, where it could be read at all.
+    /// The spec with the configs of its matrix written out, where it could be read at all.
     pub spec: Option<TuningExperimentSpec>,
+    /// Where those configs come from.
+    pub matrix: Expansion,
     /// The benches that were asked.
     pub benches: Option<Benches>,
     /// What was read: a pipe can't be read again.
@@ -86,6 +89,7 @@ fn check_document(
         lines: Vec::new(),
         experiment: None,
         spec: None,
+        matrix: Expansion::default(),
         benches: None,
         document: None,
         rejected: Vec::new(),
@@ -105,6 +109,7 @@ fn check_document(
     checked.lines.dedup();
     checked.experiment = validation.experiment.filter(|_| checked.errors() == 0);
     checked.spec = validation.spec;
+    checked.matrix = validation.matrix;
     checked.document = Some(document);
     checked
 }
@@ -140,16 +145,25 @@ impl Checked {
     }
 
     fn ask_benches(&mut self, validation: &mut validate::Validation, bench: &[BenchArg]) {
-        let Some(spec) = &validation.spec else { return };
-        let benches = match Benches::find(bench) {
+        if validation.spec.is_none() {
+            return;
+        }
+        let mut benches = match Benches::find(bench) {
             Ok(benches) => benches,
             Err(error) => return self.fail(format!("options not checked: {error}")),
         };
-        for config in benches.by_config.keys() {
-            if !spec.configs.iter().any(|known| known.name == *config && known.image.is_some()) {
+        let named = std::mem::take(&mut benches.by_config);
+        for (name, path) in &named {
+            let configs = validation.run_by(name);
+            if configs.is_empty() {
                 self.fail(format!(
-                    "--bench {config}=PATH: no config {config:?} declares an image; declare one, or remove the flag"
+                    "--bench {name}=PATH: no config {name:?} declares an image; declare one, or remove the flag"
                 ));
+            }
+            for config in configs {
+                // What names a config says more of it than what names a value that it has.
+                let path = named.get(config).unwrap_or(path);
+                benches.by_config.insert(config.to_owned(), path.clone());
             }
         }
         for question in validation.questions() {

@@ -11,6 +11,10 @@ case $question in
     echo '{"problems": [{"config": "large", "scope": "db", "option": "max_write_buffer_numbr", "message": "RocksDB has no such option",
         "suggestion": null}, {"config": "small", "scope": "db", "option": "max_write_buffer_numbr",
         "message": "RocksDB has no such option", "suggestion": null}], "inert": [], "sanitised": [], "allInert": []}' ;;
+*level0_triger*)
+    echo '{"problems": [{"config": "memtable-2-2m-jobs-1", "scope": "state", "option": "level0_triger", "message": "RocksDB has no such option",
+        "suggestion": null}, {"config": "memtable-2-2m-jobs-tmp", "scope": "state", "option": "level0_triger",
+        "message": "RocksDB has no such option", "suggestion": null}], "inert": [], "sanitised": [], "allInert": []}' ;;
 *max_log_file_size*)
     echo '{"problems": [], "inert": [{"config": "small", "scope": "db", "option": "max_log_file_size", "message": "is 0 already"}],
         "sanitised": [], "allInert": ["small"]}' ;;

@@ -95,4 +95,25 @@ fn plans_are_readable() {
     let output = assay(&["plan", "tests/cases/sound.yaml"]);
     assert_eq!(stderr(&output), "");
     golden("sound.plan", &stdout(&output));
+    // A config of a matrix takes one line.
+    let output = assay(&["plan", "tests/cases/matrix.yaml"]);
+    assert_eq!(stderr(&output), "");
+    golden("matrix.plan", &stdout(&output));
+}
+
+/// What a program reads of a plan has no matrix any more.
+#[test]
+fn a_plan_for_programs_has_the_configs_of_a_matrix() {
+    let output = assay(&["plan", "tests/cases/matrix.yaml", "-o", "json"]);
+    let plan: serde_json::Value = serde_json::from_str(&stdout(&output)).expect("a plan");
+    let configs = plan["experiment"]["configs"].as_array().expect("configs");
+    let names: Vec<&str> = configs.iter().filter_map(|config| config["name"].as_str()).collect();
+    assert_eq!(names, ["today", "by-hand", "memtable-1m-jobs-default", "memtable-1m-jobs-4", "memtable-2m-jobs-4"]);
+    assert_eq!(
+        configs[4]["changes"],
+        serde_json::json!([
+            "max_background_jobs: RocksDB's default -> 4",
+            "write_buffer_size: RocksDB's default -> 2M"
+        ])
+    );
 }

@@ -59,7 +59,7 @@ fn files_are_checked_before_anything_is_applied() {
     ran.refused("note: options not checked here; the operator will check them (no bench at /nowhere/assay-bench");
     let both = server.assay(&["run", "--cluster", "experiment.yaml", "--bench", "x"]);
     assert_eq!(both.code(), 2);
-    assert!(both.stderr().contains("'--cluster' cannot be used with '--bench <[CONFIG=]PATH>'"), "{}", both.stderr());
+    assert!(both.stderr().contains("'--cluster' cannot be used with '--bench <[NAME=]PATH>'"), "{}", both.stderr());
     server.assay(&["run", "experiment.yaml", "-n", "perf"]).refused("require --cluster");
     assert_eq!(server.requests(""), 0);
 }

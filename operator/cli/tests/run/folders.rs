@@ -1,11 +1,13 @@
 //! What a folder can hold, and who may use it.
 
 use std::fs;
+use std::path::PathBuf;
 
 use nix::fcntl::posix_fallocate;
 use nix::sys::signal::{Signal, kill};
 use nix::sys::stat::Mode;
 use nix::unistd::{Pid, mkfifo};
+use serde_json::Value;
 
 use crate::lab::{BLOCKS, EXPERIMENT, Lab, Ran, fake_bench};
 use crate::trace::processes;
@@ -71,7 +73,7 @@ fn what_a_run_has_filled_is_free_for_it() {
     // Trials may take 1 GiB, and three times what they write.
     const LEAST: u64 = 1 << 30;
     const LEFT: u64 = 256 << 20;
-    let fill = |dir: std::path::PathBuf| {
+    let fill = |dir: PathBuf| {
         fs::create_dir_all(&dir).unwrap();
         let file = fs::File::create(dir.join("000007.sst")).unwrap();
         posix_fallocate(file, 0, LEFT.cast_signed()).unwrap();
@@ -204,10 +206,8 @@ fn a_folder_of_other_files_is_refused_and_left_alone() {
     lab.run("").succeeded();
 }
 
-#[test]
-fn another_bench_needs_another_folder() {
-    let lab = Lab::new();
-    lab.run("refuse=fill-b001-base-r0-a0").refused("the environment refused");
+/// A bench that does the same and is another program.
+fn another_bench(lab: &Lab) -> PathBuf {
     let other = lab.dir.path().join("other-bench");
     let mut bytes = fs::read(fake_bench()).unwrap();
     bytes.push(0);
@@ -215,6 +215,52 @@ fn another_bench_needs_another_folder() {
     let mut permissions = fs::metadata(&other).unwrap().permissions();
     std::os::unix::fs::PermissionsExt::set_mode(&mut permissions, 0o755);
     fs::set_permissions(&other, permissions).unwrap();
+    other
+}
+
+/// All configs that get their image from a value run the program that is passed for it.
+#[test]
+fn the_program_of_a_value_runs_its_configs() {
+    let lab = Lab::new();
+    let candidate = "  - {name: candidate, dbOptions: {max_background_jobs: '4'}}\n";
+    let matrix = "  matrix:
+    axes:
+    - name: jobs
+      values: [{dbOptions: {max_background_jobs: 4}}, {dbOptions: {max_background_jobs: 8}}]
+    - name: build
+      values: [{name: own}, {name: patched, image: 'bench:patched'}]
+";
+    assert!(EXPERIMENT.contains(candidate));
+    let file = EXPERIMENT.replace(candidate, matrix).replace("repetitions: 6", "repetitions: 8");
+    fs::write(lab.dir.path().join("experiment.yaml"), file).unwrap();
+    lab.run("").refused(
+        "config jobs-4-build-patched uses image bench:patched, which can't run here: pass the bench binary to use with \
+         --bench jobs-4-build-patched=PATH",
+    );
+    let with = |names: &[&str]| {
+        let mut command = lab.command("");
+        for name in names {
+            command.arg("--bench").arg(format!("{name}={}", another_bench(&lab).display()));
+        }
+        Ran(command.output().unwrap())
+    };
+    with(&["pathced"]).refused("--bench pathced=PATH: no config \"pathced\" declares an image");
+    with(&["own"]).refused("--bench own=PATH: no config \"own\" declares an image");
+    let ran = with(&["patched"]);
+    assert!(ran.stdout().contains("jobs-8-build-patched"), "{}{}", ran.stdout(), ran.stderr());
+    // The baseline has two runs in each block of four others.
+    assert_eq!(lab.records(), 8 * (4 + 2));
+    let kept: Value = serde_json::from_slice(&fs::read(lab.out().join("bench.json")).unwrap()).unwrap();
+    let by_config = kept["byConfig"].as_object().unwrap();
+    assert_eq!(by_config.keys().collect::<Vec<_>>(), ["jobs-4-build-patched", "jobs-8-build-patched"]);
+    assert!(by_config.values().all(|digest| *digest != kept["default"]));
+}
+
+#[test]
+fn another_bench_needs_another_folder() {
+    let lab = Lab::new();
+    lab.run("refuse=fill-b001-base-r0-a0").refused("the environment refused");
+    let other = another_bench(&lab);
     let mut command = lab.command("");
     Ran(command.args(["--bench"]).arg(&other).output().unwrap())
         .refused("another build of assay-bench ran the trials in ");

@@ -9,7 +9,7 @@ use assay_core::cluster::check_name;
 use assay_core::plan::Plan;
 use assay_core::promql::Query;
 use assay_core::status::shorten;
-use assay_core::validate::{self, FieldPath, Problem, Validation};
+use assay_core::validate::{self, FieldPath, Problem, Validation, matrix};
 use assay_protocol::{Exit, OptionsAnswer, OptionsQuestion};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -151,15 +151,14 @@ fn disallowed(reconcile: &Reconcile<'_>) -> Vec<Problem> {
         let message = format!("{} is not allowed; {allowed}", host.path);
         problems.push(Problem::error(path("spec.placement.storage.hostPath.path"), message));
     }
-    for (index, config) in spec.configs.iter().enumerate() {
-        let Some(image) = config.image.as_deref() else { continue };
+    for (field, image) in matrix::images(spec) {
         // It could read what others keep in such a folder, and leave links there that lead out of it.
         let is_allowed = if host_path.is_some() { args.knows_image(image) } else { args.allows_image(image) };
         if !is_allowed {
             let where_so = if host_path.is_some() { "with a hostPath, " } else { "" };
             let message =
                 format!("{image} is not allowed; {where_so}this operator allows only {}", args.known_images());
-            problems.push(Problem::error(path("spec.configs").index(index).key("image"), message));
+            problems.push(Problem::error(field, message));
         }
     }
     let planned = reconcile.experiment.status.as_ref().and_then(|status| status.plan.as_ref());
@@ -220,8 +219,7 @@ async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -
                     answer.inert.extend(part.inert);
                     answer.sanitised.extend(part.sanitised);
                     // Another program may differ in more than its options.
-                    let image = reconcile.experiment.spec.configs.iter().find(|known| known.name == *config);
-                    if image.is_some_and(|config| config.image.is_none()) {
+                    if matrix::image(&reconcile.experiment.spec, config).is_none() {
                         answer.all_inert.extend(part.all_inert);
                     }
                 }
@@ -230,7 +228,7 @@ async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -
             }
             pods.push(pod);
         }
-        problems.extend(validate::answer_problems(&reconcile.experiment.spec, &answer));
+        problems.extend(validation.answer_problems(&answer));
     }
     problems.retain(Problem::is_error);
     if failed.is_empty() && problems.is_empty() && !waiting.is_empty() {

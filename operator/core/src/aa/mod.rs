@@ -37,6 +37,9 @@ pub fn document(experiment: &Value, names: usize) -> Value {
     });
     let copies: Vec<Value> = copies.collect();
     spec["configs"] = Value::Array(std::iter::once(own).chain(copies).collect());
+    if let Some(spec) = spec.as_object_mut() {
+        spec.remove("matrix");
+    }
     for scenario in spec["scenarios"].as_array_mut().into_iter().flatten() {
         // Data in the format of a config that is not there any more.
         if let Some(scenario) = scenario.as_object_mut() {

@@ -114,6 +114,7 @@ fn the_baseline_meets_itself() {
         "spec": {
             "baseline": "same-1",
             "configs": [{"name": "fast", "dbOptions": {"a": 1}}, {"name": "same-1", "dbOptions": {"b": 2}}],
+            "matrix": {"axes": [{"name": "c", "values": [{"dbOptions": {"c": 1}}]}]},
             "scenarios": [{"name": "s", "dataset": {"from": "fast"}}],
             "repetitions": 12,
         },
@@ -130,4 +131,5 @@ fn the_baseline_meets_itself() {
     );
     assert_eq!(made["spec"]["scenarios"], json!([{"name": "s"}]));
     assert_eq!(made["spec"]["repetitions"], 12);
+    assert!(made["spec"].get("matrix").is_none());
 }

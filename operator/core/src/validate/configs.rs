@@ -5,6 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_api::{CacheSharing, Config, OptionValue, TuningExperimentSpec};
 use assay_protocol::{BlockCache, EngineConfig, FamilyOptions, PageCache, WriteOptions, glob_matches};
 
+use super::matrix::Expansion;
 use super::problem::{FieldPath, Problem};
 use super::schema::join;
 use super::suggest::did_you_mean;
@@ -100,17 +101,27 @@ pub fn families(spec: &TuningExperimentSpec) -> BTreeSet<String> {
         .collect()
 }
 
+/// What is wrong with the name of a config in another field: those of a matrix are not meant.
+pub fn unknown(name: &str, written: &[Config], path: FieldPath) -> Option<Problem> {
+    let names = || written.iter().map(|config| config.name.as_str());
+    if names().any(|known| known == name) {
+        return None;
+    }
+    let mut hint = did_you_mean(name, names());
+    if hint.is_empty() {
+        hint = format!("; the configs are {}", join(names()));
+    }
+    Some(Problem::error(path, format!("no config is named {name:?}{hint}")))
+}
+
 /// Everything that can be said about configs without asking RocksDB, with workloads that are known or not.
-pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem> {
+pub fn check(spec: &TuningExperimentSpec, matrix: &Expansion, workloads_known: bool) -> Vec<Problem> {
     let mut problems = Vec::new();
-    if baseline_index(spec).is_none() {
-        let names = || spec.configs.iter().map(|config| config.name.as_str());
-        let mut hint = did_you_mean(&spec.baseline, names());
-        if hint.is_empty() {
-            hint = format!("; the configs are {}", join(names()));
-        }
-        let message = format!("no config is named {:?}{hint}", spec.baseline);
-        problems.push(Problem::error(FieldPath::root().keys("spec.baseline"), message));
+    let path = FieldPath::root().key("spec");
+    problems.extend(unknown(&spec.baseline, &spec.configs[..matrix.written()], path.key("baseline")));
+    if !matrix.is_there() && spec.configs.len() == 1 {
+        let message = "has 1 entry, needs at least 2: the baseline and a config to compare with it; or add a matrix";
+        problems.push(Problem::error(path.key("configs"), message).at_key());
     }
     let families = families(spec);
     let engines = effective(spec);
@@ -125,7 +136,7 @@ pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem>
         if config.image.is_some() {
             let message = format!(
                 "runs its own bench: for a local run, pass the binary with `assay run --bench {}=PATH`",
-                config.name
+                matrix.bench(index).unwrap_or(&config.name)
             );
             problems.push(Problem::note(path.key("image"), message));
         }

@@ -7,7 +7,7 @@ use super::problem::{FieldPath, Segment};
 const PERCENTAGE: &str = r"^[0-9]+(\.[0-9]+)?%$";
 
 /// Fields that people know from elsewhere, with what does the same here.
-const ELSEWHERE: [(&str, &str); 9] = [
+const ELSEWHERE: [(&str, &str); 10] = [
     ("duration", "work is fixed and time is measured: set steps"),
     ("durationSeconds", "work is fixed and time is measured: set steps"),
     ("num", "the number of keys is keys"),
@@ -16,6 +16,7 @@ const ELSEWHERE: [(&str, &str); 9] = [
     ("keySize", "the length of keys is keyBytes"),
     ("ops", "the number of operations is steps"),
     ("rate", "a fixed pace is stepsPerSecond"),
+    ("include", "single configs are in spec.configs"),
     ("options", "options are dbOptions, or columnFamilies[].options"),
 ];
 

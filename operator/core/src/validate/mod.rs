@@ -1,12 +1,13 @@
 //! From what a user wrote to an [`Experiment`]: every problem at once, each with its field and with what to do.
 //!
 //! Three steps: the document against the schema of the custom resource, then what no schema can say, then what only
-//! RocksDB knows, which somebody else has to ask it: [`Validation::questions`] and [`answer_problems`].
+//! RocksDB knows, which somebody else has to ask it: [`Validation::questions`] and [`Validation::answer_problems`].
 
 mod configs;
 pub mod disk;
 mod doubtful;
 mod hints;
+pub mod matrix;
 mod memtables;
 mod mend;
 mod metrics;
@@ -27,7 +28,7 @@ use assay_protocol::{Digest, OptionsAnswer, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
 pub use configs::is_owned;
-pub use options::answer_problems;
+use matrix::Expansion;
 pub use percent::{display as display_percent, fraction};
 pub use problem::{FieldPath, Problem, Segment, Severity};
 pub(crate) use reach::levels;
@@ -53,8 +54,10 @@ pub struct Validation {
     pub problems: Vec<Problem>,
     /// Set when no problem is an error.
     pub experiment: Option<Experiment>,
-    /// The spec, where it could be read at all.
+    /// The spec with the configs of its matrix written out, where it could be read at all.
     pub spec: Option<TuningExperimentSpec>,
+    /// Where those configs come from.
+    pub matrix: Expansion,
     /// Where the spec has something else than the document.
     mended: Vec<FieldPath>,
 }
@@ -69,6 +72,27 @@ impl Validation {
         self.spec.as_ref().map(options::questions).unwrap_or_default()
     }
 
+    /// What RocksDB says about the options, as problems of the fields that the user wrote.
+    pub fn answer_problems(&self, answer: &OptionsAnswer) -> Vec<Problem> {
+        let found = self.spec.as_ref().map(|spec| options::answer_problems(spec, answer));
+        self.matrix.told(found.unwrap_or_default())
+    }
+
+    /// The configs that a program runs which is named `name`: the one of this name, or those with the value of this name, whose
+    /// image is its own.
+    pub fn run_by(&self, name: &str) -> Vec<&str> {
+        let configs = || self.spec.iter().flat_map(|spec| spec.configs.iter().enumerate());
+        let with_image = || configs().filter(|(_, config)| config.image.is_some());
+        let own = with_image().find(|(_, config)| config.name == name).map(|(_, config)| config.name.as_str());
+        own.map_or_else(
+            || {
+                let of_value = with_image().filter(|(index, _)| self.matrix.bench(*index) == Some(name));
+                of_value.map(|(_, config)| config.name.as_str()).collect()
+            },
+            |own| vec![own],
+        )
+    }
+
     /// Adds what RocksDB says about the options.
     pub fn add_answer(&mut self, answer: &OptionsAnswer) {
         let Some(spec) = &self.spec else { return };
@@ -77,11 +101,11 @@ impl Validation {
         let mut answer = answer.clone();
         // What was not understood of a config may be all that would have had an effect.
         answer.all_inert.retain(|config| {
-            let path = options::asked_index(spec, config).map(configs::config_path);
+            let path = options::asked_index(spec, config).map(|index| self.matrix.place(index));
             workloads_known(&self.mended)
                 && !refused.iter().any(|field| path.as_ref().is_some_and(|path| field.is_within(path)))
         });
-        let mut found = answer_problems(spec, &answer);
+        let mut found = self.answer_problems(&answer);
         // One mistake, one line: of a value that is no text RocksDB knows what it should be, and of what else is wrong it knows less.
         found.retain(|problem| !refused.contains(&problem.path) || self.mended.contains(&problem.path));
         let known_better: BTreeSet<FieldPath> =
@@ -282,6 +306,8 @@ fn validate_spec(
     mut problems: Vec<Problem>,
     mended: Vec<FieldPath>,
 ) -> Validation {
+    let (spec, matrix, of_matrix) = matrix::expand(spec);
+    let written = &spec.configs[..matrix.written()];
     // One mistake, one line: what the schema refuses needs no second opinion, and of what stands in for it none is asked.
     let refused: BTreeSet<FieldPath> = problems.iter().map(|problem| problem.path.clone()).collect();
     let is_known = |problem: &Problem| {
@@ -294,10 +320,14 @@ fn validate_spec(
     let of_work = |check: fn(&TuningExperimentSpec) -> Vec<Problem>| {
         if unread.is_nothing() { check(&spec) } else { Vec::new() }
     };
-    let of_workloads =
-        scenarios::check(&spec).into_iter().filter(|problem| problem.is_error() || !unread.is_about(&problem.path));
-    let found = [
-        configs::check(&spec, workloads_known),
+    let of_workloads = scenarios::check(&spec, written)
+        .into_iter()
+        .filter(|problem| problem.is_error() || !unread.is_about(&problem.path));
+    let same = if workloads_known { matrix.same(&spec) } else { Vec::new() };
+    // How many configs there are says how many blocks are needed.
+    let blocks = FieldPath::root().keys("spec.repetitions");
+    let of_configs = [
+        configs::check(&spec, &matrix, workloads_known),
         of_work(reach::check),
         of_work(memtables::check),
         of_work(doubtful::without_writes),
@@ -307,7 +337,10 @@ fn validate_spec(
         queries::check(&spec),
         placement::check(&spec.placement),
     ];
-    problems.extend(found.into_iter().flatten().filter(|problem| !is_known(problem)));
+    let found = matrix.told(of_configs.into_iter().flatten().collect());
+    let found = found.into_iter().filter(|problem| !(matrix.is_partial && problem.path == blocks));
+    let found = of_matrix.into_iter().chain(same).chain(found);
+    problems.extend(found.filter(|problem| !is_known(problem)));
     let mut experiment = None;
     if !problems.iter().any(Problem::is_error) {
         match build(name, &spec) {
@@ -323,7 +356,7 @@ fn validate_spec(
         // A config may seem to change nothing only because its fields were not understood.
         problems.retain(|problem| problem.severity != Severity::Note);
     }
-    Validation { problems, experiment, spec: Some(spec), mended }
+    Validation { problems, experiment, spec: Some(spec), matrix, mended }
 }
 
 /// The experiment of a spec that has passed every check.

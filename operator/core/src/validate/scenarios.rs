@@ -2,26 +2,24 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::{Scenario, TuningExperimentSpec};
+use assay_api::{Config, Scenario, TuningExperimentSpec};
 use assay_protocol::WorkloadProblem;
 
-use super::configs::{config_path, effective};
+use super::configs::{config_path, effective, unknown};
 use super::problem::{FieldPath, Problem};
-use super::schema::join;
-use super::suggest::did_you_mean;
 
 /// The path of `spec.scenarios[index]`.
 pub fn scenario_path(index: usize) -> FieldPath {
     FieldPath::root().keys("spec.scenarios").index(index)
 }
 
-/// Everything that can be said about scenarios without running them.
-pub fn check(spec: &TuningExperimentSpec) -> Vec<Problem> {
+/// Everything that can be said about scenarios without running them, with the configs that the user wrote down.
+pub fn check(spec: &TuningExperimentSpec, written: &[Config]) -> Vec<Problem> {
     let engines = effective(spec);
     let mut problems = Vec::new();
     for (index, scenario) in spec.scenarios.iter().enumerate() {
         let path = scenario_path(index);
-        dataset(scenario, spec, &path.keys("dataset.from"), &mut problems);
+        dataset(scenario, written, &path.keys("dataset.from"), &mut problems);
         let kind = scenario.workload.kind();
         let of_workload = kind.problems(u64::from(scenario.deadline_seconds));
         let is_sound = !of_workload.iter().any(|problem| problem.is_error);
@@ -46,16 +44,9 @@ fn below(path: &FieldPath, problem: WorkloadProblem) -> Problem {
     if problem.is_error { Problem::error(path, problem.message) } else { Problem::warning(path, problem.message) }
 }
 
-fn dataset(scenario: &Scenario, spec: &TuningExperimentSpec, path: &FieldPath, problems: &mut Vec<Problem>) {
+fn dataset(scenario: &Scenario, written: &[Config], path: &FieldPath, problems: &mut Vec<Problem>) {
     let Some(from) = &scenario.dataset.from else { return };
-    let names = || spec.configs.iter().map(|config| config.name.as_str());
-    if names().all(|name| name != from) {
-        let mut hint = did_you_mean(from, names());
-        if hint.is_empty() {
-            hint = format!("; the configs are {}", join(names()));
-        }
-        problems.push(Problem::error(path.clone(), format!("no config is named {from:?}{hint}")));
-    }
+    problems.extend(unknown(from, written, path.clone()));
     if scenario.workload.kind().volume().loaded_entries == 0.0 {
         let message = "no data to migrate: preload is Empty; remove one of them";
         problems.push(Problem::error(path.clone(), message));

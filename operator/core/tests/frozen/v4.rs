@@ -1,5 +1,5 @@
 //! What `v4` holds: trials that use every field, what was judged from their termination messages, plans as files are planned since
-//! the second version of the rules, and objects of a cluster in every state.
+//! the second version of the rules, and objects of a cluster in every state. With what later folders have of the same.
 
 use std::collections::BTreeMap;
 
@@ -24,23 +24,25 @@ fn trials_with_every_field_are_read_and_summed_up_as_they_were() {
     assert_eq!(workloads, ["ethrex", "keyValue"]);
 }
 
-/// Digests of the plans as this build makes them, in a form of the experiment.
-fn digests(form: impl Fn(Experiment, &Value) -> Experiment) -> Value {
+/// Digests of the plans of a folder as this build makes them, in a form of the experiment.
+fn digests(folder: &str, form: impl Fn(Experiment, &Value) -> Experiment) -> Value {
     let digest = |name: String| {
-        let document = document(&format!("../v4/plans/{name}"));
+        let document = document(&format!("{folder}/{name}"));
         let plan = Plan::new(form(validate_document(&document).experiment.unwrap(), &document)).unwrap();
         (name, plan.digest.as_str().to_owned())
     };
-    let digests: BTreeMap<String, String> = names("../v4/plans").into_iter().map(digest).collect();
-    assert!(digests.len() >= 9);
+    let digests: BTreeMap<String, String> = names(folder).into_iter().map(digest).collect();
     serde_json::to_value(digests).unwrap()
 }
 
 /// Where one differs, records of its experiment can't be judged any more.
 #[test]
 fn the_same_file_has_the_same_plan() {
-    assert_frozen("../v4/digests.json", &digests(without_a_drain_of_paced));
-    assert_frozen("../v5/digests.json", &digests(|experiment, _| experiment));
+    assert!(names("../v4/plans").len() >= 9);
+    assert_frozen("../v4/digests.json", &digests("../v4/plans", without_a_drain_of_paced));
+    assert_frozen("../v5/digests.json", &digests("../v4/plans", |experiment, _| experiment));
+    assert_eq!(names("../v7/plans"), ["matrix.json"]);
+    assert_frozen("../v7/digests.json", &digests("../v7/plans", |experiment, _| experiment));
 }
 
 #[test]

@@ -1,7 +1,7 @@
 //! Compression per level, and smaller memtables with a higher L0 trigger, in an Ethereum node.
 
 use assay_core::gates::{Code, Label};
-use assay_core::validate::{answer_problems, validate_document};
+use assay_core::validate::validate_document;
 use assay_protocol::{OptionNote, OptionsAnswer};
 use serde_json::{Value, json};
 
@@ -211,8 +211,8 @@ pub mod e7_settings_without_effect {
         };
         let all_inert = if inert.len() == INERT.len() { vec!["changed".to_owned()] } else { Vec::new() };
         let answer = OptionsAnswer { inert: inert.iter().map(note).collect(), all_inert, ..OptionsAnswer::default() };
-        let spec = validate_document(&document).spec.unwrap();
-        answer_problems(&spec, &answer).iter().map(ToString::to_string).collect()
+        let validation = validate_document(&document);
+        validation.answer_problems(&answer).iter().map(ToString::to_string).collect()
     }
 
     fn judged(inert: bool) -> Vec<Code> {

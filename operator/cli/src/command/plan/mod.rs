@@ -59,7 +59,7 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let here = Here { cpus: machine::cpus(), memory_bytes: machine::memory_bytes() };
     match args.output {
         Output::Json => print::out(serde_json::to_string_pretty(&plan)? + "\n")?,
-        Output::Text => print::out(text(&plan, keeps_datasets, &args.noise(&plan.experiment)?, here))?,
+        Output::Text => print::out(text(&plan, &checked.matrix, keeps_datasets, &args.noise(&plan.experiment)?, here))?,
     }
     Ok(ExitCode::SUCCESS)
 }

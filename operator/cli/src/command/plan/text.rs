@@ -7,6 +7,7 @@ use assay_core::experiment::{Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
 use assay_core::report::human_change;
+use assay_core::validate::matrix::Expansion;
 use assay_core::validate::{disk, display_percent};
 use assay_core::verdict::{Families, LookPlan, Purpose, StopOn};
 
@@ -16,6 +17,9 @@ use crate::text::plural;
 const SHOWN_FIRST: usize = 6;
 const SHOWN_LAST: usize = 2;
 
+/// A config that changes nothing.
+const SAME: &str = "no changes: an A/A comparison";
+
 /// What this machine has.
 #[derive(Clone, Copy, Debug)]
 pub struct Here {
@@ -23,8 +27,8 @@ pub struct Here {
     pub memory_bytes: Option<u64>,
 }
 
-/// `noise`: what is known of it.
-pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise, here: Here) -> String {
+/// `matrix`: where configs come from. `noise`: what is known of it.
+pub fn text(plan: &Plan, matrix: &Expansion, keeps_datasets: bool, noise: &Noise, here: Here) -> String {
     let experiment = &plan.experiment;
     let mut out = String::new();
     // Writing to a string can't fail.
@@ -39,7 +43,7 @@ pub fn text(plan: &Plan, keeps_datasets: bool, noise: &Noise, here: Here) -> Str
         plan.digest,
         experiment.seed,
     );
-    configs(experiment, &mut out);
+    configs(experiment, matrix, &mut out);
     metrics(experiment, &mut out);
     let machines = match experiment.environment {
         Environment::Dedicated => "dedicated: disturbed runs do not count",
@@ -66,18 +70,27 @@ fn slots(experiment: &Experiment) -> usize {
     experiment.configs.len() - 1 + experiment.baseline_replicates as usize
 }
 
-fn configs(experiment: &Experiment, out: &mut String) {
+fn configs(experiment: &Experiment, matrix: &Expansion, out: &mut String) {
+    let (written, of_matrix) = experiment.configs.split_at(matrix.written());
     let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
     let runs = plural(experiment.baseline_replicates as usize, "run");
     let _ = writeln!(out, "baseline   {baseline} ({runs} per block)");
-    for config in experiment.configs.iter().filter(|config| config.name != baseline) {
+    for config in written.iter().filter(|config| config.name != baseline) {
         let _ = writeln!(out, "config     {}", config.name);
         for change in &config.changes {
             let _ = writeln!(out, "             {}", human_change(&with_default(change)));
         }
         if config.changes.is_empty() {
-            let _ = writeln!(out, "             no changes: an A/A comparison");
+            let _ = writeln!(out, "             {SAME}");
         }
+    }
+    if matrix.is_there() {
+        let _ = writeln!(out, "matrix     {}", matrix.summary());
+    }
+    for config in of_matrix {
+        let changes: Vec<String> = config.changes.iter().map(|change| human_change(&with_default(change))).collect();
+        let changes = if changes.is_empty() { SAME.to_owned() } else { changes.join("; ") };
+        let _ = writeln!(out, "             {}: {changes}", config.name);
     }
 }
 

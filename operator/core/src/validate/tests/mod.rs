@@ -303,8 +303,7 @@ fn answers_of_the_bench_find_their_fields() {
         "allInert": ["small"],
     }))
     .expect("an answer");
-    let problems: Vec<String> =
-        answer_problems(&validation.spec.expect("a spec"), &answer).iter().map(ToString::to_string).collect();
+    let problems: Vec<String> = validation.answer_problems(&answer).iter().map(ToString::to_string).collect();
     assert_eq!(
         problems,
         [
@@ -322,7 +321,7 @@ fn answers_of_the_bench_find_their_fields() {
 fn keys_of_a_nested_option_are_found_where_they_were_declared() {
     let table = json!("{block_size=16384;filter_policy=blom:10}");
     let document = with("/spec/configs/1/columnFamilies/0/options/block_based_table_factory", table);
-    let spec = validate_document(&document).spec.expect("a spec");
+    let validation = validate_document(&document);
     let note = |key: &str, message: &str| {
         let option = format!("block_based_table_factory.{key}");
         json!({"config": "small", "scope": "state", "option": option, "message": message})
@@ -332,7 +331,7 @@ fn keys_of_a_nested_option_are_found_where_they_were_declared() {
         "sanitised": [note("block_size", "RocksDB uses 2 instead of 1")], "allInert": [],
     }));
     let problems: Vec<String> =
-        answer_problems(&spec, &answer.expect("an answer")).iter().map(ToString::to_string).collect();
+        validation.answer_problems(&answer.expect("an answer")).iter().map(ToString::to_string).collect();
     let field = "spec.configs[1].columnFamilies[0].options.block_based_table_factory";
     assert_eq!(
         problems,
@@ -405,6 +404,16 @@ fn damaged() -> impl Strategy<Value = Value> {
             }
         }
         let mut document = document();
+        document["spec"]["matrix"] = json!({
+            "axes": [
+                {"name": "memtable", "values": [
+                    {"columnFamilies": [{"match": ["*"], "options": {"write_buffer_size": "1M"}}], "blockCache": {"size": "8Mi"}},
+                    {"name": "same"},
+                ]},
+                {"name": "build", "values": [{"image": "bench:2", "writeOptions": {"sync": true}}, {"dbOptions": {"ttl": 3}}]},
+            ],
+            "exclude": [{"memtable": "same", "build": 3}],
+        });
         let mut found = Vec::new();
         pointers(&document, "", &mut found);
         *document.pointer_mut(&found[place.index(found.len())]).expect("the place exists") = value;
