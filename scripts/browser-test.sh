@@ -3,7 +3,7 @@
 # over the edge, overlap, be cut without a hint, leave a third of the page empty, lack a title or be too pale to read. Then it shows that
 # each of these is noticed.
 #
-# usage: browser-test.sh [--pictures] [PAGE...]     without pages: those of the example report_sample
+# usage: browser-test.sh [--pictures] [PAGE...]     without pages: those of the examples report_sample and sweep_sample
 #   --pictures   keep a picture of every page beside it
 set -eu
 root=$(cd "$(dirname "$0")/.." && pwd)
@@ -31,8 +31,9 @@ if [ $# = 0 ]; then
     pages=$work/pages
     [ -z "$pictures" ] || pages=${CARGO_TARGET_DIR:-$root/target}/report-pages
     # With the crates and features of `make test`, so that nothing is compiled anew.
-    (cd "$root" && cargo build --locked --quiet --workspace --features assay-e2e/cluster,assay-bench/planted --example report_sample &&
-        "${CARGO_TARGET_DIR:-target}/debug/examples/report_sample" "$pages")
+    (cd "$root" && cargo build --locked --quiet --workspace --features assay-e2e/cluster,assay-bench/planted \
+        --example report_sample --example sweep_sample &&
+        for sample in report sweep; do "${CARGO_TARGET_DIR:-target}/debug/examples/${sample}_sample" "$pages" || exit 1; done)
     set -- "$pages"/*.html
 fi
 

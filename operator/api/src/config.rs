@@ -35,6 +35,10 @@ pub struct Config {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
+    /// Revision of the source that the image was built from, such as a commit. It is shown beside the image and changes nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_./+]*[A-Za-z0-9])?$"))]
+    pub revision: Option<String>,
 }
 
 pub(crate) fn policy_schema(_: &mut SchemaGenerator) -> Schema {

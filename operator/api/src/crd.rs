@@ -1,15 +1,23 @@
 use kube::CustomResourceExt;
 use serde_json::{Value, json};
 
-use crate::{TuningExperiment, TuningTrial};
+use crate::{TuningExperiment, TuningHistory, TuningSweep, TuningTrial};
 
 /// Every `CustomResourceDefinition` of this API as it is committed and installed.
 pub fn crds() -> Result<Vec<Value>, serde_json::Error> {
-    let mut experiment = definition::<TuningExperiment>()?;
-    // Until the operator has seen an experiment: without any status, kstatus takes it for done.
-    experiment["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["default"] =
+    Ok(vec![
+        unseen(definition::<TuningExperiment>()?),
+        unseen(definition::<TuningSweep>()?),
+        definition::<TuningHistory>()?,
+        definition::<TuningTrial>()?,
+    ])
+}
+
+/// With the status of an object that no operator has seen: without any, kstatus takes it for done.
+fn unseen(mut crd: Value) -> Value {
+    crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["status"]["default"] =
         json!({"observedGeneration": -1});
-    Ok(vec![experiment, definition::<TuningTrial>()?])
+    crd
 }
 
 /// The `OpenAPI` schema that an object of this kind must have. Without metadata, which Kubernetes knows.

@@ -140,7 +140,7 @@ impl TuningExperimentSpec {
     }
 }
 
-fn default_block_duration() -> u32 {
+pub(crate) fn default_block_duration() -> u32 {
     4 * 3600
 }
 

@@ -6,10 +6,12 @@ pub mod condition;
 mod config;
 mod crd;
 mod experiment;
+mod history;
 mod matrix;
 pub mod names;
 mod placement;
 mod status;
+mod sweep;
 mod trial;
 
 pub use config::{BlockCacheSpec, CacheSharing, Config, FamilyOptionsSpec, OptionValue, WriteOptionsSpec};
@@ -18,6 +20,7 @@ pub use experiment::{
     Better, CellsAdjust, DatasetSource, DefaultGuardrails, Futility, JudgedMetric, QueriedMetric, Scenario, StopOn,
     TuningExperiment, TuningExperimentSpec,
 };
+pub use history::{TuningHistory, TuningHistorySpec};
 pub use k8s_openapi::apimachinery::pkg::apis::meta::v1::{Condition, Time};
 pub use matrix::{Matrix, MatrixAxis, MatrixValue};
 pub use placement::{
@@ -27,5 +30,8 @@ pub use placement::{
 pub use status::{
     CellVerdict, ConfigVerdict, EstimateStatus, FindingStatus, LabelStatus, PlanStatus, ProgressStatus,
     TuningExperimentStatus,
+};
+pub use sweep::{
+    ActiveNight, ConcurrencyPolicy, Cost, NightTemplate, SkippedNight, TuningSweep, TuningSweepSpec, TuningSweepStatus,
 };
 pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

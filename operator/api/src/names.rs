@@ -7,11 +7,23 @@ pub const EXPERIMENT_LABEL: &str = "assay.rocks/experiment";
 pub const TRIAL_LABEL: &str = "assay.rocks/trial";
 /// Number of the attempt, on pods and records.
 pub const ATTEMPT_LABEL: &str = "assay.rocks/attempt";
-/// What a pod is for: [`ROLE_TRIAL`], [`ROLE_CHECK`] or [`ROLE_PLACEHOLDER`].
+/// What a pod is for: [`ROLE_TRIAL`], [`ROLE_CHECK`], [`ROLE_PLACEHOLDER`] or [`ROLE_RESOLVE`].
 pub const ROLE_LABEL: &str = "assay.rocks/role";
 pub const ROLE_TRIAL: &str = "trial";
 pub const ROLE_CHECK: &str = "check";
 pub const ROLE_PLACEHOLDER: &str = "placeholder";
+pub const ROLE_RESOLVE: &str = "resolve";
+/// Name of the sweep, on its nights, its history and the pods that look up its images.
+pub const SWEEP_LABEL: &str = "assay.rocks/sweep";
+/// On a node: what kind of machine it is. Nights on another kind are not compared.
+pub const KIND_LABEL: &str = "assay.rocks/kind";
+
+/// On the experiment of a night, and on the pods that look up images for it: its scheduled minute.
+pub const NIGHT_ANNOTATION: &str = "assay.rocks/night";
+/// On the experiment of a night: why it was begun.
+pub const TRIGGER_ANNOTATION: &str = "assay.rocks/trigger";
+/// On the experiment of a night: the value of `runNow` that it was begun for.
+pub const RUN_NOW_ANNOTATION: &str = "assay.rocks/run-now";
 
 /// The `TrialSpec`, or the question about options, that a pod reads from its own annotations.
 pub const INPUT_ANNOTATION: &str = "assay.rocks/input";
@@ -53,6 +65,8 @@ pub const FINISHED: &str = "Finished";
 /// Those that kstatus reads, by which Flux and `helm --wait` know how long to wait.
 pub const READY: &str = "Ready";
 pub const STALLED: &str = "Stalled";
+/// No night of a sweep was measured for too long.
+pub const STALE: &str = "Stale";
 
 /// The field manager of everything that the operator writes.
 pub const MANAGER: &str = "assay-operator";

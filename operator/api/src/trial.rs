@@ -159,6 +159,10 @@ pub struct PodEvidenceStatus {
     /// Device interrupts that the attempt's CPUs served. Known if the node has an agent.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub device_interrupts: Option<u64>,
+    /// Models of the CPU and the disk that its record names. Nights of a sweep on other models are not compared.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 253))]
+    pub machine: Option<String>,
     /// Values of the experiment's Prometheus metrics over the measured window, as decimal numbers.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "metrics_schema")]

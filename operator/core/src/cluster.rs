@@ -57,6 +57,11 @@ pub fn placeholder_name(experiment: &str) -> String {
     format!("{POD_PREFIX}{}", unique(&[experiment, "node"], &format!("{experiment}/node")))
 }
 
+/// The name of the pod that looks up the image of a config of a sweep.
+pub fn resolve_name(sweep: &str, config: &str, image: &str) -> String {
+    format!("{POD_PREFIX}{}", unique(&[sweep, "image", config], &format!("{sweep}/image/{config}/{image}")))
+}
+
 /// The name of the claim for the volume of a block in one of its passes: each pass may be on another node.
 pub fn claim_name(experiment: &str, scenario: &str, block: u32, pass: u32) -> String {
     let whole = format!("{experiment}/{scenario}/{block}/{pass}");

@@ -1,6 +1,7 @@
 //! What decides, without I/O and without a clock. Floor upon floor, each of which uses those below it only:
 //!
 //! - `adopt`: from what users have to an experiment,
+//! - `sweep`: when nights are due, and what is remembered of them,
 //! - `import`, `aa`, `status`, `cluster`, `node`: what else is done with verdicts and attempts,
 //! - `judge`: from attempts to a report,
 //! - `report`: what a report holds, and its texts,
@@ -28,6 +29,7 @@ pub mod quantity;
 pub mod report;
 pub mod stats;
 pub mod status;
+pub mod sweep;
 pub mod validate;
 pub mod verdict;
 

@@ -14,6 +14,8 @@ pub const RUN: &str = "run";
 pub const OPTIONS: &str = "options";
 /// The command that waits until it is asked to end: it keeps a node for a trial.
 pub const WAIT: &str = "wait";
+/// Says which bench this is, and ends.
+pub const VERSION: &str = "--version";
 /// Instead of a file: standard input.
 pub const STDIN: &str = "-";
 

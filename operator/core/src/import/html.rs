@@ -29,7 +29,7 @@ pub fn html(report: &ImportReport) -> String {
     }
     let footer =
         format!("{}, report version {}, rules version {}.", escape(&report.produced_by), report.version, report.rules);
-    page(&report.title, &header(report), &out, &footer)
+    page(&report.title, "verdicts", &header(report), &out, &footer)
 }
 
 /// Which comparison it is, where there are several.

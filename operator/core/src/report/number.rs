@@ -18,7 +18,7 @@ pub(crate) fn effect(scale: Scale, value: f64) -> String {
 }
 
 /// An effect as a number that people read: percent on a log scale.
-pub(super) fn shown(scale: Scale, effect: f64) -> f64 {
+pub(crate) fn shown(scale: Scale, effect: f64) -> f64 {
     match scale {
         Scale::Log => 100.0 * effect.exp_m1(),
         Scale::Linear => effect,

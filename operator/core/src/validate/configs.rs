@@ -143,7 +143,9 @@ pub fn check(spec: &TuningExperimentSpec, matrix: &Expansion, workloads_known: b
     }
     let Some(baseline) = baseline_index(spec) else { return problems };
     for (index, config) in spec.configs.iter().enumerate().filter(|&(index, _)| index != baseline) {
-        if config.image.is_none() && changes(spec, &engines[baseline], &engines[index], None).is_empty() {
+        if config.image == spec.configs[baseline].image
+            && changes(spec, &engines[baseline], &engines[index], config).is_empty()
+        {
             let message = "is identical to the baseline: this A/A comparison shows the noise";
             problems.push(Problem::note(config_path(index), message));
         }
@@ -288,9 +290,13 @@ pub fn changes(
     spec: &TuningExperimentSpec,
     baseline: &EngineConfig,
     engine: &EngineConfig,
-    image: Option<&str>,
+    config: &Config,
 ) -> Vec<String> {
-    let mut lines: Vec<String> = image.map(|image| format!("image: {image}")).into_iter().collect();
+    let revision = config.revision.as_ref().map_or(String::new(), |revision| format!(" ({revision})"));
+    // Of one image both run the same program.
+    let theirs = baseline_index(spec).and_then(|index| spec.configs[index].image.as_ref());
+    let image = config.image.as_ref().filter(|image| Some(*image) != theirs);
+    let mut lines: Vec<String> = image.map(|image| format!("image: {image}{revision}")).into_iter().collect();
     let arrow = |name: &str, from: Option<&String>, to: Option<&String>| {
         let side = |value: Option<&String>| value.map_or("RocksDB's default", String::as_str).to_owned();
         format!("{name}: {} -> {}", side(from), side(to))

@@ -370,8 +370,8 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
         .ok_or_else(|| Problem::error(FieldPath::root().keys("spec.baseline"), "no such config"))?;
     let engines = configs::effective(spec);
     let changes = |index: usize| {
-        let image = spec.configs[index].image.as_deref();
-        if index == baseline { Vec::new() } else { configs::changes(spec, &engines[baseline], &engines[index], image) }
+        let config = &spec.configs[index];
+        if index == baseline { Vec::new() } else { configs::changes(spec, &engines[baseline], &engines[index], config) }
     };
     let configs = spec.configs.iter().enumerate().map(|(index, config)| ConfigUnderTest {
         name: config.name.clone(),

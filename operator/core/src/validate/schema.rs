@@ -10,11 +10,20 @@ use super::problem::{FieldPath, Problem};
 use super::suggest::{did_you_mean, nearest};
 
 /// What the patterns of the schema mean, for people.
-const PATTERNS: [(&str, &str); 8] = [
+const PATTERNS: [(&str, &str); 11] = [
     ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter or digit at both ends"),
     ("^[a-z]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter first and no '-' at the end"),
     ("^[a-z][a-z0-9_]*$", "lowercase letters, digits and '_', with a letter first"),
     (r"^(/[A-Za-z0-9_-][A-Za-z0-9._-]*)+$", "an absolute path of letters, digits, '.', '_' and '-', without . or .."),
+    (
+        "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$",
+        "letters, digits, '-', '_' and '.', with a letter or digit at both ends",
+    ),
+    (
+        "^[A-Za-z0-9]([-A-Za-z0-9_./+]*[A-Za-z0-9])?$",
+        "letters, digits, '-', '_', '.', '/' and '+', with a letter or digit at both ends",
+    ),
+    ("^[A-Z]{3}$", "three capital letters such as EUR"),
     (r"\[\$window\]", "a query with the range [$window], the measured window"),
     (r"^[0-9]+(\.[0-9]+)?%$", "a percentage such as 2% or 2.5%"),
     (r"^[0-9]+(\.[0-9]+)?$", "a decimal number such as 0.99"),
@@ -437,11 +446,14 @@ mod tests {
                 _ => {}
             }
         }
-        let schema = assay_api::schema::<assay_api::TuningExperiment>().unwrap_or_default();
         let mut found = Vec::new();
-        // Nobody but the operator writes a status.
-        patterns(&schema["properties"]["spec"], &mut found);
-        assert!(!found.is_empty());
+        for schema in
+            [assay_api::schema::<assay_api::TuningExperiment>(), assay_api::schema::<assay_api::TuningSweep>()]
+        {
+            // Nobody but the operator writes a status.
+            patterns(&schema.unwrap_or_default()["properties"]["spec"], &mut found);
+        }
+        assert!(found.len() > PATTERNS.len());
         for pattern in found {
             assert!(PATTERNS.iter().any(|(known, _)| *known == pattern), "{pattern}");
             assert!(Regex::new(&pattern).is_ok(), "{pattern}");

@@ -86,7 +86,9 @@ fn the_corpus_has_every_field() {
         assert!(!documents.is_empty(), "{file}");
         all.insert(schema, missing(&serde_json::from_slice(&repository(schema)).unwrap(), &documents));
     }
-    let objects: Vec<Value> = serde_json::from_slice(&read("../v4/objects.json")).unwrap();
+    let objects = ["../v4/objects.json", "../v8/objects.json"];
+    let objects = objects.into_iter().flat_map(|path| serde_json::from_slice::<Vec<Value>>(&read(path)).unwrap());
+    let objects: Vec<Value> = objects.collect();
     for (crd, kind) in [
         ("crds/assay.rocks_tuningexperiments.yaml", "TuningExperiment"),
         ("crds/assay.rocks_tuningtrials.yaml", "TuningTrial"),
@@ -111,4 +113,20 @@ fn a_field_that_no_document_has_is_seen() {
     let without: Vec<String> = missing(&schema, std::slice::from_ref(&some)).into_iter().collect();
     assert_eq!(without, ["/a/b", "/list[]/f"]);
     assert!(missing(&schema, &[some, serde_json::json!({"a": {"b": 1}, "list": [{"f": 1}]})]).is_empty());
+}
+
+/// Lines that were written once are read, and written as they were.
+#[test]
+fn nights_are_read_as_they_were_written() {
+    let lines = String::from_utf8(read("../v8/history.jsonl")).unwrap();
+    let mut history = assay_core::sweep::History::new("nightly");
+    assert_eq!(history.import(&lines).unwrap().new, 3);
+    assert_eq!(history.lines().unwrap(), lines);
+    let series = history.series().map(|series| series.metric.clone()).collect::<Vec<_>>();
+    assert_eq!(series, ["stall_fraction", "step_latency_p99", "throughput"]);
+    // Of another sweep, or of another version, none.
+    assert!(assay_core::sweep::History::new("other").import(&lines).is_err());
+    assert!(
+        assay_core::sweep::History::new("nightly").import(&lines.replace("\"version\":1", "\"version\":2")).is_err()
+    );
 }

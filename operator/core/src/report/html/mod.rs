@@ -8,7 +8,7 @@ mod page;
 mod pairs;
 mod raw;
 mod setup;
-mod svg;
+pub(crate) mod svg;
 mod text;
 mod time;
 
@@ -50,7 +50,7 @@ pub fn html(report: &Report, records: &[Attachment], experiment: Option<&str>) -
         report.spec,
         report.seed
     );
-    page(&report.experiment, &header(report), &out, &footer)
+    page(&report.experiment, "verdicts", &header(report), &out, &footer)
 }
 
 /// The verdict of a config over all scenarios, and those in single ones.

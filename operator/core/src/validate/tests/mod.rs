@@ -161,6 +161,19 @@ fn default_guardrail_has_its_exceptions() {
     assert_eq!(margins, [0.07]);
 }
 
+/// As a branch is on the night after its release.
+#[test]
+fn two_configs_of_one_image_are_an_a_a_comparison() {
+    let changes = |own: Value, baseline: Value| {
+        let mut document = with("/spec/configs/1", json!({"name": "small", "image": own}));
+        document["spec"]["configs"][0]["image"] = baseline;
+        let experiment = validate_document(&document).experiment.unwrap();
+        experiment.configs[1].changes.clone()
+    };
+    assert_eq!(changes(json!("r.example/bench:1"), json!("r.example/bench:1")), [""; 0]);
+    assert_eq!(changes(json!("r.example/bench:2"), json!("r.example/bench:1")), ["image: r.example/bench:2"]);
+}
+
 #[test]
 fn hints_that_are_no_errors() {
     let same = with("/spec/configs/1", json!({"name": "small"}));

@@ -6,14 +6,14 @@ mod chart;
 
 use std::fmt::Write as _;
 
-pub(super) use axis::Axis;
+pub(crate) use axis::Axis;
 pub(super) use chart::{Chart, Ticks};
 
 use super::escape;
 
 /// Marks by series, so that colour is never all that tells them apart.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Mark {
+pub(crate) enum Mark {
     Ring,
     Dot,
     Triangle,
@@ -37,7 +37,7 @@ impl Mark {
 }
 
 /// A picture in the making.
-pub(super) struct Svg {
+pub(crate) struct Svg {
     out: String,
     /// What horizontal numbers count.
     unit: &'static str,
@@ -52,6 +52,12 @@ impl Svg {
     /// A strip as wide as its place, where x counts percent.
     pub fn strip(height: f64, title: &str, description: &str) -> Self {
         Self::new(&format!("width=\"100%\" height=\"{}\"", number(height)), "%", title, description)
+    }
+
+    /// A picture that is as wide as its place and as high as its style says: only lines keep their widths, so it has no text.
+    pub fn stretched(width: f64, height: f64, title: &str, description: &str) -> Self {
+        let size = format!("viewBox=\"0 0 {} {}\" preserveAspectRatio=\"none\"", number(width), number(height));
+        Self::new(&size, "", title, description)
     }
 
     fn new(size: &str, unit: &'static str, title: &str, description: &str) -> Self {
@@ -104,6 +110,33 @@ impl Svg {
             let _ = write!(self.out, "M{} {}{}", number(*x), number(*y), mark.path());
         }
         self.out.push_str("\"/>");
+    }
+
+    /// Points as ends of strokes, which stay round however a picture is stretched.
+    pub fn dots(&mut self, class: &str, points: impl Iterator<Item = (f64, f64)>) {
+        self.strokes(class, points.map(|(x, y)| (x, y, y)));
+    }
+
+    /// Upright strokes: across, and from where to where.
+    pub fn strokes(&mut self, class: &str, strokes: impl Iterator<Item = (f64, f64, f64)>) {
+        let path = strokes.fold(String::new(), |mut path, (x, from, to)| {
+            let _ = write!(path, "M{} {}V{}", number(x), number(from), number(to));
+            path
+        });
+        if !path.is_empty() {
+            let _ = write!(self.out, "<path class=\"{class}\" d=\"{path}\"/>");
+        }
+    }
+
+    /// What lies between a lower and an upper line: across, and from where to where.
+    pub fn between(&mut self, class: &str, points: &[(f64, f64, f64)]) {
+        let Some(first) = points.first() else { return };
+        let _ = write!(self.out, "<path class=\"{class}\" d=\"M{} {}", number(first.0), number(first.1));
+        let rest = points[1..].iter().map(|(x, low, _)| (x, low));
+        for (x, y) in rest.chain(points.iter().rev().map(|(x, _, high)| (x, high))) {
+            let _ = write!(self.out, "L{} {}", number(*x), number(*y));
+        }
+        self.out.push_str("Z\"/>");
     }
 
     /// Text; the class says where it is anchored.

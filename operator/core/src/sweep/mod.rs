@@ -1,0 +1,30 @@
+//! Nightly sweeps: when a night is due and what runs in it, what it leaves behind, how long that is kept, and what it looks like over time.
+//! Pure: what a cluster and a single machine do alike.
+
+mod history;
+mod kept;
+mod level;
+pub mod next;
+pub mod night;
+mod point;
+pub mod report;
+mod ring;
+mod schedule;
+mod series;
+#[cfg(test)]
+mod simulation;
+mod standing;
+#[cfg(test)]
+mod testing;
+pub mod validate;
+
+pub use history::{History, HistoryError, Imported, LineError};
+pub use kept::surplus;
+pub use level::{LEARNED, Level};
+pub use point::{
+    Fingerprint, Gap, MOST_SERIES, Night, Outcome, Point, Reference, Refused, Series, Subject, Trigger, VERSION,
+};
+pub use ring::{Change, Damaged, Object, Ring, RingError};
+pub use schedule::{Schedule, Unscheduled};
+pub use series::{Entry, Link, Seen, Segment, SeriesView};
+pub use standing::{Standing, standings, worst};

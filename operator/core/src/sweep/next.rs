@@ -1,0 +1,410 @@
+//! What a sweep does next, as a pure function of what is there and of the time.
+//!
+//! Whatever was done is read from what it left behind: nights in the history, experiments of nights, and last the status, which may be
+//! lost or late. So a step that was interrupted anywhere is either done or taken again, and no night begins twice.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_api::bounds;
+use assay_protocol::Digest;
+use jiff::{SignedDuration, Timestamp};
+
+use super::history::History;
+use super::point::{Night, Outcome, Trigger, VERSION};
+use super::schedule::Schedule;
+use crate::status::shorten;
+
+/// So many nights that are overdue get an entry each; of older ones the last entry tells.
+const MOST_MISSED: usize = 32;
+/// A night that begins this much after its time was caught up.
+const LATE: SignedDuration = SignedDuration::from_mins(5);
+/// Days have 23 to 25 hours where clocks are changed.
+const DAYLIGHT: SignedDuration = SignedDuration::from_hours(2);
+
+/// What of a sweep's spec decides when nights begin.
+#[derive(Clone, Debug)]
+pub struct Rules<'a> {
+    pub schedule: &'a Schedule,
+    pub suspended: bool,
+    /// How late the first trial of a night may begin.
+    pub deadline: Option<SignedDuration>,
+    /// A night that is due ends one that runs.
+    pub replace: bool,
+    pub run_now: Option<&'a str>,
+    /// The longest time between two measured nights.
+    pub max_skip: SignedDuration,
+}
+
+/// The experiment of a night.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Child {
+    pub trigger: Trigger,
+    /// The value of `runNow` that it was begun for.
+    pub run_now: Option<String>,
+    pub state: ChildState,
+}
+
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum ChildState {
+    /// No trial has begun, and why, in a word and in words.
+    Waiting {
+        reason: String,
+        message: String,
+    },
+    Running,
+    Finished,
+}
+
+/// What the history says about nights.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Remembered {
+    /// All that are in it.
+    pub nights: BTreeSet<Timestamp>,
+    /// Those of them that the schedule asked for.
+    pub scheduled: BTreeSet<Timestamp>,
+    /// Values of `runNow` that were answered.
+    pub answered: BTreeSet<String>,
+    /// The last measured one, and what it measured.
+    pub measured: Option<(Timestamp, Digest)>,
+    /// A series has too few nights to say where it stands.
+    pub learning: bool,
+}
+
+impl Remembered {
+    pub fn of(history: &History) -> Self {
+        let nights = || history.nights();
+        Self {
+            nights: nights().map(|night| night.night).collect(),
+            scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
+            answered: nights().filter_map(|night| night.run_now.clone()).collect(),
+            measured: history.last_measured().and_then(|night| Some((night.night, night.key.clone()?))),
+            learning: !history.learning().is_empty(),
+        }
+    }
+}
+
+/// What would be measured tonight.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Tonight {
+    /// Tags have not been looked up for the night that is due.
+    Unresolved,
+    /// They are being looked up; why it takes long, in a word and in words.
+    Resolving { reason: String, message: String },
+    /// The digest of all images, configs and workloads.
+    Known(Digest),
+    /// They can't be: a reason in a word, and in words.
+    Failed { reason: String, message: String },
+}
+
+/// All that decides what comes next.
+#[derive(Clone, Debug)]
+pub struct Observed<'a> {
+    pub now: Timestamp,
+    pub rules: Rules<'a>,
+    /// Nights before this are nobody's: when the sweep was created, or got its schedule.
+    pub since: Timestamp,
+    /// The last night that the status says was begun or decided.
+    pub last_scheduled: Option<Timestamp>,
+    /// The value of `runNow` that the status says was answered.
+    pub last_manual: Option<&'a str>,
+    /// Experiments by the time of their night.
+    pub children: &'a BTreeMap<Timestamp, Child>,
+    /// A night that the status says runs, and whose experiment is certainly gone.
+    pub lost: Option<(Timestamp, Trigger)>,
+    pub remembered: &'a Remembered,
+    pub tonight: Tonight,
+}
+
+/// What to do.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub enum Step {
+    /// Read what a finished night has measured, and add it to the history.
+    Collect(Timestamp),
+    /// Add a night to the history that measured nothing.
+    Record(Unmeasured),
+    /// Delete the experiment of a night that is in the history as ended.
+    End(Timestamp),
+    /// Look up what the tags of images mean now.
+    Resolve(Timestamp, Trigger),
+    /// Create the experiment of a night.
+    Begin { night: Timestamp, trigger: Trigger, run_now: Option<String> },
+    /// Nothing, until then.
+    Wait(Option<Timestamp>),
+}
+
+/// A night that measured nothing.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Unmeasured {
+    pub night: Timestamp,
+    pub trigger: Trigger,
+    pub run_now: Option<String>,
+    pub outcome: Outcome,
+    /// In a word.
+    pub reason: String,
+    pub message: String,
+}
+
+impl Unmeasured {
+    /// Its entry in the history.
+    pub fn night(&self, sweep: &str) -> Night {
+        Night {
+            version: VERSION,
+            sweep: sweep.to_owned(),
+            night: self.night,
+            trigger: self.trigger,
+            run_now: self.run_now.clone(),
+            outcome: self.outcome,
+            reason: Some(self.reason.clone()),
+            message: Some(within(&self.message, bounds::MESSAGE)),
+            experiment: None,
+            key: None,
+            fingerprint: None,
+            reference: None,
+            subjects: Vec::new(),
+            points: Vec::new(),
+            gaps: Vec::new(),
+        }
+    }
+}
+
+/// A text in so many bytes, which are what a line of the history has room for.
+fn within(text: &str, bytes: usize) -> String {
+    let ascii: String = text.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect();
+    shorten(if text.len() > bytes { &ascii } else { text }, bytes)
+}
+
+/// The next step. Whoever takes it asks again.
+pub fn next(observed: &Observed<'_>) -> Step {
+    let recorded = |night: &Timestamp| observed.remembered.nights.contains(night);
+    for (night, child) in observed.children {
+        match (recorded(night), &child.state) {
+            // It was ended, or its name came back with an old copy of the history.
+            (true, ChildState::Waiting { .. } | ChildState::Running) => return Step::End(*night),
+            (false, ChildState::Finished) => return Step::Collect(*night),
+            (true, ChildState::Finished) | (false, ChildState::Waiting { .. } | ChildState::Running) => {}
+        }
+    }
+    if let Some((night, trigger)) =
+        observed.lost.filter(|(night, _)| !recorded(night) && !observed.children.contains_key(night))
+    {
+        let message = "its experiment was deleted before it had finished";
+        return Step::Record(unmeasured(night, trigger, None, Outcome::Gap, "Deleted", message));
+    }
+    let active = observed.children.iter().find(|(night, _)| !recorded(night));
+    if let Some((night, child)) = active
+        && let Some(step) = observed.ends(*night, child)
+    {
+        return step;
+    }
+    match observed.overdue().split_first() {
+        Some((due, older)) => observed.due(*due, older, active.map(|(night, _)| *night)),
+        None => observed.manual(active.is_some()),
+    }
+}
+
+impl Observed<'_> {
+    /// Nights that are due and have no entry, the latest first.
+    fn overdue(&self) -> Vec<Timestamp> {
+        let of_children =
+            self.children.iter().filter(|(_, child)| child.trigger != Trigger::Manual).map(|(night, _)| *night);
+        let known = self.remembered.scheduled.iter().copied().chain(of_children).chain(self.last_scheduled);
+        // A clock that was set back must not silence the schedule until it has caught up.
+        let considered = known.filter(|night| *night <= self.now).chain([self.since]).max().unwrap_or(self.since);
+        let mut overdue = Vec::new();
+        let mut until = self.now;
+        while overdue.len() <= MOST_MISSED
+            && let Some(due) = self.rules.schedule.last_until(until).filter(|due| *due > considered)
+        {
+            overdue.push(due);
+            let Some(before) = due.checked_sub(SignedDuration::from_secs(1)).ok() else { break };
+            until = before;
+        }
+        overdue.retain(|due| !self.remembered.nights.contains(due) && !self.children.contains_key(due));
+        overdue
+    }
+
+    /// How a night that has begun ends before its time.
+    fn ends(&self, night: Timestamp, child: &Child) -> Option<Step> {
+        let ChildState::Waiting { reason, message } = &child.state else { return None };
+        let late = self.rules.deadline.is_some_and(|deadline| self.now.duration_since(night) > deadline);
+        // Nothing is lost with it, and the next one may have more luck.
+        let is_followed = self.overdue().iter().any(|due| *due > night);
+        if !late && !is_followed {
+            return None;
+        }
+        let after = if late { "startingDeadlineSeconds" } else { "the time until the next night" };
+        let message = format!("no trial has begun within {after}: {message}");
+        Some(Step::Record(unmeasured(night, child.trigger, child.run_now.clone(), Outcome::Gap, reason, &message)))
+    }
+
+    fn due(&self, due: Timestamp, older: &[Timestamp], active: Option<Timestamp>) -> Step {
+        let skipped = |night: Timestamp, reason: &str, message: &str| {
+            Step::Record(unmeasured(night, Trigger::Schedule, None, Outcome::Skipped, reason, message))
+        };
+        // The oldest first, so that an interruption leaves none out.
+        if let Some(oldest) = older.last() {
+            let more = if older.len() >= MOST_MISSED { "; nights before it may have been missed, too" } else { "" };
+            if self.rules.suspended {
+                return skipped(*oldest, "Suspended", &format!("the sweep was suspended{more}"));
+            }
+            if active.is_some_and(|active| active < *oldest) && !self.rules.replace {
+                return skipped(*oldest, "PreviousRunning", &format!("the night before it still ran{more}"));
+            }
+            let message = format!("nothing ran it in time, and a later night is due{more}");
+            return Step::Record(unmeasured(*oldest, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
+        }
+        if self.rules.suspended {
+            return skipped(due, "Suspended", "the sweep is suspended");
+        }
+        let late = self.now.duration_since(due);
+        if self.rules.deadline.is_some_and(|deadline| late > deadline) {
+            // What kept it says more than that it is late.
+            if let Tonight::Resolving { reason, message } | Tonight::Failed { reason, message } = &self.tonight {
+                let message = format!("its images were not known within startingDeadlineSeconds: {message}");
+                return Step::Record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, reason, &message));
+            }
+            let message = format!(
+                "it could begin only {} s after its time, which is later than startingDeadlineSeconds allows",
+                late.as_secs()
+            );
+            return Step::Record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
+        }
+        let trigger = if late > LATE { Trigger::CatchUp } else { Trigger::Schedule };
+        if let Some(active) = active {
+            if !self.rules.replace {
+                return skipped(due, "PreviousRunning", &format!("the night of {active} still runs"));
+            }
+            let child = &self.children[&active];
+            let message = format!("the night of {due} was due, and concurrencyPolicy is Replace");
+            return Step::Record(unmeasured(
+                active,
+                child.trigger,
+                child.run_now.clone(),
+                Outcome::Gap,
+                "Replaced",
+                &message,
+            ));
+        }
+        match &self.tonight {
+            Tonight::Unresolved => Step::Resolve(due, trigger),
+            Tonight::Resolving { .. } => {
+                Step::Wait(self.deadline_of(due).into_iter().chain(self.rules.schedule.next_after(self.now)).min())
+            }
+            Tonight::Failed { reason, message } => {
+                Step::Record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
+            }
+            Tonight::Known(key) => match &self.remembered.measured {
+                Some((last, measured)) if measured == key && !self.remembered.learning => {
+                    let next = self.rules.schedule.next_after(due);
+                    if next.is_some_and(|next| next.duration_since(*last) <= self.rules.max_skip + DAYLIGHT) {
+                        return skipped(due, "Unchanged", &format!("nothing has changed since the night of {last}"));
+                    }
+                    Step::Begin { night: due, trigger: Trigger::Canary, run_now: None }
+                }
+                _ => Step::Begin { night: due, trigger, run_now: None },
+            },
+        }
+    }
+
+    /// A night that somebody asked for, or nothing.
+    fn manual(&self, is_active: bool) -> Step {
+        let next = self.rules.schedule.next_after(self.now);
+        let token = self.rules.run_now.filter(|token| {
+            let of_child = |child: &Child| child.run_now.as_deref() == Some(token);
+            self.last_manual != Some(token)
+                && !self.remembered.answered.contains(*token)
+                && !self.children.values().any(of_child)
+        });
+        let Some(token) = token.filter(|_| !is_active) else { return Step::Wait(self.deadline_of_active(next)) };
+        let minute = Timestamp::from_second(self.now.as_second() / 60 * 60).unwrap_or(self.now);
+        if self.remembered.nights.contains(&minute) || self.children.contains_key(&minute) {
+            // Nights are told apart by their minute.
+            return Step::Wait(minute.checked_add(SignedDuration::from_mins(1)).ok());
+        }
+        match &self.tonight {
+            Tonight::Unresolved => Step::Resolve(minute, Trigger::Manual),
+            Tonight::Resolving { .. } => Step::Wait(next),
+            Tonight::Failed { reason, message } => {
+                let token = Some(token.to_owned());
+                Step::Record(unmeasured(minute, Trigger::Manual, token, Outcome::Gap, reason, message))
+            }
+            Tonight::Known(_) => {
+                Step::Begin { night: minute, trigger: Trigger::Manual, run_now: Some(token.to_owned()) }
+            }
+        }
+    }
+
+    /// When to look again: at the next night, or when the one that waits must have begun.
+    fn deadline_of_active(&self, next: Option<Timestamp>) -> Option<Timestamp> {
+        let waiting = self.children.iter().filter(|(_, child)| matches!(child.state, ChildState::Waiting { .. }));
+        waiting.filter_map(|(night, _)| self.deadline_of(*night)).chain(next).min()
+    }
+
+    /// When the deadline of a night has passed.
+    fn deadline_of(&self, night: Timestamp) -> Option<Timestamp> {
+        let deadline = self.rules.deadline?.checked_add(SignedDuration::from_secs(1))?;
+        night.checked_add(deadline).ok()
+    }
+}
+
+fn unmeasured(
+    night: Timestamp,
+    trigger: Trigger,
+    run_now: Option<String>,
+    outcome: Outcome,
+    reason: &str,
+    message: &str,
+) -> Unmeasured {
+    Unmeasured { night, trigger, run_now, outcome, reason: reason.to_owned(), message: message.to_owned() }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn at(time: &str) -> Timestamp {
+        format!("2026-11-26T{time}Z").parse().expect("a time")
+    }
+
+    /// The next step at a time, where the night of 01:17 is due and may begin for five minutes.
+    fn due(now: &str, tonight: Tonight) -> Step {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at(now)).expect("a schedule");
+        let rules = Rules {
+            schedule: &schedule,
+            suspended: false,
+            deadline: Some(SignedDuration::from_mins(5)),
+            replace: false,
+            run_now: None,
+            max_skip: SignedDuration::from_hours(24),
+        };
+        next(&Observed {
+            now: at(now),
+            rules,
+            since: at("00:00:00"),
+            last_scheduled: None,
+            last_manual: None,
+            children: &BTreeMap::new(),
+            lost: None,
+            remembered: &Remembered::default(),
+            tonight,
+        })
+    }
+
+    #[test]
+    fn a_night_whose_images_are_not_known_in_time_says_what_kept_them() {
+        let (reason, message) = ("ImagePullFailed".to_owned(), "can't pull it".to_owned());
+        let resolving = Tonight::Resolving { reason: reason.clone(), message: message.clone() };
+        let failed = Tonight::Failed { reason, message };
+        assert_eq!(due("01:17:30", Tonight::Unresolved), Step::Resolve(at("01:17:00"), Trigger::Schedule));
+        // The deadline is looked at in time.
+        assert_eq!(due("01:20:00", resolving.clone()), Step::Wait(Some(at("01:22:01"))));
+        for (tonight, expected) in
+            [(resolving, "ImagePullFailed"), (failed, "ImagePullFailed"), (Tonight::Unresolved, "Missed")]
+        {
+            let step = due("01:22:01", tonight);
+            let Step::Record(gap) = &step else { panic!("{step:?}") };
+            assert_eq!((gap.outcome, gap.reason.as_str(), gap.night), (Outcome::Gap, expected, at("01:17:00")));
+            assert_eq!(gap.message.ends_with("can't pull it"), expected == "ImagePullFailed", "{gap:?}");
+        }
+    }
+}

@@ -1,0 +1,254 @@
+//! What runs in a night, and what of its end is remembered.
+
+use std::collections::{BTreeMap, BTreeSet};
+
+use assay_api::{
+    CellsAdjust, Config, Futility, NightTemplate, Scenario, StopOn, TuningExperimentSpec, TuningSweepSpec,
+};
+use assay_protocol::Digest;
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+
+use super::history::History;
+use super::next::Unmeasured;
+use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
+use crate::attempt::Attempt;
+use crate::decide::Places;
+use crate::judge::{JudgeError, standings};
+use crate::plan::Plan;
+use crate::status::shorten;
+use crate::verdict::{Conclusion, Reason, Verdict};
+
+/// Seconds: the longest that an experiment may stay by itself.
+const YEAR: u32 = 31_536_000;
+/// Bytes of what a machine is called.
+const MACHINE: usize = 200;
+
+/// The experiment of a night: the reference against all subjects. Every repetition runs, since each night is to see as much as any other.
+pub fn experiment(spec: &TuningSweepSpec) -> TuningExperimentSpec {
+    let NightTemplate {
+        seed,
+        scenarios,
+        repetitions,
+        objectives,
+        guardrails,
+        default_guardrails,
+        metrics,
+        placement,
+        failed_pod_retention_seconds,
+        max_block_duration_seconds,
+    } = spec.experiment.clone();
+    TuningExperimentSpec {
+        seed,
+        baseline: spec.reference.name.clone(),
+        configs: std::iter::once(&spec.reference).chain(&spec.subjects).cloned().collect(),
+        matrix: None,
+        scenarios,
+        repetitions,
+        stop_on: StopOn::Never,
+        futility: Futility::default(),
+        cells_adjust: CellsAdjust::default(),
+        objectives,
+        guardrails,
+        default_guardrails,
+        metrics,
+        placement,
+        suspend: None,
+        // Its sweep deletes it, once it knows what came of it: an operator's default could be faster.
+        ttl_seconds_after_finished: Some(YEAR),
+        failed_pod_retention_seconds,
+        max_block_duration_seconds,
+    }
+}
+
+/// The same with images by digest, by the name of their config.
+#[must_use]
+pub fn pinned(mut night: TuningExperimentSpec, images: &BTreeMap<String, String>) -> TuningExperimentSpec {
+    for config in &mut night.configs {
+        if let Some(image) = images.get(&config.name) {
+            config.image = Some(image.clone());
+        }
+    }
+    night
+}
+
+/// The name of a night's experiment: that of the sweep, and the minute in UTC.
+pub fn name(sweep: &str, night: Timestamp) -> String {
+    format!("{sweep}-{}", night.to_zoned(TimeZone::UTC).strftime("%Y%m%d-%H%M"))
+}
+
+/// What a night measures, given the image of configs that name none: two nights of one key are the same work, an A/A night.
+pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, serde_json::Error> {
+    let mut same = night.fixed();
+    for config in &mut same.configs {
+        // It names what the image's digest says.
+        config.revision = None;
+    }
+    canonical(&(same, bench))
+}
+
+/// What a config sets, whatever its name and image.
+fn config_digest(config: &Config) -> Result<Digest, serde_json::Error> {
+    canonical(&Config { name: String::new(), revision: None, image: None, ..config.clone() })
+}
+
+/// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others.
+fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
+    let own = |scenario: &Scenario| {
+        let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
+        let placement = &night.placement;
+        let digest = canonical(&(night.seed, workload, page_cache, dataset, placement.cpus, &placement.memory))?;
+        Ok((name.clone(), digest))
+    };
+    night.scenarios.iter().map(own).collect()
+}
+
+fn canonical(value: &impl serde::Serialize) -> Result<Digest, serde_json::Error> {
+    let mut value = serde_json::to_value(value)?;
+    value.sort_all_objects();
+    Digest::of_json(&value)
+}
+
+/// What a night has measured: a point for each series, or the reason why there is none.
+fn measured(plan: &Plan, attempts: &[Attempt]) -> Result<(Vec<Point>, Vec<Gap>), JudgeError> {
+    let places = Places::new(plan, attempts)?;
+    let design = plan.experiment.design();
+    let cells = standings(&places, &design)?.cells;
+    let (mut points, mut gaps) = (Vec::new(), Vec::new());
+    for (unit, conclusion) in cells.iter().enumerate() {
+        let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
+        let (scenario, subject) = (&design.scenarios[scenario].name, &design.configs[config]);
+        for (effect, rule) in conclusion.metrics.iter().zip(&design.metrics) {
+            let gap = |reason: String| Gap {
+                subject: subject.clone(),
+                scenario: scenario.clone(),
+                metric: Some(rule.name.clone()),
+                reason,
+            };
+            let value = effect.estimate.zip(effect.sd_block).filter(|_| conclusion.outcome.verdict != Verdict::Invalid);
+            let Some((estimate, sd)) = value else {
+                gaps.push(gap(why(conclusion, effect.n)));
+                continue;
+            };
+            let series = Series { subject: subject.clone(), scenario: scenario.clone(), metric: rule.name.clone() };
+            let error = sd / (effect.n as f64).sqrt();
+            points.push(Point::new(
+                series,
+                rule.scale,
+                estimate,
+                error,
+                effect.n as u32,
+                Some(conclusion.outcome.verdict),
+            ));
+        }
+    }
+    Ok((points, gaps))
+}
+
+/// What a machine is, by what its trials see of it: the models of its CPU and its disk.
+pub fn machine(cpu: Option<&str>, disk: Option<&str>) -> Option<String> {
+    let known: Vec<&str> = [cpu, disk].into_iter().flatten().map(str::trim).filter(|model| !model.is_empty()).collect();
+    (!known.is_empty()).then(|| shorten(&known.join(", "), MACHINE))
+}
+
+/// A night that has ended, and what it was.
+pub struct Ended<'a> {
+    pub sweep: &'a str,
+    pub night: Timestamp,
+    pub trigger: Trigger,
+    pub run_now: Option<String>,
+    pub experiment: &'a str,
+    /// What ran, with images by digest.
+    pub spec: &'a TuningExperimentSpec,
+    /// Kinds of the machines that it ran on.
+    pub machine: String,
+    /// The image of whoever names none.
+    pub bench: Option<&'a str>,
+}
+
+impl Ended<'_> {
+    /// The entry in the history of a night whose plan is done: a gap where no series has a point.
+    pub fn entry(&self, plan: &Plan, attempts: &[Attempt], history: &History) -> Result<Night, Unreadable> {
+        let (points, gaps) = measured(plan, attempts)?;
+        if points.is_empty() {
+            let reasons: BTreeSet<&str> = gaps.iter().map(|gap| gap.reason.as_str()).collect();
+            let reasons: Vec<&str> = reasons.into_iter().collect();
+            let message = format!("no series could be measured: {}", reasons.join(", "));
+            return Ok(self.gap("InvalidNight", &message));
+        }
+        let spec = self.spec;
+        let last = history.last_measured();
+        let arm = |config: &Config| Ok::<_, serde_json::Error>((self.image(config), config_digest(config)?));
+        let mut reference = None;
+        let mut subjects = Vec::new();
+        for config in &spec.configs {
+            let (image, digest) = arm(config)?;
+            if config.name == spec.baseline {
+                reference = Some(Reference { name: config.name.clone(), image, config: digest });
+                continue;
+            }
+            let mut subject = Subject {
+                name: config.name.clone(),
+                image,
+                revision: config.revision.clone(),
+                config: digest,
+                unchanged: false,
+            };
+            let before = last.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
+            subject.unchanged = before.is_some_and(|before| before.same(&subject));
+            subjects.push(subject);
+        }
+        let fingerprint = Fingerprint {
+            machine: self.machine.clone(),
+            protocol: assay_protocol::VERSION,
+            workloads: workloads(spec)?,
+        };
+        Ok(Night {
+            outcome: Outcome::Measured,
+            reason: None,
+            message: None,
+            key: Some(key(spec, self.bench)?),
+            fingerprint: Some(fingerprint),
+            reference,
+            subjects,
+            points,
+            gaps,
+            ..self.gap("", "")
+        })
+    }
+
+    /// The entry of a night that has ended without a result.
+    pub fn gap(&self, reason: &str, message: &str) -> Night {
+        let unmeasured = Unmeasured {
+            night: self.night,
+            trigger: self.trigger,
+            run_now: self.run_now.clone(),
+            outcome: Outcome::Gap,
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+        };
+        Night { experiment: Some(self.experiment.to_owned()), ..unmeasured.night(self.sweep) }
+    }
+
+    fn image(&self, config: &Config) -> Option<String> {
+        config.image.as_deref().or(self.bench).map(str::to_owned)
+    }
+}
+
+/// Why a night's entry can't be made.
+#[derive(Debug, thiserror::Error)]
+pub enum Unreadable {
+    #[error(transparent)]
+    Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Json(#[from] serde_json::Error),
+}
+
+/// In a word, why a series has no value.
+fn why(conclusion: &Conclusion, blocks: usize) -> String {
+    match &conclusion.outcome.reason {
+        Reason::Invalid { codes, .. } => codes.first().cloned().unwrap_or_else(|| "Invalid".to_owned()),
+        _ if blocks < 2 => "TooFewBlocks".to_owned(),
+        _ => "NoValue".to_owned(),
+    }
+}

@@ -1,0 +1,166 @@
+use std::collections::BTreeMap;
+
+use serde_json::{Value, json};
+
+use super::*;
+use crate::judge::tests::golden;
+use crate::report::html::tests::elements;
+use crate::sweep::testing::{Noise, night, reference, series, subject, unmeasured};
+use crate::sweep::{Gap, Night, Point, Subject};
+
+fn margins() -> BTreeMap<String, f64> {
+    BTreeMap::from([("throughput".to_owned(), 0.05), ("stall_fraction".to_owned(), 0.02)])
+}
+
+/// Two references with a bridge, two metrics, a gap of each kind, and a series that never had a value.
+fn small(bridge: u32) -> History {
+    let (mut history, mut noise) = (History::new("nightly"), Noise::new(5));
+    for day in 0..24 {
+        let mut night = night(day, 0.02 + 0.01 * noise.normal());
+        let stalls = series("main", "fill", "stall_fraction");
+        night.points.push(Point::new(stalls, Scale::Linear, 0.002 * noise.normal(), 0.002, 6, Some(Verdict::Neutral)));
+        night.subjects[0].unchanged = day % 2 == 1;
+        if day >= 10 {
+            night.reference = Some(reference("v2"));
+        }
+        if (10..10 + bridge).contains(&day) {
+            night.subjects.push(Subject { name: "former".to_owned(), ..subject("v1") });
+            let (rate, stalls) = (series("former", "fill", "throughput"), series("former", "fill", "stall_fraction"));
+            night.points.push(Point::new(rate, Scale::Log, -0.03 + 0.01 * noise.normal(), 0.01, 6, None));
+            night.points.push(Point::new(stalls, Scale::Linear, 0.002 * noise.normal(), 0.002, 6, None));
+        }
+        if day == 20 {
+            night.points.truncate(1);
+        }
+        night.gaps.push(Gap {
+            subject: "main".to_owned(),
+            scenario: "fill".to_owned(),
+            metric: Some("step_latency_p999".to_owned()),
+            reason: "TooFewOperations".to_owned(),
+        });
+        let night = match day {
+            4 => Night {
+                message: Some("no node of kind c6id".to_owned()),
+                ..unmeasured(day, Outcome::Gap, "NodesMissing")
+            },
+            5..=7 => unmeasured(day, Outcome::Skipped, "Unchanged"),
+            _ => night,
+        };
+        history.add(night).unwrap();
+    }
+    history
+}
+
+fn report(history: &History) -> SweepReport {
+    SweepReport::new(history, &margins())
+}
+
+#[test]
+fn reports_are_as_committed() {
+    let report = report(&small(8));
+    golden("sweep.html", &html(&report));
+    golden("sweep.md", &markdown(&report));
+    golden("sweep.json", &(serde_json::to_string_pretty(&report).unwrap() + "\n"));
+}
+
+#[test]
+fn a_report_says_what_is_known() {
+    let report = report(&small(8));
+    let json: Value = serde_json::to_value(&report).unwrap();
+    assert_eq!(json["nights"], json!({"measured": 20, "skipped": 3, "gaps": 1}));
+    let rows: Vec<(State, usize, usize)> =
+        report.series.iter().map(|own| (own.state, own.nights_of_level, own.nights_measured)).collect();
+    // Stalls, what was never there, throughput, and the former reference.
+    assert_eq!(
+        rows,
+        [
+            (State::Known, 13, 19),
+            (State::Unmeasured, 0, 0),
+            (State::Known, 14, 20),
+            (State::Ended, 8, 8),
+            (State::Ended, 8, 8)
+        ]
+    );
+    let throughput = &report.series[2];
+    let [old, new] = throughput.segments.as_slice() else { unreachable!("{:?}", throughput.segments) };
+    assert_eq!((new.changed.as_slice(), new.bridge_nights), (&["reference"][..], 8));
+    let shift = old.shift().unwrap();
+    assert!((shift + 0.03).abs() < 0.02 && new.shift() == Some(0.0), "{shift}");
+    let [gap, skipped] = report.not_measured.as_slice() else { unreachable!("{:?}", report.not_measured) };
+    assert_eq!((gap.nights, gap.message.as_deref()), (1, Some("no node of kind c6id")));
+    assert_eq!((skipped.nights, skipped.reason.as_str()), (3, "Unchanged"));
+    // A metric without a declared margin has none.
+    assert_eq!((report.series[1].margin, throughput.margin), (None, Some(0.05)));
+}
+
+#[test]
+fn pages_are_well_formed_and_load_nothing() {
+    let empty = History::new("nightly");
+    let mut never = History::new("nightly");
+    never.add(unmeasured(0, Outcome::Gap, "Missed")).unwrap();
+    let mut single = History::new("nightly");
+    single.add(night(0, 0.01)).unwrap();
+    for (history, charts) in [(empty, 0), (never, 0), (single, 1), (small(3), 4), (small(8), 4)] {
+        let page = html(&report(&history));
+        let elements = elements(&page);
+        let count = |name: &str| elements.iter().filter(|element| **element == name).count();
+        assert_eq!((count("html"), count("h1"), count("main"), count("script")), (1, 1, 1, 0));
+        // One title is the page's.
+        assert_eq!(count("title"), count("svg") + 1);
+        assert_eq!((count("caption"), count("figcaption")), (count("table"), count("figure")));
+        assert_eq!(page.matches("class=\"timeline\"").count(), charts);
+        for forbidden in ["http:", "https:", "NaN", "inf ", " src=", "url("] {
+            assert!(!page.contains(forbidden), "{forbidden}");
+        }
+        let text = markdown(&report(&history));
+        assert!(text.starts_with("# nightly\n") && !text.contains("NaN"), "{text}");
+    }
+}
+
+#[test]
+fn a_bridge_that_is_too_short_says_so() {
+    let (short, long) = (report(&small(6)), report(&small(7)));
+    let words = "new reference; bridge has 6 of 7 nights with both references";
+    assert!(html(&short).contains(words) && markdown(&short).contains(words));
+    assert!(
+        !html(&long).contains("of 7 nights with both") && html(&long).contains("bridge of 7 nights: old reference")
+    );
+    // What can't be compared steps back.
+    assert!(html(&short).contains("class=\"value old\"") && !html(&long).contains("class=\"value old\""));
+}
+
+#[test]
+fn names_can_not_become_markup() {
+    let mut history = History::new("<script>|x");
+    let bad = "<script>alert('x')</script>\"&|";
+    let mut night = night(0, 0.01);
+    night.sweep = "<script>|x".to_owned();
+    night.subjects[0].name = bad.to_owned();
+    night.points[0].series.subject = bad.to_owned();
+    night.points[0].series.metric = bad.to_owned();
+    night.reference.as_mut().unwrap().name = bad.to_owned();
+    history.add(night.clone()).unwrap();
+    let mut gap = unmeasured(1, Outcome::Gap, "Missed");
+    (gap.sweep, gap.message) = (night.sweep, Some(bad.to_owned()));
+    history.add(gap).unwrap();
+    let (page, text) = (html(&report(&history)), markdown(&report(&history)));
+    assert!(!elements(&page).contains(&"script"));
+    assert!(page.contains("&lt;script&gt;alert(&#39;x&#39;)&lt;/script&gt;&quot;&amp;|"));
+    let outside: String = text.split('`').step_by(2).collect();
+    assert!(!outside.contains("<script>"), "{outside}");
+}
+
+/// However many nights there are, a chart has one path for each kind of mark: intervals, dots and, once it is known, the level's band.
+#[test]
+fn many_nights_take_few_elements() {
+    let paths = |nights: u32| {
+        let (mut history, mut noise) = (History::new("nightly"), Noise::new(6));
+        for day in 0..nights {
+            history.add(night(day, 0.01 * noise.normal())).unwrap();
+        }
+        let page = html(&report(&history));
+        let charts = page.split("class=\"charts").nth(1).unwrap().to_owned();
+        (charts.matches("<path").count(), charts.contains("class=\"nights\""))
+    };
+    assert_eq!((paths(3), paths(150), paths(700)), ((2, false), (3, false), (3, true)));
+}
