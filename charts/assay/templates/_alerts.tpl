@@ -48,6 +48,14 @@ groups:
       summary: {{ printf "No attempt of %s has ended for %s." `{{ $labels.namespace }}/{{ $labels.experiment }}` .stuck | quote }}
       description: >-
         {{ `Check its pods: kubectl get pods -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }}` }}
+  - alert: AssaySweepStale
+    expr: max by (namespace, sweep) (assay_sweep_stale) == 1
+    for: 15m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `No night of sweep {{ $labels.namespace }}/{{ $labels.sweep }} was measured for too long.` | quote }}
+      description: >-
+        {{ `Its status says why nights were skipped or failed: kubectl describe sweep -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
   - alert: AssayConfigRejected
     expr: max by (namespace, experiment, config, reason) (assay_verdict{verdict="Reject"}) == 1
     labels: {severity: info}

@@ -61,8 +61,6 @@ pub struct Bench {
     client: Client,
     /// Throughput of every config but the baseline, relative to it.
     effect: f64,
-    /// Its name, where configs have the same options and differ in their image.
-    baseline: Option<&'static str>,
     takes: Duration,
     script: Script,
     answers: Answers,
@@ -128,7 +126,6 @@ impl Bench {
         Self {
             client: lab.client.clone(),
             effect: 1.3,
-            baseline: None,
             takes: TRIAL,
             script: Arc::new(Run::done),
             answers: Arc::new(|_| OptionsAnswer::default()),
@@ -138,10 +135,6 @@ impl Bench {
 
     pub fn effect(self, effect: f64) -> Self {
         Self { effect, ..self }
-    }
-
-    pub fn baseline(self, name: &'static str) -> Self {
-        Self { baseline: Some(name), ..self }
     }
 
     pub fn takes(self, takes: Duration) -> Self {
@@ -229,10 +222,7 @@ impl Bench {
         let draw = Digest::of(spec.trial.file_stem().as_bytes());
         let draw = u32::from_str_radix(&draw.as_str()[..8], 16).expect("a digest is hexadecimal");
         let noise = 1.0 + NOISE * (2.0 * f64::from(draw) / f64::from(u32::MAX) - 1.0);
-        let is_baseline = match self.baseline {
-            Some(name) => spec.trial.config == name,
-            None => spec.config == spec.baseline,
-        };
+        let is_baseline = spec.config == spec.baseline;
         let effect = if is_baseline { 1.0 } else { self.effect };
         let measured = Measured {
             started_unix_ms,

@@ -37,15 +37,28 @@ pub async fn alone() -> Share {
     Share::Alone(CLUSTER.write().await)
 }
 
+pub fn script() -> PathBuf {
+    PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("cluster/cluster.sh")
+}
+
 /// Runs `cluster.sh`, for example to stop a component.
 pub async fn cluster(args: &[&str]) {
-    let script = PathBuf::from(env!("CARGO_MANIFEST_DIR")).join("cluster/cluster.sh");
-    let output = Command::new(script).args(args).stdin(Stdio::null()).output().await.expect("cluster.sh can be run");
+    let output = Command::new(script()).args(args).stdin(Stdio::null()).output().await.expect("cluster.sh can be run");
     assert!(output.status.success(), "cluster.sh {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
 /// Everything that anybody but Kubernetes itself wrote, a JSON document a line.
 pub fn audit_log() -> PathBuf {
+    state().join("log/audit.log")
+}
+
+/// Where the node reads how registries are reached, in a folder for each of them.
+pub fn registries() -> PathBuf {
+    state().join("config/certs.d")
+}
+
+/// All files of the cluster.
+fn state() -> PathBuf {
     let kubeconfig = std::env::var("KUBECONFIG").expect("KUBECONFIG names the cluster");
-    PathBuf::from(kubeconfig).with_file_name("log").join("audit.log")
+    PathBuf::from(kubeconfig).parent().expect("it is a file").to_owned()
 }

@@ -188,17 +188,27 @@ async fn a_team_reaches_only_what_is_its_own() {
     let experiments = "tuningexperiments.assay.rocks";
     let here = Some(own.namespace.as_str());
     // Each role is aggregated on its own, so each right comes in its own time.
-    for (verb, what) in
-        [("create", experiments), ("delete", experiments), ("list", "tuningtrials.assay.rocks"), ("get", "configmaps")]
-    {
+    let (sweeps, histories) = ("tuningsweeps.assay.rocks", "tuninghistories.assay.rocks");
+    for (verb, what) in [
+        ("create", experiments),
+        ("delete", experiments),
+        ("patch", sweeps),
+        ("list", histories),
+        ("list", "tuningtrials.assay.rocks"),
+        ("get", "configmaps"),
+    ] {
         own.until(&format!("they {verb} their own {what}"), SOON, async || {
             somebody.may(&own, here, verb, what).await.then_some(())
         })
         .await;
     }
-    // What a trial says, who has a node and what an experiment was planned with is the operator's to write.
+    // What a trial says and what a sweep remembers, who has a node and what an experiment was planned with is the operator's to write.
     for (verb, what) in [
         ("create", "tuningtrials.assay.rocks"),
+        ("create", histories),
+        ("update", histories),
+        ("delete", histories),
+        ("patch", "tuningsweeps.assay.rocks/status"),
         ("patch", "tuningtrials.assay.rocks/status"),
         ("patch", "tuningexperiments.assay.rocks/status"),
         ("patch", "nodes"),
@@ -209,7 +219,9 @@ async fn a_team_reaches_only_what_is_its_own() {
     // Kubernetes gives them the Leases of their own namespace, so those of nodes must not be there.
     own.check(somebody.may(&own, here, "delete", leases).await, "their own Leases are theirs").await;
     for place in [&other.namespace, &operators.namespace] {
-        for resource in [experiments, "tuningtrials.assay.rocks", "configmaps", "pods", "pods/log", leases] {
+        for resource in
+            [experiments, sweeps, histories, "tuningtrials.assay.rocks", "configmaps", "pods", "pods/log", leases]
+        {
             for verb in VERBS {
                 let refused = !somebody.may(&own, Some(place), verb, resource).await;
                 own.check(refused, &format!("they may not {verb} {resource} in {place}")).await;

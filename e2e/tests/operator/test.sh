@@ -2,9 +2,10 @@
 # Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
 # and ended.
 #
-# usage: test.sh [--fake-nodes | --real-node | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
+# usage: test.sh [--fake-nodes | --real-node | --images [FILTER...] | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
+#   --images       the images of sweeps, with a real registry; no other run has these tests
 #   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
 #   --upgrade      from the programs and the chart of a commit to these and back, and objects that others wrote or damaged; no other run
 #                  has these tests
@@ -31,7 +32,7 @@ for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
 done
 earlier=
 case ${1:-} in
---fake-nodes | --real-node | --limits)
+--fake-nodes | --real-node | --images | --limits)
     part=$1
     shift
     ;;
@@ -59,6 +60,11 @@ export ASSAY_PROMETHEUS
 ASSAY_HELM=$(scripts/helm.sh)
 export ASSAY_HELM
 
+# Who pulls from a registry has a real one.
+ASSAY_REGISTRY=
+[ "$part" != --images ] || ASSAY_REGISTRY=$(scripts/registry.sh)
+export ASSAY_REGISTRY
+
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
 e2e/cluster/build.sh >/dev/null
 # compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
@@ -71,6 +77,18 @@ if [ -n "$benches" ]; then
     IMAGE_ARGS="VERSION=$ASSAY_VERSION-unoptimised ROCKSDB_VERSION=as-in-assay-bench" \
         scripts/image.sh "localhost/assay-bench-unoptimised:$ASSAY_VERSION" bench-image/Containerfile "$worse" "$target/debug/assay-bench"
     images="$images $worse"
+fi
+if [ "$part" = --images ]; then
+    # To push to a registry. What came from one a kubelet gives only to those who may pull it there, so no other test's image is one of them.
+    for name in first second; do
+        # Another program, which does the same.
+        mkdir -p "$target/e2e/$name"
+        cp bin/assay-bench "$target/e2e/$name"
+        echo "$name" >>"$target/e2e/$name/assay-bench"
+        IMAGE_ARGS="VERSION=$name ROCKSDB_VERSION=as-in-assay-bench" scripts/image.sh "localhost/assay-bench-$name:$ASSAY_VERSION" \
+            bench-image/Containerfile "$target/e2e/assay-bench-$name.tar" "$target/e2e/$name/assay-bench"
+        images="$images $target/e2e/assay-bench-$name.tar"
+    done
 fi
 if [ "$part" = --upgrade ]; then
     IMAGE_ARGS="VERSION=earlier ROCKSDB_VERSION=as-in-assay-bench" scripts/image.sh localhost/assay-operator:earlier "$earlier/Containerfile" \
@@ -98,7 +116,7 @@ run() {
     threads=$1
     shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
-        ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" ASSAY_EARLIER="$earlier" \
+        ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_REGISTRY="$ASSAY_REGISTRY" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" ASSAY_EARLIER="$earlier" \
         "$@" --quiet --test-threads "$threads" 8>&-
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
@@ -113,10 +131,11 @@ case $part in
     exit
     ;;
 esac
+if [ "$part" = --images ] && [ $# = 0 ]; then set -- images::; fi
 if [ $# -gt 0 ]; then
     beside_trials "$@"
     exit
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough::
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip nights::long::
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::

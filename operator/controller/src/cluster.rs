@@ -10,8 +10,9 @@ use assay_api::names::{MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
 use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, ObjectReference};
+use k8s_openapi::api::core::v1::{ContainerImage, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::api::ListParams;
 use kube::runtime::events::{Event, EventType, Recorder, Reporter};
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
@@ -20,7 +21,7 @@ use tracing::warn;
 
 use crate::args::Args;
 use crate::clock::SharedClock;
-use crate::error::call;
+use crate::error::{Error, call};
 use crate::http::Http;
 use crate::kubelet::Kubelets;
 use crate::lease::Leases;
@@ -110,6 +111,13 @@ impl Cluster {
         K::DynamicType: Default,
     {
         Api::namespaced(self.client.clone(), namespace)
+    }
+
+    /// The images that a node has, by all their names. They are asked for rarely, and too many to be kept.
+    pub async fn images_on(&self, node: &str) -> Result<Vec<ContainerImage>, Error> {
+        let only = ListParams::default().fields(&format!("metadata.name={node}"));
+        let found = call(Api::<Node>::all(self.client.clone()).list(&only)).await?.items.pop();
+        Ok(found.and_then(|node| node.status?.images).unwrap_or_default())
     }
 
     /// Whether trials with this placement may run on a node, as far as its labels say. One that is gone concerns everybody.

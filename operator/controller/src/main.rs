@@ -21,6 +21,7 @@ mod record;
 mod scrape;
 mod server;
 mod stop;
+mod sweep;
 mod tls;
 mod watch;
 
@@ -96,7 +97,8 @@ async fn run(args: Args) -> anyhow::Result<()> {
 async fn work(wiring: Wiring, changes: Changes, args: Args, kubelets: Kubelets) -> anyhow::Result<()> {
     let cluster = Arc::new(Cluster::watch(&wiring, args, kubelets));
     // A line for each kind that has a controller.
-    let begun = async { futures::try_join!(experiment::controller(&wiring, &cluster)) };
+    let begun =
+        async { futures::try_join!(experiment::controller(&wiring, &cluster), sweep::controller(&wiring, &cluster)) };
     let controllers = tokio::select! {
         begun = begun => <[_; _]>::from(begun?),
         () = wiring.stop.asked() => return Ok(()),

@@ -3,11 +3,12 @@
 use std::collections::BTreeMap;
 
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_GATE, QUEUE_LABELS,
-    ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_TRIAL, TRIAL_LABEL,
+    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NIGHT_ANNOTATION,
+    NODE_GATE, QUEUE_LABELS, ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_RESOLVE, ROLE_TRIAL, SWEEP_LABEL,
+    TRIAL_LABEL,
 };
 use assay_api::{
-    NodeToleration, Placement, Storage, TolerationOperator, TuningExperiment, TuningTrial, TuningTrialSpec,
+    NodeToleration, Placement, Storage, TolerationOperator, TuningExperiment, TuningSweep, TuningTrial, TuningTrialSpec,
 };
 use assay_core::attempt::pass;
 use assay_core::cluster;
@@ -17,10 +18,11 @@ use assay_protocol::Digest;
 use assay_protocol::invocation::{self, in_pod};
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
+use k8s_openapi::jiff::Timestamp;
 use kube::{Resource, ResourceExt as _};
 use serde_json::{Value, json};
 
-use crate::args::Args;
+use crate::args::{Args, PullPolicy};
 
 /// Seconds that a check of options may run: it opens an empty database and ends.
 pub const CHECK_SECONDS: u32 = 600;
@@ -114,6 +116,31 @@ impl Template<'_> {
             json!({"podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [trials_on_a_node()]}});
         let resources = self.resources(node::data_bytes(self.placement()).unwrap_or_default());
         pod["spec"]["containers"][0]["resources"] = json!({"requests": resources, "limits": resources});
+        serde_json::from_value(pod)
+    }
+
+    /// The pod that pulls the image of a config, so that its node says which digest that is tonight. What it runs does not matter.
+    pub fn resolve(
+        &self,
+        name: &str,
+        config: &str,
+        sweep: &TuningSweep,
+        night: Timestamp,
+    ) -> Result<Pod, serde_json::Error> {
+        let mut pod = self.pod(name, ROLE_RESOLVE, (config, CHECK_SECONDS), &json!([invocation::VERSION]), "");
+        let metadata = &mut pod["metadata"];
+        metadata["ownerReferences"] = json!([owner(sweep)]);
+        metadata["labels"] =
+            json!({SWEEP_LABEL: sweep.name_any(), ROLE_LABEL: ROLE_RESOLVE, MANAGED_LABEL: MANAGED_BY});
+        metadata["annotations"][NIGHT_ANNOTATION] = night.to_string().into();
+        let container = &mut pod["spec"]["containers"][0];
+        // A tag may have moved. Where nothing is pulled, it can't.
+        let policy = if self.args.image_pull_policy == PullPolicy::Never { "Never" } else { "Always" };
+        container["imagePullPolicy"] = policy.into();
+        container["resources"] = json!({
+            "requests": {"cpu": "10m", "memory": "64Mi", "ephemeral-storage": ephemeral(0)},
+            "limits": {"cpu": "1", "memory": "64Mi", "ephemeral-storage": ephemeral(0)},
+        });
         serde_json::from_value(pod)
     }
 
@@ -569,6 +596,26 @@ mod tests {
         for policy in ["Always", "IfNotPresent", "Never"] {
             let pod = trial_pod(&json!({}), &["--image-pull-policy", policy]);
             assert_eq!(pod["spec"]["containers"][0]["imagePullPolicy"], policy);
+        }
+    }
+
+    /// A tag may have moved since its image was pulled.
+    #[test]
+    fn a_tag_is_looked_up_where_images_are_pulled() {
+        let sweep = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningSweep", "metadata": {"name": "s", "uid": "u3"},
+            "spec": {"schedule": "17 1 * * *", "reference": {"name": "a"}, "subjects": [],
+                "experiment": {"scenarios": [], "repetitions": 1, "objectives": []}},
+        });
+        let sweep: TuningSweep = serde_json::from_value(sweep).expect("a sweep");
+        let night = "2026-11-26T01:17:00Z".parse().expect("a time");
+        for (policy, expected) in [("IfNotPresent", "Always"), ("Always", "Always"), ("Never", "Never")] {
+            let (experiment, args) = (experiment(&json!({}), &Value::Null), args(&["--image-pull-policy", policy]));
+            let template = Template { experiment: &experiment, args: &args };
+            let pod = json!(template.resolve("p", "b", &sweep, night).expect("a pod"));
+            let container = &pod["spec"]["containers"][0];
+            assert_eq!((&container["image"], &container["imagePullPolicy"]), (&json!("bench:b"), &json!(expected)));
+            assert_eq!(pod["metadata"]["ownerReferences"][0]["uid"], "u3");
         }
     }
 }

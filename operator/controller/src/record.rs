@@ -9,6 +9,7 @@ use assay_api::TuningTrial;
 use assay_api::names::{
     ATTEMPT_LABEL, DROPPED_ANNOTATION, EXPERIMENT_LABEL, MANAGED_BY, MANAGED_LABEL, RECORD_KEY, TRIAL_LABEL,
 };
+use assay_core::sweep::night::machine;
 use assay_protocol::{Summary, TrialRecord};
 use flate2::Compression;
 use flate2::write::GzEncoder;
@@ -42,6 +43,23 @@ pub struct Glance {
 #[derive(Deserialize)]
 struct Evidence {
     placement: Placement,
+    #[serde(default)]
+    host: Host,
+    #[serde(default)]
+    storage: Storage,
+}
+
+#[derive(Default, Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Host {
+    #[serde(default)]
+    cpu_model: Option<String>,
+}
+
+#[derive(Default, Deserialize)]
+struct Storage {
+    #[serde(default)]
+    model: Option<String>,
 }
 
 #[derive(Deserialize)]
@@ -54,6 +72,11 @@ struct Placement {
 impl Glance {
     pub fn at(json: &[u8]) -> Option<Self> {
         serde_json::from_slice(json).ok()
+    }
+
+    /// The models of CPU and disk that a bench says it ran on.
+    pub fn machine(&self) -> Option<String> {
+        machine(self.evidence.host.cpu_model.as_deref(), self.evidence.storage.model.as_deref())
     }
 
     /// The CPUs that a bench says it ran on.

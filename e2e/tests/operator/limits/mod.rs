@@ -3,6 +3,9 @@
 
 mod calls;
 mod hostile;
+mod nights;
+
+pub use nights::write_history;
 
 use std::time::Duration;
 

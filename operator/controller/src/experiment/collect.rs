@@ -126,6 +126,7 @@ async fn status(
             if let Some(json) = record.as_ref().map(|record| record.text().as_bytes()) {
                 status.record = keep(reconcile, found, json).await?;
                 evidence.metrics = metrics(reconcile, found, json).await;
+                evidence.machine = Glance::at(json).and_then(|record| record.machine());
             }
             status.summary = Some(summary);
             status.evidence = Some(evidence);

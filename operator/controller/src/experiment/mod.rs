@@ -57,7 +57,9 @@ use crate::logs::Log;
 use crate::pod::Template;
 use accept::Accepted;
 use context::Context;
+pub use context::why_unreadable;
 pub use controller::controller;
+pub use ended::why_waiting;
 use known::Seen;
 use memory::{Memory, Shared};
 use settle::State;
@@ -240,12 +242,12 @@ impl<'a> Reconcile<'a> {
 }
 
 /// How long ago a moment was, which other clocks may have told.
-fn age(moment: Timestamp, now: Timestamp) -> Duration {
+pub fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }
 
 /// Deletes this very object, not one that has its name by now.
-async fn delete<K>(api: &Api<K>, object: &K, grace_period_seconds: Option<u32>) -> Result<(), Error>
+pub async fn delete<K>(api: &Api<K>, object: &K, grace_period_seconds: Option<u32>) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
 {
@@ -283,12 +285,12 @@ fn refusals(trial: &TuningTrial) -> u32 {
 }
 
 /// Server-side apply by the operator, over whatever others have written.
-fn forced() -> PatchParams {
+pub fn forced() -> PatchParams {
     PatchParams::apply(MANAGER).force()
 }
 
 /// A condition as it is now; the time of its last change stays where its status has not changed.
-fn condition(
+pub fn condition(
     (type_, status): (&str, &str),
     (reason, message): (&str, &str),
     generation: Option<i64>,
@@ -308,7 +310,7 @@ fn condition(
 }
 
 /// The API server keeps whole seconds; more would look like a change each time.
-fn whole_second(time: Timestamp) -> Timestamp {
+pub fn whole_second(time: Timestamp) -> Timestamp {
     Timestamp::from_second(time.as_second()).unwrap_or(time)
 }
 

@@ -28,14 +28,20 @@ pub fn touched((namespace, name): (String, String)) -> Touched {
 impl watch::Stores for Stores {
     fn watch(wiring: &Wiring, namespace: Option<&str>) -> Self {
         let itself = |meta: &ObjectMeta| Some(touched((meta.namespace.clone()?, meta.name.clone()?)));
-        let (experiments, unreadable_experiments) =
-            wiring.reflect_readable(wiring.api(namespace), move |one: &TuningExperiment| itself(&one.metadata), itself);
+        let all = watcher::Config::default;
+        let (experiments, unreadable_experiments) = wiring.reflect_readable(
+            wiring.api(namespace),
+            all(),
+            move |one: &TuningExperiment| itself(&one.metadata),
+            itself,
+        );
         let of_trial = |trial: &TuningTrial| Some(touched((trial.namespace()?, trial.spec.experiment.clone())));
         let of_unreadable_trial = |meta: &ObjectMeta| {
             let experiment = meta.labels.as_ref()?.get(EXPERIMENT_LABEL)?;
             Some(touched((meta.namespace.clone()?, experiment.clone())))
         };
-        let (trials, unreadable_trials) = wiring.reflect_readable(wiring.api(namespace), of_trial, of_unreadable_trial);
+        let (trials, unreadable_trials) =
+            wiring.reflect_readable(wiring.api(namespace), all(), of_trial, of_unreadable_trial);
         let of_experiments = watcher::Config::default().labels(EXPERIMENT_LABEL);
         let pods = wiring.reflect(wiring.api(namespace), of_experiments, |pod: &Pod| experiment_of(pod).map(touched));
         Self { experiments, trials, pods, unreadable_experiments, unreadable_trials }

@@ -51,6 +51,7 @@ impl Wiring {
     pub fn reflect_readable<K>(
         &self,
         api: Api<DeserializeGuard<K>>,
+        config: watcher::Config,
         touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
         unreadable_touches: impl Fn(&ObjectMeta) -> Option<Touched> + Send + 'static,
     ) -> (Store<K>, Unreadable)
@@ -60,7 +61,7 @@ impl Wiring {
         let (store, writer) = reflector::store::<K>();
         let unreadable = Unreadable::default();
         let (apart, known, sender) = (unreadable.clone(), store.clone(), self.sender.clone());
-        let events = watcher(api, watcher::Config::default()).default_backoff();
+        let events = watcher(api, config).default_backoff();
         let readable = events.filter_map(move |event| {
             let hidden = match &event {
                 Ok(Event::Apply(DeserializeGuard(Err(object)))) => unreadable_touches(&object.metadata),

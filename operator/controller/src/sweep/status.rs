@@ -1,0 +1,223 @@
+//! The status of a sweep: where it stands, in one write where anything has changed.
+
+use assay_api::condition::find;
+use assay_api::names::{ACCEPTED, READY, STALE, STALLED, SUSPENDED};
+use assay_api::{ActiveNight, Condition, SkippedNight, Time, TuningSweep, TuningSweepStatus, bounds};
+use assay_core::status::shorten;
+use assay_core::sweep::next::ChildState;
+use assay_core::sweep::{Schedule, Trigger};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
+use kube::api::Patch;
+use kube::runtime::events::EventType;
+use serde_json::json;
+
+use super::Reconcile;
+use super::children::Children;
+use super::memory::Known;
+use super::resolve::Lookup;
+use crate::error::{Error, call};
+use crate::experiment::{condition, forced, whole_second};
+use crate::watch::version;
+
+/// How a sweep stands.
+pub enum State<'a> {
+    Refused { reason: &'static str, message: String },
+    Sound { children: &'a Children, schedule: &'a Schedule, lookup: &'a Lookup },
+}
+
+/// The status as it is: a watch may be late to tell of what was just written.
+pub fn latest(reconcile: &Reconcile<'_>) -> TuningSweepStatus {
+    let memory = reconcile.context.memories.of(reconcile.sweep);
+    let memory = memory.lock();
+    let newer = memory.written.as_ref().filter(|written| version(*written) > version(reconcile.sweep));
+    newer.unwrap_or(reconcile.sweep).status.clone().unwrap_or_default()
+}
+
+/// Since when nights are this sweep's: its creation, or when its schedule was first seen. What another schedule would have asked for before is
+/// not caught up.
+pub fn since(reconcile: &Reconcile<'_>, status: &TuningSweepStatus) -> Timestamp {
+    let created = reconcile.sweep.metadata.creation_timestamp.as_ref().map_or(reconcile.now, |time| time.0);
+    match (&status.schedule, &status.schedule_since) {
+        (Some(schedule), Some(since)) if *schedule == scheduled(reconcile) => since.0.max(created),
+        // Another one, as of now. The first one is as old as the sweep.
+        (Some(_), _) => reconcile.now,
+        _ => created,
+    }
+}
+
+fn scheduled(reconcile: &Reconcile<'_>) -> String {
+    let spec = &reconcile.sweep.spec;
+    format!("{} {}", spec.schedule, spec.time_zone)
+}
+
+pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Option<&Known>) -> Result<(), Error> {
+    let before = latest(reconcile);
+    let mut after = before.clone();
+    after.observed_generation = reconcile.sweep.metadata.generation;
+    let mut stale = None;
+    if let (State::Sound { children, schedule, .. }, Some(known)) = (state, known) {
+        after.schedule_since = Some(Time(whole_second(since(reconcile, &before))));
+        after.schedule = Some(scheduled(reconcile));
+        of_nights(reconcile, &mut after, children, schedule, known);
+        stale = Some(is_stale(reconcile, schedule, &after));
+    }
+    after.conditions = conditions(reconcile, state, &after, stale.as_ref(), known, &before.conditions);
+    after.state = Some(word(reconcile, state, &after, stale.as_ref(), known).to_owned());
+    if before == after {
+        return Ok(());
+    }
+    let patch = json!({
+        "apiVersion": "assay.rocks/v1alpha1",
+        "kind": "TuningSweep",
+        "metadata": {"name": reconcile.name, "uid": reconcile.uid},
+        "status": after,
+    });
+    let api = reconcile.api::<TuningSweep>();
+    let written = call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await?;
+    reconcile.context.memories.of(reconcile.sweep).lock().written = Some(written);
+    publish(reconcile, state, &before, &after).await;
+    Ok(())
+}
+
+/// What follows from the nights.
+fn of_nights(
+    reconcile: &Reconcile<'_>,
+    status: &mut TuningSweepStatus,
+    children: &Children,
+    schedule: &Schedule,
+    known: &Known,
+) {
+    let spec = &reconcile.sweep.spec;
+    let time = |time: Timestamp| Time(whole_second(time));
+    let remembered = &known.remembered;
+    let active = children.iter().find(|(night, _)| !remembered.nights.contains(night));
+    status.active = active
+        .map(|(night, (_, experiment))| ActiveNight { time: time(*night), experiment: Some(experiment.name_any()) });
+    let of_children =
+        children.iter().filter(|(_, (child, _))| child.trigger != Trigger::Manual).map(|(night, _)| *night);
+    let begun = remembered.scheduled.iter().copied().chain(of_children).filter(|night| *night <= reconcile.now);
+    // Never back: a history that was lost does not make its nights due again.
+    let last = begun.chain(status.last_schedule_time.as_ref().map(|time| time.0)).max();
+    status.last_schedule_time = last.map(time);
+    let is_suspended = spec.suspend == Some(true);
+    status.next_schedule_time = schedule.next_after(reconcile.now).filter(|_| !is_suspended).map(time);
+    status.last_measured_time = remembered.measured.as_ref().map(|(night, _)| time(*night));
+    status.last_skipped = known.last_skipped.as_ref().map(|(night, reason, message)| SkippedNight {
+        time: time(*night),
+        reason: reason.clone(),
+        message: shorten(message, bounds::MESSAGE),
+    });
+    status.consecutive_skips = known.consecutive_skips;
+    status.nights_measured = known.measured;
+    status.level = known.level.as_deref().map(|level| shorten(level, 256));
+    status.series = reconcile.checked().series;
+    if let Some(token) = &spec.run_now {
+        let of_child = children.values().any(|(child, _)| child.run_now.as_ref() == Some(token));
+        if of_child || remembered.answered.contains(token) {
+            status.last_manual_run = Some(token.clone());
+        }
+    }
+}
+
+/// Whether nights should have been measured and were not, and for how long: two more than the longest time that may pass between them.
+fn is_stale(reconcile: &Reconcile<'_>, schedule: &Schedule, status: &TuningSweepStatus) -> (bool, String) {
+    let spec = &reconcile.sweep.spec;
+    let created = reconcile.sweep.metadata.creation_timestamp.as_ref().map_or(reconcile.now, |time| time.0);
+    let last = status.last_measured_time.as_ref().map(|time| time.0);
+    let since = last.unwrap_or(created).max(since(reconcile, status));
+    let apart = schedule.closest(since).unwrap_or_default();
+    let longest = SignedDuration::from_hours(24 * i64::from(spec.max_skip_days)) + apart * 2;
+    let passed = reconcile.now.duration_since(since);
+    let is_stale = spec.suspend != Some(true) && passed > longest;
+    let message = match (is_stale, last) {
+        (false, _) => String::new(),
+        (true, Some(last)) => format!("the last measured night was that of {last}"),
+        (true, None) => "no night has been measured yet".to_owned(),
+    };
+    (is_stale, message)
+}
+
+fn conditions(
+    reconcile: &Reconcile<'_>,
+    state: &State<'_>,
+    after: &TuningSweepStatus,
+    stale: Option<&(bool, String)>,
+    known: Option<&Known>,
+    before: &[Condition],
+) -> Vec<Condition> {
+    let generation = reconcile.sweep.metadata.generation;
+    let make = |type_: &str, status: &str, reason: &str, message: &str| {
+        condition((type_, status), (reason, message), generation, before, reconcile.now)
+    };
+    let suspended = if reconcile.sweep.spec.suspend == Some(true) {
+        make(SUSPENDED, "True", "Suspended", "spec.suspend is true")
+    } else {
+        make(SUSPENDED, "False", "NotSuspended", "")
+    };
+    let (children, lookup) = match state {
+        State::Refused { reason, message } => {
+            let refused = [ACCEPTED, READY].map(|type_| make(type_, "False", reason, message));
+            let stalled = make(STALLED, "True", reason, message);
+            return refused.into_iter().chain([suspended, stalled]).collect();
+        }
+        State::Sound { children, lookup, .. } => (children, lookup),
+    };
+    let damaged = known.map(|known| known.damaged.join("; ")).filter(|damaged| !damaged.is_empty());
+    let waiting = after.active.as_ref().and_then(|active| match &children.get(&active.time.0)?.0.state {
+        ChildState::Waiting { reason, message } => {
+            Some(format!("the night of {} waits: {reason}: {message}", active.time.0))
+        }
+        ChildState::Running | ChildState::Finished => None,
+    });
+    let message = match (damaged, lookup.waits(), waiting) {
+        (Some(damaged), _, _) => format!("parts of the history can't be read, and are left alone: {damaged}"),
+        (None, Some(pulling), _) => format!("looking up images: {pulling}"),
+        (None, None, Some(waiting)) => waiting,
+        (None, None, None) => String::new(),
+    };
+    let mut all = vec![
+        make(ACCEPTED, "True", "Valid", "the spec is valid"),
+        make(READY, "True", "Scheduled", &shorten(&message, 1000)),
+        suspended,
+    ];
+    all.extend(stale.map(|(is_stale, message)| match is_stale {
+        true => make(STALE, "True", "NotMeasured", message),
+        false => make(STALE, "False", "Measured", ""),
+    }));
+    all
+}
+
+/// Where the sweep stands, in a word.
+fn word(
+    reconcile: &Reconcile<'_>,
+    state: &State<'_>,
+    after: &TuningSweepStatus,
+    stale: Option<&(bool, String)>,
+    known: Option<&Known>,
+) -> &'static str {
+    match state {
+        State::Refused { .. } => "Refused",
+        _ if after.active.is_some() => "Measuring",
+        _ if reconcile.sweep.spec.suspend == Some(true) => "Suspended",
+        _ if stale.is_some_and(|(is_stale, _)| *is_stale) => "Stale",
+        _ if known.is_none_or(|known| known.remembered.learning || known.measured == 0) => "Learning",
+        State::Sound { .. } => "Watching",
+    }
+}
+
+async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSweepStatus, after: &TuningSweepStatus) {
+    let status_of = |status: &TuningSweepStatus, type_: &str| {
+        find(&status.conditions, type_).map(|known| (known.status.clone(), known.reason.clone()))
+    };
+    let has_changed = |type_: &str| status_of(before, type_) != status_of(after, type_);
+    if let State::Refused { reason, message } = state
+        && has_changed(ACCEPTED)
+    {
+        reconcile.publish(EventType::Warning, reason, message).await;
+    }
+    let stale = find(&after.conditions, STALE).filter(|stale| stale.status == "True");
+    if let Some(stale) = stale.filter(|_| has_changed(STALE)) {
+        reconcile.publish(EventType::Warning, "SweepStale", &stale.message).await;
+    }
+}
