@@ -8,7 +8,8 @@ use std::process::{Command, Stdio};
 use std::str::FromStr;
 
 use anyhow::{Context, bail};
-use assay_protocol::{OptionsAnswer, OptionsQuestion, invocation};
+use assay_protocol::{Digest, OptionsAnswer, OptionsQuestion, invocation};
+use serde::{Deserialize, Serialize};
 
 /// Names the bench where no flag does.
 pub const VARIABLE: &str = "ASSAY_BENCH";
@@ -45,6 +46,14 @@ pub struct Benches {
     pub by_config: BTreeMap<String, PathBuf>,
 }
 
+/// What they are, whatever their paths: another build is another program.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct BenchDigests {
+    pub default: Digest,
+    pub by_config: BTreeMap<String, Digest>,
+}
+
 impl fmt::Display for Benches {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}", self.default.display())
@@ -78,6 +87,15 @@ impl Benches {
     /// The bench that runs a config.
     pub fn of(&self, config: &str) -> &Path {
         self.by_config.get(config).unwrap_or(&self.default)
+    }
+
+    pub fn digests(&self) -> anyhow::Result<BenchDigests> {
+        let digest = |path: &Path| -> anyhow::Result<Digest> {
+            let bytes = std::fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
+            Ok(Digest::of(&bytes))
+        };
+        let by_config = self.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
+        Ok(BenchDigests { default: digest(&self.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? })
     }
 
     /// Asks every bench about the configs that it runs.

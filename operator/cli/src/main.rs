@@ -45,6 +45,7 @@ fn main() -> ExitCode {
         Command::Suspend(args) => command::suspend::command(&args, true),
         Command::Resume(args) => command::suspend::command(&args, false),
         Command::Cancel(args) => command::cancel::command(&args),
+        Command::Sweep(sweep) => command::sweep::command(&sweep),
         Command::Judge(args) => command::judge::command(&args),
         Command::Crd => command::crd::command(),
         Command::Completions { shell } => command::completions::command(shell),

@@ -1,4 +1,4 @@
-//! Experiments on a cluster: the operator runs them, we ask for them and say what came of them.
+//! Experiments and sweeps on a cluster: the operator runs them, we ask for them and say what came of them.
 
 pub mod changes;
 mod client;
@@ -10,9 +10,10 @@ mod plan;
 mod records;
 pub mod run;
 pub mod status;
+pub mod sweeps;
 mod words;
 
 pub use client::{Cluster, ClusterArgs, on, readable};
 pub use errors::Unreachable;
 pub use fetch::outcome;
-pub use words::finished;
+pub use words::{age, finished};

@@ -5,6 +5,7 @@ use std::io::Read as _;
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use assay_core::sweep::validate::KIND as SWEEP;
 use assay_core::validate::KIND;
 
 use super::options::experiment_name;
@@ -20,6 +21,7 @@ const PEEK: u64 = 64 << 10;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Given {
     Experiment,
+    Sweep,
     /// The results folder of an experiment.
     Results,
     /// A folder of such folders, of which this is one.
@@ -36,7 +38,7 @@ pub enum Given {
     Named(PathBuf),
 }
 
-use Given::{Database, Experiment, Named, PartOf, Report, Results, Several, Table};
+use Given::{Database, Experiment, Named, PartOf, Report, Results, Several, Sweep, Table};
 
 /// What a path is, if it is one of these.
 pub fn given(path: &Path) -> Option<Given> {
@@ -61,17 +63,22 @@ pub fn given(path: &Path) -> Option<Given> {
     }
     // A page holds the text of its experiment.
     let is_ours = is_report(path).unwrap_or(false) || is_page(path).unwrap_or(false);
-    if !is_ours && is_experiment(path) {
-        return Some(Experiment);
+    if let Some(declared) = declared(path).filter(|_| !is_ours) {
+        return Some(declared);
     }
     part_of(path).or_else(|| is_ours.then_some(Report))
 }
 
-fn is_experiment(path: &Path) -> bool {
+/// What a file says that it is.
+fn declared(path: &Path) -> Option<Given> {
     let mut start = Vec::new();
-    let read = File::open(path).and_then(|file| file.take(PEEK).read_to_end(&mut start));
-    let named = |line: &str| line.contains("kind") && line.contains(KIND);
-    read.is_ok() && String::from_utf8_lossy(&start).lines().any(named)
+    File::open(path).and_then(|file| file.take(PEEK).read_to_end(&mut start)).ok()?;
+    let of_line = |line: &str| match line.contains("kind") {
+        true if line.contains(KIND) => Some(Experiment),
+        true if line.contains(SWEEP) => Some(Sweep),
+        _ => None,
+    };
+    String::from_utf8_lossy(&start).lines().find_map(of_line)
 }
 
 /// The first of the results folders in a folder that holds nothing but folders.
@@ -102,6 +109,10 @@ pub fn advice(path: &Path, given: &Given) -> String {
             let results = results.map_or(String::new(), |folder| format!("; to show {}", report(&folder)));
             format!("{shown} is an experiment file. To run it: `assay run {shown}`{results}")
         }
+        Sweep => format!(
+            "{shown} is the file of a sweep. To plan it: `assay sweep plan {shown}`; to run its nights on this machine: `assay \
+             sweep run {shown} --history DIR`; on a cluster: `kubectl apply -f {shown}`"
+        ),
         Results => format!(
             "{shown} is a results folder. To show {}; to continue it: `assay run {1} --out {shown}`",
             report(path),
@@ -135,6 +146,22 @@ fn typed(folder: &Path) -> String {
 pub fn must_be_experiment(path: &Path) -> anyhow::Result<()> {
     match given(path) {
         None | Some(Experiment) => Ok(()),
+        Some(other) => bail!(advice(path, &other)),
+    }
+}
+
+/// Refuses what is known to be no sweep's file.
+pub fn must_be_sweep(path: &Path) -> anyhow::Result<()> {
+    match given(path) {
+        None | Some(Sweep) => Ok(()),
+        Some(other) => bail!(advice(path, &other)),
+    }
+}
+
+/// Refuses what is known to be neither.
+pub fn must_be_declared(path: &Path) -> anyhow::Result<()> {
+    match given(path) {
+        None | Some(Experiment | Sweep) => Ok(()),
         Some(other) => bail!(advice(path, &other)),
     }
 }

@@ -16,6 +16,7 @@ pub mod report;
 pub mod run;
 pub mod status;
 pub mod suspend;
+pub mod sweep;
 pub mod validate;
 
 use clap::{Parser, Subcommand};
@@ -31,6 +32,7 @@ use plan::PlanArgs;
 use report::ReportArgs;
 use run::RunCommandArgs;
 use status::StatusArgs;
+use sweep::SweepCommand;
 
 /// Finds out whether a RocksDB change really helps.
 #[derive(Debug, Parser)]
@@ -46,7 +48,7 @@ pub enum Command {
     Init(InitArgs),
     /// Write an experiment file that has a database's options as the baseline, from the database's folder
     Import(ImportArgs),
-    /// Check an experiment file and report every problem at once
+    /// Check the file of an experiment or a sweep and report every problem at once
     Validate(CheckArgs),
     /// Show the trials of an experiment in order, and what it can decide
     Plan(PlanArgs),
@@ -54,6 +56,9 @@ pub enum Command {
     Run(RunCommandArgs),
     /// Run an experiment's baseline against itself: shows how noisy the machine is and which effects it can detect
     Aa(AaArgs),
+    /// Measure every night what has changed, against a pinned reference, and remember all nights
+    #[command(subcommand)]
+    Sweep(SweepCommand),
     /// Judge the results of any benchmark
     Judge(JudgeArgs),
     /// Show the experiments on a cluster, or one in detail

@@ -9,7 +9,7 @@ use k8s_openapi::jiff::SignedDuration;
 
 use crate::bench::BenchArg;
 use crate::cluster::ClusterArgs;
-use crate::file::{self, Checked};
+use crate::file::{self, Checked, Wanted};
 use crate::machine;
 
 /// Exit code after Ctrl-C, as shells have it.
@@ -18,7 +18,7 @@ pub const INTERRUPTED: u8 = 130;
 /// What every command needs that reads an experiment.
 #[derive(Clone, Debug, Args)]
 pub struct CheckArgs {
-    /// The experiment: a YAML file, or - for standard input
+    /// The experiment or the sweep: a YAML file, or - for standard input
     pub file: PathBuf,
     /// The bench for all configs, or, as NAME=PATH, for a config, or a value of the matrix, that declares an image
     ///
@@ -31,8 +31,8 @@ pub struct CheckArgs {
 }
 
 impl CheckArgs {
-    pub fn check(&self) -> Checked {
-        file::check(&self.file, &self.bench, |_| self.dir.as_deref().map(machine::space))
+    pub fn check(&self, wanted: Wanted) -> Checked {
+        file::check(&self.file, wanted, &self.bench, |_| self.dir.as_deref().map(machine::space))
     }
 }
 
@@ -86,7 +86,7 @@ pub fn experiment_name(text: &str) -> Result<String, String> {
 }
 
 /// A length of time such as `90s`, `10m` or `1h 30m`.
-fn duration(text: &str) -> Result<Duration, String> {
+pub fn duration(text: &str) -> Result<Duration, String> {
     let told = text.parse::<SignedDuration>().ok().and_then(|told| Duration::try_from(told).ok());
     told.ok_or_else(|| "must be a duration, such as 90s, 10m or 1h".to_owned())
 }

@@ -2,15 +2,16 @@
 
 use std::process::ExitCode;
 
-use super::given::must_be_experiment;
+use super::given::must_be_declared;
 use super::options::CheckArgs;
+use crate::file::Wanted;
 use crate::print;
 use crate::text::plural;
 
 /// Prints every problem, or that there is none.
 pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
-    must_be_experiment(&args.file)?;
-    let checked = args.check();
+    must_be_declared(&args.file)?;
+    let checked = args.check(Wanted::Either);
     print::out(&checked)?;
     let Some(experiment) = &checked.experiment else {
         print::out(format_args!("{}: {}\n", checked.file(), plural(checked.errors(), "error")))?;
@@ -20,10 +21,13 @@ pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         0 => String::new(),
         count => format!(", {}", plural(count, "warning")),
     };
+    let (configs, a_night) = match &checked.sweep {
+        Some(sweep) => (format!("a reference and {}", plural(sweep.subjects.len(), "subject")), " a night"),
+        None => (plural(experiment.configs.len(), "config"), ""),
+    };
     print::out(format_args!(
-        "{}: valid{warnings}: {}, {}, {} per scenario, {}\n",
+        "{}: valid{warnings}: {configs}, {}, {} per scenario, {}{a_night}\n",
         checked.file(),
-        plural(experiment.configs.len(), "config"),
         plural(experiment.scenarios.len(), "scenario"),
         plural(experiment.repetitions as usize, "block"),
         plural(experiment.trials() as usize, "trial"),

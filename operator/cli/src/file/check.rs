@@ -4,28 +4,41 @@ use std::fmt;
 use std::path::Path;
 use std::rc::Rc;
 
-use assay_api::TuningExperimentSpec;
+use assay_api::{TuningExperimentSpec, TuningSweepSpec};
 use assay_core::experiment::Experiment;
+use assay_core::sweep::validate as sweeps;
 use assay_core::validate::matrix::Expansion;
-use assay_core::validate::{self, Problem, Severity};
+use assay_core::validate::{self, FieldPath, Problem, Severity, Validation};
 use assay_protocol::OptionProblem;
+use k8s_openapi::jiff::Timestamp;
+use serde_json::Value;
 
 use super::document::{self, Document};
 use super::node::Node;
 use super::problem::{FileProblem, Position};
 use crate::bench::{BenchArg, Benches};
 
-/// What is known of an experiment file.
+/// What a file may declare.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Wanted {
+    Experiment,
+    Sweep,
+    Either,
+}
+
+/// What is known of a file with an experiment or a sweep.
 #[derive(Debug)]
 pub struct Checked {
     file: String,
     lines: Vec<Line>,
-    /// Set when nothing is wrong.
+    /// The experiment; of a sweep, that of a night. Set when nothing is wrong.
     pub experiment: Option<Experiment>,
-    /// The spec with the configs of its matrix written out, where it could be read at all.
+    /// Its spec with the configs of its matrix written out, where it could be read at all.
     pub spec: Option<TuningExperimentSpec>,
     /// Where those configs come from.
     pub matrix: Expansion,
+    /// The sweep, if the file has one and nothing is wrong.
+    pub sweep: Option<TuningSweepSpec>,
     /// The benches that were asked.
     pub benches: Option<Benches>,
     /// What was read: a pipe can't be read again.
@@ -45,13 +58,17 @@ struct Line {
 /// may use, where they are to be checked.
 pub fn check(
     file: &Path,
+    wanted: Wanted,
     bench: &[BenchArg],
     free: impl FnOnce(&Experiment) -> Option<anyhow::Result<u64>>,
 ) -> Checked {
-    read(file, |checked, places, validation| {
+    check_document(file, document::read(file), wanted, |checked, validation| {
         if let Some(experiment) = &validation.experiment {
             match free(experiment) {
-                Some(Ok(free)) => checked.add(places, validate::disk::check(experiment, free)),
+                Some(Ok(free)) => {
+                    let problem = validate::disk::check(experiment, free);
+                    validation.problems.extend(problem);
+                }
                 Some(Err(error)) => checked.fail(format!("{error:#}")),
                 None => {}
             }
@@ -62,26 +79,23 @@ pub fn check(
 
 /// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
 pub fn check_for_cluster(file: &Path) -> Checked {
-    read(file, |checked, _, validation| {
+    check_document(file, document::read(file), Wanted::Experiment, |checked, validation| {
         checked.ask_a_bench_if_there(validation, "options not checked here; the operator will check them");
     })
 }
 
 /// The same for a file that is to be written. It can do without a bench: whoever runs it needs one.
 pub fn check_text(file: &Path, text: String) -> Checked {
-    check_document(file, document::parse(text.into_bytes()), |checked, _, validation| {
+    check_document(file, document::parse(text.into_bytes()), Wanted::Experiment, |checked, validation| {
         checked.ask_a_bench_if_there(validation, "options not checked; `assay validate` will check them");
     })
-}
-
-fn read(file: &Path, further: impl FnOnce(&mut Checked, &Rc<Node>, &mut validate::Validation)) -> Checked {
-    check_document(file, document::read(file), further)
 }
 
 fn check_document(
     file: &Path,
     document: Result<Document, Vec<FileProblem>>,
-    further: impl FnOnce(&mut Checked, &Rc<Node>, &mut validate::Validation),
+    wanted: Wanted,
+    further: impl FnOnce(&mut Checked, &mut Validation),
 ) -> Checked {
     let name = if file.as_os_str() == "-" { "standard input".to_owned() } else { file.display().to_string() };
     let mut checked = Checked {
@@ -89,6 +103,7 @@ fn check_document(
         lines: Vec::new(),
         experiment: None,
         spec: None,
+        sweep: None,
         matrix: Expansion::default(),
         benches: None,
         document: None,
@@ -102,16 +117,60 @@ fn check_document(
             return checked;
         }
     };
-    let mut validation = validate::validate_document(&document.value);
-    further(&mut checked, &document.places, &mut validation);
-    checked.add(&document.places, validation.problems);
+    let mut declared = Declared::read(&document.value, wanted);
+    further(&mut checked, declared.experiment());
+    checked.add(&document.places, declared.problems());
     checked.lines.sort();
     checked.lines.dedup();
-    checked.experiment = validation.experiment.filter(|_| checked.errors() == 0);
-    checked.spec = validation.spec;
-    checked.matrix = validation.matrix;
+    let is_sound = checked.errors() == 0;
+    let experiment = match declared {
+        Declared::Experiment(experiment) => *experiment,
+        Declared::Sweep(sweep) => {
+            checked.sweep = sweep.spec.filter(|_| is_sound);
+            sweep.night
+        }
+    };
+    checked.experiment = experiment.experiment.filter(|_| is_sound);
+    checked.spec = experiment.spec;
+    checked.matrix = experiment.matrix;
     checked.document = Some(document);
     checked
+}
+
+/// A document as it was read.
+enum Declared {
+    Experiment(Box<Validation>),
+    Sweep(Box<sweeps::Validated>),
+}
+
+impl Declared {
+    fn read(document: &Value, wanted: Wanted) -> Self {
+        let is_sweep = document["kind"] == sweeps::KIND;
+        if wanted == Wanted::Experiment || (wanted == Wanted::Either && !is_sweep) {
+            return Self::Experiment(Box::new(validate::validate_document(document)));
+        }
+        if is_sweep {
+            return Self::Sweep(Box::new(sweeps::validate_document(document, Timestamp::now())));
+        }
+        let mut refused = Validation::default();
+        refused.problems.push(Problem::error(FieldPath::root().key("kind"), format!("must be {}", sweeps::KIND)));
+        Self::Experiment(Box::new(refused))
+    }
+
+    fn experiment(&mut self) -> &mut Validation {
+        match self {
+            Self::Experiment(experiment) => experiment,
+            Self::Sweep(sweep) => &mut sweep.night,
+        }
+    }
+
+    /// With the fields that the document has.
+    fn problems(&self) -> Vec<Problem> {
+        match self {
+            Self::Experiment(experiment) => experiment.problems.clone(),
+            Self::Sweep(sweep) => sweep.problems(),
+        }
+    }
 }
 
 impl Checked {
@@ -144,7 +203,7 @@ impl Checked {
         self.lines.push(Line { at: None, severity: Severity::Error, text });
     }
 
-    fn ask_benches(&mut self, validation: &mut validate::Validation, bench: &[BenchArg]) {
+    fn ask_benches(&mut self, validation: &mut Validation, bench: &[BenchArg]) {
         if validation.spec.is_none() {
             return;
         }
@@ -175,7 +234,7 @@ impl Checked {
         self.benches = Some(benches);
     }
 
-    fn ask_a_bench_if_there(&mut self, validation: &mut validate::Validation, otherwise: &str) {
+    fn ask_a_bench_if_there(&mut self, validation: &mut Validation, otherwise: &str) {
         let Some(spec) = &validation.spec else { return };
         let mut questions = validation.questions();
         for question in &mut questions {

@@ -1,4 +1,4 @@
-//! The experiment file: reading it, and everything that is checked of it.
+//! The file of an experiment or a sweep: reading it, and everything that is checked of it.
 
 mod check;
 mod document;
@@ -6,5 +6,5 @@ mod node;
 mod places;
 mod problem;
 
-pub use check::{Checked, check, check_for_cluster, check_text};
+pub use check::{Checked, Wanted, check, check_for_cluster, check_text};
 pub use document::{Document, read};

@@ -41,7 +41,7 @@ fn make(dir: &Path) -> anyhow::Result<Lock> {
     let trials = dir.join("trials");
     fs::create_dir_all(&trials)
         .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;
-    Lock::take(dir)
+    Lock::take(dir, "--out")
 }
 
 /// Refuses a folder that holds something else than this experiment.

@@ -24,7 +24,8 @@ pub struct Lock {
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 
 impl Lock {
-    pub fn take(dir: &Path) -> anyhow::Result<Self> {
+    /// `flag` is where another folder can be chosen.
+    pub fn take(dir: &Path, flag: &str) -> anyhow::Result<Self> {
         let path = dir.join("lock");
         let file = OpenOptions::new()
             .create(true)
@@ -32,13 +33,13 @@ impl Lock {
             .read(true)
             .write(true)
             .open(&path)
-            .with_context(|| format!("can't write {}: choose another folder with --out", path.display()))?;
+            .with_context(|| format!("can't write {}: choose another folder with {flag}", path.display()))?;
         match file.try_lock() {
             Ok(()) => {}
             Err(TryLockError::WouldBlock) => {
                 let said = fs::read_to_string(&path).unwrap_or_default();
                 let holder = said.lines().next().map_or("another process", str::trim);
-                bail!("{} is in use by {holder}: wait until it finishes, or use another --out", dir.display());
+                bail!("{} is in use by {holder}: wait until it finishes, or use another {flag}", dir.display());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("can't lock {}", path.display()));

@@ -1,4 +1,4 @@
-//! The folder of an experiment: what is in it, and how it is read again.
+//! The folder of an experiment, and that of a sweep: what is in it, and how it is read again.
 //!
 //! ```text
 //! DIR/experiment.yaml          the file as it was given
@@ -22,6 +22,7 @@ mod fetched;
 mod files;
 mod kept;
 mod lock;
+mod nights;
 mod others;
 mod outcome;
 mod plan;
@@ -35,6 +36,7 @@ use std::path::{Path, PathBuf};
 pub use fetched::{Fetched, StoredRecord, prepare};
 pub use files::Full;
 pub use kept::Origin;
+pub use nights::{Active, Begun, Nights, kept_history, kept_sweep, margins};
 pub use others::{check_page, check_reports, is_page, is_report, refuse_others};
 pub use outcome::Outcome;
 pub use plan::{is_of_run, kept_plan};

@@ -8,8 +8,7 @@ use std::path::{Path, PathBuf};
 use anyhow::{Context, anyhow, bail};
 use assay_core::attempt::{Attempt, Lost};
 use assay_core::plan::Plan;
-use assay_protocol::{Digest, Summary, TrialId, TrialRecord, TrialSpec, invocation};
-use serde::{Deserialize, Serialize};
+use assay_protocol::{Summary, TrialId, TrialRecord, TrialSpec, invocation};
 
 use super::files::{make_dir, read_if_there, remove, write};
 use super::kept::Origin;
@@ -18,7 +17,7 @@ use super::others::refuse_others;
 use super::plan::keep_plan;
 use super::read::{Found, Unfit, has_trials, read_attempt, seconds, trial_dirs};
 use super::work_of;
-use crate::bench::Benches;
+use crate::bench::{BenchDigests, Benches};
 
 /// An experiment's folder, held for this process.
 #[derive(Debug)]
@@ -37,14 +36,6 @@ pub struct Loaded {
     pub messages: Vec<String>,
 }
 
-/// The programs that run the trials.
-#[derive(Debug, PartialEq, Serialize, Deserialize)]
-#[serde(rename_all = "camelCase", deny_unknown_fields)]
-struct BenchDigests {
-    default: Digest,
-    by_config: BTreeMap<String, Digest>,
-}
-
 impl Store {
     /// Opens or makes the folder of a plan, whose experiment file is `source`. A folder that holds another plan is left alone.
     pub fn open(dir: &Path, plan: &Plan, source: &[u8], benches: &Benches) -> anyhow::Result<Self> {
@@ -54,7 +45,7 @@ impl Store {
             .with_context(|| format!("can't create {}: choose another folder with --out", trials.display()))?;
         // A later call may come from another directory, and has to recognise our paths.
         let dir = &fs::canonicalize(dir).with_context(|| format!("can't find {}", dir.display()))?;
-        let lock = Lock::take(dir)?;
+        let lock = Lock::take(dir, "--out")?;
         if Origin::of(dir)?.is_some() {
             bail!("{} holds trials from a cluster: use another --out", dir.display());
         }
@@ -83,13 +74,7 @@ impl Store {
 
     /// Another build of the bench in the middle would make all trials before it incomparable.
     fn keep_benches(&self, benches: &Benches) -> anyhow::Result<()> {
-        let digest = |path: &Path| -> anyhow::Result<Digest> {
-            let bytes = fs::read(path).with_context(|| format!("can't read {}", path.display()))?;
-            Ok(Digest::of(&bytes))
-        };
-        let by_config = benches.by_config.iter().map(|(config, path)| Ok((config.clone(), digest(path)?)));
-        let now =
-            BenchDigests { default: digest(&benches.default)?, by_config: by_config.collect::<anyhow::Result<_>>()? };
+        let now = benches.digests()?;
         let path = self.dir.join("bench.json");
         let Some(bytes) = read_if_there(&path)? else {
             if has_trials(&self.dir) {

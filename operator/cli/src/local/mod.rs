@@ -6,6 +6,7 @@ mod child;
 mod cpus;
 mod elsewhere;
 mod interrupted;
+pub mod nights;
 mod oom;
 mod quiet;
 mod session;

@@ -7,7 +7,7 @@ use assay_core::experiment::Experiment;
 
 use super::elsewhere;
 use crate::bench::{BenchArg, Benches};
-use crate::file::{Document, check};
+use crate::file::{Document, Wanted, check};
 use crate::folder::{folder_of, room};
 use crate::print;
 use crate::text::plural;
@@ -21,7 +21,8 @@ pub struct Sound {
 
 /// Checks the file, and says everything that there is to say about it.
 pub fn sound(file: &Path, out: Option<&Path>, bench: &[BenchArg]) -> anyhow::Result<Sound> {
-    let mut checked = check(file, bench, |experiment| Some(room(&folder_of(&experiment.name, out))));
+    let mut checked =
+        check(file, Wanted::Experiment, bench, |experiment| Some(room(&folder_of(&experiment.name, out))));
     print::err(&checked);
     let (Some(experiment), Some(document), Some(benches)) =
         (checked.experiment.take(), checked.document.take(), checked.benches.take())

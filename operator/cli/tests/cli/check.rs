@@ -28,7 +28,8 @@ fn every_case_has_its_words() {
         assert!(!text.contains('\u{1b}'), "{case} has colours");
         golden(&case.replace(".yaml", ".out"), &text);
         // What validate refuses has no plan, and plan says the same.
-        let planned = assay(&[&["plan", file.as_str()], dir].concat());
+        let plan: &[&str] = if case.starts_with("sweep") { &["sweep", "plan"] } else { &["plan"] };
+        let planned = assay(&[plan, &[file.as_str()], dir].concat());
         assert_eq!(planned.status.success(), valid, "{case}");
         if !valid {
             assert_eq!(stdout(&planned), "", "{case}");
@@ -88,6 +89,19 @@ fn options_are_never_left_unchecked() {
     );
     let extra = assay(&["validate", "tests/cases/sound.yaml", "--bench", "small=tests/bench/fake.sh"]);
     assert!(stdout(&extra).contains("--bench small=PATH: no config \"small\" declares an image"), "{}", stdout(&extra));
+}
+
+/// Those of a sweep have the next nights, which are others each day.
+#[test]
+fn plans_of_sweeps_are_readable() {
+    let output = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml"]);
+    let text = stdout(&output);
+    let is_night = |line: &&str| line.ends_with(" 02:30 CET") || line.ends_with(" 02:30 CEST");
+    assert!(text.lines().filter(is_night).count() >= 4, "{text}");
+    let lines: Vec<&str> = text.lines().filter(|line| !is_night(line) && !line.ends_with(" 03:00 CEST")).collect();
+    golden("sweep-sound.plan", &(lines.join("\n") + "\n"));
+    let given = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--noise", "1%"]);
+    assert!(stdout(&given).contains("detects    with 1.0 % noise per run (given)"), "{}", stdout(&given));
 }
 
 #[test]

@@ -10,16 +10,26 @@ pub fn package() -> &'static Path {
     Path::new(env!("CARGO_MANIFEST_DIR"))
 }
 
-/// The example that is more than an experiment.
-pub fn nightly() -> PathBuf {
-    package().join("../../examples/nightly.yaml")
+/// The examples of experiments.
+pub fn examples() -> Vec<PathBuf> {
+    examples_of("TuningExperiment")
 }
 
-pub fn examples() -> Vec<PathBuf> {
+/// The examples of sweeps.
+pub fn sweeps() -> Vec<PathBuf> {
+    examples_of("TuningSweep")
+}
+
+fn examples_of(kind: &str) -> Vec<PathBuf> {
+    let is_of_kind = |path: &PathBuf| {
+        let text = std::fs::read_to_string(path).expect("a text");
+        text.lines().any(|line| line == format!("kind: {kind}"))
+    };
     let mut files: Vec<PathBuf> = std::fs::read_dir(package().join("../../examples"))
         .expect("there are examples")
         .map(|entry| entry.expect("an example").path())
-        .filter(|path| !path.ends_with("nightly.yaml") && path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter(|path| path.extension().is_some_and(|extension| extension == "yaml"))
+        .filter(is_of_kind)
         .collect();
     files.sort();
     files

@@ -5,7 +5,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 use std::process::Command;
 
-use assay_api::{TuningExperiment, names};
+use assay_api::{TuningExperiment, TuningSweep, names};
 use assay_core::attempt::LostReason;
 use assay_core::verdict::Reason;
 use serde_json::Value;
@@ -169,10 +169,16 @@ fn every_field_of_a_spec_is_explained() {
     let mut wanted = BTreeSet::new();
     fields(&schema["properties"]["spec"], &mut wanted);
     assert!(wanted.contains("maxBlockDurationSeconds") && wanted.contains("zipfianExponent"), "{wanted:?}");
+    let has = |text: &str, field: &str| text.split(|c: char| !c.is_alphanumeric()).any(|word| word == field);
     let text = page("experiment.md");
-    let words: BTreeSet<&str> = text.split(|c: char| !c.is_alphanumeric()).collect();
-    wanted.retain(|field| !words.contains(field.as_str()));
+    wanted.retain(|field| !has(&text, field));
     assert!(wanted.is_empty(), "docs/experiment.md lacks {wanted:?}");
+    // What a sweep has besides.
+    let schema = assay_api::schema::<TuningSweep>().expect("there is a schema");
+    fields(&schema["properties"]["spec"], &mut wanted);
+    let (nights, example) = (page("nights.md"), read(&root().join("examples/nightly.yaml")));
+    wanted.retain(|field| !has(&text, field) && !has(&nights, field) && !has(&example, field));
+    assert!(wanted.is_empty(), "docs/nights.md lacks {wanted:?}");
 }
 
 fn must_have(name: &str, words: impl IntoIterator<Item = String>) {
@@ -274,7 +280,8 @@ fn parts_of_the_operator() -> Vec<Vec<String>> {
 }
 
 /// Words in `CamelCase` that the operator quotes and that are no reasons of conditions. Most are Kubernetes' own.
-const OTHERS: [&str; 38] = [
+const OTHERS: [&str; 43] = [
+    "Always",
     "Completed",
     "Conflict",
     "ContainerCreating",
@@ -283,6 +290,9 @@ const OTHERS: [&str; 38] = [
     "Disrupted",
     "DisruptionTarget",
     "Equal",
+    "ErrImage",
+    "ErrImageNeverPull",
+    "ErrImagePull",
     "Error",
     "EvictionByEvictionAPI",
     "Exists",
@@ -310,6 +320,7 @@ const OTHERS: [&str; 38] = [
     "Succeeded",
     "True",
     "TuningExperiment",
+    "TuningSweep",
     "TuningTrial",
     "UnexpectedAdmissionError",
     "Unknown",
@@ -328,7 +339,10 @@ fn reasons() -> BTreeSet<String> {
 
 #[test]
 fn every_reason_of_a_condition_is_explained() {
-    must_have("troubleshooting.md", reasons());
+    // Those of nights are where nights are.
+    let nights = page("nights.md");
+    let others = reasons().into_iter().filter(|reason| !nights.contains(&format!("`{reason}`")));
+    must_have("troubleshooting.md", others);
     // And the other way round: where the sources of a reason are looked for no more, its row says so.
     let text = page("troubleshooting.md");
     let tables =
@@ -366,14 +380,19 @@ fn the_health_of_an_experiment_is_told_by_conditions_that_there_are() {
 
 /// A workflow is read by nobody but the machine that runs it, too late.
 #[test]
-fn commands_of_the_workflow_have_the_options_that_there_are() {
-    let workflow = read(&root().join("examples/github/rocksdb-change.yml"));
-    let _: Value = serde_yaml::from_str(&workflow).expect("a document of YAML");
-    let help = stdout(&assay(&["run", "--help"]));
-    let commands: Vec<&str> = workflow.lines().filter_map(|line| Some(line.split_once("assay run ")?.1)).collect();
-    assert_eq!(commands.len(), 2);
-    for option in commands.iter().flat_map(|command| command.split(' ')).filter(|word| word.starts_with("--")) {
-        assert!(help.contains(option), "assay run has no {option}");
+fn commands_of_workflows_have_the_options_that_there_are() {
+    for (file, command, count) in [("rocksdb-change.yml", "run", 2), ("nightly-image.yml", "sweep set-image", 1)] {
+        let workflow = read(&root().join("examples/github").join(file));
+        let _: Value = serde_yaml::from_str(&workflow).expect("a document of YAML");
+        let mut words: Vec<&str> = command.split(' ').collect();
+        words.push("--help");
+        let help = stdout(&assay(&words));
+        let start = format!("assay {command} ");
+        let commands: Vec<&str> = workflow.lines().filter_map(|line| Some(line.split_once(&start)?.1)).collect();
+        assert_eq!(commands.len(), count, "{file}");
+        for option in commands.iter().flat_map(|command| command.split(' ')).filter(|word| word.starts_with("--")) {
+            assert!(help.contains(option), "assay {command} has no {option}");
+        }
     }
 }
 

@@ -2,9 +2,8 @@
 
 use std::path::Path;
 
-use crate::common::{assay, examples, nightly, stderr, stdout};
+use crate::common::{assay, examples, stderr, stdout, sweeps};
 use assay_core::plan::Plan;
-use serde::Deserialize as _;
 use serde_json::Value;
 
 #[test]
@@ -26,22 +25,25 @@ fn every_example_is_valid_and_planned() {
     }
 }
 
-/// The experiment of a night is in a `ConfigMap`, beside the job that runs it.
 #[test]
-fn the_nightly_experiment_is_valid_and_planned() {
-    let yaml = std::fs::read_to_string(nightly()).expect("the example");
-    let documents: Vec<Value> =
-        serde_yaml::Deserializer::from_str(&yaml).map(|one| Value::deserialize(one).expect("YAML")).collect();
-    let map = documents.iter().find(|document| document["kind"] == "ConfigMap").expect("a ConfigMap");
-    let folder = tempfile::tempdir().expect("a folder");
-    let path = folder.path().join("experiment.yaml");
-    std::fs::write(&path, map["data"]["experiment.yaml"].as_str().expect("an experiment")).expect("a file");
-    let path = path.display().to_string();
-    let validated = assay(&["validate", &path]);
-    assert!(validated.status.success(), "{}", stdout(&validated));
-    let planned = assay(&["plan", &path, "--output", "json"]);
-    let plan: Plan = serde_json::from_slice(&planned.stdout).expect("a plan is JSON");
-    assert_eq!(plan.experiment.name, "nightly", "what all nights begin with");
+fn every_sweep_is_valid_and_planned() {
+    let files = sweeps();
+    assert_eq!(files.len(), 2);
+    for file in files {
+        let path = file.display().to_string();
+        let validated = assay(&["validate", &path]);
+        assert!(validated.status.success(), "{}", stdout(&validated));
+        let planned = assay(&["sweep", "plan", &path]);
+        assert!(planned.status.success(), "{}", stderr(&planned));
+        assert!(stdout(&planned).contains(" a night\n"), "{}", stdout(&planned));
+        // Either command says which one is meant.
+        let refused = assay(&["plan", &path]);
+        assert_eq!(refused.status.code(), Some(1));
+        assert!(stderr(&refused).contains("`assay sweep plan "), "{}", stderr(&refused));
+    }
+    let experiment = examples().remove(0).display().to_string();
+    let refused = assay(&["sweep", "plan", &experiment]);
+    assert!(!refused.status.success() && stderr(&refused).contains("`assay run "), "{}", stderr(&refused));
 }
 
 /// What `kubectl patch --type merge` does: maps key by key, everything else as a whole.

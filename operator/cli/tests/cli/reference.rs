@@ -1,4 +1,4 @@
-//! `docs/reference.md`: every field of both kinds, from the definitions that the API server has, and every metric, from what the bench
+//! `docs/reference.md`: every field of all kinds, from the definitions that the API server has, and every metric, from what the bench
 //! computes.
 
 use std::collections::{BTreeMap, BTreeSet};
@@ -28,9 +28,16 @@ of a ticker it is the growth in the window that counts. A metric that can't be r
 |---|---|---|---|---|---|
 ";
 
-/// A table of the fields of an object, then those of the objects in it.
-fn section(path: &str, schema: &Value, out: &mut String) {
+/// A table of the fields of an object, then those of the objects in it. What several objects have is told once: `shown` has where.
+fn section(path: &str, schema: &Value, shown: &mut BTreeMap<String, String>, out: &mut String) {
     let Some(properties) = schema["properties"].as_object() else { return };
+    let root = |path: &str| path.split('.').next().map(str::to_owned);
+    if let Some(known) = shown.get(&schema.to_string()).filter(|known| root(known) != root(path)) {
+        // Writing to a string can't fail.
+        let _ = writeln!(out, "\n## {path}\n\nAs {known}.");
+        return;
+    }
+    shown.entry(schema.to_string()).or_insert_with(|| path.to_owned());
     let required: Vec<&str> = schema["required"].as_array().into_iter().flatten().filter_map(Value::as_str).collect();
     // Writing to a string can't fail.
     let _ = writeln!(out, "\n## {path}\n");
@@ -52,9 +59,9 @@ fn section(path: &str, schema: &Value, out: &mut String) {
         let _ = writeln!(out, "\nRule: {}", escaped(rule["message"].as_str().unwrap_or_default()));
     }
     for (name, field) in properties {
-        section(&format!("{path}.{name}"), field, out);
-        section(&format!("{path}.{name}[]"), &field["items"], out);
-        section(&format!("{path}.{name}.*"), &field["additionalProperties"], out);
+        section(&format!("{path}.{name}"), field, shown, out);
+        section(&format!("{path}.{name}[]"), &field["items"], shown, out);
+        section(&format!("{path}.{name}.*"), &field["additionalProperties"], shown, out);
     }
 }
 
@@ -102,12 +109,12 @@ fn every_metric_is_explained() {
 
 #[test]
 fn the_reference_has_every_field() {
-    let mut text = HEAD.to_owned();
+    let (mut text, mut shown) = (HEAD.to_owned(), BTreeMap::new());
     for crd in assay_api::crds().expect("definitions") {
         let kind = crd["spec"]["names"]["kind"].as_str().expect("a kind");
         let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
         for part in ["spec", "status"] {
-            section(&format!("{kind}.{part}"), &schema["properties"][part], &mut text);
+            section(&format!("{kind}.{part}"), &schema["properties"][part], &mut shown, &mut text);
         }
     }
     text.push_str(&metrics());
@@ -153,8 +160,21 @@ fn nothing_is_missing_in_the_reference() {
     }
     let page = fs::read_to_string(package().join("../../docs/reference.md")).expect("the page");
     let rows = rows(&page);
+    // What an object of another kind has, too, is told there.
+    let told: Vec<(&str, &str)> = page
+        .split("\n## ")
+        .filter_map(|part| Some((part.lines().next()?, part.lines().nth(2)?.strip_prefix("As ")?.strip_suffix('.')?)))
+        .collect();
+    let place = |path: &str| {
+        let within = told.iter().find_map(|(own, other)| {
+            let rest = path.strip_prefix(own).filter(|rest| rest.is_empty() || rest.starts_with(['.', '[']))?;
+            Some(format!("{other}{rest}"))
+        });
+        within.unwrap_or_else(|| path.to_owned())
+    };
+    assert!(told.len() > 2, "{told:?}");
     let mut expected = BTreeSet::new();
-    for kind in ["tuningexperiments", "tuningtrials"] {
+    for kind in ["tuningexperiments", "tuningsweeps", "tuninghistories", "tuningtrials"] {
         let file = package().join(format!("../../crds/assay.rocks_{kind}.yaml"));
         let crd: Value = serde_yaml::from_str(&fs::read_to_string(file).expect("a definition")).expect("YAML");
         let schema = &crd["spec"]["versions"][0]["schema"]["openAPIV3Schema"];
@@ -164,6 +184,7 @@ fn nothing_is_missing_in_the_reference() {
             objects(&schema["properties"][part], &format!("{kind}.{part}"), &mut found);
         }
         for (path, object) in found {
+            let path = place(&path);
             for (name, field) in object["properties"].as_object().expect("fields") {
                 let row = rows.get(&(path.as_str(), name.as_str())).unwrap_or_else(|| panic!("no {path}.{name}"));
                 let is_required =

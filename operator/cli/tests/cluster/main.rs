@@ -13,3 +13,4 @@ mod refusing;
 mod reporting;
 mod server;
 mod showing;
+mod sweeping;

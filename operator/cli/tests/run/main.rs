@@ -9,6 +9,7 @@ mod judged;
 mod killed;
 mod lab;
 mod looks;
+mod nights;
 mod quiet;
 mod trace;
 mod trials;

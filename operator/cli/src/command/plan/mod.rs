@@ -14,17 +14,29 @@ use clap::{Args, ValueEnum};
 
 use super::given::must_be_experiment;
 use super::options::CheckArgs;
+use crate::file::Wanted;
 use crate::folder;
 use crate::machine;
 use crate::print;
 use crate::text::plural;
-use text::{Here, Noise, text};
+use text::{Here, text};
+pub use text::{Noise, changes, duration, finds, metrics, room, scenarios, slots};
 
 /// Arguments of `assay plan`.
 #[derive(Clone, Debug, Args)]
 pub struct PlanArgs {
     #[command(flatten)]
     pub check: CheckArgs,
+    #[command(flatten)]
+    pub noise: NoiseArgs,
+    /// Output format
+    #[arg(long, short, value_enum, default_value_t = Output::Text)]
+    pub output: Output,
+}
+
+/// What is known of the noise of runs.
+#[derive(Clone, Debug, Args)]
+pub struct NoiseArgs {
     /// The noise of a run within a block, in percent ("in blocks" of `assay aa`): shows which effects the experiment can detect
     #[arg(long, value_name = "PERCENT", value_parser = noise)]
     pub noise: Option<f64>,
@@ -32,9 +44,6 @@ pub struct PlanArgs {
     /// how many blocks decide
     #[arg(long, value_name = "DIR", conflicts_with = "noise")]
     pub noise_from: Option<PathBuf>,
-    /// Output format
-    #[arg(long, short, value_enum, default_value_t = Output::Text)]
-    pub output: Output,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -48,7 +57,7 @@ pub enum Output {
 /// Checks the file and prints its plan. Problems go to standard error, so that the plan can be piped.
 pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     must_be_experiment(&args.check.file)?;
-    let mut checked = args.check.check();
+    let mut checked = args.check.check(Wanted::Experiment);
     print::err(&checked);
     let Some(experiment) = checked.experiment.take() else {
         print::note(format_args!("{}: {}", checked.file(), plural(checked.errors(), "error")));
@@ -59,13 +68,15 @@ pub fn command(args: &PlanArgs) -> anyhow::Result<ExitCode> {
     let here = Here { cpus: machine::cpus(), memory_bytes: machine::memory_bytes() };
     match args.output {
         Output::Json => print::out(serde_json::to_string_pretty(&plan)? + "\n")?,
-        Output::Text => print::out(text(&plan, &checked.matrix, keeps_datasets, &args.noise(&plan.experiment)?, here))?,
+        Output::Text => {
+            print::out(text(&plan, &checked.matrix, keeps_datasets, &args.noise.read(&plan.experiment)?, here))?;
+        }
     }
     Ok(ExitCode::SUCCESS)
 }
 
-impl PlanArgs {
-    fn noise(&self, experiment: &Experiment) -> anyhow::Result<Noise> {
+impl NoiseArgs {
+    pub fn read(&self, experiment: &Experiment) -> anyhow::Result<Noise> {
         Ok(match (&self.noise_from, self.noise) {
             (Some(dir), _) => Noise::Measured(measured(dir, experiment)?),
             (None, Some(percent)) => Noise::Given(percent / 100.0),

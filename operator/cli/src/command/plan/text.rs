@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 
 use assay_core::adopt::{BUNDLED, Scope};
-use assay_core::experiment::{Environment, Experiment};
+use assay_core::experiment::{ConfigUnderTest, Environment, Experiment};
 use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
 use assay_core::quantity;
 use assay_core::report::human_change;
@@ -66,7 +66,7 @@ pub fn text(plan: &Plan, matrix: &Expansion, keeps_datasets: bool, noise: &Noise
     out
 }
 
-fn slots(experiment: &Experiment) -> usize {
+pub fn slots(experiment: &Experiment) -> usize {
     experiment.configs.len() - 1 + experiment.baseline_replicates as usize
 }
 
@@ -77,12 +77,7 @@ fn configs(experiment: &Experiment, matrix: &Expansion, out: &mut String) {
     let _ = writeln!(out, "baseline   {baseline} ({runs} per block)");
     for config in written.iter().filter(|config| config.name != baseline) {
         let _ = writeln!(out, "config     {}", config.name);
-        for change in &config.changes {
-            let _ = writeln!(out, "             {}", human_change(&with_default(change)));
-        }
-        if config.changes.is_empty() {
-            let _ = writeln!(out, "             {SAME}");
-        }
+        changes(config, out);
     }
     if matrix.is_there() {
         let _ = writeln!(out, "matrix     {}", matrix.summary());
@@ -91,6 +86,16 @@ fn configs(experiment: &Experiment, matrix: &Expansion, out: &mut String) {
         let changes: Vec<String> = config.changes.iter().map(|change| human_change(&with_default(change))).collect();
         let changes = if changes.is_empty() { SAME.to_owned() } else { changes.join("; ") };
         let _ = writeln!(out, "             {}: {changes}", config.name);
+    }
+}
+
+/// What a config changes, below its name.
+pub fn changes(config: &ConfigUnderTest, out: &mut String) {
+    for change in &config.changes {
+        let _ = writeln!(out, "             {}", human_change(&with_default(change)));
+    }
+    if config.changes.is_empty() {
+        let _ = writeln!(out, "             {SAME}");
     }
 }
 
@@ -108,7 +113,7 @@ fn with_default(change: &str) -> String {
     change.replacen(DEFAULT, &format!("{DEFAULT} ({value})"), 1)
 }
 
-fn metrics(experiment: &Experiment, out: &mut String) {
+pub fn metrics(experiment: &Experiment, out: &mut String) {
     for rule in &experiment.metrics {
         let purpose = if rule.purpose == Purpose::Objective { "objective " } else { "guardrail " };
         let least = rule.at_least.map_or(String::new(), |least| format!(", at least {}", display_percent(least)));
@@ -121,7 +126,7 @@ fn metrics(experiment: &Experiment, out: &mut String) {
     }
 }
 
-fn scenarios(experiment: &Experiment, out: &mut String) {
+pub fn scenarios(experiment: &Experiment, out: &mut String) {
     for scenario in &experiment.scenarios {
         let formats = formats(experiment, scenario);
         let need = disk::need(&scenario.workload);
@@ -177,7 +182,7 @@ fn fits(experiment: &Experiment, here: Here, out: &mut String) {
 }
 
 /// What has to be free where trials run.
-fn room(experiment: &Experiment, out: &mut String) {
+pub fn room(experiment: &Experiment, out: &mut String) {
     let room = disk::room(experiment);
     let _ = writeln!(
         out,
@@ -251,7 +256,7 @@ pub enum Noise {
 const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
 
 /// The effect that the whole design finds with 80 % probability, and how many blocks would decide.
-fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
+pub fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
     let design = experiment.design();
     let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
     let of_run = |noise: f64, source: &str| (format!("{} noise per run ({source})", percent(noise)), even(noise));
@@ -329,7 +334,7 @@ fn order(plan: &Plan, block: &Block) -> String {
 }
 
 /// Seconds for people: two units at most.
-fn duration(seconds: f64) -> String {
+pub fn duration(seconds: f64) -> String {
     let seconds = seconds.round().max(1.0) as u64;
     match seconds {
         0..60 => format!("{seconds} s"),

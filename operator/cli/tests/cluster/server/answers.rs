@@ -31,19 +31,24 @@ pub struct State {
     pub requests: Vec<String>,
 }
 
+impl State {
+    fn put(&mut self, mut object: Value) {
+        let path = path(&object);
+        self.version += 1;
+        let version = self.version;
+        object["metadata"]["resourceVersion"] = json!(version.to_string());
+        let kind = if self.objects.contains_key(&path) { "MODIFIED" } else { "ADDED" };
+        self.events.push((version, path.clone(), json!({"type": kind, "object": object})));
+        self.objects.insert(path, object);
+    }
+}
+
 #[derive(Clone, Default)]
 pub struct Shared(pub Arc<(Mutex<State>, Condvar)>);
 
 impl Shared {
-    pub fn put(&self, mut object: Value) {
-        let path = path(&object);
-        let mut state = self.0.0.lock().unwrap();
-        state.version += 1;
-        let version = state.version;
-        object["metadata"]["resourceVersion"] = json!(version.to_string());
-        let kind = if state.objects.contains_key(&path) { "MODIFIED" } else { "ADDED" };
-        state.events.push((version, path.clone(), json!({"type": kind, "object": object})));
-        state.objects.insert(path, object);
+    pub fn put(&self, object: Value) {
+        self.0.0.lock().unwrap().put(object);
         self.0.1.notify_all();
     }
 
@@ -91,6 +96,7 @@ impl Shared {
         let (code, answer) = match method {
             "GET" => self.read(path, &query),
             "PATCH" => self.patch(&request, path, &body),
+            "POST" | "PUT" => self.write(&request, path, body),
             "DELETE" => {
                 self.0.0.lock().unwrap().changes.push((request.clone(), body));
                 if self.remove(path) { (200, json!({"kind": "Status", "status": "Success"})) } else { missing(path) }
@@ -113,7 +119,8 @@ impl Shared {
         if let Some(object) = state.objects.get(path) {
             return (200, object.clone());
         }
-        let is_list = ["tuningexperiments", "tuningtrials", "configmaps"].iter().any(|plural| path.ends_with(plural));
+        let plurals = ["tuningexperiments", "tuningtrials", "tuningsweeps", "tuninghistories", "configmaps"];
+        let is_list = plurals.iter().any(|plural| path.ends_with(plural));
         if !is_list {
             return missing(path);
         }
@@ -127,16 +134,34 @@ impl Shared {
         (200, json!({"kind": "List", "apiVersion": "v1", "metadata": metadata, "items": all[start..end]}))
     }
 
+    /// An object as a whole: a new one, or another version of the one that is there.
+    fn write(&self, request: &str, path: &str, mut body: Value) -> (u16, Value) {
+        let namespace = path.split('/').skip_while(|part| *part != "namespaces").nth(1).unwrap().to_owned();
+        body["metadata"]["namespace"] = json!(namespace);
+        let mut state = self.0.0.lock().unwrap();
+        state.changes.push((request.to_owned(), body.clone()));
+        let known = state.objects.get(&super::path(&body)).map(|known| known["metadata"]["resourceVersion"].clone());
+        if known.unwrap_or_default() != body["metadata"]["resourceVersion"] {
+            return conflict();
+        }
+        state.put(body.clone());
+        self.0.1.notify_all();
+        (200, body)
+    }
+
     fn patch(&self, request: &str, path: &str, body: &Value) -> (u16, Value) {
-        let mut object = {
-            let mut state = self.0.0.lock().unwrap();
-            state.changes.push((request.to_owned(), body.clone()));
-            state.objects.get(path).cloned().unwrap_or(json!({"metadata": {"generation": 1}}))
-        };
+        let mut state = self.0.0.lock().unwrap();
+        state.changes.push((request.to_owned(), body.clone()));
+        let mut object = state.objects.get(path).cloned().unwrap_or(json!({"metadata": {"generation": 1}}));
+        let read = &body["metadata"]["resourceVersion"];
+        if !read.is_null() && *read != object["metadata"]["resourceVersion"] {
+            return conflict();
+        }
         merge(&mut object, body);
         object["metadata"]["namespace"] = json!(path.split('/').rev().nth(2).unwrap());
         object["metadata"]["uid"] = json!("one");
-        self.put(object.clone());
+        state.put(object.clone());
+        self.0.1.notify_all();
         (200, object)
     }
 
@@ -181,6 +206,11 @@ fn merge(object: &mut Value, patch: &Value) {
         }
         other => *object = other.clone(),
     }
+}
+
+fn conflict() -> (u16, Value) {
+    let message = "the object has been modified";
+    (409, json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": message}))
 }
 
 fn missing(path: &str) -> (u16, Value) {

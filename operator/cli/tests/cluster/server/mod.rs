@@ -107,6 +107,8 @@ pub fn path(object: &Value) -> String {
     let (prefix, plural) = match object["kind"].as_str().unwrap() {
         "TuningExperiment" => ("/apis/assay.rocks/v1alpha1", "tuningexperiments"),
         "TuningTrial" => ("/apis/assay.rocks/v1alpha1", "tuningtrials"),
+        "TuningSweep" => ("/apis/assay.rocks/v1alpha1", "tuningsweeps"),
+        "TuningHistory" => ("/apis/assay.rocks/v1alpha1", "tuninghistories"),
         "ConfigMap" => ("/api/v1", "configmaps"),
         other => unreachable!("{other}"),
     };

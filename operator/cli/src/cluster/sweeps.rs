@@ -1,0 +1,283 @@
+//! Sweeps on a cluster: what they say, and all that we change of them.
+
+use std::time::Duration;
+
+use anyhow::{Context as _, bail};
+use assay_api::condition::find;
+use assay_api::names::{ACCEPTED, MANAGED_BY, MANAGED_LABEL, SWEEP_LABEL};
+use assay_api::{Config, Time, TuningHistory, TuningHistorySpec, TuningSweep};
+use assay_core::sweep::{History, Imported, Night, Object, Ring};
+use k8s_openapi::ByteString;
+use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::core::DeserializeGuard;
+use kube::{Api, Error, ResourceExt as _};
+use serde_json::{Value, json};
+
+use super::client::{Cluster, readable};
+use super::errors::{Explain as _, not_found, passes, words};
+use crate::print;
+
+/// The field manager of what we write.
+const MANAGER: &str = "assay";
+/// Between two looks at a sweep.
+const PAUSE: Duration = Duration::from_secs(2);
+/// Whoever else changes the same sweep is done after so many tries.
+const TRIES: usize = 5;
+
+impl Cluster {
+    fn sweeps(&self) -> Api<TuningSweep> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    pub fn histories(&self) -> Api<TuningHistory> {
+        Api::namespaced(self.client.clone(), &self.namespace)
+    }
+
+    /// The sweep of this name, if there is one.
+    pub async fn find_sweep(&self, name: &str) -> anyhow::Result<Option<TuningSweep>> {
+        match self.sweeps().get(name).await {
+            Ok(sweep) => Ok(Some(sweep)),
+            Err(error) if not_found(&error) => Ok(None),
+            Err(error) => Err(error).explain(&format!("can't read sweep {name}")),
+        }
+    }
+
+    /// The sweep of this name.
+    pub async fn sweep(&self, name: &str) -> anyhow::Result<TuningSweep> {
+        self.find_sweep(name).await?.with_context(|| {
+            format!("no sweep {name} in namespace {}: `assay sweep list -A` lists all namespaces", self.namespace)
+        })
+    }
+
+    /// All sweeps of the namespace, or of all namespaces.
+    pub async fn all_sweeps(&self, everywhere: bool) -> anyhow::Result<Vec<TuningSweep>> {
+        let client = self.client.clone();
+        let api: Api<DeserializeGuard<TuningSweep>> =
+            if everywhere { Api::all(client) } else { Api::namespaced(client, &self.namespace) };
+        Ok(readable(api.list(&ListParams::default()).await.explain("can't read the sweeps")?.items))
+    }
+
+    /// What the cluster remembers of a sweep, with the versions of the objects that hold it. They outlive the sweep.
+    pub async fn ring(&self, sweep: &str) -> anyhow::Result<(Ring, Vec<TuningHistory>)> {
+        let labelled = ListParams::default().labels(&format!("{SWEEP_LABEL}={sweep}"));
+        let objects = self.histories().list(&labelled).await;
+        let objects = objects.explain(&format!("can't read the history of sweep {sweep}"))?.items;
+        let held = objects.iter().map(|one| Object { name: one.name_any(), bytes: one.spec.nights.0.clone() });
+        let ring = Ring::read(sweep, held);
+        for damaged in ring.damaged() {
+            print::note(format_args!("assay: part of the history can't be read: {damaged}"));
+        }
+        Ok((ring, objects))
+    }
+}
+
+/// Suspends a sweep, or resumes it.
+pub async fn suspend(cluster: &Cluster, name: &str, suspend: bool) -> anyhow::Result<()> {
+    patch(cluster, name, &json!({"spec": {"suspend": suspend}}))
+        .await
+        .explain(&format!("can't change sweep {name}"))?;
+    Ok(())
+}
+
+/// Asks for a night now.
+pub async fn run_now(cluster: &Cluster, name: &str, token: &str) -> anyhow::Result<()> {
+    patch(cluster, name, &json!({"spec": {"runNow": token}})).await.explain(&format!("can't change sweep {name}"))?;
+    Ok(())
+}
+
+/// What a subject is to run from now on.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct NewImage {
+    pub subject: String,
+    pub image: String,
+}
+
+/// Sets images of subjects, with the revision that they were built from. All, or none.
+pub async fn set_images(
+    cluster: &Cluster,
+    name: &str,
+    images: &[NewImage],
+    revision: Option<&str>,
+) -> anyhow::Result<()> {
+    let mut tries = 1;
+    loop {
+        let sweep = cluster.sweep(name).await?;
+        let subjects = with_images(&sweep, images, revision)?;
+        // A list is patched as a whole, so nobody may have changed it since.
+        let changed = json!({
+            "metadata": {"resourceVersion": sweep.metadata.resource_version},
+            "spec": {"subjects": subjects},
+        });
+        match patch(cluster, name, &changed).await {
+            Err(Error::Api(status)) if status.code == 409 && tries < TRIES => tries += 1,
+            other => {
+                other.explain(&format!("can't change sweep {name}"))?;
+                return Ok(());
+            }
+        }
+    }
+}
+
+/// The subjects of a sweep with other images.
+fn with_images(sweep: &TuningSweep, images: &[NewImage], revision: Option<&str>) -> anyhow::Result<Vec<Config>> {
+    let mut subjects = sweep.spec.subjects.clone();
+    for NewImage { subject, image } in images {
+        let name = sweep.name_any();
+        if *subject == sweep.spec.reference.name {
+            bail!(
+                "{subject} is the reference of sweep {name}: another one begins new series, so change it in the sweep's file \
+                 (see docs/nights.md)"
+            );
+        }
+        let Some(found) = subjects.iter_mut().find(|known| known.name == *subject) else {
+            let known: Vec<&str> = sweep.spec.subjects.iter().map(|subject| subject.name.as_str()).collect();
+            bail!("sweep {name} has no subject {subject}: it has {}", known.join(", "));
+        };
+        found.image = Some(image.clone());
+        // That of another image says nothing of this one.
+        found.revision = revision.map(str::to_owned);
+    }
+    Ok(subjects)
+}
+
+async fn patch(cluster: &Cluster, name: &str, changed: &Value) -> Result<TuningSweep, Error> {
+    let params = PatchParams {
+        field_manager: Some(MANAGER.to_owned()),
+        field_validation: Some(ValidationDirective::Strict),
+        ..PatchParams::default()
+    };
+    cluster.sweeps().patch(name, &params, &Patch::Merge(changed)).await
+}
+
+/// Waits for the night that was asked for with a token, and returns its entry in the history.
+pub async fn night_of(cluster: &Cluster, name: &str, token: &str) -> anyhow::Result<Night> {
+    let (mut told, mut unreachable) = (String::new(), false);
+    loop {
+        let sweep = match cluster.sweeps().get(name).await {
+            Ok(sweep) => sweep,
+            Err(error) if passes(&error) => {
+                if !std::mem::replace(&mut unreachable, true) {
+                    print::note(format_args!("assay: {}; still trying", words(&error)));
+                }
+                tokio::time::sleep(PAUSE).await;
+                continue;
+            }
+            Err(error) => return Err(error).explain(&format!("can't read sweep {name}")),
+        };
+        unreachable = false;
+        let status = sweep.status.clone().unwrap_or_default();
+        if let Some(refused) = find(&status.conditions, ACCEPTED).filter(|accepted| accepted.status == "False") {
+            bail!("sweep {name} can't run: {}: {}", refused.reason, refused.message);
+        }
+        if sweep.spec.run_now.as_deref() != Some(token) {
+            bail!("someone else asked for another night of sweep {name}: `assay sweep status {name}` shows it");
+        }
+        let running = status.active.as_ref().and_then(|active| active.experiment.clone()).unwrap_or_default();
+        if status.last_manual_run.as_deref() == Some(token) && running.is_empty() {
+            let (ring, _) = cluster.ring(name).await?;
+            let night = ring.history().nights().rev().find(|night| night.run_now.as_deref() == Some(token)).cloned();
+            if let Some(night) = night {
+                return Ok(night);
+            }
+        }
+        if !running.is_empty() && running != told {
+            print::note(format_args!("assay: {running} runs; `assay status {running}` shows its trials"));
+            told = running;
+        }
+        tokio::time::sleep(PAUSE).await;
+    }
+}
+
+/// Adds nights to what the cluster remembers of their sweep, which need not be there yet. The operator writes the same objects, so each is
+/// written only if nobody else has written it since it was read.
+pub async fn import(cluster: &Cluster, history: &History) -> anyhow::Result<Imported> {
+    let name = history.sweep();
+    let sweep = cluster.find_sweep(name).await?;
+    if let Some(active) = sweep.and_then(|sweep| sweep.status?.active) {
+        let night = active.experiment.unwrap_or_else(|| active.time.0.to_string());
+        bail!("sweep {name} measures a night ({night}): import when it has ended, or cancel it with `assay cancel`");
+    }
+    let (mut ring, objects) = cluster.ring(name).await?;
+    let (imported, change) = ring.import(&history.lines()?)?;
+    let failed = format!("can't write the history of sweep {name}; what was written is complete, so import again");
+    for object in change.write {
+        let known = objects.iter().find(|known| known.name_any() == object.name);
+        let written = history_object(cluster, &ring, object, known)?;
+        let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
+        match known {
+            Some(known) => cluster.histories().replace(&known.name_any(), &params, &written).await.explain(&failed)?,
+            None => cluster.histories().create(&params, &written).await.explain(&failed)?,
+        };
+    }
+    for name in change.delete {
+        match cluster.histories().delete(&name, &DeleteParams::default()).await {
+            Err(error) if !not_found(&error) => return Err(error).explain(&failed),
+            _ => {}
+        }
+    }
+    Ok(imported)
+}
+
+fn history_object(
+    cluster: &Cluster,
+    ring: &Ring,
+    object: Object,
+    known: Option<&TuningHistory>,
+) -> anyhow::Result<TuningHistory> {
+    let sweep = ring.history().sweep();
+    let (count, first, last) = ring.span(&object.name).with_context(|| format!("{} has no nights", object.name))?;
+    let labels = [(SWEEP_LABEL, sweep), (MANAGED_LABEL, MANAGED_BY)];
+    let metadata = ObjectMeta {
+        name: Some(object.name),
+        namespace: Some(cluster.namespace.clone()),
+        labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+        resource_version: known.and_then(|known| known.metadata.resource_version.clone()),
+        ..ObjectMeta::default()
+    };
+    let spec = TuningHistorySpec {
+        sweep: sweep.to_owned(),
+        count: count as u32,
+        first: Time(first),
+        last: Time(last),
+        nights: ByteString(object.bytes),
+    };
+    Ok(TuningHistory { metadata, spec })
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn sweep() -> TuningSweep {
+        serde_json::from_value(json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningSweep", "metadata": {"name": "nightly"},
+            "spec": {
+                "schedule": "17 1 * * *",
+                "reference": {"name": "release", "image": "r/a@sha256:1"},
+                "subjects": [
+                    {"name": "tonight", "image": "r/a@sha256:2", "revision": "one", "dbOptions": {"max_background_jobs": "4"}},
+                    {"name": "other", "image": "r/a@sha256:3", "revision": "two"},
+                ],
+                "experiment": {
+                    "scenarios": [], "repetitions": 1, "objectives": [{"metric": "throughput", "margin": "1%"}],
+                },
+            },
+        }))
+        .unwrap()
+    }
+
+    #[test]
+    fn an_image_is_set_and_nothing_else() {
+        let sweep = sweep();
+        let image = |subject: &str| vec![NewImage { subject: subject.to_owned(), image: "r/a@sha256:9".to_owned() }];
+        let set = with_images(&sweep, &image("tonight"), Some("nine")).unwrap();
+        let mut expected = sweep.spec.subjects.clone();
+        expected[0].image = Some("r/a@sha256:9".to_owned());
+        expected[0].revision = Some("nine".to_owned());
+        assert_eq!(set, expected);
+        assert_eq!(with_images(&sweep, &image("other"), None).unwrap()[1].revision, None, "that of another image");
+        let refused = |subject: &str| with_images(&sweep, &image(subject), None).unwrap_err().to_string();
+        assert!(refused("release").starts_with("release is the reference of sweep nightly"), "{}", refused("release"));
+        assert_eq!(refused("tonigt"), "sweep nightly has no subject tonigt: it has tonight, other");
+    }
+}

@@ -1,0 +1,96 @@
+//! `assay sweep history`.
+
+use std::collections::BTreeMap;
+use std::path::PathBuf;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use assay_core::sweep::History;
+use assay_core::sweep::report::{SweepReport, html, markdown};
+use assay_core::sweep::validate::validate;
+use clap::{Subcommand, ValueEnum};
+use k8s_openapi::jiff::Timestamp;
+
+use super::{import, table};
+use crate::cluster::{ClusterArgs, on};
+use crate::command::options::experiment_name;
+use crate::folder::{kept_history, kept_sweep, margins};
+use crate::print;
+
+/// Arguments of `assay sweep history`.
+#[derive(Clone, Debug, clap::Args)]
+#[command(args_conflicts_with_subcommands = true)]
+pub struct HistoryArgs {
+    #[command(subcommand)]
+    command: Option<HistoryCommand>,
+    /// The name of a sweep on a cluster
+    #[arg(value_parser = experiment_name, required_unless_present = "history")]
+    name: Option<String>,
+    /// The folder of a sweep that runs on one machine
+    #[arg(long, value_name = "DIR", conflicts_with = "name")]
+    history: Option<PathBuf>,
+    /// Output format
+    #[arg(long, short = 'o', value_enum, default_value_t = Format::Table)]
+    format: Format,
+    #[command(flatten)]
+    cluster: ClusterArgs,
+}
+
+#[derive(Clone, Debug, Subcommand)]
+enum HistoryCommand {
+    /// Add the nights of files to the history of their sweep: to move it, or to restore it
+    Import(import::ImportArgs),
+}
+
+#[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
+enum Format {
+    /// For people
+    Table,
+    /// All that is remembered, a line of JSON for each night; what `import` reads
+    Jsonl,
+    /// A page with each series over its nights
+    Html,
+    /// The same as text, for a pull request or a chat
+    Markdown,
+}
+
+pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
+    if let Some(HistoryCommand::Import(args)) = &args.command {
+        return import::command(args);
+    }
+    let (history, margins) = match (&args.history, &args.name) {
+        (Some(dir), _) => {
+            let sweep = kept_sweep(dir)?.with_context(|| {
+                format!(
+                    "{} is not the folder of a sweep: give the one that `assay sweep run --history` wrote",
+                    dir.display()
+                )
+            })?;
+            (kept_history(dir, &sweep.sweep)?, sweep.margins)
+        }
+        (None, Some(name)) => on(&args.cluster, |cluster| async move {
+            let (ring, objects) = cluster.ring(name).await?;
+            // It may outlive its sweep, and a new sweep has none.
+            let sweep =
+                if objects.is_empty() { Some(cluster.sweep(name).await?) } else { cluster.find_sweep(name).await? };
+            let validated = sweep.map(|sweep| validate(name, &sweep.spec, Timestamp::now()));
+            let night = validated.and_then(|validated| validated.night.experiment);
+            Ok((ring.history().clone(), night.as_ref().map(margins).unwrap_or_default()))
+        })?,
+        (None, None) => bail!("name a sweep on a cluster, or a folder with --history"),
+    };
+    show(&history, &margins, args.format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn show(history: &History, margins: &BTreeMap<String, f64>, format: Format) -> anyhow::Result<()> {
+    match format {
+        Format::Jsonl => print::out(history.lines()?),
+        Format::Html => print::out(html(&SweepReport::new(history, margins))),
+        Format::Markdown => print::out(markdown(&SweepReport::new(history, margins))),
+        Format::Table if history.nights().next().is_none() => {
+            print::out(format_args!("no nights yet of sweep {}\n", history.sweep()))
+        }
+        Format::Table => print::out(table::text(history)),
+    }
+}

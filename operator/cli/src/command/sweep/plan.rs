@@ -1,0 +1,134 @@
+//! `assay sweep plan`.
+
+use std::fmt::Write as _;
+use std::process::ExitCode;
+
+use anyhow::{Context as _, bail};
+use assay_api::TuningSweepSpec;
+use assay_core::experiment::Experiment;
+use assay_core::plan::assumed_seconds;
+use assay_core::sweep::{LEARNED, Schedule};
+use clap::Args;
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+
+use crate::command::given::must_be_sweep;
+use crate::command::options::CheckArgs;
+use crate::command::plan::{Noise, NoiseArgs, changes, duration, finds, metrics, room, scenarios, slots};
+use crate::file::Wanted;
+use crate::print;
+use crate::text::plural;
+
+/// Nights that are shown with their times.
+const SHOWN: usize = 5;
+/// Days that the cost is told for.
+const DAYS: i64 = 30;
+
+/// Arguments of `assay sweep plan`.
+#[derive(Clone, Debug, Args)]
+pub struct SweepPlanArgs {
+    #[command(flatten)]
+    check: CheckArgs,
+    #[command(flatten)]
+    noise: NoiseArgs,
+}
+
+/// Checks the file and prints what its nights are. Problems go to standard error, so that the plan can be piped.
+pub fn command(args: &SweepPlanArgs) -> anyhow::Result<ExitCode> {
+    must_be_sweep(&args.check.file)?;
+    let mut checked = args.check.check(Wanted::Sweep);
+    print::err(&checked);
+    let (Some(spec), Some(experiment)) = (checked.sweep.take(), checked.experiment.take()) else {
+        print::note(format_args!("{}: {}", checked.file(), plural(checked.errors(), "error")));
+        return Ok(ExitCode::FAILURE);
+    };
+    print::out(text(&spec, &experiment, &args.noise.read(&experiment)?, Timestamp::now())?)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+fn text(spec: &TuningSweepSpec, experiment: &Experiment, noise: &Noise, now: Timestamp) -> anyhow::Result<String> {
+    let Ok(schedule) = Schedule::parse(&spec.schedule, &spec.time_zone, now) else {
+        bail!("can't read the schedule {} in {}", spec.schedule, spec.time_zone);
+    };
+    let mut out = String::new();
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "{}: {} x {} x {} = {} a night\n",
+        experiment.name,
+        plural(experiment.scenarios.len(), "scenario"),
+        plural(experiment.repetitions as usize, "block"),
+        plural(slots(experiment), "run"),
+        plural(experiment.trials() as usize, "trial"),
+    );
+    let paused = if spec.suspend == Some(true) { ", suspended" } else { "" };
+    let _ = writeln!(out, "schedule   {} in {}{paused}", spec.schedule, spec.time_zone);
+    for night in nights(&schedule, now).take(SHOWN) {
+        let _ = writeln!(out, "             {}", schedule.local(night).strftime("%a %Y-%m-%d %H:%M %Z"));
+    }
+    arms(spec, experiment, &mut out)?;
+    metrics(experiment, &mut out);
+    let (subjects, cells) = (experiment.candidates().count(), experiment.scenarios.len());
+    let _ = writeln!(
+        out,
+        "series     {}: {} x {} x {}",
+        subjects * cells * experiment.metrics.len(),
+        plural(subjects, "subject"),
+        plural(cells, "scenario"),
+        plural(experiment.metrics.len(), "metric"),
+    );
+    scenarios(experiment, &mut out);
+    room(experiment, &mut out);
+    finds(experiment, noise, &mut out);
+    let _ = writeln!(out, "             in a single night; several nights together detect smaller changes");
+    cost(spec, experiment, &schedule, now, &mut out);
+    Ok(out)
+}
+
+/// The reference and the subjects, each with what it changes.
+fn arms(spec: &TuningSweepSpec, experiment: &Experiment, out: &mut String) -> anyhow::Result<()> {
+    for (kind, config) in
+        std::iter::once(("reference", &spec.reference)).chain(spec.subjects.iter().map(|s| ("subject", s)))
+    {
+        let _ = writeln!(out, "{kind:<10} {}", config.name);
+        // That of a subject is one of its changes.
+        let image = config.image.as_ref().filter(|_| kind == "reference").map(|image| ("image", image));
+        let revision = config.revision.as_ref().filter(|_| kind == "reference" || config.image.is_none());
+        for (what, text) in image.into_iter().chain(revision.map(|revision| ("revision", revision))) {
+            let _ = writeln!(out, "             {what}: {text}");
+        }
+        if kind == "subject" {
+            let planned = experiment.configs.iter().find(|planned| planned.name == config.name);
+            changes(planned.context("a subject is in no night")?, out);
+        }
+    }
+    Ok(())
+}
+
+/// What nights take and cost, if all are measured.
+fn cost(spec: &TuningSweepSpec, experiment: &Experiment, schedule: &Schedule, now: Timestamp, out: &mut String) {
+    let seconds = assumed_seconds(experiment);
+    let end = now + SignedDuration::from_hours(24 * DAYS);
+    let count = nights(schedule, now).take_while(|night| *night <= end).count();
+    let hours = count as f64 * seconds / 3600.0;
+    let money = spec.cost.as_ref().and_then(|cost| {
+        let of_hour: f64 = cost.per_node_hour.parse().ok()?;
+        Some(format!(", {:.2} {}", of_hour * hours, cost.currency))
+    });
+    let _ = writeln!(
+        out,
+        "time       about {} a night on one node (estimate; measured once trials run)",
+        duration(seconds)
+    );
+    let _ = writeln!(
+        out,
+        "cost       {} in {DAYS} days: {hours:.1} node hours{}\n             less if nothing changes: after {LEARNED} \
+         measured nights, an unchanged one is skipped, for {} at most",
+        plural(count, "night"),
+        money.unwrap_or_default(),
+        plural(spec.max_skip_days as usize, "day"),
+    );
+}
+
+fn nights(schedule: &Schedule, now: Timestamp) -> impl Iterator<Item = Timestamp> {
+    std::iter::successors(schedule.next_after(now), |night| schedule.next_after(*night))
+}

@@ -1,0 +1,287 @@
+//! The nights of a sweep on this machine, without a cluster: what is due is decided as an operator decides it, by the same rules.
+//!
+//! Each call does what is due and ends. Whatever ends it before, the next one takes up the night that had begun.
+
+use std::collections::{BTreeMap, BTreeSet};
+use std::path::Path;
+use std::time::Duration;
+
+use anyhow::{Context as _, anyhow, bail};
+use assay_api::{TuningExperimentSpec, TuningSweepSpec};
+use assay_core::report::MachineFacts;
+use assay_core::sweep::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
+use assay_core::sweep::night::{self, Ended};
+use assay_core::sweep::{Night, Outcome as Came, Schedule, Unscheduled};
+use assay_core::validate::{API_VERSION, KIND, validate_document};
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use serde_json::{Value, json};
+
+use super::{elsewhere, execute, images};
+use crate::bench::{BenchArg, BenchDigests, Benches};
+use crate::file::{Wanted, check};
+use crate::folder::{Active, Begun, Nights, Outcome, margins, room};
+use crate::print;
+use crate::text::plural;
+
+/// What somebody wants of a sweep.
+pub struct Asked<'a> {
+    pub file: &'a Path,
+    pub dir: &'a Path,
+    pub bench: &'a [BenchArg],
+    /// A night at once, whatever the schedule says.
+    pub now: bool,
+    pub wait_for_quiet: Option<Duration>,
+}
+
+/// How a call ended.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum End {
+    /// It measured a night, or no night was to be measured.
+    Done,
+    /// It ran a night, and that measured nothing.
+    Unmeasured,
+    Interrupted,
+}
+
+/// A sweep that can run here.
+struct Sweep {
+    name: String,
+    spec: TuningSweepSpec,
+    schedule: Schedule,
+    benches: Benches,
+    digests: BenchDigests,
+    margins: BTreeMap<String, f64>,
+    wait_for_quiet: Option<Duration>,
+}
+
+/// Runs what is due.
+pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
+    let start = Timestamp::now();
+    let sweep = Sweep::read(asked, start)?;
+    // Cron calls within the minute of a night, and the first call is to find that one.
+    let since = start.checked_sub(SignedDuration::from_secs(start.as_second().rem_euclid(60) + 1))?;
+    let begun = Begun {
+        sweep: sweep.name.clone(),
+        schedule: sweep.spec.schedule.clone(),
+        time_zone: sweep.spec.time_zone.clone(),
+        since,
+        margins: sweep.margins.clone(),
+    };
+    let mut nights = Nights::open(asked.dir, &begun)?;
+    if let Some(gap) = nights.active()?.and_then(|active| sweep.given_up(&active)) {
+        sweep.record(&mut nights, gap)?;
+    }
+    // A night that was asked for and interrupted is the one that is asked for again.
+    let before = nights.active()?.filter(|active| nights.history.get(active.night).is_none());
+    let new = || format!("now-{}", start.strftime("%Y%m%d-%H%M%S"));
+    let token = asked.now.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
+    sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))
+}
+
+impl Sweep {
+    fn read(asked: &Asked<'_>, now: Timestamp) -> anyhow::Result<Self> {
+        let mut checked = check(asked.file, Wanted::Sweep, asked.bench, |_| Some(room(asked.dir)));
+        print::err(&checked);
+        let (Some(spec), Some(experiment), Some(document), Some(benches)) =
+            (checked.sweep.take(), checked.experiment.take(), checked.document.take(), checked.benches.take())
+        else {
+            bail!("{} was not run: fix the {} above", checked.file(), plural(checked.errors(), "error"));
+        };
+        if let Some(night) = &checked.spec {
+            elsewhere::refuse(night)?;
+            if let Some(note) = elsewhere::note(night) {
+                print::note(format_args!("{}: {note}", checked.file()));
+            }
+        }
+        images(&experiment, &benches)?;
+        let schedule = Schedule::parse(&spec.schedule, &spec.time_zone, now)
+            .map_err(|(Unscheduled::Schedule(why) | Unscheduled::Zone(why))| anyhow!("{}: {why}", checked.file()))?;
+        let name = document.value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
+        let digests = benches.digests()?;
+        let margins = margins(&experiment);
+        Ok(Self { name, spec, schedule, benches, digests, margins, wait_for_quiet: asked.wait_for_quiet })
+    }
+
+    /// Does what is next until there is nothing left to do.
+    fn take_steps(&self, nights: &mut Nights, run_now: Option<&str>) -> anyhow::Result<End> {
+        let (mut end, mut ended) = (End::Done, None::<Outcome>);
+        loop {
+            let active = nights.active()?;
+            match self.next(nights, active.as_ref(), ended.is_some(), run_now)? {
+                Step::Collect(_) => {
+                    let (Some(active), Some(outcome)) = (&active, ended.take()) else { continue };
+                    let night = self.measured(active, &outcome, nights)?;
+                    if night.outcome != Came::Measured {
+                        end = End::Unmeasured;
+                    }
+                    self.record(nights, night)?;
+                    nights.end()?;
+                    nights.prune(self.spec.successful_history_limit, self.spec.failed_history_limit)?;
+                }
+                Step::Record(unmeasured) => self.record(nights, unmeasured.night(&self.name))?,
+                Step::End(_) => nights.end()?,
+                Step::Begin { night, trigger, run_now } => nights.begin(&Active {
+                    night,
+                    trigger,
+                    run_now,
+                    document: self.document(night),
+                    benches: self.digests.clone(),
+                    failure: None,
+                })?,
+                Step::Resolve(..) | Step::Wait(_) if active.is_some() => {
+                    let Some(active) = active else { continue };
+                    match self.run_night(nights, active)? {
+                        None => return Ok(End::Interrupted),
+                        outcome => ended = outcome,
+                    }
+                }
+                Step::Wait(Some(minute)) if is_asked(nights, run_now) => {
+                    print::note("assay: this minute has a night already; waiting for the next one");
+                    let wait = minute.duration_since(Timestamp::now());
+                    std::thread::sleep(Duration::try_from(wait).unwrap_or_default());
+                }
+                Step::Resolve(..) | Step::Wait(_) => {
+                    self.say_next()?;
+                    return Ok(end);
+                }
+            }
+        }
+    }
+
+    fn next(
+        &self,
+        nights: &Nights,
+        active: Option<&Active>,
+        has_ended: bool,
+        run_now: Option<&str>,
+    ) -> anyhow::Result<Step> {
+        let state = if has_ended { ChildState::Finished } else { ChildState::Running };
+        let child = |active: &Active| {
+            let child = Child { trigger: active.trigger, run_now: active.run_now.clone(), state: state.clone() };
+            (active.night, child)
+        };
+        let tonight = pinned(night::experiment(&self.spec), &self.digests);
+        Ok(next(&Observed {
+            now: Timestamp::now(),
+            rules: Rules {
+                schedule: &self.schedule,
+                suspended: self.spec.suspend == Some(true),
+                deadline: self.spec.starting_deadline_seconds.map(|seconds| SignedDuration::from_secs(seconds.into())),
+                replace: self.spec.concurrency_policy == assay_api::ConcurrencyPolicy::Replace,
+                run_now,
+                max_skip: SignedDuration::from_hours(24 * i64::from(self.spec.max_skip_days)),
+            },
+            since: nights.begun.since,
+            last_scheduled: None,
+            last_manual: None,
+            children: &active.map(child).into_iter().collect::<BTreeMap<_, _>>(),
+            lost: None,
+            remembered: &Remembered::of(&nights.history),
+            tonight: Tonight::Known(night::key(&tonight.0, tonight.1.as_deref())?),
+        }))
+    }
+
+    /// The entry of a night that had begun and can't go on.
+    fn given_up(&self, active: &Active) -> Option<Night> {
+        let gap = |reason: &str, message: &str| {
+            let unmeasured = Unmeasured {
+                night: active.night,
+                trigger: active.trigger,
+                run_now: active.run_now.clone(),
+                outcome: Came::Gap,
+                reason: reason.to_owned(),
+                message: message.to_owned(),
+            };
+            Night { experiment: Some(night::name(&self.name, active.night)), ..unmeasured.night(&self.name) }
+        };
+        if active.benches != self.digests {
+            let message = "it was interrupted, and its trials can't continue with another build of the bench";
+            return Some(gap("BenchChanged", message));
+        }
+        let is_followed = self.schedule.last_until(Timestamp::now()).is_some_and(|due| due > active.night);
+        active.failure.as_deref().filter(|_| is_followed).map(|failure| gap("Failed", failure))
+    }
+
+    fn document(&self, night: Timestamp) -> Value {
+        json!({
+            "apiVersion": API_VERSION,
+            "kind": KIND,
+            "metadata": {"name": night::name(&self.name, night)},
+            "spec": night::experiment(&self.spec),
+        })
+    }
+
+    /// Runs a night to its end; `None` after Ctrl-C.
+    fn run_night(&self, nights: &Nights, active: Active) -> anyhow::Result<Option<Outcome>> {
+        let dir = nights.night_dir(active.night);
+        print::note(format_args!("assay: {} runs in {}", night::name(&self.name, active.night), dir.display()));
+        let validation = validate_document(&active.document);
+        let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
+        let experiment = validation
+            .experiment
+            .with_context(|| format!("can't run the night of {}: {}", active.night, problem.unwrap_or_default()))?;
+        let source = serde_yaml::to_string(&active.document)?;
+        let ran = execute(experiment, source.as_bytes(), &self.benches, Some(&dir), self.wait_for_quiet);
+        ran.map_err(|error| {
+            // Only for the entry of a night that is given up.
+            let _ = nights.begin(&Active { failure: Some(format!("{error:#}")), ..active });
+            error
+        })
+    }
+
+    /// The entry of a night that has ended.
+    fn measured(&self, active: &Active, outcome: &Outcome, nights: &Nights) -> anyhow::Result<Night> {
+        let spec: TuningExperimentSpec = serde_json::from_value(active.document["spec"].clone())?;
+        let (spec, bench) = pinned(spec, &active.benches);
+        let machines = outcome.report.setup.iter().flat_map(|setup| &setup.machines);
+        let kind = |machine: &MachineFacts| night::machine(machine.cpu_model.as_deref(), machine.disk_model.as_deref());
+        let kinds: Vec<String> = machines.filter_map(kind).collect::<BTreeSet<_>>().into_iter().collect();
+        let ended = Ended {
+            sweep: &self.name,
+            night: active.night,
+            trigger: active.trigger,
+            run_now: active.run_now.clone(),
+            experiment: &outcome.plan.experiment.name,
+            spec: &spec,
+            machine: if kinds.is_empty() { "unknown".to_owned() } else { kinds.join(" + ") },
+            bench: bench.as_deref(),
+        };
+        Ok(ended.entry(&outcome.plan, &outcome.attempts, &nights.history)?)
+    }
+
+    fn record(&self, nights: &mut Nights, night: Night) -> anyhow::Result<()> {
+        let name = night::name(&self.name, night.night);
+        let what = match night.outcome {
+            Came::Measured => format!("measured, {} series", night.points.len()),
+            Came::Skipped => "skipped".to_owned(),
+            Came::Gap => "not measured".to_owned(),
+        };
+        let why = night
+            .reason
+            .as_ref()
+            .map_or(String::new(), |reason| format!(": {reason}: {}", night.message.as_deref().unwrap_or_default()));
+        nights.add(night)?;
+        print::out(format_args!("{name}: {what}{why}\n"))
+    }
+
+    fn say_next(&self) -> anyhow::Result<()> {
+        let Some(next) = self.schedule.next_after(Timestamp::now()) else { return Ok(()) };
+        let next = self.schedule.local(next).strftime("%a %Y-%m-%d %H:%M %Z");
+        print::out(format_args!("next night: {next}; --now measures one at once\n"))
+    }
+}
+
+/// Whether a night was asked for and is not in the history.
+fn is_asked(nights: &Nights, run_now: Option<&str>) -> bool {
+    run_now.is_some() && !nights.history.nights().any(|night| night.run_now.as_deref() == run_now)
+}
+
+/// The experiment of a night with its programs instead of images, and the program of configs that name none.
+fn pinned(spec: TuningExperimentSpec, benches: &BenchDigests) -> (TuningExperimentSpec, Option<String>) {
+    let image = |digest| format!("assay-bench@{digest}");
+    let images = benches.by_config.iter().map(|(config, digest)| (config.clone(), image(digest))).collect();
+    // What no config runs makes no night another one.
+    let is_used = spec.configs.iter().any(|config| config.image.is_none());
+    let default = is_used.then(|| image(&benches.default));
+    (night::pinned(spec, &images), default)
+}

@@ -1,0 +1,351 @@
+//! `assay sweep run` and `assay sweep history` on one machine.
+
+use std::fs;
+use std::path::{Path, PathBuf};
+use std::process::{Command, Stdio};
+
+use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use nix::sys::signal::{Signal, kill};
+use nix::unistd::Pid;
+use serde_json::{Value, json};
+use tempfile::TempDir;
+
+use crate::lab::{BLOCKS, Ran, fake_bench, now_ms, wait_for};
+
+const SWEEP: &str = "
+apiVersion: assay.rocks/v1alpha1
+kind: TuningSweep
+metadata: {name: buffers}
+spec:
+  schedule: SCHEDULE
+  reference: {name: base, dbOptions: {max_background_jobs: '2'}}
+  subjects:
+  - {name: candidate, dbOptions: {max_background_jobs: 'JOBS'}}
+  successfulHistoryLimit: 1
+  experiment:
+    seed: 7
+    scenarios:
+    - name: fill
+      workload:
+        keyValue:
+          keys: 10
+          valueBytes: {fixed: 10}
+          roles: [{name: writer, steps: 100, mix: {put: 1}}]
+    repetitions: 6
+    objectives: [{metric: throughput, margin: 5%}]
+    guardrails: []
+    placement: {cpus: 1}
+";
+
+/// A folder with a sweep whose last night was due two hours ago.
+struct Lab {
+    dir: TempDir,
+    epoch: u128,
+    bench: PathBuf,
+    due: Timestamp,
+}
+
+impl Lab {
+    fn new() -> Self {
+        let now = Timestamp::now();
+        let minute = Timestamp::from_second(now.as_second() / 60 * 60).unwrap();
+        let due = minute - SignedDuration::from_hours(2);
+        let lab = Self { dir: TempDir::new().unwrap(), epoch: now_ms(), bench: fake_bench(), due };
+        lab.write(4);
+        lab
+    }
+
+    fn write(&self, jobs: u32) {
+        let schedule = self.due.strftime("%M %H * * *").to_string();
+        let text = SWEEP.replace("SCHEDULE", &schedule).replace("JOBS", &jobs.to_string());
+        fs::write(self.dir.path().join("sweep.yaml"), text).unwrap();
+    }
+
+    fn path(&self, name: &str) -> PathBuf {
+        self.dir.path().join("out").join(name)
+    }
+
+    fn command(&self, args: &[&str], faults: &str) -> Command {
+        let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
+        command
+            .current_dir(self.dir.path())
+            .args(args)
+            .env("ASSAY_BENCH", &self.bench)
+            .env("FAKE_BENCH", faults)
+            .env("FAKE_BENCH_EPOCH", self.epoch.to_string())
+            .stdin(Stdio::null())
+            .stdout(Stdio::piped())
+            .stderr(Stdio::piped());
+        command
+    }
+
+    fn assay(&self, args: &[&str]) -> Ran {
+        Ran(self.command(args, "").output().unwrap())
+    }
+
+    fn run(&self, more: &[&str]) -> Ran {
+        self.assay(&[&["sweep", "run", "sweep.yaml", "--history", "out"], more].concat())
+    }
+
+    fn history(&self) -> Vec<Value> {
+        let text = fs::read_to_string(self.path("history.jsonl")).unwrap_or_default();
+        text.lines().map(|line| serde_json::from_str(line).unwrap()).collect()
+    }
+
+    /// Results folders of nights.
+    fn folders(&self) -> Vec<String> {
+        names(&self.path("nights"))
+    }
+
+    /// As if the sweep had been here for so many days.
+    fn since_days(&self, days: i64) {
+        let path = self.path("sweep.json");
+        let mut begun: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+        begun["since"] = json!((Timestamp::now() - SignedDuration::from_hours(24 * days)).to_string());
+        fs::write(path, begun.to_string()).unwrap();
+    }
+
+    /// Starts a night and interrupts it in a trial.
+    fn interrupted(&self, signal: Signal) -> Ran {
+        let trial = "fill-b002-base-r0-a0";
+        let args = ["sweep", "run", "sweep.yaml", "--history", "out", "--now"];
+        let child = self.command(&args, &format!("slow={trial}")).spawn().unwrap();
+        wait_for(|| {
+            self.folders().first().is_some_and(|night| {
+                let night = self.path("nights").join(night);
+                night.join("trials").join(trial).join("spec.json").exists()
+                    && night.join("work/trials").join(trial).exists()
+            })
+        });
+        kill(Pid::from_raw(child.id().cast_signed()), signal).unwrap();
+        Ran(child.wait_with_output().unwrap())
+    }
+}
+
+fn names(dir: &Path) -> Vec<String> {
+    let entries = fs::read_dir(dir).into_iter().flatten();
+    let mut names: Vec<String> = entries.map(|entry| entry.unwrap().file_name().into_string().unwrap()).collect();
+    names.sort();
+    names
+}
+
+fn trials(ran: &Ran) -> usize {
+    ran.stderr().lines().filter(|line| line.contains(" done: ")).count()
+}
+
+fn outcomes(history: &[Value]) -> Vec<String> {
+    let word = |night: &Value, field: &str| night[field].as_str().unwrap_or_default().to_owned();
+    history
+        .iter()
+        .map(|night| format!("{} {} {}", word(night, "outcome"), word(night, "trigger"), word(night, "reason")))
+        .map(|line| line.trim().to_owned())
+        .collect()
+}
+
+#[test]
+fn nights_are_measured_skipped_and_caught_up() {
+    let lab = Lab::new();
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert!(ran.stdout().starts_with("next night: "), "{}", ran.stdout());
+    assert_eq!(lab.history(), Vec::<Value>::new(), "nights before the first call are nobody's");
+
+    let ran = lab.run(&["--now"]);
+    ran.succeeded();
+    assert_eq!(trials(&ran), 2 * BLOCKS);
+    let history = lab.history();
+    assert_eq!(outcomes(&history), ["Measured Manual"]);
+    let night = &history[0];
+    assert_eq!(night["experiment"], lab.folders()[0].as_str(), "the folder of the night has its name");
+    assert!(lab.path("nights").join(&lab.folders()[0]).join("report.html").exists());
+    assert!(night["points"][0]["logRatio"].as_f64().unwrap() > 0.2, "{night}");
+    assert!(night["subjects"][0]["image"].as_str().unwrap().starts_with("assay-bench@"), "{night}");
+    assert!(!lab.path("night.json").exists());
+    for report in ["report.html", "report.md", "report.json"] {
+        assert!(fs::read_to_string(lab.path(report)).unwrap().contains("candidate"), "{report}");
+    }
+
+    // Two were missed, the last one is caught up.
+    lab.since_days(2);
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert_eq!(outcomes(&lab.history()), ["Gap Schedule Missed", "Measured CatchUp", "Measured Manual"]);
+    assert_eq!(lab.history()[1]["night"], lab.due.to_string());
+    let newest = [history[0]["experiment"].as_str().unwrap()];
+    assert_eq!(lab.folders(), newest, "successfulHistoryLimit is 1");
+    assert_eq!(trials(&lab.run(&[])), 0, "it is done");
+
+    // With five nights of history and nothing new, the night is skipped; with something new it is not.
+    let measured = lab.history()[1].clone();
+    for (jobs, expected) in [(4, "Skipped Schedule Unchanged"), (8, "Measured CatchUp")] {
+        let lab = Lab { dir: TempDir::new().unwrap(), bench: lab.bench.clone(), ..lab };
+        lab.write(4);
+        lab.run(&[]).succeeded();
+        let lines = (1..=5).map(|day| {
+            let mut night = measured.clone();
+            night["night"] = json!((lab.due - SignedDuration::from_hours(24 * day)).to_string());
+            night["trigger"] = json!("Schedule");
+            night.to_string() + "\n"
+        });
+        fs::write(lab.dir.path().join("before.jsonl"), lines.collect::<String>()).unwrap();
+        lab.assay(&["sweep", "history", "import", "before.jsonl", "--history", "out"]).succeeded();
+        lab.since_days(1);
+        lab.write(jobs);
+        let ran = lab.run(&[]);
+        ran.succeeded();
+        let history = lab.history();
+        assert_eq!(outcomes(&history).last().unwrap(), expected, "{}{}", ran.stdout(), ran.stderr());
+        assert_eq!(history.len(), 6);
+    }
+}
+
+/// A night that is interrupted anywhere goes on, also between its last trial and its place in the history, and is in it once.
+#[test]
+fn an_interrupted_night_goes_on() {
+    for signal in [Signal::SIGINT, Signal::SIGKILL] {
+        let lab = Lab::new();
+        let ran = lab.interrupted(signal);
+        assert_eq!(ran.code(), if signal == Signal::SIGINT { 130 } else { -1 }, "{}", ran.stderr());
+        let (night, active) = (lab.folders(), fs::read(lab.path("night.json")).unwrap());
+        assert_eq!(lab.history(), Vec::<Value>::new());
+        let trials_of_night = lab.path("nights").join(&night[0]).join("trials");
+        let done = names(&trials_of_night)
+            .iter()
+            .filter(|name| trials_of_night.join(name).join("summary.json").exists())
+            .count();
+        assert!(done >= 4, "{done}");
+        // The same command again is the same night.
+        let ran = lab.run(&["--now"]);
+        ran.succeeded();
+        assert_eq!(trials(&ran), 2 * BLOCKS - done, "{}", ran.stderr());
+        assert_eq!((lab.folders(), lab.history().len()), (night, 1));
+        let history = fs::read(lab.path("history.jsonl")).unwrap();
+
+        // Killed before the history had it.
+        fs::write(lab.path("night.json"), &active).unwrap();
+        fs::remove_file(lab.path("history.jsonl")).unwrap();
+        let ran = lab.run(&[]);
+        ran.succeeded();
+        assert_eq!(trials(&ran), 0);
+        assert_eq!(fs::read(lab.path("history.jsonl")).unwrap(), history);
+
+        // Killed after that.
+        fs::write(lab.path("night.json"), &active).unwrap();
+        lab.run(&[]).succeeded();
+        assert_eq!(fs::read(lab.path("history.jsonl")).unwrap(), history);
+        assert!(!lab.path("night.json").exists());
+    }
+}
+
+#[test]
+fn a_night_whose_bench_was_replaced_is_a_gap() {
+    let mut lab = Lab::new();
+    lab.interrupted(Signal::SIGINT);
+    let other = lab.dir.path().join("other-bench");
+    fs::copy(&lab.bench, &other).unwrap();
+    let mut bytes = fs::read(&other).unwrap();
+    bytes.push(0);
+    fs::write(&other, bytes).unwrap();
+    lab.bench = other;
+    // As if that had been an hour ago: a minute has one night at most.
+    let path = lab.path("night.json");
+    let mut active: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    active["night"] = json!((lab.due + SignedDuration::from_hours(1)).to_string());
+    fs::write(&path, active.to_string()).unwrap();
+    fs::remove_dir_all(lab.path("nights")).unwrap();
+    let ran = lab.run(&["--now"]);
+    ran.succeeded();
+    assert_eq!(outcomes(&lab.history()), ["Gap Manual BenchChanged", "Measured Manual"]);
+}
+
+#[test]
+fn a_night_without_a_result_is_a_gap_with_its_reason() {
+    let lab = Lab::new();
+    let of_block =
+        |block: usize| (0..3).map(move |attempt| format!("disturbed=fill-b{block:03}-candidate-r0-a{attempt}"));
+    let faults: Vec<String> = (0..3 * BLOCKS).flat_map(of_block).collect();
+    let args = ["sweep", "run", "sweep.yaml", "--history", "out", "--now"];
+    let dedicated = fs::read_to_string(lab.dir.path().join("sweep.yaml")).unwrap();
+    let dedicated = dedicated.replace("{cpus: 1}", "{cpus: 1, environment: Dedicated}");
+    fs::write(lab.dir.path().join("sweep.yaml"), dedicated).unwrap();
+    let ran = Ran(lab.command(&args, &faults.join(",")).output().unwrap());
+    assert_eq!(ran.code(), 11, "{}{}", ran.stdout(), ran.stderr());
+    assert_eq!(outcomes(&lab.history()), ["Gap Manual InvalidNight"]);
+    assert!(ran.stdout().contains("not measured: InvalidNight: no series could be measured: "), "{}", ran.stdout());
+}
+
+/// A night that can't run waits for whoever fixes the cause, until the next one is due.
+#[test]
+fn a_night_that_fails_is_given_up_when_the_next_one_is_due() {
+    let lab = Lab::new();
+    let args = ["sweep", "run", "sweep.yaml", "--history", "out", "--now"];
+    let ran = Ran(lab.command(&args, "spec=fill-b000-candidate-r0-a0").output().unwrap());
+    ran.refused("no such thing");
+    assert_eq!(lab.history(), Vec::<Value>::new());
+    // As if that had been a day ago.
+    let path = lab.path("night.json");
+    let mut active: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
+    active["night"] = json!((lab.due - SignedDuration::from_hours(1)).to_string());
+    active["runNow"] = json!("yesterday");
+    fs::write(&path, active.to_string()).unwrap();
+    lab.since_days(1);
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert_eq!(outcomes(&lab.history()), ["Gap Manual Failed", "Measured CatchUp"]);
+    assert!(lab.history()[0]["message"].as_str().unwrap().contains("no such thing"));
+}
+
+#[test]
+fn a_folder_serves_one_call_and_one_sweep() {
+    let lab = Lab::new();
+    let trial = "fill-b000-candidate-r0-a0";
+    let args = ["sweep", "run", "sweep.yaml", "--history", "out", "--now"];
+    let mut child = lab.command(&args, &format!("slow={trial}")).spawn().unwrap();
+    wait_for(|| lab.path("night.json").exists());
+    lab.run(&[]).refused("out is in use by assay run, process ");
+    kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
+    child.wait().unwrap();
+
+    let text = fs::read_to_string(lab.dir.path().join("sweep.yaml")).unwrap();
+    fs::write(lab.dir.path().join("sweep.yaml"), text.replace("{name: buffers}", "{name: others}")).unwrap();
+    lab.run(&[]).refused("has the history of sweep buffers, not of others: use another --history");
+    fs::create_dir(lab.dir.path().join("mine")).unwrap();
+    fs::write(lab.dir.path().join("mine/thesis.tex"), "").unwrap();
+    lab.assay(&["sweep", "run", "sweep.yaml", "--history", "mine"])
+        .refused("mine holds other files, such as thesis.tex, and no history of a sweep");
+}
+
+#[test]
+fn a_history_moves_from_folder_to_folder_and_nothing_is_lost() {
+    let lab = Lab::new();
+    lab.run(&["--now"]).succeeded();
+    lab.since_days(2);
+    lab.run(&[]).succeeded();
+    let shown = lab.assay(&["sweep", "history", "--history", "out"]).stdout();
+    assert!(shown.contains("Missed: ") && shown.contains("Levels against the reference"), "{shown}");
+    let exported = lab.assay(&["sweep", "history", "--history", "out", "--format", "jsonl"]).stdout();
+    assert_eq!(exported, fs::read_to_string(lab.path("history.jsonl")).unwrap());
+    let page = lab.assay(&["sweep", "history", "--history", "out", "--format", "html"]).stdout();
+    assert_eq!(page, fs::read_to_string(lab.path("report.html")).unwrap());
+    fs::write(lab.dir.path().join("moved.jsonl"), &exported).unwrap();
+    let import = |file: &str| lab.assay(&["sweep", "history", "import", file, "--history", "new"]);
+    assert_eq!(import("moved.jsonl").stdout(), "3 nights imported, 0 known already\n");
+    assert_eq!(import("moved.jsonl").stdout(), "0 nights imported, 3 known already\n");
+    let kept = || fs::read_to_string(lab.dir.path().join("new/history.jsonl")).unwrap();
+    assert_eq!(kept(), exported);
+
+    let contradicting = exported.replace("\"Missed\"", "\"Other\"");
+    assert_ne!(contradicting, exported);
+    fs::write(lab.dir.path().join("other.jsonl"), contradicting).unwrap();
+    import("other.jsonl").refused("line 1: night ");
+    fs::write(lab.dir.path().join("broken.jsonl"), exported.clone() + "{\"version\": 1, \"sweep\"\n").unwrap();
+    import("broken.jsonl").refused("line 4: ");
+    fs::write(lab.dir.path().join("none.jsonl"), "experiment,config\n").unwrap();
+    import("none.jsonl").refused("none.jsonl: has no nights");
+    assert_eq!(kept(), exported, "all or nothing");
+    // The sweep goes on there.
+    let ran = lab.assay(&["sweep", "run", "sweep.yaml", "--history", "new"]);
+    ran.succeeded();
+    assert_eq!(kept(), exported);
+    lab.assay(&["sweep", "history", "--history", "nowhere"]).refused("nowhere is not the folder of a sweep");
+}
