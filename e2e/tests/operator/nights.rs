@@ -7,7 +7,6 @@ use assay_core::sweep::{Night, Object, Outcome, Ring, Trigger};
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
-use kube::ResourceExt;
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams};
 use serde_json::{Value, json};
 
@@ -78,7 +77,7 @@ impl Lab {
     pub async fn ring(&self, name: &str) -> Ring {
         let own = ListParams::default().labels(&format!("{}={name}", names::SWEEP_LABEL));
         let objects = self.api::<TuningHistory>().list(&own).await.expect("a list").items;
-        let objects = objects.into_iter().map(|one| Object { name: one.name_any(), bytes: one.spec.nights.0 });
+        let objects = objects.into_iter().map(Object::from);
         let ring = Ring::read(name, objects);
         self.check(ring.damaged().is_empty(), &format!("{:?}", ring.damaged())).await;
         ring

@@ -1,14 +1,11 @@
 //! What a sweep takes that remembers three years.
 
-use std::collections::BTreeMap;
-
-use assay_api::{Time, TuningHistory, TuningHistorySpec, TuningSweep, names};
+use assay_api::{TuningHistory, TuningSweep};
 use assay_core::stats::Scale;
 use assay_core::sweep::{
     Fingerprint, Night, Object, Outcome, Point, Reference, Ring, Series, Subject, Trigger, VERSION,
 };
 use assay_protocol::Digest;
-use k8s_openapi::ByteString;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::api::ListParams;
 use serde_json::json;
@@ -94,18 +91,9 @@ fn night(sweep: &str, day: u32, noise: &mut Noise) -> Night {
 }
 
 /// Writes the objects of a ring as the operator does.
-async fn write(lab: &Lab, sweep: &str, ring: &Ring, objects: Vec<Object>) {
+async fn write(lab: &Lab, ring: &Ring, objects: Vec<Object>) {
     for object in objects {
-        let (count, first, last) = ring.span(&object.name).expect("nights");
-        let spec = TuningHistorySpec {
-            sweep: sweep.to_owned(),
-            count: count as u32,
-            first: Time(first),
-            last: Time(last),
-            nights: ByteString(object.bytes),
-        };
-        let mut history = TuningHistory::new(&object.name, spec);
-        history.metadata.labels = Some(BTreeMap::from([(names::SWEEP_LABEL.to_owned(), sweep.to_owned())]));
+        let history = ring.stored(object, &lab.namespace, None).expect("nights");
         let history = serde_json::to_value(history).expect("a history is JSON");
         lab.put::<TuningHistory>(Some(&lab.namespace), history).await;
     }
@@ -116,7 +104,7 @@ pub async fn write_history(lab: &Lab, sweep: &str, nights: &[Night]) -> usize {
     let lines = nights.iter().map(|night| night.line().expect("a line") + "\n").collect::<String>();
     let mut ring = lab.ring(sweep).await;
     let (imported, change) = ring.import(&lines).expect("nights");
-    write(lab, sweep, &ring, change.write).await;
+    write(lab, &ring, change.write).await;
     imported.new
 }
 

@@ -4,13 +4,12 @@ use std::time::Duration;
 
 use anyhow::{Context as _, bail};
 use assay_api::condition::find;
-use assay_api::names::{ACCEPTED, MANAGED_BY, MANAGED_LABEL, SWEEP_LABEL};
-use assay_api::{Config, Time, TuningHistory, TuningHistorySpec, TuningSweep};
+use assay_api::names::{ACCEPTED, SWEEP_LABEL};
+use assay_api::{Config, TuningHistory, TuningSweep};
 use assay_core::sweep::{History, Imported, Night, Object, Ring};
-use k8s_openapi::ByteString;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, Patch, PatchParams, PostParams, ValidationDirective};
+use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::DeserializeGuard;
-use kube::{Api, Error, ResourceExt as _};
+use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 
 use super::client::{Cluster, readable};
@@ -62,7 +61,7 @@ impl Cluster {
         let labelled = ListParams::default().labels(&format!("{SWEEP_LABEL}={sweep}"));
         let objects = self.histories().list(&labelled).await;
         let objects = objects.explain(&format!("can't read the history of sweep {sweep}"))?.items;
-        let held = objects.iter().map(|one| Object { name: one.name_any(), bytes: one.spec.nights.0.clone() });
+        let held = objects.iter().cloned().map(Object::from);
         let ring = Ring::read(sweep, held);
         for damaged in ring.damaged() {
             print::note(format_args!("assay: part of the history can't be read: {damaged}"));
@@ -202,7 +201,9 @@ pub async fn import(cluster: &Cluster, history: &History) -> anyhow::Result<Impo
     let failed = format!("can't write the history of sweep {name}; what was written is complete, so import again");
     for object in change.write {
         let known = objects.iter().find(|known| known.name_any() == object.name);
-        let written = history_object(cluster, &ring, object, known)?;
+        let (name, version) = (object.name.clone(), known.and_then(ResourceExt::resource_version));
+        let written =
+            ring.stored(object, &cluster.namespace, version).with_context(|| format!("{name} has no nights"))?;
         let params = PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() };
         match known {
             Some(known) => cluster.histories().replace(&known.name_any(), &params, &written).await.explain(&failed)?,
@@ -216,32 +217,6 @@ pub async fn import(cluster: &Cluster, history: &History) -> anyhow::Result<Impo
         }
     }
     Ok(imported)
-}
-
-fn history_object(
-    cluster: &Cluster,
-    ring: &Ring,
-    object: Object,
-    known: Option<&TuningHistory>,
-) -> anyhow::Result<TuningHistory> {
-    let sweep = ring.history().sweep();
-    let (count, first, last) = ring.span(&object.name).with_context(|| format!("{} has no nights", object.name))?;
-    let labels = [(SWEEP_LABEL, sweep), (MANAGED_LABEL, MANAGED_BY)];
-    let metadata = ObjectMeta {
-        name: Some(object.name),
-        namespace: Some(cluster.namespace.clone()),
-        labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
-        resource_version: known.and_then(|known| known.metadata.resource_version.clone()),
-        ..ObjectMeta::default()
-    };
-    let spec = TuningHistorySpec {
-        sweep: sweep.to_owned(),
-        count: count as u32,
-        first: Time(first),
-        last: Time(last),
-        nights: ByteString(object.bytes),
-    };
-    Ok(TuningHistory { metadata, spec })
 }
 
 #[cfg(test)]

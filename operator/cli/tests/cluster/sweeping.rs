@@ -7,7 +7,6 @@ use std::time::Duration;
 
 use assay_api::Config;
 use assay_core::sweep::{Night, Object, Ring};
-use k8s_openapi::ByteString;
 use serde_json::{Value, json};
 
 use crate::lab::Ran;
@@ -56,17 +55,7 @@ fn lines(minutes: std::ops::Range<u32>, token: &str) -> String {
 fn held(lines: &str) -> Vec<Value> {
     let mut ring = Ring::read("nightly", Vec::<Object>::new());
     let (_, change) = ring.import(lines).unwrap();
-    let object = |object: Object| {
-        let (count, first, last) = ring.span(&object.name).unwrap();
-        json!({
-            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningHistory",
-            "metadata": {"name": object.name, "namespace": NAMESPACE, "labels": {"assay.rocks/sweep": "nightly"}},
-            "spec": {
-                "sweep": "nightly", "count": count, "first": first.to_string(), "last": last.to_string(),
-                "nights": ByteString(object.bytes),
-            },
-        })
-    };
+    let object = |object: Object| json!(ring.stored(object, NAMESPACE, None).unwrap());
     change.write.into_iter().map(object).collect()
 }
 

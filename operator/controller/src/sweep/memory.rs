@@ -63,8 +63,7 @@ impl Known {
             last_skipped: unmeasured.map(|night| {
                 (night.night, night.reason.clone().unwrap_or_default(), night.message.clone().unwrap_or_default())
             }),
-            consecutive_skips: history.nights().rev().take_while(|night| night.outcome != Outcome::Measured).count()
-                as u32,
+            consecutive_skips: history.unmeasured() as u32,
             level: worst(&standings),
             standings,
             measured_experiments: history

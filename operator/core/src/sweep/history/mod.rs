@@ -150,9 +150,9 @@ impl History {
         self.measured().next_back()
     }
 
-    /// Nights that were skipped since the last one that was not.
-    pub fn consecutive_skips(&self) -> usize {
-        self.nights().rev().take_while(|night| night.outcome == Outcome::Skipped).count()
+    /// Nights without a measurement since the last one that has one.
+    pub fn unmeasured(&self) -> usize {
+        self.nights().rev().take_while(|night| night.outcome != Outcome::Measured).count()
     }
 
     /// The series of the last measured night whose segment is too short for a level: no night is skipped while there are any. A series

@@ -174,18 +174,20 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
 }
 
 #[test]
-fn skips_are_counted_to_the_last_night_that_was_none() {
+fn nights_without_a_measurement_are_counted_from_the_last_one_with_one() {
     let mut history = History::new("nightly");
-    assert_eq!((history.consecutive_skips(), history.last_measured()), (0, None));
+    assert_eq!((history.unmeasured(), history.last_measured()), (0, None));
     history.add(night(0, 0.0)).unwrap();
     for day in 1..4 {
         history.add(unmeasured(day, Outcome::Skipped, "Unchanged")).unwrap();
     }
-    assert_eq!(history.consecutive_skips(), 3);
+    assert_eq!(history.unmeasured(), 3);
     assert_eq!(history.last_measured().unwrap().night, time(0));
     history.add(unmeasured(4, Outcome::Gap, "Missed")).unwrap();
-    assert_eq!(history.consecutive_skips(), 0);
+    assert_eq!(history.unmeasured(), 4);
     assert_eq!(history.last_measured().unwrap().night, time(0));
+    history.add(night(5, 0.0)).unwrap();
+    assert_eq!(history.unmeasured(), 0);
 }
 
 #[test]

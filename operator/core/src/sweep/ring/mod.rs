@@ -5,10 +5,14 @@
 use std::collections::{BTreeMap, BTreeSet};
 use std::io::{Read as _, Write as _};
 
+use assay_api::names::{MANAGED_BY, MANAGED_LABEL, SWEEP_LABEL};
+use assay_api::{TuningHistory, TuningHistorySpec};
 use flate2::Compression;
 use flate2::read::MultiGzDecoder;
 use flate2::write::GzEncoder;
 use jiff::Timestamp;
+use k8s_openapi::ByteString;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::{ObjectMeta, Time};
 
 use crate::sweep::history::{History, HistoryError, Imported, LineError, nights};
 use crate::sweep::point::Night;
@@ -25,6 +29,12 @@ const MOST_TEXT: usize = 16 << 20;
 pub struct Object {
     pub name: String,
     pub bytes: Vec<u8>,
+}
+
+impl From<TuningHistory> for Object {
+    fn from(stored: TuningHistory) -> Self {
+        Self { name: stored.metadata.name.unwrap_or_default(), bytes: stored.spec.nights.0 }
+    }
 }
 
 /// An object that can't be read. It is left alone until it falls out.
@@ -100,10 +110,25 @@ impl Ring {
         &self.history
     }
 
-    /// How many nights an object has, the first and the last of them; none of an object that is not there.
-    pub fn span(&self, name: &str) -> Option<(usize, Timestamp, Timestamp)> {
-        let nights = &self.held.get(&number(self.history.sweep(), name)?)?.nights;
-        Some((nights.len(), *nights.first()?, *nights.last()?))
+    /// An object as a cluster keeps it, in the place of the version that was read. `None` where the ring has no such object.
+    pub fn stored(&self, object: Object, namespace: &str, version: Option<String>) -> Option<TuningHistory> {
+        let nights = &self.held.get(&number(self.history.sweep(), &object.name)?)?.nights;
+        let labels = [(SWEEP_LABEL, self.history.sweep()), (MANAGED_LABEL, MANAGED_BY)];
+        let metadata = ObjectMeta {
+            name: Some(object.name),
+            namespace: Some(namespace.to_owned()),
+            labels: Some(labels.map(|(name, value)| (name.to_owned(), value.to_owned())).into()),
+            resource_version: version,
+            ..ObjectMeta::default()
+        };
+        let spec = TuningHistorySpec {
+            sweep: self.history.sweep().to_owned(),
+            count: nights.len() as u32,
+            first: Time(*nights.first()?),
+            last: Time(*nights.last()?),
+            nights: ByteString(object.bytes),
+        };
+        Some(TuningHistory { metadata, spec })
     }
 
     pub fn damaged(&self) -> &[Damaged] {
