@@ -314,7 +314,7 @@ mod long {
     #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
     async fn nights_from_schedule_to_series() {
         let lab = Lab::alone("nights", 0).await;
-        let mut operator = lab.operator_with(&["--allow-image", "*"], None);
+        let mut operator = lab.operator_with(&["--allow-image", "*", "--bench-image", &image("bench")], None);
         let mut object = real(&lab);
         let spec: TuningSweepSpec = serde_json::from_value(object["spec"].clone()).expect("a spec");
         write_history(&lab, SWEEP, &five_nights(&spec)).await;

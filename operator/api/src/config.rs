@@ -31,7 +31,7 @@ pub struct Config {
     #[schemars(schema_with = "policy_schema")]
     pub policy: BTreeMap<String, String>,
     /// Bench image for this config: a declared difference in code. All other configs run the bench of the
-    /// installation. For a local run, pass the bench binary with `assay run --bench NAME=PATH`.
+    /// installation. For a local run, pass the bench binary with `--bench NAME=PATH`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,

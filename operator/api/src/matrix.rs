@@ -73,9 +73,13 @@ pub struct MatrixValue {
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     #[schemars(schema_with = "policy_schema")]
     pub policy: BTreeMap<String, String>,
-    /// Bench image: a declared difference in code. For a local run, pass the bench binary with
-    /// `assay run --bench NAME=PATH`, where NAME is that of this value.
+    /// Bench image: a declared difference in code. For a local run, pass the bench binary with `--bench NAME=PATH`, where
+    /// NAME is that of this value.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(min = 1, max = 512))]
     pub image: Option<String>,
+    /// Revision of the source that the image was built from, such as a commit. It is shown beside the image and changes nothing else.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_./+]*[A-Za-z0-9])?$"))]
+    pub revision: Option<String>,
 }

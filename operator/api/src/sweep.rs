@@ -3,7 +3,7 @@ use kube::CustomResource;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::{Config, DefaultGuardrails, JudgedMetric, Placement, QueriedMetric, Scenario, bounds};
+use crate::{Config, DefaultGuardrails, JudgedMetric, Matrix, Placement, QueriedMetric, Scenario, bounds};
 
 /// A sweep measures every night what has changed against a pinned reference, and remembers all nights. Each night is one
 /// experiment, in which the reference and all subjects run in the same blocks.
@@ -33,6 +33,11 @@ use crate::{Config, DefaultGuardrails, JudgedMetric, Placement, QueriedMetric, S
     {
         "rule": "self.subjects.all(s, s.name != self.reference.name)",
         "message": "a subject can't have the name of the reference",
+        "fieldPath": ".subjects",
+    },
+    {
+        "rule": "has(self.matrix) || self.subjects.size() >= 1",
+        "message": "subjects needs something to measure against the reference, or a matrix",
         "fieldPath": ".subjects",
     },
     {
@@ -81,8 +86,13 @@ pub struct TuningSweepSpec {
     /// What every night is compared with. It should name its image by digest. Another reference begins new series.
     pub reference: Config,
     /// What is measured against the reference. Each starts from the reference's options, so it lists only what it changes.
-    #[schemars(length(min = 1, max = bounds::CONFIGS - 1), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
+    /// With a matrix, there need be none.
+    #[serde(default)]
+    #[schemars(length(max = bounds::CONFIGS - 1), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["name"]))]
     pub subjects: Vec<Config>,
+    /// Further subjects: a config for each combination of values.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub matrix: Option<Matrix>,
     /// What runs each night.
     pub experiment: NightTemplate,
     /// What a night costs, for `assay sweep plan`.

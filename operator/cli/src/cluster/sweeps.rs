@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, SWEEP_LABEL};
-use assay_api::{Config, TuningHistory, TuningSweep};
+use assay_api::{TuningHistory, TuningSweep, TuningSweepSpec};
 use assay_core::sweep::{History, Imported, Night, Object, Ring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::DeserializeGuard;
@@ -84,14 +84,14 @@ pub async fn run_now(cluster: &Cluster, name: &str, token: &str) -> anyhow::Resu
     Ok(())
 }
 
-/// What a subject is to run from now on.
+/// What a subject, or whoever has a value of the matrix, is to run from now on.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct NewImage {
     pub subject: String,
     pub image: String,
 }
 
-/// Sets images of subjects, with the revision that they were built from. All, or none.
+/// Sets images of subjects, or of values of the matrix, with the revision that they were built from. All, or none.
 pub async fn set_images(
     cluster: &Cluster,
     name: &str,
@@ -101,11 +101,11 @@ pub async fn set_images(
     let mut tries = 1;
     loop {
         let sweep = cluster.sweep(name).await?;
-        let subjects = with_images(&sweep, images, revision)?;
+        let spec = with_images(&sweep, images, revision)?;
         // A list is patched as a whole, so nobody may have changed it since.
         let changed = json!({
             "metadata": {"resourceVersion": sweep.metadata.resource_version},
-            "spec": {"subjects": subjects},
+            "spec": {"subjects": spec.subjects, "matrix": spec.matrix},
         });
         match patch(cluster, name, &changed).await {
             Err(Error::Api(status)) if status.code == 409 && tries < TRIES => tries += 1,
@@ -117,26 +117,38 @@ pub async fn set_images(
     }
 }
 
-/// The subjects of a sweep with other images.
-fn with_images(sweep: &TuningSweep, images: &[NewImage], revision: Option<&str>) -> anyhow::Result<Vec<Config>> {
-    let mut subjects = sweep.spec.subjects.clone();
+/// A sweep with other images.
+fn with_images(sweep: &TuningSweep, images: &[NewImage], revision: Option<&str>) -> anyhow::Result<TuningSweepSpec> {
+    let mut spec = sweep.spec.clone();
     for NewImage { subject, image } in images {
         let name = sweep.name_any();
-        if *subject == sweep.spec.reference.name {
+        if *subject == spec.reference.name {
             bail!(
                 "{subject} is the reference of sweep {name}: another one begins new series, so change it in the sweep's file \
                  (see docs/nights.md)"
             );
         }
-        let Some(found) = subjects.iter_mut().find(|known| known.name == *subject) else {
-            let known: Vec<&str> = sweep.spec.subjects.iter().map(|subject| subject.name.as_str()).collect();
+        let values = spec.matrix.iter_mut().flat_map(|matrix| &mut matrix.axes).flat_map(|axis| &mut axis.values);
+        // The name of any other value would change with its image.
+        let values = values
+            .filter(|value| value.image.is_some())
+            .filter_map(|value| Some((value.name.as_deref()?, &mut value.image, &mut value.revision)));
+        let subjects = spec.subjects.iter_mut().map(|own| (own.name.as_str(), &mut own.image, &mut own.revision));
+        let (mut found, mut known) = (false, Vec::new());
+        for (own, of, revision_of) in subjects.chain(values) {
+            known.push(own.to_owned());
+            if own == subject {
+                *of = Some(image.clone());
+                // That of another image says nothing of this one.
+                *revision_of = revision.map(str::to_owned);
+                found = true;
+            }
+        }
+        if !found {
             bail!("sweep {name} has no subject {subject}: it has {}", known.join(", "));
-        };
-        found.image = Some(image.clone());
-        // That of another image says nothing of this one.
-        found.revision = revision.map(str::to_owned);
+        }
     }
-    Ok(subjects)
+    Ok(spec)
 }
 
 async fn patch(cluster: &Cluster, name: &str, changed: &Value) -> Result<TuningSweep, Error> {
@@ -246,13 +258,34 @@ mod tests {
         let sweep = sweep();
         let image = |subject: &str| vec![NewImage { subject: subject.to_owned(), image: "r/a@sha256:9".to_owned() }];
         let set = with_images(&sweep, &image("tonight"), Some("nine")).unwrap();
-        let mut expected = sweep.spec.subjects.clone();
-        expected[0].image = Some("r/a@sha256:9".to_owned());
-        expected[0].revision = Some("nine".to_owned());
+        let mut expected = sweep.spec.clone();
+        expected.subjects[0].image = Some("r/a@sha256:9".to_owned());
+        expected.subjects[0].revision = Some("nine".to_owned());
         assert_eq!(set, expected);
-        assert_eq!(with_images(&sweep, &image("other"), None).unwrap()[1].revision, None, "that of another image");
+        let other = with_images(&sweep, &image("other"), None).unwrap();
+        assert_eq!(other.subjects[1].revision, None, "that of another image");
         let refused = |subject: &str| with_images(&sweep, &image(subject), None).unwrap_err().to_string();
         assert!(refused("release").starts_with("release is the reference of sweep nightly"), "{}", refused("release"));
         assert_eq!(refused("tonigt"), "sweep nightly has no subject tonigt: it has tonight, other");
+    }
+
+    #[test]
+    fn values_of_a_matrix_are_set_by_their_names() {
+        let mut sweep = sweep();
+        let matrix = json!({"axes": [
+            {"name": "build", "values": [{"name": "tip", "image": "r/a@sha256:2", "revision": "two"}, {"image": "r/a@sha256:3"}]},
+            {"name": "jobs", "values": [{"name": "many", "dbOptions": {"max_background_jobs": 8}}]},
+        ]});
+        sweep.spec.matrix = serde_json::from_value(matrix).unwrap();
+        let set = |value: &str| {
+            let image = NewImage { subject: value.to_owned(), image: "r/a@sha256:9".to_owned() };
+            with_images(&sweep, &[image], Some("nine"))
+        };
+        let mut expected = sweep.spec.clone();
+        let value = &mut expected.matrix.as_mut().unwrap().axes[0].values[0];
+        (value.image, value.revision) = (Some("r/a@sha256:9".to_owned()), Some("nine".to_owned()));
+        assert_eq!(set("tip").unwrap(), expected);
+        let refused = set("many").unwrap_err().to_string();
+        assert_eq!(refused, "sweep nightly has no subject many: it has tonight, other, tip", "it has no image");
     }
 }

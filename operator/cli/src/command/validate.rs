@@ -22,7 +22,7 @@ pub fn command(args: &CheckArgs) -> anyhow::Result<ExitCode> {
         count => format!(", {}", plural(count, "warning")),
     };
     let (configs, a_night) = match &checked.sweep {
-        Some(sweep) => (format!("a reference and {}", plural(sweep.subjects.len(), "subject")), " a night"),
+        Some(_) => (format!("a reference and {}", plural(experiment.candidates().count(), "subject")), " a night"),
         None => (plural(experiment.configs.len(), "config"), ""),
     };
     print::out(format_args!(

@@ -80,13 +80,12 @@ impl Lookup {
     }
 }
 
-/// Images that are tags, each with the configs that run it: what is looked up once is the same for all of them.
-fn tagged<'a>(reconcile: &Reconcile<'a>) -> BTreeMap<&'a str, Vec<&'a Config>> {
-    let spec = &reconcile.sweep.spec;
-    let mut tagged: BTreeMap<&str, Vec<&Config>> = BTreeMap::new();
-    for config in std::iter::once(&spec.reference).chain(&spec.subjects) {
-        if let Some(image) = config.image.as_deref().filter(|image| !is_pinned(image)) {
-            tagged.entry(image).or_default().push(config);
+/// Images that are tags, each with the names of the configs that run it: what is looked up once is the same for all of them.
+fn tagged(reconcile: &Reconcile<'_>) -> BTreeMap<String, Vec<String>> {
+    let mut tagged: BTreeMap<String, Vec<String>> = BTreeMap::new();
+    for Config { name, image, .. } in night::experiment(&reconcile.sweep.spec).configs {
+        if let Some(image) = image.filter(|image| !is_pinned(image)) {
+            tagged.entry(image).or_default().push(name);
         }
     }
     tagged
@@ -104,7 +103,7 @@ pub async fn look(reconcile: &mut Reconcile<'_>, children: &Children, known: &Kn
     };
     let is_over = |pod: &Pod| {
         let night = pod.annotations().get(NIGHT_ANNOTATION).and_then(|night| night.parse::<Timestamp>().ok());
-        let expected = tagged.iter().any(|(image, configs)| name(reconcile, configs, image) == pod.name_any());
+        let expected = tagged.iter().any(|(image, configs)| name(reconcile, &configs[0], image) == pod.name_any());
         night.is_none_or(|night| night > now || is_decided(night))
             || !expected
             || age_of(pod, now) > FRESH
@@ -122,16 +121,15 @@ pub async fn look(reconcile: &mut Reconcile<'_>, children: &Children, known: &Kn
         return Ok(lookup);
     }
     let mut busy = Vec::new();
-    for (image, configs) in tagged {
-        let Some(pod) = pods.get(&name(reconcile, &configs, image)) else {
+    for (image, names) in tagged {
+        let Some(pod) = pods.get(&name(reconcile, &names[0], &image)) else {
             lookup.state = State::Open;
             return Ok(lookup);
         };
-        let names: Vec<&str> = configs.iter().map(|config| config.name.as_str()).collect();
         let told = |message: String| format!("{}: {message}", names.join(", "));
-        match ask(reconcile, pod, image).await? {
+        match ask(reconcile, pod, &image).await? {
             Found::Digest(pinned) => {
-                lookup.images.extend(names.iter().map(|name| ((*name).to_owned(), pinned.clone())));
+                lookup.images.extend(names.into_iter().map(|name| (name, pinned.clone())));
             }
             Found::NotYet { reason, message } => busy.push((reason, told(message))),
             Found::Not { reason, message } => {
@@ -156,7 +154,7 @@ fn not_allowed(reconcile: &Reconcile<'_>) -> Option<String> {
     let tagged = tagged(reconcile);
     if let Some((image, configs)) = tagged.iter().find(|(image, _)| !args.allows_image(image)) {
         let allowed = args.known_images();
-        return Some(format!("{}: {image} is not allowed; this operator allows only {allowed}", configs[0].name));
+        return Some(format!("{}: {image} is not allowed; this operator allows only {allowed}", configs[0]));
     }
     if tagged.is_empty() {
         return None;
@@ -184,8 +182,8 @@ fn pods(reconcile: &Reconcile<'_>) -> BTreeMap<String, Arc<Pod>> {
     all.map(|pod| (pod.name_any(), pod)).collect()
 }
 
-fn name(reconcile: &Reconcile<'_>, configs: &[&Config], image: &str) -> String {
-    resolve_name(&reconcile.name, &configs[0].name, image)
+fn name(reconcile: &Reconcile<'_>, config: &str, image: &str) -> String {
+    resolve_name(&reconcile.name, config, image)
 }
 
 fn age_of(pod: &Pod, now: Timestamp) -> Duration {
@@ -316,12 +314,12 @@ pub async fn begin(reconcile: &mut Reconcile<'_>, minute: Timestamp) -> Result<O
     let there = pods(reconcile);
     let experiment = unnamed(reconcile);
     for (image, configs) in tagged(reconcile) {
-        let name = name(reconcile, &configs, image);
+        let name = name(reconcile, &configs[0], &image);
         if there.contains_key(&name) {
             continue;
         }
         let template = Template { experiment: &experiment, args: &reconcile.cluster().args };
-        let pod = template.resolve(&name, &configs[0].name, reconcile.sweep, minute)?;
+        let pod = template.resolve(&name, &configs[0], reconcile.sweep, minute)?;
         match call(reconcile.api::<Pod>().create(&PostParams::default(), &pod)).await {
             Ok(_) => info!(%image, pod = name, "looking up what it is tonight"),
             // The watch is late to tell, or its predecessor is just going.

@@ -17,6 +17,7 @@ use crate::decide::Places;
 use crate::judge::{JudgeError, standings};
 use crate::plan::Plan;
 use crate::status::shorten;
+use crate::validate::matrix;
 use crate::verdict::{Conclusion, Reason, Verdict};
 
 /// Seconds: the longest that an experiment may stay by itself.
@@ -24,7 +25,8 @@ const YEAR: u32 = 31_536_000;
 /// Bytes of what a machine is called.
 const MACHINE: usize = 200;
 
-/// The experiment of a night: the reference against all subjects. Every repetition runs, since each night is to see as much as any other.
+/// The experiment of a night: the reference against all subjects, those of a matrix written out. Every repetition runs, since each night is
+/// to see as much as any other.
 pub fn experiment(spec: &TuningSweepSpec) -> TuningExperimentSpec {
     let NightTemplate {
         seed,
@@ -38,11 +40,11 @@ pub fn experiment(spec: &TuningSweepSpec) -> TuningExperimentSpec {
         failed_pod_retention_seconds,
         max_block_duration_seconds,
     } = spec.experiment.clone();
-    TuningExperimentSpec {
+    let written = TuningExperimentSpec {
         seed,
         baseline: spec.reference.name.clone(),
         configs: std::iter::once(&spec.reference).chain(&spec.subjects).cloned().collect(),
-        matrix: None,
+        matrix: spec.matrix.clone(),
         scenarios,
         repetitions,
         stop_on: StopOn::Never,
@@ -58,7 +60,8 @@ pub fn experiment(spec: &TuningSweepSpec) -> TuningExperimentSpec {
         ttl_seconds_after_finished: Some(YEAR),
         failed_pod_retention_seconds,
         max_block_duration_seconds,
-    }
+    };
+    matrix::expand(written).0
 }
 
 /// The same with images by digest, by the name of their config.

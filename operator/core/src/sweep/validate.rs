@@ -129,6 +129,9 @@ fn experiment_document(sweep: &Value) -> Value {
     let subjects = spec.get("subjects").and_then(Value::as_array);
     let configs = spec.get("reference").into_iter().chain(subjects.into_iter().flatten()).cloned();
     night.insert("configs".to_owned(), configs.collect());
+    if let Some(matrix) = spec.get("matrix") {
+        night.insert("matrix".to_owned(), matrix.clone());
+    }
     if let Some(name) = spec.get("reference").and_then(|reference| reference.get("name")) {
         night.insert("baseline".to_owned(), name.clone());
     }
@@ -154,6 +157,9 @@ fn as_sweep(path: &FieldPath) -> FieldPath {
         }
         [Segment::Key(first), Segment::Key(field), ..] if first == "spec" && field == "baseline" => {
             (spec.key("reference").key("name"), &[][..])
+        }
+        [Segment::Key(first), Segment::Key(field), rest @ ..] if first == "spec" && field == "matrix" => {
+            (spec.key("matrix"), rest)
         }
         [Segment::Key(first)] if first == "spec" => (spec.key("experiment"), &[][..]),
         [Segment::Key(first), rest @ ..] if first == "spec" => (spec.key("experiment"), rest),
@@ -283,6 +289,41 @@ mod tests {
         let direct = crate::validate::validate("nightly-20261127-0117", &night);
         assert!(direct.experiment.is_some(), "{:?}", direct.problems);
         assert!(!validate("nightly", &spec, now()).has_errors());
+    }
+
+    #[test]
+    fn a_matrix_makes_subjects() {
+        let jobs = |number: u32| json!({"dbOptions": {"max_background_jobs": number}});
+        let builds = json!([
+            {"name": "tip", "image": "r.example/bench:tip", "revision": "4f2c1d"}, {"name": "old", "image": "r.example/bench:old"},
+        ]);
+        let matrix = json!({"axes": [{"name": "build", "values": builds}, {"name": "jobs", "values": [jobs(3), jobs(4)]}],
+            "exclude": [{"build": "old", "jobs": 4}]});
+        let mut document = sweep();
+        document["spec"].as_object_mut().expect("a spec").remove("subjects");
+        let said = |document: &Value| {
+            let problems = validate_document(document, now()).problems();
+            problems.iter().filter(|problem| problem.is_error()).map(ToString::to_string).collect::<Vec<_>>()
+        };
+        assert_eq!(said(&document).len(), 1, "nothing to measure: {:?}", said(&document));
+        document["spec"]["matrix"] = matrix;
+        assert_eq!(said(&document), [""; 0]);
+        let validated = validate_document(&document, now());
+        assert_eq!(validated.series(), Some(3 * 2));
+        let night = super::super::night::experiment(&validated.spec.expect("a spec"));
+        let configs: Vec<(&str, Option<&str>)> =
+            night.configs.iter().map(|config| (config.name.as_str(), config.revision.as_deref())).collect();
+        let expected = [
+            ("release", None),
+            ("build-tip-jobs-3", Some("4f2c1d")),
+            ("build-tip-jobs-4", Some("4f2c1d")),
+            ("build-old-jobs-3", None),
+        ];
+        assert_eq!(configs, expected);
+        assert_eq!(night.matrix, None, "whoever pins an image finds a config for it");
+        document["spec"]["matrix"]["axes"][1]["values"][0] = json!({"dbOptions": {"wal_dir": "x"}});
+        let wrong = said(&document);
+        assert!(wrong[0].starts_with("spec.matrix.axes[1].values[0].dbOptions.wal_dir: "), "{wrong:?}");
     }
 
     #[test]

@@ -135,7 +135,7 @@ pub fn check(spec: &TuningExperimentSpec, matrix: &Expansion, workloads_known: b
         }
         if config.image.is_some() {
             let message = format!(
-                "runs its own bench: for a local run, pass the binary with `assay run --bench {}=PATH`",
+                "runs its own bench: for a local run, pass the binary with `--bench {}=PATH`",
                 matrix.bench(index).unwrap_or(&config.name)
             );
             problems.push(Problem::note(path.key("image"), message));

@@ -20,7 +20,7 @@ use crate::machine;
 use crate::print;
 use crate::text::plural;
 use text::{Here, text};
-pub use text::{Noise, changes, duration, finds, metrics, room, scenarios, slots};
+pub use text::{Noise, changes, combinations, duration, finds, metrics, room, scenarios, slots};
 
 /// Arguments of `assay plan`.
 #[derive(Clone, Debug, Args)]

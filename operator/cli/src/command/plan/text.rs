@@ -79,10 +79,15 @@ fn configs(experiment: &Experiment, matrix: &Expansion, out: &mut String) {
         let _ = writeln!(out, "config     {}", config.name);
         changes(config, out);
     }
+    combinations(of_matrix, matrix, out);
+}
+
+/// The configs of a matrix, a line each.
+pub fn combinations(configs: &[ConfigUnderTest], matrix: &Expansion, out: &mut String) {
     if matrix.is_there() {
         let _ = writeln!(out, "matrix     {}", matrix.summary());
     }
-    for config in of_matrix {
+    for config in configs {
         let changes: Vec<String> = config.changes.iter().map(|change| human_change(&with_default(change))).collect();
         let changes = if changes.is_empty() { SAME.to_owned() } else { changes.join("; ") };
         let _ = writeln!(out, "             {}: {changes}", config.name);

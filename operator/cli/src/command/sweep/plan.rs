@@ -8,12 +8,13 @@ use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::assumed_seconds;
 use assay_core::sweep::{LEARNED, Schedule};
+use assay_core::validate::matrix::Expansion;
 use clap::Args;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
 use crate::command::given::must_be_sweep;
 use crate::command::options::CheckArgs;
-use crate::command::plan::{Noise, NoiseArgs, changes, duration, finds, metrics, room, scenarios, slots};
+use crate::command::plan::{Noise, NoiseArgs, changes, combinations, duration, finds, metrics, room, scenarios, slots};
 use crate::file::Wanted;
 use crate::print;
 use crate::text::plural;
@@ -41,11 +42,17 @@ pub fn command(args: &SweepPlanArgs) -> anyhow::Result<ExitCode> {
         print::note(format_args!("{}: {}", checked.file(), plural(checked.errors(), "error")));
         return Ok(ExitCode::FAILURE);
     };
-    print::out(text(&spec, &experiment, &args.noise.read(&experiment)?, Timestamp::now())?)?;
+    print::out(text(&spec, &experiment, &checked.matrix, &args.noise.read(&experiment)?, Timestamp::now())?)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn text(spec: &TuningSweepSpec, experiment: &Experiment, noise: &Noise, now: Timestamp) -> anyhow::Result<String> {
+fn text(
+    spec: &TuningSweepSpec,
+    experiment: &Experiment,
+    matrix: &Expansion,
+    noise: &Noise,
+    now: Timestamp,
+) -> anyhow::Result<String> {
     let Ok(schedule) = Schedule::parse(&spec.schedule, &spec.time_zone, now) else {
         bail!("can't read the schedule {} in {}", spec.schedule, spec.time_zone);
     };
@@ -65,7 +72,7 @@ fn text(spec: &TuningSweepSpec, experiment: &Experiment, noise: &Noise, now: Tim
     for night in nights(&schedule, now).take(SHOWN) {
         let _ = writeln!(out, "             {}", schedule.local(night).strftime("%a %Y-%m-%d %H:%M %Z"));
     }
-    arms(spec, experiment, &mut out)?;
+    arms(spec, experiment, matrix, &mut out)?;
     metrics(experiment, &mut out);
     let (subjects, cells) = (experiment.candidates().count(), experiment.scenarios.len());
     let _ = writeln!(
@@ -85,7 +92,7 @@ fn text(spec: &TuningSweepSpec, experiment: &Experiment, noise: &Noise, now: Tim
 }
 
 /// The reference and the subjects, each with what it changes.
-fn arms(spec: &TuningSweepSpec, experiment: &Experiment, out: &mut String) -> anyhow::Result<()> {
+fn arms(spec: &TuningSweepSpec, experiment: &Experiment, matrix: &Expansion, out: &mut String) -> anyhow::Result<()> {
     for (kind, config) in
         std::iter::once(("reference", &spec.reference)).chain(spec.subjects.iter().map(|s| ("subject", s)))
     {
@@ -101,6 +108,7 @@ fn arms(spec: &TuningSweepSpec, experiment: &Experiment, out: &mut String) -> an
             changes(planned.context("a subject is in no night")?, out);
         }
     }
+    combinations(&experiment.configs[matrix.written()..], matrix, out);
     Ok(())
 }
 

@@ -16,7 +16,8 @@ use crate::print;
 pub struct SetImageArgs {
     #[command(flatten)]
     sweep: SweepNameArgs,
-    /// A subject and its image by digest, such as tonight=registry.example/lab/assay-bench@sha256:...
+    /// A subject, or a named value of the matrix, and its image by digest, such as
+    /// tonight=registry.example/lab/assay-bench@sha256:...
     #[arg(required = true, value_name = "SUBJECT=IMAGE")]
     images: Vec<NewImage>,
     /// The commit or version that the images were built from; shown beside each night

@@ -4,6 +4,7 @@ use std::fmt::Write as _;
 use std::process::ExitCode;
 
 use assay_api::{Config, TuningSweep};
+use assay_core::sweep::night;
 
 use super::SweepNameArgs;
 use super::table::{levels, local};
@@ -44,7 +45,7 @@ fn detail(sweep: &TuningSweep, now_ms: u64) -> String {
     };
     line("schedule", Some(format!("{} in {}", spec.schedule, spec.time_zone)));
     line("reference", Some(arm(&spec.reference)));
-    for subject in &spec.subjects {
+    for subject in night::experiment(spec).configs.iter().skip(1) {
         line("subject", Some(arm(subject)));
     }
     line("series", Some(status.series.to_string()));

@@ -152,6 +152,10 @@ impl Expansion {
             config.block_cache = value.block_cache.clone().or(config.block_cache);
             config.write_options = value.write_options.or(config.write_options);
             config.policy.extend(value.policy.clone());
+            // That of one image says nothing of another.
+            if value.image.is_some() || value.revision.is_some() {
+                config.revision.clone_from(&value.revision);
+            }
             config.image = value.image.clone().or(config.image);
         }
         config

@@ -495,7 +495,7 @@ fn images_are_an_axis() {
                 _ => "matrix.axes[0].values[1]",
             };
             format!(
-                "note: spec.{field}.image: runs its own bench: for a local run, pass the binary with `assay run --bench {name}=PATH`"
+                "note: spec.{field}.image: runs its own bench: for a local run, pass the binary with `--bench {name}=PATH`"
             )
         })
     );

@@ -130,9 +130,7 @@ fn other_fields_override_as_well() {
     }
     assert_eq!(
         messages(&document),
-        [
-            "note: spec.configs[1].image: runs its own bench: for a local run, pass the binary with `assay run --bench small=PATH`"
-        ]
+        ["note: spec.configs[1].image: runs its own bench: for a local run, pass the binary with `--bench small=PATH`"]
     );
 }
 
