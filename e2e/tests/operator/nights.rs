@@ -210,6 +210,16 @@ async fn a_sweep_of_an_image_that_is_not_allowed_makes_no_pod() {
         let skipped = status.last_skipped.expect("a night");
         lab.check(skipped.reason == reason && skipped.message.contains(image), &format!("{skipped:?}")).await;
     }
+    let image = "registry.example/other:value";
+    let mut object = sweep(&lab, "matrix");
+    object["spec"].as_object_mut().expect("a spec").remove("subjects");
+    object["spec"]["matrix"] = json!({"axes": [{"name": "build", "values": [{"name": "other", "image": image}]}]});
+    object["spec"]["runNow"] = json!("now");
+    lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
+    let status = lab.sweeps_to("matrix", "its night is a gap", |status| status.last_skipped.is_some()).await;
+    let skipped = status.last_skipped.expect("a night");
+    let right = skipped.reason == "NotAllowed" && skipped.message.contains("build-other: registry.example/other:value");
+    lab.check(right && status.series == 1, &format!("{skipped:?}")).await;
     lab.check(lab.names::<Pod>("").await.is_empty() && witness.ran() == 0, "there is no pod").await;
     lab.close().await;
 }
