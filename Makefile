@@ -58,7 +58,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
-    fake-nodes-test real-node-test test-faults images-test limits-test nights-test runbooks-test upgrade-test test-oldest on-a-node
+    fake-nodes-test real-node-test test-faults images-test limits-test nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -226,6 +226,10 @@ images-test: images ## Test where the images of sweeps come from, with a real re
 nights-test: images ## Run real nights of a sweep on the real node, from schedule to series; half an hour at most. CI leaves it out
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh nights::long
+
+slow-test: image-operator ## Run the tests on fake nodes that take longest and rarely fail; CI leaves them out
+	@scripts/setup.sh cluster
+	@$(run) e2e/tests/operator/test.sh --slow
 
 limits-test: image-operator ## Measure what the operator takes at its worst: memory, API calls and how long others wait; CI leaves it out
 	@scripts/setup.sh cluster

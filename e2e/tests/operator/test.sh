@@ -2,9 +2,10 @@
 # Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
 # and ended.
 #
-# usage: test.sh [--fake-nodes | --real-node | --images [FILTER...] | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
+# usage: test.sh [--fake-nodes | --real-node | --slow | --images [FILTER...] | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
+#   --slow         those on fake nodes that take longest and rarely fail; no other run has these tests
 #   --images       the images of sweeps, with a real registry; no other run has these tests
 #   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
 #   --upgrade      from the programs and the chart of a commit to these and back, and objects that others wrote or damaged; no other run
@@ -32,7 +33,7 @@ for program in "$ASSAY" "$ASSAY_OPERATOR" "$ASSAY_AGENT"; do
 done
 earlier=
 case ${1:-} in
---fake-nodes | --real-node | --images | --limits)
+--fake-nodes | --real-node | --slow | --images | --limits)
     part=$1
     shift
     ;;
@@ -45,7 +46,7 @@ case ${1:-} in
 *) part= ;;
 esac
 images="$target/images/assay-operator.tar"
-case $part in --fake-nodes | --limits | --upgrade) benches= ;; *) benches=$target/images/assay-bench.tar ;; esac
+case $part in --fake-nodes | --slow | --limits | --upgrade) benches= ;; *) benches=$target/images/assay-bench.tar ;; esac
 images="$images $benches"
 for image in $images; do
     [ -f "$image" ] || fail "there is no $image; \`make images\` makes it"
@@ -136,6 +137,13 @@ if [ $# -gt 0 ]; then
     beside_trials "$@"
     exit
 fi
+slow="size:: pretenders:: rights::an_operator_of_all_namespaces tenants::an_experiment_that_another_version_planned"
+if [ "$part" = --slow ]; then
+    # shellcheck disable=SC2086 # words
+    run 8 "$tests" $slow
+    exit
+fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip nights::long::
+# shellcheck disable=SC2046,SC2086 # words
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip nights::long:: $(printf -- '--skip %s ' $slow)
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::
