@@ -2,6 +2,7 @@
 //!
 //! - `adopt`: from what users have to an experiment,
 //! - `sweep`: when nights are due, and what is remembered of them,
+//! - `bisect`: which of many candidates was the first to be worse,
 //! - `import`, `aa`, `status`, `cluster`, `node`: what else is done with verdicts and attempts,
 //! - `judge`: from attempts to a report,
 //! - `report`: what a report holds, and its texts,
@@ -16,6 +17,7 @@
 pub mod aa;
 pub mod adopt;
 pub mod attempt;
+pub mod bisect;
 pub mod cluster;
 pub mod decide;
 pub mod experiment;
