@@ -67,9 +67,12 @@ impl Benches {
         let mut default = None;
         for BenchArg { config, path } in args {
             exists(path, "--bench")?;
+            // A bare name would be looked for in PATH.
+            let is_bare = path.parent().is_some_and(|dir| dir.as_os_str().is_empty());
+            let path = if is_bare { Path::new(".").join(path) } else { path.clone() };
             match config {
-                Some(config) => drop(by_config.insert(config.clone(), path.clone())),
-                None => default = Some(path.clone()),
+                Some(config) => drop(by_config.insert(config.clone(), path)),
+                None => default = Some(path),
             }
         }
         let default = match (default, std::env::var_os(VARIABLE)) {

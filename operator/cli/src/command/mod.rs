@@ -1,6 +1,7 @@
 //! The command line: a file for each command, which takes its arguments and asks the other rooms.
 
 pub mod aa;
+pub mod bisect;
 pub mod cancel;
 pub mod completions;
 pub mod crd;
@@ -22,6 +23,7 @@ pub mod validate;
 use clap::{Parser, Subcommand};
 
 use aa::AaArgs;
+use bisect::BisectArgs;
 use cancel::CancelArgs;
 use import::ImportArgs;
 use init::InitArgs;
@@ -56,6 +58,8 @@ pub enum Command {
     Run(RunCommandArgs),
     /// Run an experiment's baseline against itself: shows how noisy the machine is and which effects it can detect
     Aa(AaArgs),
+    /// Find which of many builds or configs became worse, with few measurements
+    Bisect(BisectArgs),
     /// Measure every night what has changed, against a pinned reference, and remember all nights
     #[command(subcommand)]
     Sweep(SweepCommand),

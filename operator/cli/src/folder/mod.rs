@@ -1,4 +1,4 @@
-//! The folder of an experiment, and that of a sweep: what is in it, and how it is read again.
+//! The folders of an experiment, a sweep and a bisection: what is in it, and how it is read again.
 //!
 //! ```text
 //! DIR/experiment.yaml          the file as it was given
@@ -18,6 +18,7 @@
 //! DIR/noise.json               of an A/A only: how much runs scatter
 //! ```
 
+mod bisection;
 mod fetched;
 mod files;
 mod kept;
@@ -33,6 +34,7 @@ mod store;
 
 use std::path::{Path, PathBuf};
 
+pub use bisection::Visits;
 pub use fetched::{Fetched, StoredRecord, prepare};
 pub use files::Full;
 pub use kept::Origin;

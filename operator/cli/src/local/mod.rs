@@ -2,6 +2,7 @@
 //!
 //! Whatever ends a call, the records of finished trials stay, and the same call goes on where it ended.
 
+pub mod bisect;
 mod child;
 mod cpus;
 mod elsewhere;
@@ -40,21 +41,41 @@ pub fn execute(
     wait_for_quiet: Option<Duration>,
 ) -> anyhow::Result<Option<Outcome>> {
     images(&experiment, benches)?;
-    let cpus = Cpus::divide(experiment.cpus)?;
     let out = folder_of(&experiment.name, out);
-    let plan = Plan::new(experiment)?;
-    let store = Store::open(&out, &plan, source, benches)?;
+    let how = How { source, benches, out: &out, wait_for_quiet, stop: &stop_on_signals()?, tells: true };
+    run(&Plan::new(experiment)?, &how)
+}
 
+/// How a plan runs.
+struct How<'a> {
+    source: &'a [u8],
+    benches: &'a Benches,
+    out: &'a Path,
+    wait_for_quiet: Option<Duration>,
+    stop: &'a Arc<AtomicBool>,
+    /// Whether its report is printed: nobody wants to read that of a part.
+    tells: bool,
+}
+
+/// What becomes true when this process is asked to end.
+fn stop_on_signals() -> anyhow::Result<Arc<AtomicBool>> {
     let stop = Arc::new(AtomicBool::new(false));
     for signal in [signal_hook::consts::SIGINT, signal_hook::consts::SIGTERM] {
         signal_hook::flag::register(signal, Arc::clone(&stop)).context("can't handle signals")?;
     }
-    cpus.stand_aside().context("can't move this process to other CPUs")?;
-    let kills = OomKills::of_this_machine();
-    finish(Session::new(&plan, store, benches, cpus, kills, stop)?.waiting_for_quiet(wait_for_quiet), &out)
+    Ok(stop)
 }
 
-fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome>> {
+fn run(plan: &Plan, how: &How<'_>) -> anyhow::Result<Option<Outcome>> {
+    let cpus = Cpus::divide(plan.experiment.cpus)?;
+    let store = Store::open(how.out, plan, how.source, how.benches)?;
+    cpus.stand_aside().context("can't move this process to other CPUs")?;
+    let kills = OomKills::of_this_machine();
+    let session = Session::new(plan, store, how.benches, cpus, kills, Arc::clone(how.stop))?;
+    finish(session.waiting_for_quiet(how.wait_for_quiet), how.out, how.tells)
+}
+
+fn finish(mut session: Session<'_>, out: &Path, tells: bool) -> anyhow::Result<Option<Outcome>> {
     let ran = session.run();
     let interrupted = ran.as_ref().err().is_some_and(anyhow::Error::is::<Interrupted>);
     let report = session.report();
@@ -64,13 +85,16 @@ fn finish(mut session: Session<'_>, out: &Path) -> anyhow::Result<Option<Outcome
         (Ok(()), Ok(report)) => {
             session.clean()?;
             let outcome = session.outcome(report);
-            print::out(outcome.text())?;
+            if tells {
+                print::out(outcome.text())?;
+            }
             Ok(Some(outcome))
         }
         (Ok(()), Err(error)) => Err(stop(error)),
         (Err(stopped), report) => {
             // Why it has stopped is said in any case.
             if let Ok(report) = report
+                && tells
                 && let Err(error) = print::out(terminal(&report, print::width()))
             {
                 print::note(format_args!("assay: {error:#}"));

@@ -2,6 +2,7 @@
 // Helpers outside of test functions count as production code for this lint.
 #![allow(clippy::panic, clippy::unwrap_used)]
 
+mod bisect;
 mod broken;
 mod elsewhere;
 mod folders;

@@ -1,7 +1,8 @@
 //! Answers like `assay-bench`, without RocksDB, and misbehaves when it is told to.
 //!
 //! `FAKE_BENCH` holds faults, separated by commas: `KIND=TRIAL`, where TRIAL is the name of an attempt. `FAKE_BENCH_EPOCH` is the
-//! time at which all trials pretend to have started, so that two runs can leave the same records.
+//! time at which all trials pretend to have started, so that two runs can leave the same records. `FAKE_BENCH_BUILD` is the build that it
+//! pretends to be, and `FAKE_BENCH_FACTOR` how many times faster than others that is.
 
 use std::io::Write as _;
 use std::path::PathBuf;
@@ -132,16 +133,21 @@ fn recorded(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
     let noise = f64::from(name.bytes().fold(0_u8, u8::wrapping_add)) / 25_500.0;
     let is_baseline = spec.config == spec.baseline;
     let epoch = std::env::var("FAKE_BENCH_EPOCH").expect("FAKE_BENCH_EPOCH");
+    let factor = std::env::var("FAKE_BENCH_FACTOR").map_or(1.0, |factor| factor.parse().expect("a number"));
     // What the kernel says, so that tests see whether the runner has pinned us.
     let status = std::fs::read_to_string("/proc/self/status").unwrap_or_default();
     let cpus = status.lines().find_map(|line| line.strip_prefix("Cpus_allowed_list:"));
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let measured = record::Measured {
         started_unix_ms: epoch.parse().expect("milliseconds"),
-        throughput: 1000.0 * (1.0 + noise) * if is_baseline { 1.0 } else { 1.3 },
+        throughput: factor * 1000.0 * (1.0 + noise) * if is_baseline { 1.0 } else { 1.3 },
         other: 1.0 + noise,
         boot_id: boot_id.ok().map(|id| id.trim().to_owned()),
         cpus: cpus.map(|list| list.trim().to_owned()),
     };
-    record::record(spec, spec_digest, measured)
+    let mut record = record::record(spec, spec_digest, measured);
+    if let Ok(build) = std::env::var("FAKE_BENCH_BUILD") {
+        record.evidence.build.binary = Some(Digest::of(build.as_bytes()));
+    }
+    record
 }

@@ -145,13 +145,13 @@ impl Belief {
         self.groups(candidates).into_iter().rev().max_by(|a, b| a.probability.total_cmp(&b.probability))
     }
 
-    /// The fewest groups that together hold the first bad one with this chance, in order, and that chance.
+    /// The fewest groups that together hold the first bad one with this chance if there is one, in order, and their chance.
     pub fn likely(&self, candidates: &Candidates, wanted: f64) -> (Vec<Group>, f64) {
         let mut groups = self.groups(candidates);
         groups.sort_by(|a, b| b.probability.total_cmp(&a.probability));
         let (mut held, mut likely) = (0.0, Vec::new());
         for group in groups.into_iter().take_while(|group| group.probability > 0.0) {
-            if held >= wanted {
+            if held >= wanted * (1.0 - self.none) {
                 break;
             }
             held += group.probability;
@@ -237,11 +237,16 @@ mod tests {
         assert_eq!((group.after, group.last, group.members()), (2, 5, 3..=5));
         assert!(group.probability > 0.95);
         assert!((belief.first_bad[3] - belief.first_bad[5]).abs() < 1e-12);
-        // Nothing is known: nine of ten are needed for a chance of 90 %, and they come in order.
+        // Nothing is known yet: all are needed, and they come in order.
         let before = Belief::of(&candidates, &PRIOR, &SPREAD, &[], &[]);
         let (likely, chance) = before.likely(&candidates, 0.9);
         assert_eq!(likely.iter().map(|group| group.last).collect::<Vec<_>>(), [1, 2, 5, 6]);
         assert!((chance - 0.95).abs() < 1e-12);
+        // That nobody is may be likelier than a tenth.
+        let half = Belief::of(&candidates, &PRIOR, &SPREAD, &[], &[visit(0, 5, &[0.0; 20])]);
+        let (likely, chance) = half.likely(&candidates, 0.9);
+        assert!(half.none > 0.2 && (0.75..0.77).contains(&chance), "{half:?}");
+        assert_eq!(likely.iter().map(|group| group.last).collect::<Vec<_>>(), [6]);
         assert_eq!(belief.likely(&candidates, 0.9).0.len(), 1);
     }
 

@@ -205,7 +205,10 @@ mod tests {
     #[test]
     fn mistakes_are_told_with_their_fields() {
         for (change, expected) in [
-            ((|all: &mut Value| all["candidates"] = json!([])) as fn(&mut Value), "candidates: needs 2 or more items"),
+            (
+                (|all: &mut Value| all["candidates"] = json!([])) as fn(&mut Value),
+                "candidates: has 0 entries, needs at least 2",
+            ),
             (
                 |all| all["candidates"][1]["name"] = json!("v1"),
                 "candidates[1].name: duplicate \"v1\"; first used in candidates[0].name",
@@ -216,7 +219,7 @@ mod tests {
             ),
             (
                 |all| all["candidates"][1]["config"] = json!("x"),
-                "candidates[1]: set exactly one of bench, config (bench, config are set)",
+                "candidates[1]: set exactly one of bench and config (bench and config are set)",
             ),
             (
                 |all| all["candidates"][1] = json!({"name": "v2", "config": "x"}),

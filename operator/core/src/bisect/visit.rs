@@ -5,6 +5,7 @@ use assay_protocol::Digest;
 use crate::attempt::Attempt;
 use crate::decide::{Fate, Places, Samples, Unplanned};
 use crate::experiment::{ConfigUnderTest, Experiment};
+use crate::gates::Code;
 use crate::plan::{Plan, PlanError};
 use crate::verdict::MetricRule;
 
@@ -128,7 +129,12 @@ pub fn observed(plan: &Plan, attempts: &[Attempt]) -> Result<Observed, Unplanned
     let configs = [Arm::Reference, Arm::Candidate].into_iter().zip(&plan.experiment.configs);
     for (arm, config) in configs.clone() {
         if let Some(finding) = gated.configs.get(&config.name).and_then(|findings| findings.first()) {
-            return Ok(Observed::Unusable(arm, format!("{}: {}", finding.code, finding.message)));
+            // One program with the same effective options: what else there is to measure is noise.
+            return Ok(if finding.code == Code::NoEffectPossible {
+                Observed::Losses(vec![0.0; design.max_blocks])
+            } else {
+                Observed::Unusable(arm, format!("{}: {}", finding.code, finding.message))
+            });
         }
     }
     let losses: Vec<f64> = blocks.filter_map(loss).collect();

@@ -1,6 +1,6 @@
 //! One attempt: a child that is started and watched, and what it left.
 
-use std::fmt::Write as _;
+use std::fmt::{self, Write as _};
 use std::path::Path;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
@@ -24,6 +24,21 @@ pub enum Tried {
     /// Nothing ran, so nothing counts.
     Refused(String),
 }
+
+/// A bench can't run what it was asked, whatever the machine does.
+#[derive(Debug)]
+pub struct SpecRefused {
+    pub config: String,
+    message: String,
+}
+
+impl fmt::Display for SpecRefused {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        f.write_str(&self.message)
+    }
+}
+
+impl std::error::Error for SpecRefused {}
 
 impl Session<'_> {
     /// Makes one attempt of a trial.
@@ -89,12 +104,12 @@ impl Session<'_> {
         }
         let words = child::last_words(&dir);
         match status.code().and_then(Exit::from_code) {
-            Some(Exit::SpecRefused) => anyhow::bail!(
-                "{} refused the spec of trial {}: {words}; see {}",
-                self.benches.of(&spec.trial.config).display(),
-                spec.trial.file_stem(),
-                dir.display()
-            ),
+            Some(Exit::SpecRefused) => {
+                let bench = self.benches.of(&spec.trial.config).display();
+                let (trial, dir) = (spec.trial.file_stem(), dir.display());
+                let message = format!("{bench} refused the spec of trial {trial}: {words}; see {dir}");
+                return Err(SpecRefused { config: spec.trial.config.clone(), message }.into());
+            }
             Some(Exit::EnvironmentRefused) => return Ok(Tried::Refused(words)),
             Some(Exit::Completed | Exit::ConfigFailed) | None => {}
         }

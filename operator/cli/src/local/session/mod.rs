@@ -24,6 +24,7 @@ use crate::bench::Benches;
 use crate::folder::{Full, Outcome, Pages, Store, earlier};
 use crate::machine;
 use crate::screen::Screen;
+pub use attempt::SpecRefused;
 use attempt::Tried;
 
 /// Refusals in a row after which the environment is left alone.

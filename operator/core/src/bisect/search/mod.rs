@@ -149,6 +149,13 @@ impl Bisection {
         })
     }
 
+    /// The candidates of a group that may be the culprit: what is equal to one before it is not.
+    pub fn members(&self, group: &Group) -> Vec<usize> {
+        let all = Candidates::new(&self.question.candidates);
+        let may_be = |candidate: &usize| all.as_ref().is_some_and(|all| all.prior()[*candidate] > 0.0);
+        group.members().filter(may_be).collect()
+    }
+
     pub fn candidates(&self) -> &Candidates {
         &self.candidates
     }

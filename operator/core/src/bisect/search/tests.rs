@@ -142,6 +142,8 @@ fn equal_candidates_are_one() {
     assert_eq!(Bisection::new(undone.clone()).unwrap().candidates().suspects(), 4);
     let (_, answer) = search(&undone, &[(1, 0.04)], &[]);
     assert_eq!(named(&answer), [(0, 1)]);
+    let bisection = Bisection::new(undone).unwrap();
+    assert_eq!(bisection.members(&Group { after: 0, last: 6, probability: 1.0 }), [1, 4, 5, 6]);
     let refused = |digests: &str| Bisection::new(question(digests)).err();
     assert_eq!(refused("aba"), Some(QuestionError::NoSuspect));
     assert_eq!((refused("a"), refused("")), (Some(QuestionError::NoSuspect), Some(QuestionError::NoSuspect)));
