@@ -1,11 +1,10 @@
 //! The statistics of paired blocks: exact rank tests, the estimate and interval that belong to them, and the arithmetic of planning;
-//! besides, what can be said of runs without blocks and of a series of nights.
+//! besides, what can be said of runs without blocks.
 //!
 //! Everything here is a pure function of numbers: no clock, no randomness, sums in a fixed order. The section names in the
 //! comments are those of `docs/statistics.md`.
 
 mod adjust;
-mod changepoint;
 mod interval;
 mod kruskal;
 mod null;
@@ -18,7 +17,6 @@ mod total;
 mod unblocked;
 
 pub use adjust::{Adjust, benjamini_hochberg, holm};
-pub use changepoint::{ChangePoint, change_points};
 pub use interval::Interval;
 pub use kruskal::kruskal_wallis;
 pub use null::Tails;
