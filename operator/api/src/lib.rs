@@ -32,6 +32,7 @@ pub use status::{
     TuningExperimentStatus,
 };
 pub use sweep::{
-    ActiveNight, ConcurrencyPolicy, Cost, NightTemplate, SkippedNight, TuningSweep, TuningSweepSpec, TuningSweepStatus,
+    ActiveNight, ConcurrencyPolicy, Cost, Detect, NightTemplate, SkippedNight, TuningSweep, TuningSweepSpec,
+    TuningSweepStatus,
 };
 pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

@@ -95,6 +95,9 @@ pub struct TuningSweepSpec {
     pub matrix: Option<Matrix>,
     /// What runs each night.
     pub experiment: NightTemplate,
+    /// When a change is suspected, and how often that may be wrong.
+    #[serde(default)]
+    pub detect: Detect,
     /// What a night costs, for `assay sweep plan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -150,6 +153,39 @@ pub struct NightTemplate {
     pub max_block_duration_seconds: u32,
 }
 
+/// When a change is suspected, and how often that may be wrong. More false alerts allowed, or more confirmations, find changes sooner.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Detect {
+    /// The smallest change that matters, such as 3%. If not set, the margin of each metric.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
+    pub margin: Option<String>,
+    /// At most so many false alerts a year on average, over all series: a decimal number such as 1 or 0.5.
+    #[serde(default = "false_alerts")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
+    pub false_alerts_per_year: String,
+    /// At most so many suspected changes a year are confirmed by trials of their own, each of which takes hours.
+    #[serde(default = "confirmations")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub confirmations_per_year: u32,
+    /// A confirmation takes two visits: on another node, or so much later on the same one.
+    #[serde(default = "visit_gap")]
+    #[schemars(range(min = 60, max = 604_800))]
+    pub visit_gap_seconds: u32,
+}
+
+impl Default for Detect {
+    fn default() -> Self {
+        Self {
+            margin: None,
+            false_alerts_per_year: false_alerts(),
+            confirmations_per_year: confirmations(),
+            visit_gap_seconds: visit_gap(),
+        }
+    }
+}
+
 /// What machines cost.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -176,6 +212,18 @@ fn kept_failed() -> u32 {
 
 fn skip_days() -> u32 {
     7
+}
+
+fn false_alerts() -> String {
+    "1".to_owned()
+}
+
+fn confirmations() -> u32 {
+    50
+}
+
+fn visit_gap() -> u32 {
+    6 * 3600
 }
 
 /// State of a sweep. Only the operator writes it. The series are in `ConfigMaps` of their own: `assay sweep history` shows them.

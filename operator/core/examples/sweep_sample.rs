@@ -4,6 +4,7 @@
 use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
 
 use assay_core::stats::Scale;
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::report::{SweepReport, html, markdown};
 use assay_core::sweep::{
     Fingerprint, Gap, History, Night, Outcome, Point, Reference, Series, Subject, Trigger, VERSION,
@@ -44,6 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     let margins: BTreeMap<String, f64> =
         METRICS.iter().map(|(name, _, margin)| ((*name).to_owned(), *margin)).collect();
+    let watch = Watch { alarm: None, margins };
     let stories = [
         ("sweep-0", Story { nights: 0, repin: 9, machine: 9, branch: 0 }),
         ("sweep-3", Story { nights: 3, repin: 9, machine: 9, branch: 0 }),
@@ -51,7 +53,7 @@ fn main() -> Result<(), Box<dyn Error>> {
         ("sweep-700", Story { nights: 700, repin: 300, machine: 560, branch: 420 }),
     ];
     for (name, story) in stories {
-        let report = SweepReport::new(&history(&story)?, &margins);
+        let report = SweepReport::new(&history(&story)?, &watch);
         fs::write(folder.join(format!("{name}.html")), html(&report))?;
         fs::write(folder.join(format!("{name}.md")), markdown(&report))?;
         fs::write(folder.join(format!("{name}.json")), serde_json::to_vec_pretty(&report)?)?;

@@ -38,7 +38,7 @@ pub use bisection::Visits;
 pub use fetched::{Fetched, StoredRecord, prepare};
 pub use files::Full;
 pub use kept::Origin;
-pub use nights::{Active, Begun, Nights, kept_history, kept_sweep, margins};
+pub use nights::{Active, Begun, Nights, kept_history, kept_sweep};
 pub use others::{check_page, check_reports, is_page, is_report, refuse_others};
 pub use outcome::Outcome;
 pub use plan::{is_of_run, kept_plan};

@@ -14,7 +14,7 @@ use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
-use assay_core::experiment::Experiment;
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::night::name;
 use assay_core::sweep::report::{SweepReport, html, markdown};
 use assay_core::sweep::{History, Imported, Night, Trigger, surplus};
@@ -53,11 +53,15 @@ pub struct Begun {
     /// Of its metrics, for the report.
     #[serde(default)]
     pub margins: BTreeMap<String, f64>,
+    /// Evidence from which a change is suspected, for the report.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub alarm: Option<f64>,
 }
 
-/// The margins of an experiment's metrics, as fractions.
-pub fn margins(experiment: &Experiment) -> BTreeMap<String, f64> {
-    experiment.metrics.iter().map(|rule| (rule.name.clone(), rule.margin)).collect()
+impl Begun {
+    pub fn watch(&self) -> Watch {
+        Watch { alarm: self.alarm, margins: self.margins.clone() }
+    }
 }
 
 /// A night that has begun.
@@ -143,7 +147,7 @@ impl Nights {
     fn keep(&mut self, history: History) -> anyhow::Result<()> {
         write(&history_path(&self.dir), history.lines()?.as_bytes())?;
         self.history = history;
-        let report = SweepReport::new(&self.history, &self.begun.margins);
+        let report = SweepReport::new(&self.history, &self.begun.watch());
         write(&self.dir.join("report.json"), &serde_json::to_vec_pretty(&report)?)?;
         write(&self.dir.join("report.md"), markdown(&report).as_bytes())?;
         write(&self.dir.join("report.html"), html(&report).as_bytes())

@@ -9,6 +9,7 @@ use std::time::Duration;
 use anyhow::{Context as _, anyhow, bail};
 use assay_api::{TuningExperimentSpec, TuningSweepSpec};
 use assay_core::report::MachineFacts;
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use assay_core::sweep::night::{self, Ended};
 use assay_core::sweep::{Night, Outcome as Came, Schedule, Unscheduled};
@@ -19,7 +20,7 @@ use serde_json::{Value, json};
 use super::{elsewhere, execute, images};
 use crate::bench::{BenchArg, BenchDigests, Benches};
 use crate::file::{Wanted, check};
-use crate::folder::{Active, Begun, Nights, Outcome, margins, room};
+use crate::folder::{Active, Begun, Nights, Outcome, room};
 use crate::print;
 use crate::text::plural;
 
@@ -50,7 +51,7 @@ struct Sweep {
     schedule: Schedule,
     benches: Benches,
     digests: BenchDigests,
-    margins: BTreeMap<String, f64>,
+    watch: Watch,
     wait_for_quiet: Option<Duration>,
 }
 
@@ -65,7 +66,8 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
         schedule: sweep.spec.schedule.clone(),
         time_zone: sweep.spec.time_zone.clone(),
         since,
-        margins: sweep.margins.clone(),
+        margins: sweep.watch.margins.clone(),
+        alarm: sweep.watch.alarm,
     };
     let mut nights = Nights::open(asked.dir, &begun)?;
     if let Some(gap) = nights.active()?.and_then(|active| sweep.given_up(&active)) {
@@ -98,8 +100,8 @@ impl Sweep {
             .map_err(|(Unscheduled::Schedule(why) | Unscheduled::Zone(why))| anyhow!("{}: {why}", checked.file()))?;
         let name = document.value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let digests = benches.digests()?;
-        let margins = margins(&experiment);
-        Ok(Self { name, spec, schedule, benches, digests, margins, wait_for_quiet: asked.wait_for_quiet })
+        let watch = Watch::of(&spec, &experiment, now);
+        Ok(Self { name, spec, schedule, benches, digests, watch, wait_for_quiet: asked.wait_for_quiet })
     }
 
     /// Does what is next until there is nothing left to do.
@@ -176,7 +178,7 @@ impl Sweep {
             last_manual: None,
             children: &active.map(child).into_iter().collect::<BTreeMap<_, _>>(),
             lost: None,
-            remembered: &Remembered::of(&nights.history),
+            remembered: &Remembered::of(&nights.history, &self.watch),
             tonight: Tonight::Known(night::key(&tonight.0, tonight.1.as_deref())?),
         }))
     }

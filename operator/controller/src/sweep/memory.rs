@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use assay_api::{TuningExperiment, TuningSweep};
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::Remembered;
 use assay_core::sweep::{History, Outcome, Standing, standings, worst};
 use k8s_openapi::jiff::Timestamp;
@@ -34,6 +35,7 @@ pub struct Checked {
     pub problems: Vec<String>,
     /// Number of series.
     pub series: u32,
+    pub watch: Watch,
 }
 
 /// What of a history decides, and what a status shows of it: the history itself is too large to be kept.
@@ -54,11 +56,11 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn of(history: &History, damaged: Vec<String>) -> Self {
+    pub fn of(history: &History, watch: &Watch, damaged: Vec<String>) -> Self {
         let unmeasured = history.nights().rev().find(|night| night.outcome != Outcome::Measured);
         let standings = standings(history);
         Self {
-            remembered: Remembered::of(history),
+            remembered: Remembered::of(history, watch),
             measured: history.nights().filter(|night| night.outcome == Outcome::Measured).count() as u32,
             last_skipped: unmeasured.map(|night| {
                 (night.night, night.reason.clone().unwrap_or_default(), night.message.clone().unwrap_or_default())

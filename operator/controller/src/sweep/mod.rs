@@ -229,6 +229,7 @@ impl<'a> Reconcile<'a> {
             generation,
             problems: errors.collect(),
             series: validated.series().unwrap_or(0) as u32,
+            watch: validated.watch(self.now),
         });
         memory.checked = Some(Arc::clone(&checked));
         checked

@@ -20,10 +20,11 @@ pub async fn read(reconcile: &Reconcile<'_>) -> Result<((Ring, BTreeMap<String, 
     let objects = call(reconcile.api::<TuningHistory>().list(&labelled)).await?.items;
     let versions = objects.iter().map(|one| (one.name_any(), one.resource_version().unwrap_or_default())).collect();
     let objects = objects.into_iter().map(Object::from);
+    let watch = &reconcile.checked().watch;
     let (ring, known) = tokio::task::block_in_place(|| {
         let ring = Ring::read(&reconcile.name, objects);
         let damaged = ring.damaged().iter().map(ToString::to_string).collect();
-        let known = Known::of(ring.history(), damaged);
+        let known = Known::of(ring.history(), watch, damaged);
         (ring, known)
     });
     reconcile.context.memories.of(reconcile.sweep).lock().known = Some(known.clone());
@@ -56,7 +57,8 @@ pub async fn add(reconcile: &Reconcile<'_>, night: Night) -> Result<Known, Error
         }
     }
     let damaged = ring.damaged().iter().map(ToString::to_string).collect();
-    let known = tokio::task::block_in_place(|| Known::of(ring.history(), damaged));
+    let watch = &reconcile.checked().watch;
+    let known = tokio::task::block_in_place(|| Known::of(ring.history(), watch, damaged));
     reconcile.context.memories.of(reconcile.sweep).lock().known = Some(known.clone());
     Ok(known)
 }

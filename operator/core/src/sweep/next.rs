@@ -9,6 +9,7 @@ use assay_api::bounds;
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
+use super::detect::{WATCHFUL, Watch};
 use super::history::History;
 use super::point::{Night, Outcome, Trigger, VERSION};
 use super::schedule::Schedule;
@@ -68,18 +69,27 @@ pub struct Remembered {
     pub measured: Option<(Timestamp, Digest)>,
     /// A series has too few nights to say where it stands.
     pub learning: bool,
+    /// A series may have moved, and the next nights will tell.
+    pub suspecting: bool,
 }
 
 impl Remembered {
-    pub fn of(history: &History) -> Self {
+    pub fn of(history: &History, watch: &Watch) -> Self {
         let nights = || history.nights();
+        let watched = history.watched(watch, &BTreeMap::new());
         Self {
             nights: nights().map(|night| night.night).collect(),
             scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
             measured: history.last_measured().and_then(|night| Some((night.night, night.key.clone()?))),
             learning: !history.learning().is_empty(),
+            suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
         }
+    }
+
+    /// Whether another night of the same tells something.
+    fn is_curious(&self) -> bool {
+        self.learning || self.suspecting
     }
 }
 
@@ -294,7 +304,7 @@ impl Observed<'_> {
                 Step::Record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
             }
             Tonight::Known(key) => match &self.remembered.measured {
-                Some((last, measured)) if measured == key && !self.remembered.learning => {
+                Some((last, measured)) if measured == key && !self.remembered.is_curious() => {
                     let next = self.rules.schedule.next_after(due);
                     if next.is_some_and(|next| next.duration_since(*last) <= self.rules.max_skip + DAYLIGHT) {
                         return skipped(due, "Unchanged", &format!("nothing has changed since the night of {last}"));

@@ -32,6 +32,8 @@ const WORDS: [&str; 19] = [
 
 /// So many nights in a row show how close together they are: two years of nights on one day of the month, a month of daily ones.
 const SAMPLED: usize = 64;
+/// The same for the nights of a year.
+const SAMPLED_YEARLY: usize = 400;
 
 impl Schedule {
     /// Reads both fields of a sweep. `now` is where the search for the first night begins.
@@ -87,6 +89,20 @@ impl Schedule {
     /// A time by the clocks of the schedule's zone.
     pub fn local(&self, time: Timestamp) -> Zoned {
         time.to_zoned(self.zone.clone())
+    }
+
+    /// Nights in a year on average, of those to come.
+    pub fn nights_a_year(&self, now: Timestamp) -> f64 {
+        const YEAR: f64 = 365.25 * 86_400.0;
+        // Enough for every season, or for a rate that is known well.
+        let nights = std::iter::successors(self.next_after(now), |night| self.next_after(*night)).take(SAMPLED_YEARLY);
+        let nights: Vec<Timestamp> = nights.collect();
+        match (nights.first(), nights.last()) {
+            (Some(first), Some(last)) if last > first => {
+                (nights.len() - 1) as f64 * YEAR / last.duration_since(*first).as_secs_f64()
+            }
+            _ => 1.0,
+        }
     }
 
     /// The shortest time between two nights in a row, of many.

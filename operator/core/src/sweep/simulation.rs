@@ -38,6 +38,7 @@ struct Entry {
 }
 
 /// Everything that outlives an operator.
+#[allow(clippy::struct_excessive_bools, reason = "each is a switch that is thrown by itself")]
 struct World {
     schedule: Schedule,
     history: BTreeMap<Timestamp, Entry>,
@@ -54,6 +55,7 @@ struct World {
     deadline: Option<SignedDuration>,
     run_now: Option<String>,
     key: Digest,
+    suspecting: bool,
     resolved: bool,
     begun: BTreeMap<Timestamp, usize>,
     tokens: Vec<String>,
@@ -82,6 +84,7 @@ impl World {
             deadline: (!draw.one_in(3)).then_some(SignedDuration::from_hours(3)),
             run_now: None,
             key: Digest::of(&seed.to_le_bytes()),
+            suspecting: false,
             resolved: false,
             begun: BTreeMap::new(),
             tokens: Vec::new(),
@@ -100,6 +103,7 @@ impl World {
             answered: self.history.values().filter_map(|entry| entry.run_now.clone()).collect(),
             measured: self.measured().last().map(|(night, _)| (*night, self.keys[night].clone())),
             learning: self.measured().count() < LEARNED,
+            suspecting: self.suspecting,
         }
     }
 
@@ -157,6 +161,7 @@ impl World {
                 if reason == "Unchanged" {
                     let last = self.measured().last().map(|(night, _)| *night).expect("a measured night");
                     assert!(self.measured().count() >= LEARNED, "skipped while it learns");
+                    assert!(!self.suspecting, "skipped while a change is likely");
                     let days = night.duration_since(last).as_hours() as f64 / 24.0;
                     assert!(days < 7.1, "skipped {days} days after the last measured night");
                 }
@@ -259,6 +264,7 @@ fn simulate(seed: u64, days: i64, clock: Clock) -> World {
                     world.skew = SignedDuration::from_mins(draw.below(6000).cast_signed() - 3000);
                 }
                 8 => world.replace = !world.replace,
+                9 => world.suspecting = !world.suspecting,
                 _ => {}
             }
         }

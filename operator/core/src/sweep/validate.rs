@@ -5,22 +5,25 @@
 
 use std::collections::BTreeSet;
 
-use assay_api::{TuningSweep, TuningSweepSpec};
+use assay_api::{Detect, TuningSweep, TuningSweepSpec};
 use assay_protocol::OptionsAnswer;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
+use super::detect::Watch;
 use super::point::MOST_SERIES;
 use super::schedule::{Schedule, Unscheduled};
 use crate::experiment::{Experiment, Scenario};
 use crate::plan::{assumed, assumed_seconds};
 use crate::validate::{
-    API_VERSION, FieldPath, KIND as EXPERIMENT, Problem, Segment, Validation, schema,
+    API_VERSION, FieldPath, KIND as EXPERIMENT, Problem, Segment, Validation, fraction, schema,
     validate_document as validate_experiment,
 };
 
 /// The kind of a sweep.
 pub const KIND: &str = "TuningSweep";
+/// The error of a confirmation that blocks can show, and the one beyond which it would confirm nothing.
+const CONFIRMATION_ERRORS: (f64, f64) = (0.0001, 0.1);
 /// The longest name: that of a night has its minute, too.
 const NAME: usize = 49;
 
@@ -103,6 +106,12 @@ impl Validated {
     pub fn series(&self) -> Option<usize> {
         let experiment = self.night.experiment.as_ref()?;
         Some(experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len())
+    }
+
+    /// What it watches for; nothing of its own where it is not sound.
+    pub fn watch(&self, now: Timestamp) -> Watch {
+        let sound = self.spec.as_ref().zip(self.night.experiment.as_ref());
+        sound.map(|(spec, experiment)| Watch::of(spec, experiment, now)).unwrap_or_default()
     }
 
     pub fn has_errors(&self) -> bool {
@@ -207,9 +216,41 @@ fn check(document: &Value, spec: &TuningSweepSpec, validated: &Validated, now: T
     if let Some(closest) = schedule.and_then(|schedule| schedule.closest(now)) {
         problems.extend(too_close(experiment, closest));
     }
+    problems.extend(detect_problems(&spec.detect));
     if spec.reference.image.as_deref().is_some_and(|image| !is_pinned(image)) {
         let message = "is a tag: where it moves, all series begin again. Name the reference's image by digest, as in repository@sha256:...";
         problems.push(Problem::warning(path("spec.reference.image"), message));
+    }
+    problems
+}
+
+/// Promises that nobody can keep.
+fn detect_problems(detect: &Detect) -> Vec<Problem> {
+    let path = FieldPath::root().keys("spec.detect");
+    let mut problems = Vec::new();
+    if detect.margin.as_deref().and_then(fraction).is_some_and(|margin| margin <= 0.0 || margin >= 1.0) {
+        problems.push(Problem::error(
+            path.key("margin"),
+            "must be above 0% and below 100%: every night is a little different",
+        ));
+    }
+    let path = path.key("falseAlertsPerYear");
+    let confirmations = detect.confirmations_per_year;
+    // The schema has made sure that it is a number, which may be a long one.
+    let alerts = detect.false_alerts_per_year.parse::<f64>().unwrap_or(f64::INFINITY);
+    let error = alerts / f64::from(confirmations);
+    if error < CONFIRMATION_ERRORS.0 {
+        let least = CONFIRMATION_ERRORS.0 * f64::from(confirmations);
+        let message = format!(
+            "{alerts} among {confirmations} confirmations a year is surer than trials can be: allow at least {least}, or lower confirmationsPerYear"
+        );
+        problems.push(Problem::error(path, message));
+    } else if error > CONFIRMATION_ERRORS.1 {
+        let most = CONFIRMATION_ERRORS.1 * f64::from(confirmations);
+        let message = format!(
+            "{alerts} among {confirmations} confirmations a year confirms what is hardly there: allow at most {most}, or raise confirmationsPerYear"
+        );
+        problems.push(Problem::error(path, message));
     }
     problems
 }
@@ -370,6 +411,54 @@ mod tests {
             once.dedup();
             assert_eq!(once, said, "one mistake, one line");
         }
+    }
+
+    #[test]
+    fn promises_that_nobody_can_keep_are_refused() {
+        let promised = |detect: Value| said(|sweep| sweep["spec"]["detect"] = detect);
+        for sound in [
+            json!({}),
+            json!({"falseAlertsPerYear": "0.12", "confirmationsPerYear": 6, "visitGapSeconds": 120, "margin": "2.5%"}),
+            json!({"falseAlertsPerYear": "5"}),
+        ] {
+            assert_eq!(promised(sound.clone()), [""; 0], "{sound}");
+        }
+        let cases = [
+            (
+                json!({"falseAlertsPerYear": "0"}),
+                "falseAlertsPerYear: 0 among 50 confirmations a year is surer than trials can be: allow at least 0.005",
+            ),
+            (
+                json!({"falseAlertsPerYear": "1", "confirmationsPerYear": 2}),
+                "falseAlertsPerYear: 1 among 2 confirmations a year confirms what is hardly there: allow at most 0.2",
+            ),
+            (json!({"falseAlertsPerYear": "9999999999999999"}), "falseAlertsPerYear: 10000000000000000 among"),
+            (json!({"falseAlertsPerYear": "never"}), "falseAlertsPerYear: "),
+            (json!({"falseAlertsPerYear": 1}), "falseAlertsPerYear: "),
+            (json!({"confirmationsPerYear": 0}), "confirmationsPerYear: "),
+            (json!({"visitGapSeconds": 5}), "visitGapSeconds: "),
+            (json!({"margin": "0%"}), "margin: must be above 0% and below 100%"),
+            (json!({"margin": "100%"}), "margin: must be above 0% and below 100%"),
+            (json!({"margin": "3"}), "margin: "),
+            (json!({"alpha": 1}), "alpha: unknown field"),
+        ];
+        for (detect, expected) in cases {
+            let said = promised(detect);
+            assert!(said.len() == 1 && said[0].starts_with(&format!("spec.detect.{expected}")), "{expected}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_sweep_watches_for_what_it_declares() {
+        let mut document = sweep();
+        let watch = |document: &Value| validate_document(document, now()).watch(now());
+        let plain = watch(&document);
+        // Two series of one night a day.
+        assert_eq!((plain.alarm, plain.margins["throughput"]), (Some(100.0), 0.03));
+        document["spec"]["detect"] = json!({"margin": "1%", "confirmationsPerYear": 2, "falseAlertsPerYear": "0.1"});
+        let watch = watch(&document);
+        assert!((watch.alarm.unwrap() - 365.0).abs() < 2.0, "{watch:?}");
+        assert_eq!(watch.margins.values().copied().collect::<Vec<_>>(), [0.01; 2]);
     }
 
     #[test]

@@ -1,11 +1,11 @@
 //! `assay sweep history`.
 
-use std::collections::BTreeMap;
 use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use assay_core::sweep::History;
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::report::{SweepReport, html, markdown};
 use assay_core::sweep::validate::validate;
 use clap::{Subcommand, ValueEnum};
@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{import, table};
 use crate::cluster::{ClusterArgs, on};
 use crate::command::options::experiment_name;
-use crate::folder::{kept_history, kept_sweep, margins};
+use crate::folder::{kept_history, kept_sweep};
 use crate::print;
 
 /// Arguments of `assay sweep history`.
@@ -58,7 +58,7 @@ pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     if let Some(HistoryCommand::Import(args)) = &args.command {
         return import::command(args);
     }
-    let (history, margins) = match (&args.history, &args.name) {
+    let (history, watch) = match (&args.history, &args.name) {
         (Some(dir), _) => {
             let sweep = kept_sweep(dir)?.with_context(|| {
                 format!(
@@ -66,31 +66,31 @@ pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
                     dir.display()
                 )
             })?;
-            (kept_history(dir, &sweep.sweep)?, sweep.margins)
+            (kept_history(dir, &sweep.sweep)?, sweep.watch())
         }
         (None, Some(name)) => on(&args.cluster, |cluster| async move {
             let (ring, objects) = cluster.ring(name).await?;
             // It may outlive its sweep, and a new sweep has none.
             let sweep =
                 if objects.is_empty() { Some(cluster.sweep(name).await?) } else { cluster.find_sweep(name).await? };
-            let validated = sweep.map(|sweep| validate(name, &sweep.spec, Timestamp::now()));
-            let night = validated.and_then(|validated| validated.night.experiment);
-            Ok((ring.history().clone(), night.as_ref().map(margins).unwrap_or_default()))
+            let now = Timestamp::now();
+            let watch = sweep.map(|sweep| validate(name, &sweep.spec, now).watch(now));
+            Ok((ring.history().clone(), watch.unwrap_or_default()))
         })?,
         (None, None) => bail!("name a sweep on a cluster, or a folder with --history"),
     };
-    show(&history, &margins, args.format)?;
+    show(&history, &watch, args.format)?;
     Ok(ExitCode::SUCCESS)
 }
 
-fn show(history: &History, margins: &BTreeMap<String, f64>, format: Format) -> anyhow::Result<()> {
+fn show(history: &History, watch: &Watch, format: Format) -> anyhow::Result<()> {
     match format {
         Format::Jsonl => print::out(history.lines()?),
-        Format::Html => print::out(html(&SweepReport::new(history, margins))),
-        Format::Markdown => print::out(markdown(&SweepReport::new(history, margins))),
+        Format::Html => print::out(html(&SweepReport::new(history, watch))),
+        Format::Markdown => print::out(markdown(&SweepReport::new(history, watch))),
         Format::Table if history.nights().next().is_none() => {
             print::out(format_args!("no nights yet of sweep {}\n", history.sweep()))
         }
-        Format::Table => print::out(table::text(history)),
+        Format::Table => print::out(table::text(history, watch)),
     }
 }

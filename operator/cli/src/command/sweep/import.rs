@@ -84,6 +84,7 @@ fn into_folder(dir: &Path, history: &History) -> anyhow::Result<Imported> {
             time_zone: String::new(),
             since: Timestamp::now(),
             margins: BTreeMap::new(),
+            alarm: None,
         },
     };
     Nights::open(dir, &begun)?.import(&history.lines()?)

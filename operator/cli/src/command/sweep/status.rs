@@ -5,6 +5,8 @@ use std::process::ExitCode;
 
 use assay_api::{Config, TuningSweep};
 use assay_core::sweep::night;
+use assay_core::sweep::validate::validate;
+use k8s_openapi::jiff::Timestamp;
 
 use super::SweepNameArgs;
 use super::table::{levels, local};
@@ -17,7 +19,9 @@ pub fn command(args: &SweepNameArgs) -> anyhow::Result<ExitCode> {
     let text = on(&args.cluster, |cluster| async move {
         let sweep = cluster.sweep(&args.name).await?;
         let (ring, _) = cluster.ring(&args.name).await?;
-        Ok(detail(&sweep, unix_ms()) + &levels(ring.history()))
+        let now = Timestamp::now();
+        let watch = validate(&args.name, &sweep.spec, now).watch(now);
+        Ok(detail(&sweep, unix_ms()) + &levels(ring.history(), &watch))
     })?;
     print::out(text)?;
     Ok(ExitCode::SUCCESS)

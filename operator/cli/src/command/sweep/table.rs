@@ -1,9 +1,11 @@
 //! Nights and levels as rows.
 
+use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use assay_api::TuningSweepSpec;
 use assay_core::stats::Scale;
+use assay_core::sweep::detect::Watch;
 use assay_core::sweep::{History, LEARNED, Level, Night, Outcome, Point};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::tz::TimeZone;
@@ -17,7 +19,7 @@ pub fn local(spec: &TuningSweepSpec, time: Timestamp) -> String {
 }
 
 /// All nights, the latest last, and where the series stand.
-pub fn text(history: &History) -> String {
+pub fn text(history: &History, watch: &Watch) -> String {
     let head = ["night (UTC)", "came of it", "why it ran", "what it says"].map(str::to_owned).to_vec();
     let rows = history.nights().map(|night| {
         let outcome = match night.outcome {
@@ -33,7 +35,7 @@ pub fn text(history: &History) -> String {
         ]
     });
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
-    table(&rows) + &levels(history)
+    table(&rows) + &levels(history, watch)
 }
 
 /// The most certain harm of a measured night, or why there was none.
@@ -60,8 +62,8 @@ fn said(night: &Night) -> String {
     format!("{} series{gaps}{lowest}{same}", night.points.len())
 }
 
-/// Where each series stands against the reference, in its present segment.
-pub fn levels(history: &History) -> String {
+/// Where each series stands against the reference, in its present segment, and what is suspected of it.
+pub fn levels(history: &History, watch: &Watch) -> String {
     let Some(last) = history.last_measured() else { return String::new() };
     let mut rows =
         vec![["subject", "scenario", "metric", "level", "95 % interval", "nights", ""].map(str::to_owned).to_vec()];
@@ -84,6 +86,20 @@ pub fn levels(history: &History) -> String {
     for row in table(&rows).lines() {
         // Writing to a string can't fail.
         let _ = writeln!(out, "  {row}");
+    }
+    let watched = history.watched(watch, &BTreeMap::new());
+    let said: Vec<String> = watched
+        .iter()
+        .flat_map(|own| {
+            let name = format!("{} {} {}", own.series.subject, own.series.scenario, own.series.metric);
+            own.said().into_iter().chain(own.accumulated()).map(move |said| format!("{name}: {said}"))
+        })
+        .collect();
+    if !said.is_empty() {
+        out.push_str("\nSuspected changes, none of which is confirmed (evidence is in parts of what is needed)\n");
+    }
+    for line in said {
+        let _ = writeln!(out, "  {line}");
     }
     out
 }

@@ -133,6 +133,11 @@ pub fn chart(series: &SeriesReport, time: Time) -> String {
             svg.line("segment", (across, TOP), (across, FLOOR));
         }
     }
+    if let Some(suspected) = &series.suspected {
+        // Between the last good night and the first bad one.
+        let across = time.at(suspected.first) - 0.4 * WIDTH / (time.days().max(1) as f64);
+        svg.line("change", (across, TOP), (across, FLOOR));
+    }
     for (outcome, class, top) in [(Outcome::Skipped, "skipped", HEIGHT - 4.0), (Outcome::Gap, "gap", HEIGHT - 10.0)] {
         let own = series.gaps.iter().filter(|gap| gap.outcome == outcome);
         svg.strokes(class, own.map(|gap| (time.at(gap.night), top, HEIGHT)));

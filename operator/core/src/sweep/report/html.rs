@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::chart::{Time, chart};
 use super::words::{
-    effect, has_segments, image, interval, lead, lone, margin, minute, nights, outcome, span, start, state, unknown,
+    SUSPECTED, effect, has_segments, image, interval, lead, lone, margin, minute, nights, outcome, span, start, state,
+    suspected, unknown,
 };
 use super::{SeriesReport, State, SweepReport};
 use crate::report::html::svg::Svg;
@@ -19,6 +20,9 @@ const OPEN_ROWS: usize = 30;
 pub fn html(report: &SweepReport) -> String {
     let mut out = String::new();
     section(&mut out, "summary", "Summary", &summary(report));
+    if suspected(report).next().is_some() {
+        section(&mut out, "suspected", "Suspected changes", &changes(report));
+    }
     if !report.series.is_empty() {
         section(&mut out, "series", "Night by night", &series(report));
     }
@@ -87,8 +91,18 @@ fn summary(report: &SweepReport) -> String {
     out
 }
 
+fn changes(report: &SweepReport) -> String {
+    let mut out = format!("<p class=\"how\">{SUSPECTED}</p>\n<ul>\n");
+    for (series, said) in suspected(report) {
+        let _ = writeln!(out, "<li><strong>{}</strong>: {}</li>", escape(&name(series)), escape(said));
+    }
+    out.push_str("</ul>\n");
+    out
+}
+
 fn state_cell(series: &SeriesReport) -> String {
     let class = match series.state {
+        State::Known if series.suspected.is_some() => "state noted",
         State::Known => "state passed",
         State::Learning => "state noted",
         State::Unmeasured => "state unchecked",
@@ -175,6 +189,7 @@ fn legend() -> String {
     });
     entry("margin", &|svg| svg.line("margin", (0.0, 6.0), (28.0, 6.0)));
     entry("new segment", &|svg| svg.line("segment", (14.0, 0.0), (14.0, 12.0)));
+    entry("suspected change", &|svg| svg.line("change", (14.0, 0.0), (14.0, 12.0)));
     entry("gap", &|svg| svg.strokes("gap", [(14.0, 2.0, 12.0)].into_iter()));
     entry("skipped", &|svg| svg.strokes("skipped", [(14.0, 8.0, 12.0)].into_iter()));
     out.push_str("</p>\n");

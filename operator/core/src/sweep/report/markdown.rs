@@ -4,7 +4,8 @@ use std::fmt::Write as _;
 
 use super::SweepReport;
 use super::words::{
-    effect, has_segments, interval, lead, lone, margin, minute, nights, outcome, span, start, state, unknown,
+    SUSPECTED, effect, has_segments, interval, lead, lone, margin, minute, nights, outcome, span, start, state,
+    suspected, unknown,
 };
 use crate::report::markdown::{code, escape, folded};
 use crate::report::number;
@@ -16,6 +17,14 @@ pub fn markdown(report: &SweepReport) -> String {
         out.push_str("No night was measured yet.\n\n");
     } else {
         out.push_str(&summary(report));
+        out.push('\n');
+    }
+    if suspected(report).next().is_some() {
+        let _ = writeln!(out, "**Suspected changes.** {SUSPECTED}\n");
+        for (series, said) in suspected(report) {
+            let name = [&series.subject, &series.scenario, &series.metric].map(|name| code(name)).join(" ");
+            let _ = writeln!(out, "- {name}: {}", escape(said));
+        }
         out.push('\n');
     }
     if has_segments(report) {

@@ -14,6 +14,7 @@ use serde::Serialize;
 pub use html::html;
 pub use markdown::markdown;
 
+use super::detect::{Cause, Suspicion, Watch, Watched};
 use super::history::History;
 use super::level::{LEARNED, Level};
 use super::point::{Night, Outcome, Reference, Series};
@@ -72,6 +73,15 @@ pub struct SeriesReport {
     /// The present level against the present reference.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub level: Option<LevelReport>,
+    /// How much speaks for a change, in parts of what is needed to suspect one. Absent if it is beyond all numbers.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub evidence: Option<f64>,
+    /// A change that is suspected, and that nothing has confirmed.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub suspected: Option<SuspectedReport>,
+    /// What small changes have added up to, in words, if that is more than the margin.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub accumulated: Option<String>,
     /// Measured nights of the present segment, and of all.
     pub nights_of_level: usize,
     pub nights_measured: usize,
@@ -90,6 +100,32 @@ pub enum State {
     Known,
     /// The last measured night did not have it any more.
     Ended,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct SuspectedReport {
+    /// The first night after the change, most likely.
+    pub first: Timestamp,
+    /// Nights that have the first one with 90 % probability; empty if the subject had changed in none of them.
+    pub nights: Vec<Timestamp>,
+    /// The night since which the evidence has been enough.
+    pub raised: Timestamp,
+    /// As an effect: positive is better.
+    pub shift: f64,
+    pub cause: Cause,
+    /// Nights before and after it are all equal, so nothing shows by how much chance moves them.
+    #[serde(skip_serializing_if = "std::ops::Not::not")]
+    pub is_constant: bool,
+    /// In a sentence.
+    pub message: String,
+}
+
+impl SuspectedReport {
+    fn of(watched: &Watched<'_>) -> Option<Self> {
+        let Suspicion { raised, first, nights, shift, cause, is_constant } = watched.suspicion.clone()?;
+        Some(Self { first, nights, raised, shift, cause, is_constant, message: watched.said()? })
+    }
 }
 
 /// An effect on the scale of its series, positive being better: a log ratio, or a difference.
@@ -168,8 +204,8 @@ pub struct NotMeasured {
 }
 
 impl SweepReport {
-    /// The report of a history. Margins are those of the metrics, as they were declared: 0.05 for 5 %.
-    pub fn new(history: &History, margins: &BTreeMap<String, f64>) -> Self {
+    /// The report of a history, with what its sweep watches for.
+    pub fn new(history: &History, watch: &Watch) -> Self {
         let mut nights = NightCounts::default();
         for night in history.nights() {
             match night.outcome {
@@ -180,7 +216,12 @@ impl SweepReport {
         }
         let last = history.last_measured();
         let views = history.series().filter_map(|series| history.view(series));
-        let mut series: Vec<SeriesReport> = views.map(|view| SeriesReport::of(&view, last, margins)).collect();
+        let watched = history.watched(watch, &BTreeMap::new());
+        let of = |view: SeriesView<'_>| {
+            let watched = watched.iter().find(|watched| watched.series == view.series);
+            SeriesReport::of(&view, last, watch, watched)
+        };
+        let mut series: Vec<SeriesReport> = views.map(of).collect();
         series.sort_by_key(|series| series.state == State::Ended);
         Self {
             version: VERSION,
@@ -217,7 +258,7 @@ fn not_measured(history: &History) -> Vec<NotMeasured> {
 }
 
 impl SeriesReport {
-    fn of(view: &SeriesView<'_>, last_night: Option<&Night>, margins: &BTreeMap<String, f64>) -> Self {
+    fn of(view: &SeriesView<'_>, last_night: Option<&Night>, watch: &Watch, watched: Option<&Watched<'_>>) -> Self {
         let Series { subject, scenario, metric } = view.series.clone();
         let has_ended = last_night.is_some_and(|night| !night.names(view.series));
         let last = view.segments.last();
@@ -253,7 +294,10 @@ impl SeriesReport {
                 _ => State::Known,
             },
             scale: last.and_then(|segment| segment.points.last()).map_or(Scale::Log, |(_, point)| point.scale),
-            margin: margins.get(&metric).copied(),
+            margin: watch.margins.get(&metric).copied(),
+            evidence: watched.map(|watched| watched.course.evidence()).filter(|evidence| evidence.is_finite()),
+            suspected: watched.and_then(SuspectedReport::of),
+            accumulated: watched.and_then(Watched::accumulated),
             level: last.map(|segment| segment.level.into()),
             nights_of_level,
             nights_measured: view.segments.iter().map(|segment| segment.points.len()).sum(),

@@ -8,8 +8,9 @@ use crate::report::html::tests::elements;
 use crate::sweep::testing::{Noise, night, reference, series, subject, unmeasured};
 use crate::sweep::{Gap, Night, Point, Subject};
 
-fn margins() -> BTreeMap<String, f64> {
-    BTreeMap::from([("throughput".to_owned(), 0.05), ("stall_fraction".to_owned(), 0.02)])
+fn watch() -> Watch {
+    let margins = BTreeMap::from([("throughput".to_owned(), 0.05), ("stall_fraction".to_owned(), 0.02)]);
+    Watch { alarm: None, margins }
 }
 
 /// Two references with a bridge, two metrics, a gap of each kind, and a series that never had a value.
@@ -52,7 +53,7 @@ fn small(bridge: u32) -> History {
 }
 
 fn report(history: &History) -> SweepReport {
-    SweepReport::new(history, &margins())
+    SweepReport::new(history, &watch())
 }
 
 #[test]
@@ -127,6 +128,33 @@ fn a_bridge_that_is_too_short_says_so() {
     );
     // What can't be compared steps back.
     assert!(html(&short).contains("class=\"value old\"") && !html(&long).contains("class=\"value old\""));
+}
+
+/// Where a change is suspected, all forms of the report say so, and that nothing has confirmed it.
+#[test]
+fn a_suspected_change_is_marked() {
+    let with = |step: f64| {
+        let (mut history, mut noise) = (History::new("nightly"), Noise::new(5));
+        for day in 0..30 {
+            let mut night = night(day, 0.01 * noise.normal() - if day >= 20 { step } else { 0.0 });
+            night.subjects = vec![Subject { name: "main".to_owned(), ..subject(&format!("main-{day}")) }];
+            history.add(night).unwrap();
+        }
+        report(&history)
+    };
+    let (quiet, moved) = (with(0.0), with(0.06));
+    assert!(quiet.series[0].suspected.is_none() && quiet.series[0].evidence.unwrap() < 1.0);
+    let suspected = moved.series[0].suspected.as_ref().unwrap();
+    assert!(suspected.message.starts_with("suspected -") && suspected.message.contains("since 2026-01-2"));
+    let json = serde_json::to_value(&moved).unwrap();
+    assert_eq!(json["series"][0]["suspected"]["cause"], "Subject");
+    for (marks, report) in [(false, &quiet), (true, &moved)] {
+        let (page, text) = (html(report), markdown(report));
+        assert_eq!(page.contains("id=\"suspected\"") && page.contains("Known, change suspected"), marks);
+        assert_eq!(page.matches("class=\"change\"").count(), if marks { 2 } else { 1 }, "the legend has one");
+        assert_eq!(text.contains("Nothing has confirmed these changes"), marks, "{text}");
+        assert_eq!(text.contains("- `main` `fill` `throughput`: suspected "), marks, "{text}");
+    }
 }
 
 #[test]

@@ -55,6 +55,7 @@ pub fn state(series: &SeriesReport) -> String {
     match series.state {
         State::Unmeasured => "Unmeasured".to_owned(),
         State::Learning => format!("Learning, {} of {LEARNED} nights", series.nights_of_level),
+        State::Known if series.suspected.is_some() => "Known, change suspected".to_owned(),
         State::Known => "Known".to_owned(),
         State::Ended => "Ended".to_owned(),
     }
@@ -107,6 +108,17 @@ pub fn start(scale: Scale, segment: &SegmentReport) -> String {
     };
     format!("{changed}; {bridge}")
 }
+
+/// What is suspected, and what has added up, by series.
+pub fn suspected(report: &SweepReport) -> impl Iterator<Item = (&SeriesReport, &str)> {
+    report.series.iter().flat_map(|series| {
+        let said = [series.suspected.as_ref().map(|own| &own.message), series.accumulated.as_ref()];
+        said.into_iter().flatten().map(move |said| (series, said.as_str()))
+    })
+}
+
+pub const SUSPECTED: &str =
+    "Nothing has confirmed these changes. Evidence is in parts of what is needed to suspect one.";
 
 /// Whether some series has more than one segment.
 pub fn has_segments(report: &SweepReport) -> bool {

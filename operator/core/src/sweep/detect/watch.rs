@@ -1,0 +1,150 @@
+//! All series of a sweep together.
+
+use std::collections::BTreeMap;
+
+use assay_api::TuningSweepSpec;
+use jiff::Timestamp;
+
+use super::course::{Answer, Cause, Course, Measured, Suspicion, Threshold};
+use super::detector::Value;
+use super::promise::Promise;
+use crate::experiment::Experiment;
+use crate::report::number;
+use crate::stats::Scale;
+use crate::sweep::history::History;
+use crate::sweep::point::{Night, Point, Series};
+use crate::sweep::series::{Segment, SeriesView};
+use crate::validate::fraction;
+
+/// Evidence of a change, in parts of what suspects one, that keeps nights from being skipped: the next ones will tell.
+pub const WATCHFUL: f64 = 0.1;
+
+/// What a sweep watches for.
+#[derive(Clone, Debug, Default, PartialEq)]
+pub struct Watch {
+    /// Evidence from which a change of a series is suspected. If not set, what as many series need by default.
+    pub alarm: Option<f64>,
+    /// The smallest changes that matter, by metric: 0.05 for 5 %.
+    pub margins: BTreeMap<String, f64>,
+}
+
+/// A series that the last measured night is about.
+#[derive(Clone, Debug)]
+pub struct Watched<'a> {
+    pub series: &'a Series,
+    pub scale: Scale,
+    pub course: Course,
+    /// With the cause that all series together speak for.
+    pub suspicion: Option<Suspicion>,
+}
+
+impl Watched<'_> {
+    /// What is suspected, in a sentence without its end.
+    pub fn said(&self) -> Option<String> {
+        let own = self.suspicion.as_ref()?;
+        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let nights = match own.nights.as_slice() {
+            [first, .., last] => format!(" (with 90 % between {} and {})", day(*first), day(*last)),
+            _ => String::new(),
+        };
+        let evidence = match self.course.evidence() {
+            large if large >= 1000.0 => "more than 1000".to_owned(),
+            evidence => format!("{evidence:.1}"),
+        };
+        let cause = match own.cause {
+            Cause::Subject => "",
+            Cause::EnvironmentShift => {
+                "; the subject was the same before and after, so look at its machine and data (EnvironmentShift)"
+            }
+            Cause::ReferenceBroken => {
+                "; all series moved while no subject changed, so look at the reference (ReferenceBroken)"
+            }
+        };
+        let constant = if own.is_constant { "; equal nights before and after, so chance is unknown" } else { "" };
+        let shift = number::effect(self.scale, own.shift);
+        let first = day(own.first);
+        Some(format!("suspected {shift} since {first}{nights}, evidence {evidence} of 1{constant}{cause}"))
+    }
+
+    /// What many small changes have added up to, in a sentence without its end, if that is too much.
+    pub fn accumulated(&self) -> Option<String> {
+        let ledger = self.course.ledger().filter(|ledger| ledger.is_regression)?;
+        let (change, high) = (number::effect(self.scale, ledger.change), number::effect(self.scale, ledger.high));
+        Some(format!("{change} since its first nights, surely worse than {high} (AccumulatedRegression)"))
+    }
+}
+
+impl History {
+    /// How nights of a metric scatter, as a standard deviation of effects: that of the noisiest series whose level is known.
+    pub fn scatter(&self, metric: &str) -> Option<f64> {
+        let of = |series: &Series| {
+            let view = self.view(series)?;
+            let segment = view.segments.last().filter(|segment| !segment.level.is_learning())?;
+            let own = segment.points.iter().map(|(_, point)| point.standard_error.powi(2)).sum::<f64>();
+            Some((segment.level.between_nights.powi(2) + own / segment.points.len() as f64).sqrt())
+        };
+        self.series().filter(|series| series.metric == metric).filter_map(of).reduce(f64::max)
+    }
+
+    /// The series of the last measured night, in order. Answers are those to suspicions, by series.
+    pub fn watched(&self, watch: &Watch, answers: &BTreeMap<Series, Vec<Answer>>) -> Vec<Watched<'_>> {
+        let Some(last) = self.last_measured() else { return Vec::new() };
+        let alarm = watch.alarm.unwrap_or_else(|| Promise::of_series(last.points.len()).alarm());
+        let named = self.series().filter(|series| last.names(series));
+        let mut all: Vec<Watched<'_>> = named
+            .filter_map(|series| {
+                let view = self.view(series)?;
+                let answers = answers.get(series).map_or(&[][..], Vec::as_slice);
+                let (scale, course) = watch.course(&view, alarm, answers)?;
+                let suspicion = course.suspicion();
+                Some(Watched { series: view.series, scale, course, suspicion })
+            })
+            .collect();
+        let has_moved_alone =
+            |watched: &Watched<'_>| watched.suspicion.as_ref().is_some_and(|own| own.cause == Cause::EnvironmentShift);
+        if all.len() > 1 && all.iter().all(has_moved_alone) {
+            for suspicion in all.iter_mut().filter_map(|watched| watched.suspicion.as_mut()) {
+                suspicion.cause = Cause::ReferenceBroken;
+            }
+        }
+        all
+    }
+}
+
+impl Watch {
+    /// Of a sweep that is sound.
+    pub fn of(spec: &TuningSweepSpec, experiment: &Experiment, now: Timestamp) -> Self {
+        let series = experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len();
+        let declared = spec.detect.margin.as_deref().and_then(fraction);
+        let margins = experiment.metrics.iter().map(|rule| (rule.name.clone(), declared.unwrap_or(rule.margin)));
+        Self { alarm: Promise::of(spec, series, now).map(|promise| promise.alarm()), margins: margins.collect() }
+    }
+
+    /// The course of a series in its present segment, and the scale of its values.
+    fn course(&self, view: &SeriesView<'_>, alarm: f64, answers: &[Answer]) -> Option<(Scale, Course)> {
+        let segment = view.segments.last()?;
+        let scale = segment.points.last()?.1.scale;
+        let margin = self.margins.get(&view.series.metric).map(|margin| scale.margin(*margin));
+        let threshold = Threshold { alarm, margin };
+        Some((scale, Course::of(&measured(segment), threshold, answers)))
+    }
+}
+
+/// The nights of a segment, each with whether the subject had changed since the one before. It is compared with the last night that has
+/// a value: the series may have none of the night that changed its subject.
+fn measured(segment: &Segment<'_>) -> Vec<Measured> {
+    let subject = |place: usize| {
+        let (night, point) = segment.points.get(place)?;
+        night.subjects.iter().find(|subject| subject.name == point.series.subject)
+    };
+    let is_same = |place: usize| {
+        let before = place.checked_sub(1).and_then(subject);
+        before.zip(subject(place)).is_some_and(|(before, now)| before.same(now))
+    };
+    let of = |(place, (night, point)): (usize, &(&Night, &Point))| Measured {
+        night: night.night,
+        value: Value { effect: point.effect, standard_error: point.standard_error },
+        is_changed: !is_same(place),
+    };
+    segment.points.iter().enumerate().map(of).collect()
+}
