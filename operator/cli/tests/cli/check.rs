@@ -3,6 +3,8 @@
 use std::io::Write;
 use std::process::{Command, Stdio};
 
+use tempfile::TempDir;
+
 use crate::common::{assay, command, golden, package, stderr, stdout};
 
 #[test]
@@ -102,6 +104,38 @@ fn plans_of_sweeps_are_readable() {
     golden("sweep-sound.plan", &(lines.join("\n") + "\n"));
     let given = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--noise", "1%"]);
     assert!(stdout(&given).contains("detects    with 1.0 % noise per run (given)"), "{}", stdout(&given));
+}
+
+/// How soon changes are suspected follows from how nights have scattered; larger scatter takes longer.
+#[test]
+fn a_plan_knows_the_scatter_of_earlier_nights() {
+    let dir = TempDir::new().expect("a folder");
+    let digest = "0".repeat(32);
+    let planned = |scatter: f64| {
+        let night = |day: usize| {
+            let effect = scatter * [1.0, -1.0, 0.5, -0.5][day % 4];
+            format!(
+                r#"{{"version":1,"sweep":"case","night":"2026-11-{:02}T01:30:00Z","trigger":"Schedule","outcome":"Measured","fingerprint":{{"machine":"m","protocol":1,"workloads":{{"writes":"{digest}"}}}},"reference":{{"name":"large","config":"{digest}"}},"subjects":[{{"name":"small","config":"{digest}"}}],"points":[{{"subject":"small","scenario":"writes","metric":"throughput","logRatio":{effect},"standardError":0.001,"blocks":8}}]}}"#,
+                day + 1
+            )
+        };
+        let file = dir.path().join("nights.jsonl");
+        std::fs::write(&file, (0..12).map(night).collect::<Vec<_>>().join("\n")).expect("a file");
+        let output =
+            assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--history", file.to_str().expect("a path")]);
+        assert_eq!(output.status.code(), Some(0), "{}", stderr(&output));
+        stdout(&output)
+    };
+    let (quiet, noisy) = (planned(0.02), planned(0.08));
+    let line = |text: &str| text.lines().find(|line| line.starts_with("suspects   throughput: ")).map(str::to_owned);
+    assert!(
+        quiet.contains("suspects   unknown for drained_throughput") && quiet.contains("the noisiest series so far"),
+        "{quiet}"
+    );
+    assert!(line(&quiet).is_some_and(|line| line.contains(" 5 % in 3 (")), "{quiet}");
+    assert!(line(&noisy).is_some_and(|line| !line.contains(" 5 % in 3 (")), "{noisy}");
+    let refused = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--history", "Cargo.toml"]);
+    assert!(stderr(&refused).contains("Cargo.toml, line 1: "), "{}", stderr(&refused));
 }
 
 #[test]

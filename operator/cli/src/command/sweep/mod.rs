@@ -4,6 +4,7 @@ mod history;
 mod import;
 mod list;
 mod plan;
+mod promise;
 mod run;
 mod run_now;
 mod set_image;

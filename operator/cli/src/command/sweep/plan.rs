@@ -1,17 +1,19 @@
 //! `assay sweep plan`.
 
 use std::fmt::Write as _;
+use std::path::PathBuf;
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::assumed_seconds;
-use assay_core::sweep::{LEARNED, Schedule};
+use assay_core::sweep::{History, LEARNED, Schedule};
 use assay_core::validate::matrix::Expansion;
 use clap::Args;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 
+use super::promise::{measured, promise};
 use crate::command::given::must_be_sweep;
 use crate::command::options::CheckArgs;
 use crate::command::plan::{Noise, NoiseArgs, changes, combinations, duration, finds, metrics, room, scenarios, slots};
@@ -31,6 +33,9 @@ pub struct SweepPlanArgs {
     check: CheckArgs,
     #[command(flatten)]
     noise: NoiseArgs,
+    /// The folder of this sweep, or its nights from `assay sweep history --format jsonl`: how they scatter shows how soon changes are suspected
+    #[arg(long, value_name = "PATH")]
+    history: Option<PathBuf>,
 }
 
 /// Checks the file and prints what its nights are. Problems go to standard error, so that the plan can be piped.
@@ -42,7 +47,16 @@ pub fn command(args: &SweepPlanArgs) -> anyhow::Result<ExitCode> {
         print::note(format_args!("{}: {}", checked.file(), plural(checked.errors(), "error")));
         return Ok(ExitCode::FAILURE);
     };
-    print::out(text(&spec, &experiment, &checked.matrix, &args.noise.read(&experiment)?, Timestamp::now())?)?;
+    let name = checked.document.as_ref().and_then(|document| document.value["metadata"]["name"].as_str());
+    let history = args.history.as_ref().map(|path| measured(path, name.unwrap_or_default())).transpose()?;
+    print::out(text(
+        &spec,
+        &experiment,
+        &checked.matrix,
+        &args.noise.read(&experiment)?,
+        history.as_ref(),
+        Timestamp::now(),
+    )?)?;
     Ok(ExitCode::SUCCESS)
 }
 
@@ -51,6 +65,7 @@ fn text(
     experiment: &Experiment,
     matrix: &Expansion,
     noise: &Noise,
+    history: Option<&History>,
     now: Timestamp,
 ) -> anyhow::Result<String> {
     let Ok(schedule) = Schedule::parse(&spec.schedule, &spec.time_zone, now) else {
@@ -87,6 +102,7 @@ fn text(
     room(experiment, &mut out);
     finds(experiment, noise, &mut out);
     let _ = writeln!(out, "             in a single night; several nights together detect smaller changes");
+    promise(spec, experiment, noise, history, now, &mut out);
     cost(spec, experiment, &schedule, now, &mut out);
     Ok(out)
 }

@@ -1,0 +1,124 @@
+//! What detection promises before the first night.
+
+use std::fmt::Write as _;
+use std::path::Path;
+
+use anyhow::{Context as _, anyhow};
+use assay_api::TuningSweepSpec;
+use assay_core::experiment::Experiment;
+use assay_core::plan::power;
+use assay_core::sweep::History;
+use assay_core::sweep::detect::{Delay, Movement, Promise, Watch, delay};
+use assay_core::validate::display_percent;
+use k8s_openapi::jiff::Timestamp;
+
+use crate::command::plan::Noise;
+use crate::folder::{kept_history, kept_sweep};
+use crate::text::plural;
+
+/// Noise of a run that is shown where none is known.
+const ASSUMED_NOISE: f64 = 0.05;
+/// Parts of the margin that a series moves by, at once or each night.
+const STEPS: [f64; 3] = [0.5, 1.0, 2.0];
+const DRIFT: f64 = 1.0 / 15.0;
+
+/// The nights of a sweep: its folder, or a file of `assay sweep history --format jsonl`.
+pub fn measured(path: &Path, sweep: &str) -> anyhow::Result<History> {
+    if path.is_dir() {
+        let kept = kept_sweep(path)?.with_context(|| format!("{} is not the folder of a sweep", path.display()))?;
+        return kept_history(path, &kept.sweep);
+    }
+    let text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
+    let mut history = History::new(sweep);
+    history.import(&text).map_err(|error| anyhow!("{}, {error}", path.display()))?;
+    Ok(history)
+}
+
+pub fn promise(
+    spec: &TuningSweepSpec,
+    experiment: &Experiment,
+    noise: &Noise,
+    history: Option<&History>,
+    now: Timestamp,
+    out: &mut String,
+) {
+    let series = experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len();
+    let Some(promise) = Promise::of(spec, series, now) else { return };
+    let alerts = &spec.detect.false_alerts_per_year;
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "promise    false alerts a year: {alerts} on average at most; {} a year at most, each wrong in at most {}\n             if nights \
+         are independent of each other, chance suspects at most {:.0} changes a year, about {:.0} in simulations",
+        plural(promise.confirmations_a_year as usize, "confirmation"),
+        display_percent(promise.confirmation_error()),
+        promise.suspicions_a_year(),
+        promise.suspicions_a_year() / 3.0,
+    );
+    let (what, scatter) = scatter(experiment, noise, history);
+    let watch = Watch::of(spec, experiment, now);
+    let mut rows: Vec<(Vec<&str>, f64, f64)> = Vec::new();
+    for (place, rule) in experiment.metrics.iter().enumerate() {
+        let Some(margin) = watch.margins.get(&rule.name).copied() else { continue };
+        let Some(ratio) = scatter(place).filter(|sd| *sd > 0.0).map(|sd| rule.scale.margin(margin) / sd) else {
+            let _ = writeln!(out, "suspects   unknown for {}: no noise is known of it", rule.name);
+            continue;
+        };
+        match rows.iter_mut().find(|(_, other, of)| (*other, *of) == (margin, ratio)) {
+            Some((names, ..)) => names.push(&rule.name),
+            None => rows.push((vec![&rule.name], margin, ratio)),
+        }
+    }
+    if rows.is_empty() {
+        return;
+    }
+    for (names, margin, ratio) in &rows {
+        let steps = STEPS.map(|part| {
+            let soon = shown(delay(Movement::Step(part * ratio), promise.alarm()));
+            format!("{} {soon}", display_percent(part * margin))
+        });
+        let drift = shown(delay(Movement::Drift(DRIFT * ratio), promise.alarm()));
+        let _ = writeln!(
+            out,
+            "suspects   {}: a step of {}, a drift of {} a night {drift}",
+            names.join(", "),
+            steps.join(", "),
+            display_percent((DRIFT * margin * 1e4).round() / 1e4),
+        );
+    }
+    let _ = writeln!(
+        out,
+        "             after 30 measured nights, {what}; half of the time, and in brackets 9 times of 10; nights normal and independent"
+    );
+}
+
+fn shown(delay: Delay) -> String {
+    let nights = |nights: Option<usize>| nights.map_or("more than 60".to_owned(), |nights| nights.to_string());
+    format!("in {} ({})", nights(delay.median), nights(delay.ninety_percent))
+}
+
+/// How nights of a metric scatter, and where that is known from.
+fn scatter<'a>(
+    experiment: &'a Experiment,
+    noise: &'a Noise,
+    history: Option<&'a History>,
+) -> (String, Box<dyn Fn(usize) -> Option<f64> + 'a>) {
+    if let Some(history) = history {
+        let of = |place: usize| history.scatter(&experiment.metrics[place].name);
+        return ("with the scatter of the noisiest series so far".to_owned(), Box::new(of));
+    }
+    let design = experiment.design();
+    let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
+    let (what, spreads) = match noise {
+        Noise::Unknown => {
+            (format!("with {} noise per run (assumed)", display_percent(ASSUMED_NOISE)), even(ASSUMED_NOISE))
+        }
+        Noise::Given(noise) => (format!("with {} noise per run (given)", display_percent(*noise)), even(*noise)),
+        Noise::Measured(spreads) => ("with the measured noise".to_owned(), spreads.clone()),
+    };
+    let blocks = f64::from(experiment.repetitions).sqrt();
+    let worst = move |place: usize| {
+        spreads.iter().filter_map(|metrics| metrics.get(place)).copied().reduce(f64::max).map(|sd| sd / blocks)
+    };
+    (format!("{what}, if nights differ by no more than their blocks"), Box::new(worst))
+}
