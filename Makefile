@@ -56,7 +56,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate-bisection \
+.PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate-bisection simulate-nights \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
     fake-nodes-test real-node-test test-faults images-test limits-test nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
 
@@ -168,6 +168,9 @@ calibrate: tools ## Simulate how often the judge errs and write it to docs/stati
 
 simulate-bisection: tools ## Simulate how often a bisection names the culprit and write it to docs/statistics.md (a minute)
 	$(run) cargo run --locked --release -p assay-core --example bisection_table -- --write
+
+simulate-nights: tools ## Simulate how often sweeps suspect what is not there, and how soon what is, and write it to docs/statistics.md (up to 30 minutes, resumes if interrupted)
+	$(run) cargo run --locked --release -p assay-core --example simulate_nights -- --write
 
 # The bench that plants effects has a profile of its own, so that it never lies where users' benches do.
 campaign: build ## Measure on this machine how often verdicts err and write it to docs/evidence.md (hours, resumes if interrupted); COUNT=3 for some
