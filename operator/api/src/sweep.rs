@@ -153,7 +153,7 @@ pub struct NightTemplate {
     pub max_block_duration_seconds: u32,
 }
 
-/// When a change is suspected, and how often that may be wrong. More false alerts allowed, or more confirmations, find changes sooner.
+/// When a change is suspected, and how often that may be wrong. Who can confirm more finds changes sooner.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Detect {
@@ -161,28 +161,15 @@ pub struct Detect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub margin: Option<String>,
-    /// At most so many false alerts a year on average, over all series: a decimal number such as 1 or 0.5.
-    #[serde(default = "false_alerts")]
-    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
-    pub false_alerts_per_year: String,
-    /// At most so many suspected changes a year are confirmed by trials of their own, each of which takes hours.
+    /// At most so many changes a year are suspected by chance, over all series. Each is worth an experiment that confirms or refutes it.
     #[serde(default = "confirmations")]
     #[schemars(range(min = 1, max = 1000))]
     pub confirmations_per_year: u32,
-    /// A confirmation takes two visits: on another node, or so much later on the same one.
-    #[serde(default = "visit_gap")]
-    #[schemars(range(min = 60, max = 604_800))]
-    pub visit_gap_seconds: u32,
 }
 
 impl Default for Detect {
     fn default() -> Self {
-        Self {
-            margin: None,
-            false_alerts_per_year: false_alerts(),
-            confirmations_per_year: confirmations(),
-            visit_gap_seconds: visit_gap(),
-        }
+        Self { margin: None, confirmations_per_year: confirmations() }
     }
 }
 
@@ -214,16 +201,8 @@ fn skip_days() -> u32 {
     7
 }
 
-fn false_alerts() -> String {
-    "1".to_owned()
-}
-
 fn confirmations() -> u32 {
     50
-}
-
-fn visit_gap() -> u32 {
-    6 * 3600
 }
 
 /// State of a sweep. Only the operator writes it. The series are in `ConfigMaps` of their own: `assay sweep history` shows them.

@@ -22,8 +22,6 @@ use crate::validate::{
 
 /// The kind of a sweep.
 pub const KIND: &str = "TuningSweep";
-/// The error of a confirmation that blocks can show, and the one beyond which it would confirm nothing.
-const CONFIRMATION_ERRORS: (f64, f64) = (0.0001, 0.1);
 /// The longest name: that of a night has its minute, too.
 const NAME: usize = 49;
 
@@ -234,24 +232,6 @@ fn detect_problems(detect: &Detect) -> Vec<Problem> {
             "must be above 0% and below 100%: every night is a little different",
         ));
     }
-    let path = path.key("falseAlertsPerYear");
-    let confirmations = detect.confirmations_per_year;
-    // The schema has made sure that it is a number, which may be a long one.
-    let alerts = detect.false_alerts_per_year.parse::<f64>().unwrap_or(f64::INFINITY);
-    let error = alerts / f64::from(confirmations);
-    if error < CONFIRMATION_ERRORS.0 {
-        let least = CONFIRMATION_ERRORS.0 * f64::from(confirmations);
-        let message = format!(
-            "{alerts} among {confirmations} confirmations a year is surer than trials can be: allow at least {least}, or lower confirmationsPerYear"
-        );
-        problems.push(Problem::error(path, message));
-    } else if error > CONFIRMATION_ERRORS.1 {
-        let most = CONFIRMATION_ERRORS.1 * f64::from(confirmations);
-        let message = format!(
-            "{alerts} among {confirmations} confirmations a year confirms what is hardly there: allow at most {most}, or raise confirmationsPerYear"
-        );
-        problems.push(Problem::error(path, message));
-    }
     problems
 }
 
@@ -416,27 +396,11 @@ mod tests {
     #[test]
     fn promises_that_nobody_can_keep_are_refused() {
         let promised = |detect: Value| said(|sweep| sweep["spec"]["detect"] = detect);
-        for sound in [
-            json!({}),
-            json!({"falseAlertsPerYear": "0.12", "confirmationsPerYear": 6, "visitGapSeconds": 120, "margin": "2.5%"}),
-            json!({"falseAlertsPerYear": "5"}),
-        ] {
+        for sound in [json!({}), json!({"confirmationsPerYear": 6, "margin": "2.5%"})] {
             assert_eq!(promised(sound.clone()), [""; 0], "{sound}");
         }
         let cases = [
-            (
-                json!({"falseAlertsPerYear": "0"}),
-                "falseAlertsPerYear: 0 among 50 confirmations a year is surer than trials can be: allow at least 0.005",
-            ),
-            (
-                json!({"falseAlertsPerYear": "1", "confirmationsPerYear": 2}),
-                "falseAlertsPerYear: 1 among 2 confirmations a year confirms what is hardly there: allow at most 0.2",
-            ),
-            (json!({"falseAlertsPerYear": "9999999999999999"}), "falseAlertsPerYear: 10000000000000000 among"),
-            (json!({"falseAlertsPerYear": "never"}), "falseAlertsPerYear: "),
-            (json!({"falseAlertsPerYear": 1}), "falseAlertsPerYear: "),
             (json!({"confirmationsPerYear": 0}), "confirmationsPerYear: "),
-            (json!({"visitGapSeconds": 5}), "visitGapSeconds: "),
             (json!({"margin": "0%"}), "margin: must be above 0% and below 100%"),
             (json!({"margin": "100%"}), "margin: must be above 0% and below 100%"),
             (json!({"margin": "3"}), "margin: "),
@@ -455,7 +419,7 @@ mod tests {
         let plain = watch(&document);
         // Two series of one night a day.
         assert_eq!((plain.alarm, plain.margins["throughput"]), (Some(100.0), 0.03));
-        document["spec"]["detect"] = json!({"margin": "1%", "confirmationsPerYear": 2, "falseAlertsPerYear": "0.1"});
+        document["spec"]["detect"] = json!({"margin": "1%", "confirmationsPerYear": 2});
         let watch = watch(&document);
         assert!((watch.alarm.unwrap() - 365.0).abs() < 2.0, "{watch:?}");
         assert_eq!(watch.margins.values().copied().collect::<Vec<_>>(), [0.01; 2]);

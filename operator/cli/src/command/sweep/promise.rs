@@ -14,7 +14,6 @@ use k8s_openapi::jiff::Timestamp;
 
 use crate::command::plan::Noise;
 use crate::folder::{kept_history, kept_sweep};
-use crate::text::plural;
 
 /// Noise of a run that is shown where none is known.
 const ASSUMED_NOISE: f64 = 0.05;
@@ -44,16 +43,11 @@ pub fn promise(
 ) {
     let series = experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len();
     let Some(promise) = Promise::of(spec, series, now) else { return };
-    let alerts = &spec.detect.false_alerts_per_year;
     // Writing to a string can't fail.
     let _ = writeln!(
         out,
-        "promise    false alerts a year: {alerts} on average at most; {} a year at most, each wrong in at most {}\n             if nights \
-         are independent of each other, chance suspects at most {:.0} changes a year, about {:.0} in simulations",
-        plural(promise.confirmations_a_year as usize, "confirmation"),
-        display_percent(promise.confirmation_error()),
+        "promise    chance suspects at most {:.0} changes a year on average, over all series, if nights are independent of each other",
         promise.suspicions_a_year(),
-        promise.suspicions_a_year() / 3.0,
     );
     let (what, scatter) = scatter(experiment, noise, history);
     let watch = Watch::of(spec, experiment, now);

@@ -20,7 +20,6 @@ const RUNS: u64 = 200;
 pub struct Promise {
     pub series: usize,
     pub nights_a_year: f64,
-    pub false_alerts_a_year: f64,
     pub confirmations_a_year: f64,
 }
 
@@ -30,24 +29,18 @@ impl Promise {
         Some(Self {
             series,
             nights_a_year: Schedule::parse(&spec.schedule, &spec.time_zone, now).ok()?.nights_a_year(now),
-            false_alerts_a_year: spec.detect.false_alerts_per_year.parse().ok()?,
             confirmations_a_year: spec.detect.confirmations_per_year.into(),
         })
     }
 
     /// Of a sweep of which there is only the history: one night a day, and the defaults.
     pub fn of_series(series: usize) -> Self {
-        Self { series, nights_a_year: 365.0, false_alerts_a_year: 1.0, confirmations_a_year: 50.0 }
+        Self { series, nights_a_year: 365.0, confirmations_a_year: 50.0 }
     }
 
     /// Evidence from which a change is suspected: then chance alone suspects no more changes a year than may be confirmed.
     pub fn alarm(&self) -> f64 {
         (self.series as f64 * self.nights_a_year / self.confirmations_a_year).max(LOWEST_ALARM)
-    }
-
-    /// The error that a confirmation may have, so that those of a year err no more often than promised.
-    pub fn confirmation_error(&self) -> f64 {
-        self.false_alerts_a_year / self.confirmations_a_year
     }
 
     /// The most changes a year that are suspected by chance, on average.
@@ -113,12 +106,11 @@ fn normal(random: &mut ChaCha8Rng) -> f64 {
 mod tests {
     use super::*;
 
-    const USUAL: Promise =
-        Promise { series: 50, nights_a_year: 365.0, false_alerts_a_year: 1.0, confirmations_a_year: 50.0 };
+    const USUAL: Promise = Promise { series: 50, nights_a_year: 365.0, confirmations_a_year: 50.0 };
 
     #[test]
     fn more_series_need_more_evidence() {
-        assert_eq!((USUAL.alarm(), USUAL.confirmation_error(), USUAL.suspicions_a_year()), (365.0, 0.02, 50.0));
+        assert_eq!((USUAL.alarm(), USUAL.suspicions_a_year()), (365.0, 50.0));
         let few = Promise { series: 2, ..USUAL };
         assert_eq!((few.alarm(), few.suspicions_a_year()), (100.0, 7.3));
     }
