@@ -113,6 +113,11 @@ impl Experiment {
         others.map(|(_, config)| config)
     }
 
+    /// Number of series that nights of it have: configs against the baseline x scenarios x metrics.
+    pub fn series(&self) -> usize {
+        self.candidates().count() * self.scenarios.len() * self.metrics.len()
+    }
+
     /// The same with so many blocks, and the looks that these get.
     #[must_use]
     pub fn repeated(&self, repetitions: u32) -> Self {

@@ -102,8 +102,7 @@ impl Validated {
 
     /// Subjects times scenarios times metrics; none where its night is not sound.
     pub fn series(&self) -> Option<usize> {
-        let experiment = self.night.experiment.as_ref()?;
-        Some(experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len())
+        self.night.experiment.as_ref().map(Experiment::series)
     }
 
     /// What it watches for; nothing of its own where it is not sound.

@@ -93,7 +93,7 @@ fn text(
     let _ = writeln!(
         out,
         "series     {}: {} x {} x {}",
-        subjects * cells * experiment.metrics.len(),
+        experiment.series(),
         plural(subjects, "subject"),
         plural(cells, "scenario"),
         plural(experiment.metrics.len(), "metric"),

@@ -41,8 +41,7 @@ pub fn promise(
     now: Timestamp,
     out: &mut String,
 ) {
-    let series = experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len();
-    let Some(promise) = Promise::of(spec, series, now) else { return };
+    let Some(promise) = Promise::of(spec, experiment.series(), now) else { return };
     // Writing to a string can't fail.
     let _ = writeln!(
         out,

@@ -114,10 +114,12 @@ impl History {
 impl Watch {
     /// Of a sweep that is sound.
     pub fn of(spec: &TuningSweepSpec, experiment: &Experiment, now: Timestamp) -> Self {
-        let series = experiment.candidates().count() * experiment.scenarios.len() * experiment.metrics.len();
         let declared = spec.detect.margin.as_deref().and_then(fraction);
         let margins = experiment.metrics.iter().map(|rule| (rule.name.clone(), declared.unwrap_or(rule.margin)));
-        Self { alarm: Promise::of(spec, series, now).map(|promise| promise.alarm()), margins: margins.collect() }
+        Self {
+            alarm: Promise::of(spec, experiment.series(), now).map(|promise| promise.alarm()),
+            margins: margins.collect(),
+        }
     }
 
     /// The course of a series in its present segment, and the scale of its values.
