@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::{Context as _, anyhow, bail};
 use assay_api::{TuningExperimentSpec, TuningSweepSpec};
+use assay_core::experiment::Experiment;
 use assay_core::report::MachineFacts;
 use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
@@ -70,11 +71,15 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
         alarm: sweep.watch.alarm,
     };
     let mut nights = Nights::open(asked.dir, &begun)?;
-    if let Some(gap) = nights.active()?.and_then(|active| sweep.given_up(&active)) {
+    // A night that is in the history has come to its end, and only its file is left.
+    let unfinished = |nights: &Nights| -> anyhow::Result<Option<Active>> {
+        Ok(nights.active()?.filter(|active| nights.history.get(active.night).is_none()))
+    };
+    if let Some(gap) = unfinished(&nights)?.and_then(|active| sweep.given_up(&active)) {
         sweep.record(&mut nights, gap)?;
     }
     // A night that was asked for and interrupted is the one that is asked for again.
-    let before = nights.active()?.filter(|active| nights.history.get(active.night).is_none());
+    let before = unfinished(&nights)?;
     let new = || format!("now-{}", start.strftime("%Y%m%d-%H%M%S"));
     let token = asked.now.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
     sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))
@@ -112,7 +117,8 @@ impl Sweep {
             match self.next(nights, active.as_ref(), ended.is_some(), run_now)? {
                 Step::Collect(_) => {
                     let (Some(active), Some(outcome)) = (&active, ended.take()) else { continue };
-                    let night = self.measured(active, &outcome, nights)?;
+                    let night = self.measured(active, &outcome, nights);
+                    let night = night.map_err(|error| failed(nights, active.clone(), error))?;
                     if night.outcome != Came::Measured {
                         end = End::Unmeasured;
                     }
@@ -217,18 +223,11 @@ impl Sweep {
     fn run_night(&self, nights: &Nights, active: Active) -> anyhow::Result<Option<Outcome>> {
         let dir = nights.night_dir(active.night);
         print::note(format_args!("assay: {} runs in {}", night::name(&self.name, active.night), dir.display()));
-        let validation = validate_document(&active.document);
-        let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
-        let experiment = validation
-            .experiment
-            .with_context(|| format!("can't run the night of {}: {}", active.night, problem.unwrap_or_default()))?;
         let source = serde_yaml::to_string(&active.document)?;
-        let ran = execute(experiment, source.as_bytes(), &self.benches, Some(&dir), self.wait_for_quiet);
-        ran.map_err(|error| {
-            // Only for the entry of a night that is given up.
-            let _ = nights.begin(&Active { failure: Some(format!("{error:#}")), ..active });
-            error
-        })
+        let ran = experiment(&active).and_then(|experiment| {
+            execute(experiment, source.as_bytes(), &self.benches, Some(&dir), self.wait_for_quiet)
+        });
+        ran.map_err(|error| failed(nights, active, error))
     }
 
     /// The entry of a night that has ended.
@@ -271,6 +270,21 @@ impl Sweep {
         let next = self.schedule.local(next).strftime("%a %Y-%m-%d %H:%M %Z");
         print::out(format_args!("next night: {next}; --now measures one at once\n"))
     }
+}
+
+/// The experiment of a night, which was sound when it began.
+fn experiment(active: &Active) -> anyhow::Result<Experiment> {
+    let validation = validate_document(&active.document);
+    let problem = validation.problems.iter().find(|problem| problem.is_error()).map(ToString::to_string);
+    let experiment = validation.experiment;
+    experiment.with_context(|| format!("can't run the night of {}: {}", active.night, problem.unwrap_or_default()))
+}
+
+/// Keeps why a night could not go on, for its entry should it be given up.
+fn failed(nights: &Nights, active: Active, error: anyhow::Error) -> anyhow::Error {
+    // Best effort: what matters is the first error.
+    let _ = nights.begin(&Active { failure: Some(format!("{error:#}")), ..active });
+    error
 }
 
 /// Whether a night was asked for and is not in the history.

@@ -99,10 +99,24 @@ impl Lab {
 
     /// As if the sweep had been here for so many days.
     fn since_days(&self, days: i64) {
-        let path = self.path("sweep.json");
-        let mut begun: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-        begun["since"] = json!((Timestamp::now() - SignedDuration::from_hours(24 * days)).to_string());
-        fs::write(path, begun.to_string()).unwrap();
+        let since = Timestamp::now() - SignedDuration::from_hours(24 * days);
+        self.edit("sweep.json", |begun| begun["since"] = json!(since.to_string()));
+    }
+
+    fn edit(&self, name: &str, change: impl FnOnce(&mut Value)) {
+        let mut value: Value = serde_json::from_slice(&fs::read(self.path(name)).unwrap()).unwrap();
+        change(&mut value);
+        fs::write(self.path(name), value.to_string()).unwrap();
+    }
+
+    /// Another build of the bench.
+    fn other_bench(&self) -> PathBuf {
+        let other = self.dir.path().join("other-bench");
+        fs::copy(&self.bench, &other).unwrap();
+        let mut bytes = fs::read(&other).unwrap();
+        bytes.push(0);
+        fs::write(&other, bytes).unwrap();
+        other
     }
 
     /// Starts a night and interrupts it in a trial.
@@ -241,21 +255,29 @@ fn an_interrupted_night_goes_on() {
 fn a_night_whose_bench_was_replaced_is_a_gap() {
     let mut lab = Lab::new();
     lab.interrupted(Signal::SIGINT);
-    let other = lab.dir.path().join("other-bench");
-    fs::copy(&lab.bench, &other).unwrap();
-    let mut bytes = fs::read(&other).unwrap();
-    bytes.push(0);
-    fs::write(&other, bytes).unwrap();
-    lab.bench = other;
+    lab.bench = lab.other_bench();
     // As if that had been an hour ago: a minute has one night at most.
-    let path = lab.path("night.json");
-    let mut active: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    active["night"] = json!((lab.due + SignedDuration::from_hours(1)).to_string());
-    fs::write(&path, active.to_string()).unwrap();
+    let night = lab.due + SignedDuration::from_hours(1);
+    lab.edit("night.json", |active| active["night"] = json!(night.to_string()));
     fs::remove_dir_all(lab.path("nights")).unwrap();
     let ran = lab.run(&["--now"]);
     ran.succeeded();
     assert_eq!(outcomes(&lab.history()), ["Gap Manual BenchChanged", "Measured Manual"]);
+}
+
+/// Killed when the history had its night and the folder still said that it runs. By the next night there is another build.
+#[test]
+fn a_night_that_is_in_the_history_is_over_whatever_its_folder_says() {
+    let mut lab = Lab::new();
+    lab.interrupted(Signal::SIGINT);
+    let active = fs::read(lab.path("night.json")).unwrap();
+    lab.run(&["--now"]).succeeded();
+    let history = lab.history();
+    fs::write(lab.path("night.json"), active).unwrap();
+    lab.bench = lab.other_bench();
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert_eq!((lab.history(), lab.path("night.json").exists()), (history, false), "{}", ran.stdout());
 }
 
 #[test]
@@ -274,6 +296,22 @@ fn a_night_without_a_result_is_a_gap_with_its_reason() {
     assert!(ran.stdout().contains("not measured: InvalidNight: no series could be measured: "), "{}", ran.stdout());
 }
 
+/// The experiment of a night that had begun may be none for a later version, or for whoever edited it.
+#[test]
+fn a_night_that_is_no_experiment_any_more_is_given_up_when_the_next_one_is_due() {
+    let lab = Lab::new();
+    lab.interrupted(Signal::SIGINT);
+    lab.edit("night.json", |active| {
+        active["night"] = json!((lab.due - SignedDuration::from_hours(1)).to_string());
+        active["document"]["spec"]["repetitions"] = json!(0);
+    });
+    lab.run(&[]).refused("can't run the night of ");
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert_eq!(outcomes(&lab.history()), ["Gap Manual Failed"], "{}", ran.stdout());
+    assert!(lab.history()[0]["message"].as_str().unwrap().contains("repetitions"), "{:?}", lab.history());
+}
+
 /// A night that can't run waits for whoever fixes the cause, until the next one is due.
 #[test]
 fn a_night_that_fails_is_given_up_when_the_next_one_is_due() {
@@ -283,11 +321,11 @@ fn a_night_that_fails_is_given_up_when_the_next_one_is_due() {
     ran.refused("no such thing");
     assert_eq!(lab.history(), Vec::<Value>::new());
     // As if that had been a day ago.
-    let path = lab.path("night.json");
-    let mut active: Value = serde_json::from_slice(&fs::read(&path).unwrap()).unwrap();
-    active["night"] = json!((lab.due - SignedDuration::from_hours(1)).to_string());
-    active["runNow"] = json!("yesterday");
-    fs::write(&path, active.to_string()).unwrap();
+    let night = lab.due - SignedDuration::from_hours(1);
+    lab.edit("night.json", |active| {
+        active["night"] = json!(night.to_string());
+        active["runNow"] = json!("yesterday");
+    });
     lab.since_days(1);
     let ran = lab.run(&[]);
     ran.succeeded();
