@@ -101,7 +101,8 @@ impl Nights {
         }
         // With another schedule, nights begin anew: those of the old one are over, and none of the new one was missed.
         let same = |kept: &&Begun| kept.schedule == sweep.schedule && kept.time_zone == sweep.time_zone;
-        let since = kept.as_ref().filter(same).map_or(sweep.since, |kept| kept.since);
+        // A clock that was ahead when they began must not silence them until it has caught up.
+        let since = kept.as_ref().filter(same).map_or(sweep.since, |kept| kept.since.min(sweep.since));
         let begun = Begun { since, ..sweep.clone() };
         if kept.as_ref() != Some(&begun) {
             write(&path, &serde_json::to_vec_pretty(&begun)?)?;

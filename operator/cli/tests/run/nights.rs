@@ -312,6 +312,18 @@ fn a_night_that_is_no_experiment_any_more_is_given_up_when_the_next_one_is_due()
     assert!(lab.history()[0]["message"].as_str().unwrap().contains("repetitions"), "{:?}", lab.history());
 }
 
+/// A clock that was ahead when the folder was made silences nothing once it is right.
+#[test]
+fn a_clock_that_was_ahead_keeps_no_night_from_being_due() {
+    let lab = Lab::new();
+    lab.run(&[]).succeeded();
+    lab.since_days(-3650);
+    lab.run(&[]).succeeded();
+    let begun: Value = serde_json::from_slice(&fs::read(lab.path("sweep.json")).unwrap()).unwrap();
+    let since: Timestamp = begun["since"].as_str().unwrap().parse().unwrap();
+    assert!(since <= Timestamp::now(), "{since}");
+}
+
 /// A night that can't run waits for whoever fixes the cause, until the next one is due.
 #[test]
 fn a_night_that_fails_is_given_up_when_the_next_one_is_due() {

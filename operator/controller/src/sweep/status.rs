@@ -39,7 +39,8 @@ pub fn latest(reconcile: &Reconcile<'_>) -> TuningSweepStatus {
 pub fn since(reconcile: &Reconcile<'_>, status: &TuningSweepStatus) -> Timestamp {
     let created = reconcile.sweep.metadata.creation_timestamp.as_ref().map_or(reconcile.now, |time| time.0);
     match (&status.schedule, &status.schedule_since) {
-        (Some(schedule), Some(since)) if *schedule == scheduled(reconcile) => since.0.max(created),
+        // A clock that was ahead must not silence them until it has caught up.
+        (Some(schedule), Some(since)) if *schedule == scheduled(reconcile) => since.0.max(created).min(reconcile.now),
         // Another one, as of now. The first one is as old as the sweep.
         (Some(_), _) => reconcile.now,
         _ => created,
@@ -102,7 +103,7 @@ fn of_nights(
     status.last_schedule_time = last.map(time);
     let is_suspended = spec.suspend == Some(true);
     status.next_schedule_time = schedule.next_after(reconcile.now).filter(|_| !is_suspended).map(time);
-    status.last_measured_time = remembered.measured.as_ref().map(|(night, _)| time(*night));
+    status.last_measured_time = remembered.last_measured(reconcile.now).map(|(night, _)| time(night));
     status.last_skipped = known.last_skipped.as_ref().map(|(night, reason, message)| SkippedNight {
         time: time(*night),
         reason: reason.clone(),

@@ -65,8 +65,8 @@ pub struct Remembered {
     pub scheduled: BTreeSet<Timestamp>,
     /// Values of `runNow` that were answered.
     pub answered: BTreeSet<String>,
-    /// The last measured one, and what it measured.
-    pub measured: Option<(Timestamp, Digest)>,
+    /// What each measured night has measured.
+    pub measured: BTreeMap<Timestamp, Digest>,
     /// A series has too few nights to say where it stands.
     pub learning: bool,
     /// A series may have moved, and the next nights will tell.
@@ -76,15 +76,21 @@ pub struct Remembered {
 impl Remembered {
     pub fn of(history: &History, watch: &Watch) -> Self {
         let nights = || history.nights();
+        let measured = nights().filter(|night| night.outcome == Outcome::Measured);
         let watched = history.watched(watch, &BTreeMap::new());
         Self {
             nights: nights().map(|night| night.night).collect(),
             scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
-            measured: history.last_measured().and_then(|night| Some((night.night, night.key.clone()?))),
+            measured: measured.filter_map(|night| Some((night.night, night.key.clone()?))).collect(),
             learning: !history.learning().is_empty(),
             suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
         }
+    }
+
+    /// The last night that was measured by a time, and what it measured. A clock that was ahead may have left later ones.
+    pub fn last_measured(&self, now: Timestamp) -> Option<(Timestamp, &Digest)> {
+        self.measured.range(..=now).next_back().map(|(night, key)| (*night, key))
     }
 
     /// Whether another night of the same tells something.
@@ -303,10 +309,10 @@ impl Observed<'_> {
             Tonight::Failed { reason, message } => {
                 Step::Record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
             }
-            Tonight::Known(key) => match &self.remembered.measured {
+            Tonight::Known(key) => match self.remembered.last_measured(self.now) {
                 Some((last, measured)) if measured == key && !self.remembered.is_curious() => {
                     let next = self.rules.schedule.next_after(due);
-                    if next.is_some_and(|next| next.duration_since(*last) <= self.rules.max_skip + DAYLIGHT) {
+                    if next.is_some_and(|next| next.duration_since(last) <= self.rules.max_skip + DAYLIGHT) {
                         return skipped(due, "Unchanged", &format!("nothing has changed since the night of {last}"));
                     }
                     Step::Begin { night: due, trigger: Trigger::Canary, run_now: None }
@@ -376,28 +382,50 @@ mod tests {
         format!("2026-11-26T{time}Z").parse().expect("a time")
     }
 
-    /// The next step at a time, where the night of 01:17 is due and may begin for five minutes.
-    fn due(now: &str, tonight: Tonight) -> Step {
-        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at(now)).expect("a schedule");
+    static NONE: BTreeMap<Timestamp, Child> = BTreeMap::new();
+
+    /// A time at which the night of 01:17 is due and may begin for five minutes.
+    fn observed<'a>(now: &str, schedule: &'a Schedule, remembered: &'a Remembered, tonight: Tonight) -> Observed<'a> {
         let rules = Rules {
-            schedule: &schedule,
+            schedule,
             suspended: false,
             deadline: Some(SignedDuration::from_mins(5)),
             replace: false,
             run_now: None,
             max_skip: SignedDuration::from_hours(24),
         };
-        next(&Observed {
+        Observed {
             now: at(now),
             rules,
             since: at("00:00:00"),
             last_scheduled: None,
             last_manual: None,
-            children: &BTreeMap::new(),
+            children: &NONE,
             lost: None,
-            remembered: &Remembered::default(),
+            remembered,
             tonight,
-        })
+        }
+    }
+
+    fn due(now: &str, remembered: &Remembered, tonight: Tonight) -> Step {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at(now)).expect("a schedule");
+        next(&observed(now, &schedule, remembered, tonight))
+    }
+
+    /// The clock was a year ahead when the last night was measured.
+    #[test]
+    fn a_night_that_a_clock_measured_too_early_does_not_stand_for_those_before_it() {
+        let key = Digest::of(b"tonight");
+        let after = |nights: &[&str]| {
+            let measured = nights.iter().map(|night| (night.parse().expect("a time"), key.clone())).collect();
+            due("01:17:30", &Remembered { measured, ..Remembered::default() }, Tonight::Known(key.clone()))
+        };
+        let begun = |trigger| Step::Begin { night: at("01:17:00"), trigger, run_now: None };
+        assert_eq!(after(&["2027-11-26T01:17:00Z"]), begun(Trigger::Schedule));
+        assert_eq!(after(&["2026-11-20T01:17:00Z", "2027-11-26T01:17:00Z"]), begun(Trigger::Canary));
+        let skipped = after(&["2026-11-25T23:17:00Z", "2027-11-26T01:17:00Z"]);
+        let Step::Record(skipped) = skipped else { panic!("{skipped:?}") };
+        assert_eq!((skipped.reason.as_str(), skipped.message.ends_with("2026-11-25T23:17:00Z")), ("Unchanged", true));
     }
 
     #[test]
@@ -405,6 +433,7 @@ mod tests {
         let (reason, message) = ("ImagePullFailed".to_owned(), "can't pull it".to_owned());
         let resolving = Tonight::Resolving { reason: reason.clone(), message: message.clone() };
         let failed = Tonight::Failed { reason, message };
+        let due = |now: &str, tonight: Tonight| due(now, &Remembered::default(), tonight);
         assert_eq!(due("01:17:30", Tonight::Unresolved), Step::Resolve(at("01:17:00"), Trigger::Schedule));
         // The deadline is looked at in time.
         assert_eq!(due("01:20:00", resolving.clone()), Step::Wait(Some(at("01:22:01"))));

@@ -101,7 +101,7 @@ impl World {
             nights: self.history.keys().copied().collect(),
             scheduled: scheduled.map(|(night, _)| *night).collect(),
             answered: self.history.values().filter_map(|entry| entry.run_now.clone()).collect(),
-            measured: self.measured().last().map(|(night, _)| (*night, self.keys[night].clone())),
+            measured: self.measured().map(|(night, _)| (*night, self.keys[night].clone())).collect(),
             learning: self.measured().count() < LEARNED,
             suspecting: self.suspecting,
         }
