@@ -32,6 +32,9 @@ const FLAG: &str = "--history";
 /// What the folder of a sweep may hold before its history, and what a new disk has.
 const BEFORE: [&str; 4] = ["lock", "lost+found", "sweep.json", "sweep.partial"];
 
+/// The report that is written last.
+const LAST_REPORT: &str = "report.html";
+
 /// A sweep's folder, held for this process.
 #[derive(Debug)]
 pub struct Nights {
@@ -104,11 +107,22 @@ impl Nights {
         // A clock that was ahead when they began must not silence them until it has caught up.
         let since = kept.as_ref().filter(same).map_or(sweep.since, |kept| kept.since.min(sweep.since));
         let begun = Begun { since, ..sweep.clone() };
-        if kept.as_ref() != Some(&begun) {
+        let is_new = kept.as_ref() != Some(&begun);
+        if is_new {
             write(&path, &serde_json::to_vec_pretty(&begun)?)?;
         }
         let history = kept_history(&dir, &sweep.sweep)?;
-        Ok(Self { dir, begun, history, _lock: lock })
+        let nights = Self { dir, begun, history, _lock: lock };
+        if nights.history.nights().next().is_some() && (is_new || nights.has_old_report()) {
+            nights.report()?;
+        }
+        Ok(nights)
+    }
+
+    /// Whether the last call ended between the history and its report.
+    fn has_old_report(&self) -> bool {
+        let written = |path: &Path| fs::metadata(path).and_then(|file| file.modified()).ok();
+        written(&self.dir.join(LAST_REPORT)) < written(&history_path(&self.dir))
     }
 
     /// The results folder of a night.
@@ -148,10 +162,14 @@ impl Nights {
     fn keep(&mut self, history: History) -> anyhow::Result<()> {
         write(&history_path(&self.dir), history.lines()?.as_bytes())?;
         self.history = history;
+        self.report()
+    }
+
+    fn report(&self) -> anyhow::Result<()> {
         let report = SweepReport::new(&self.history, &self.begun.watch());
         write(&self.dir.join("report.json"), &serde_json::to_vec_pretty(&report)?)?;
         write(&self.dir.join("report.md"), markdown(&report).as_bytes())?;
-        write(&self.dir.join("report.html"), html(&report).as_bytes())
+        write(&self.dir.join(LAST_REPORT), html(&report).as_bytes())
     }
 
     /// Removes the results folders of the oldest nights.

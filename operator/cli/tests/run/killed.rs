@@ -50,7 +50,7 @@ fn names(dir: &std::path::Path) -> Vec<String> {
 }
 
 /// Does something for each of these, on the few CPUs that there are.
-fn for_each<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
+pub fn for_each<T: Sync>(items: &[T], act: impl Fn(&T) + Sync) {
     let next = AtomicUsize::new(0);
     std::thread::scope(|scope| {
         for _ in 0..4 {

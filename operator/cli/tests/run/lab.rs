@@ -61,13 +61,15 @@ pub fn now_ms() -> u128 {
 pub struct Lab {
     pub dir: TempDir,
     pub epoch: u128,
+    /// What is run in it.
+    pub args: &'static [&'static str],
 }
 
 impl Lab {
     pub fn new() -> Self {
         let dir = TempDir::new().unwrap();
         fs::write(dir.path().join("experiment.yaml"), EXPERIMENT).unwrap();
-        Self { dir, epoch: now_ms() }
+        Self { dir, epoch: now_ms(), args: &["run", "experiment.yaml", "--out", "out"] }
     }
 
     /// The folder without links in its path, as the kernel names it.
@@ -97,7 +99,8 @@ impl Lab {
     fn command_of(&self, mut command: Command, faults: &str) -> Command {
         command
             .current_dir(self.dir.path())
-            .args(["run", "experiment.yaml", "--out", "out", "--bench"])
+            .args(self.args)
+            .arg("--bench")
             .arg(fake_bench())
             .env("FAKE_BENCH", faults)
             .env("FAKE_BENCH_EPOCH", self.epoch.to_string())

@@ -10,7 +10,9 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
-use crate::lab::{BLOCKS, Ran, fake_bench, now_ms, wait_for};
+use crate::killed::for_each;
+use crate::lab::{self, BLOCKS, Ran, fake_bench, now_ms, wait_for};
+use crate::trace::{calls_of_a_run, kill_before, places};
 
 const SWEEP: &str = "
 apiVersion: assay.rocks/v1alpha1
@@ -249,6 +251,51 @@ fn an_interrupted_night_goes_on() {
         assert_eq!(fs::read(lab.path("history.jsonl")).unwrap(), history);
         assert!(!lab.path("night.json").exists());
     }
+}
+
+/// Two nights are due. Killed before anything that is done to the folder, the next call leaves what a single one would have.
+#[test]
+fn a_sweep_that_is_killed_anywhere_goes_on() {
+    let first = Lab::new();
+    let again = || {
+        let lab = lab::Lab {
+            epoch: first.epoch,
+            args: &["sweep", "run", "sweep.yaml", "--history", "out"],
+            ..lab::Lab::new()
+        };
+        fs::copy(first.dir.path().join("sweep.yaml"), lab.dir.path().join("sweep.yaml")).unwrap();
+        fs::create_dir(lab.out()).unwrap();
+        let begun = json!({"sweep": "buffers", "schedule": first.due.strftime("%M %H * * *").to_string(),
+            "timeZone": "Etc/UTC", "since": (first.due - SignedDuration::from_hours(36)).to_string()});
+        fs::write(lab.out().join("sweep.json"), begun.to_string()).unwrap();
+        lab
+    };
+    let whole = again();
+    let calls = calls_of_a_run(&whole);
+    let kept = |lab: &lab::Lab| {
+        let files = names(&lab.out()).into_iter().filter(|name| !["lock", "nights"].contains(&name.as_str()));
+        files.map(|name| (fs::read_to_string(lab.out().join(&name)).unwrap(), name)).collect::<Vec<_>>()
+    };
+    assert_eq!(names(&whole.out().join("nights")).len(), 1);
+    // What a night does to its own folder is that of any run.
+    let own = |path: &String| path.starts_with("out/") && !path.starts_with("out/nights/buffers-");
+    let places: Vec<_> = places(&calls).into_iter().filter(|call| call.paths.iter().any(own)).collect();
+    for needed in ["history", "sweep", "night", "report"] {
+        let is_renamed = |site: &str| site.starts_with("rename") && site.contains(&format!("out/{needed}.partial"));
+        assert!(places.iter().any(|call| is_renamed(&call.site())), "{needed} is a place in {places:#?}");
+    }
+    for_each(&places, |call| {
+        let lab = again();
+        kill_before(&lab, call, "");
+        let ran = lab.run("");
+        ran.succeeded();
+        let after = format!("a kill before {} number {}", call.site(), call.number);
+        for (kept, expected) in kept(&lab).into_iter().zip(kept(&whole)) {
+            assert_eq!(kept, expected, "after {after}");
+        }
+        assert_eq!(names(&lab.out()), names(&whole.out()), "nothing else is left, after {after}");
+        assert_eq!(names(&lab.out().join("nights")), names(&whole.out().join("nights")), "after {after}");
+    });
 }
 
 #[test]
