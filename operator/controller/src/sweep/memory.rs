@@ -6,7 +6,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use assay_api::{TuningExperiment, TuningSweep};
 use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::Remembered;
-use assay_core::sweep::{History, Outcome, Standing, standings, worst};
+use assay_core::sweep::{Outcome, Ring, Standing, standings, worst};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
@@ -56,11 +56,12 @@ pub struct Known {
 }
 
 impl Known {
-    pub fn of(history: &History, watch: &Watch, damaged: Vec<String>) -> Self {
+    pub fn of(ring: &Ring, watch: &Watch) -> Self {
+        let history = ring.history();
         let unmeasured = history.nights().rev().find(|night| night.outcome != Outcome::Measured);
         let standings = standings(history);
         Self {
-            remembered: Remembered::of(history, watch),
+            remembered: Remembered { kept_from: ring.kept_from(), ..Remembered::of(history, watch) },
             measured: history.nights().filter(|night| night.outcome == Outcome::Measured).count() as u32,
             last_skipped: unmeasured.map(|night| {
                 (night.night, night.reason.clone().unwrap_or_default(), night.message.clone().unwrap_or_default())
@@ -72,7 +73,7 @@ impl Known {
                 .nights()
                 .filter_map(|night| Some((night.experiment.clone()?, night.outcome == Outcome::Measured)))
                 .collect(),
-            damaged,
+            damaged: ring.damaged().iter().map(ToString::to_string).collect(),
         }
     }
 }

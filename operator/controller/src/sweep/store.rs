@@ -23,8 +23,7 @@ pub async fn read(reconcile: &Reconcile<'_>) -> Result<((Ring, BTreeMap<String, 
     let watch = &reconcile.checked().watch;
     let (ring, known) = tokio::task::block_in_place(|| {
         let ring = Ring::read(&reconcile.name, objects);
-        let damaged = ring.damaged().iter().map(ToString::to_string).collect();
-        let known = Known::of(ring.history(), watch, damaged);
+        let known = Known::of(&ring, watch);
         (ring, known)
     });
     reconcile.context.memories.of(reconcile.sweep).lock().known = Some(known.clone());
@@ -56,9 +55,8 @@ pub async fn add(reconcile: &Reconcile<'_>, night: Night) -> Result<Known, Error
             _ => {}
         }
     }
-    let damaged = ring.damaged().iter().map(ToString::to_string).collect();
     let watch = &reconcile.checked().watch;
-    let known = tokio::task::block_in_place(|| Known::of(ring.history(), watch, damaged));
+    let known = tokio::task::block_in_place(|| Known::of(&ring, watch));
     reconcile.context.memories.of(reconcile.sweep).lock().known = Some(known.clone());
     Ok(known)
 }

@@ -61,6 +61,8 @@ pub enum ChildState {
 pub struct Remembered {
     /// All that are in it.
     pub nights: BTreeSet<Timestamp>,
+    /// Nights before it may have fallen out; none have if it is not set.
+    pub kept_from: Option<Timestamp>,
     /// Those of them that the schedule asked for.
     pub scheduled: BTreeSet<Timestamp>,
     /// Values of `runNow` that were answered.
@@ -80,6 +82,7 @@ impl Remembered {
         let watched = history.watched(watch, &BTreeMap::new());
         Self {
             nights: nights().map(|night| night.night).collect(),
+            kept_from: None,
             scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
             measured: measured.filter_map(|night| Some((night.night, night.key.clone()?))).collect(),
@@ -138,7 +141,7 @@ pub enum Step {
     Collect(Timestamp),
     /// Add a night to the history that measured nothing.
     Record(Unmeasured),
-    /// Delete the experiment of a night that is in the history as ended.
+    /// Delete the experiment of a night that is in the history as ended, or was in it.
     End(Timestamp),
     /// Look up what the tags of images mean now.
     Resolve(Timestamp, Trigger),
@@ -196,6 +199,10 @@ pub fn next(observed: &Observed<'_>) -> Step {
         match (recorded(night), &child.state) {
             // It was ended, or its name came back with an old copy of the history.
             (true, ChildState::Waiting { .. } | ChildState::Running) => return Step::End(*night),
+            // Added again, it would take the place of a later night, whose experiment is the next to be added again.
+            (false, ChildState::Finished) if observed.remembered.kept_from.is_some_and(|kept| *night < kept) => {
+                return Step::End(*night);
+            }
             (false, ChildState::Finished) => return Step::Collect(*night),
             (true, ChildState::Finished) | (false, ChildState::Waiting { .. } | ChildState::Running) => {}
         }
@@ -410,6 +417,21 @@ mod tests {
     fn due(now: &str, remembered: &Remembered, tonight: Tonight) -> Step {
         let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at(now)).expect("a schedule");
         next(&observed(now, &schedule, remembered, tonight))
+    }
+
+    #[test]
+    fn a_night_that_has_fallen_out_is_not_added_again() {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
+        let child = Child { trigger: Trigger::Schedule, run_now: None, state: ChildState::Finished };
+        let children = BTreeMap::from([(at("00:30:00"), child)]);
+        let with = |kept_from: Option<&str>| {
+            let remembered = Remembered { kept_from: kept_from.map(at), ..Remembered::default() };
+            let observed = observed("01:00:00", &schedule, &remembered, Tonight::Unresolved);
+            next(&Observed { children: &children, ..observed })
+        };
+        assert_eq!(with(Some("00:31:00")), Step::End(at("00:30:00")));
+        assert_eq!(with(Some("00:29:00")), Step::Collect(at("00:30:00")));
+        assert_eq!(with(None), Step::Collect(at("00:30:00")));
     }
 
     /// The clock was a year ahead when the last night was measured.

@@ -99,6 +99,7 @@ impl World {
         let scheduled = self.history.iter().filter(|(_, entry)| entry.trigger != Trigger::Manual);
         Remembered {
             nights: self.history.keys().copied().collect(),
+            kept_from: None,
             scheduled: scheduled.map(|(night, _)| *night).collect(),
             answered: self.history.values().filter_map(|entry| entry.run_now.clone()).collect(),
             measured: self.measured().map(|(night, _)| (*night, self.keys[night].clone())).collect(),

@@ -21,6 +21,8 @@ use crate::sweep::point::Night;
 pub const MOST_BYTES: usize = 192 * 1024;
 /// The most objects: together 2.44 MiB.
 pub const MOST_OBJECTS: usize = 13;
+/// The number of the first object.
+const FIRST: u64 = 1;
 /// The most bytes of an object when it is unpacked: no one can fill the memory of a reader with a small object.
 const MOST_TEXT: usize = 16 << 20;
 
@@ -131,6 +133,12 @@ impl Ring {
         Some(TuningHistory { metadata, spec })
     }
 
+    /// The first night that is kept, if others may have fallen out before it.
+    pub fn kept_from(&self) -> Option<Timestamp> {
+        let is_whole = self.held.first_key_value().is_none_or(|(number, _)| *number == FIRST);
+        self.history.nights().next().map(|night| night.night).filter(|_| !is_whole)
+    }
+
     pub fn damaged(&self) -> &[Damaged] {
         &self.damaged
     }
@@ -181,7 +189,7 @@ impl Ring {
         let number = match self.held.last_key_value() {
             Some((number, held)) if held.has_room(bytes.len(), line.len()) => *number,
             Some((number, _)) => number + 1,
-            None => 1,
+            None => FIRST,
         };
         self.history.add(night)?;
         let held = self.held.entry(number).or_default();

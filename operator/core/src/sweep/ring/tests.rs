@@ -89,6 +89,23 @@ fn the_oldest_fall_out() {
     assert!(kept.iter().rev().take(kept.len() / 2).all(|night| ring.history().get(*night).is_some()));
 }
 
+/// Nights of so many series fall out before the experiments that a sweep may keep.
+#[test]
+fn a_ring_knows_since_when_it_has_forgotten_nothing() {
+    let (mut stored, mut noise) = (Stored::new(), Noise::new(4));
+    let mut ring = read(&stored);
+    let mut day = 0;
+    while !stored.contains_key("nightly-history-00014") {
+        assert_eq!((ring.kept_from(), read(&stored).kept_from()), (None, None));
+        apply(&mut stored, ring.add(large(day, 500, &mut noise)).unwrap());
+        day += 1;
+    }
+    assert!(day < 100, "{day}");
+    let first = ring.history().nights().next().unwrap().night;
+    assert!(first > time(0));
+    assert_eq!((ring.kept_from(), read(&stored).kept_from()), (Some(first), Some(first)));
+}
+
 #[test]
 fn a_night_larger_than_an_object_is_refused() {
     let mut noise = Noise::new(3);
