@@ -103,7 +103,7 @@ pub async fn lost(
     reconcile: &Reconcile<'_>,
     status: &TuningSweepStatus,
     children: &BTreeMap<Timestamp, Child>,
-) -> Result<Option<(Timestamp, Trigger)>, Error> {
+) -> Result<Option<Timestamp>, Error> {
     let Some(active) = &status.active else { return Ok(None) };
     let (Some(name), night) = (&active.experiment, active.time.0) else { return Ok(None) };
     if children.contains_key(&night) {
@@ -114,7 +114,7 @@ pub async fn lost(
         experiment.owner_references().iter().any(|owner| owner.uid == reconcile.uid)
             && experiment.metadata.deletion_timestamp.is_none()
     };
-    Ok((!there.is_some_and(is_ours)).then_some((night, Trigger::Schedule)))
+    Ok((!there.is_some_and(is_ours)).then_some(night))
 }
 
 /// Deletes the experiments of nights beyond those that are kept. What they measured stays in the history.

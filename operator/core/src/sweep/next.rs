@@ -129,7 +129,7 @@ pub struct Observed<'a> {
     /// Experiments by the time of their night.
     pub children: &'a BTreeMap<Timestamp, Child>,
     /// A night that the status says runs, and whose experiment is certainly gone.
-    pub lost: Option<(Timestamp, Trigger)>,
+    pub lost: Option<Timestamp>,
     pub remembered: &'a Remembered,
     pub tonight: Tonight,
 }
@@ -207,11 +207,10 @@ pub fn next(observed: &Observed<'_>) -> Step {
             (true, ChildState::Finished) | (false, ChildState::Waiting { .. } | ChildState::Running) => {}
         }
     }
-    if let Some((night, trigger)) =
-        observed.lost.filter(|(night, _)| !recorded(night) && !observed.children.contains_key(night))
-    {
+    if let Some(night) = observed.lost.filter(|night| !recorded(night) && !observed.children.contains_key(night)) {
         let message = "its experiment was deleted before it had finished";
-        return Step::Record(unmeasured(night, trigger, None, Outcome::Gap, "Deleted", message));
+        let (trigger, run_now) = observed.origin(night);
+        return Step::Record(unmeasured(night, trigger, run_now, Outcome::Gap, "Deleted", message));
     }
     let active = observed.children.iter().find(|(night, _)| !recorded(night));
     if let Some((night, child)) = active
@@ -244,6 +243,15 @@ impl Observed<'_> {
         }
         overdue.retain(|due| !self.remembered.nights.contains(due) && !self.children.contains_key(due));
         overdue
+    }
+
+    /// Why a night had begun of which nothing is left but its time. Whoever asked for it waits for an answer.
+    fn origin(&self, night: Timestamp) -> (Trigger, Option<String>) {
+        if self.rules.schedule.last_until(night) == Some(night) {
+            return (Trigger::Schedule, None);
+        }
+        let open = |token: &&str| !self.remembered.answered.contains(*token);
+        (Trigger::Manual, self.last_manual.filter(open).map(str::to_owned))
     }
 
     /// How a night that has begun ends before its time.
@@ -432,6 +440,24 @@ mod tests {
         assert_eq!(with(Some("00:31:00")), Step::End(at("00:30:00")));
         assert_eq!(with(Some("00:29:00")), Step::Collect(at("00:30:00")));
         assert_eq!(with(None), Step::Collect(at("00:30:00")));
+    }
+
+    #[test]
+    fn whoever_asked_for_a_night_that_was_deleted_is_answered() {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
+        let lost = |night: &str, answered: &[&str]| {
+            let answered = answered.iter().map(|token| (*token).to_owned()).collect();
+            let remembered = Remembered { answered, ..Remembered::default() };
+            let mut observed = observed("01:17:30", &schedule, &remembered, Tonight::Unresolved);
+            (observed.lost, observed.last_manual) = (Some(at(night)), Some("please"));
+            let step = next(&observed);
+            let Step::Record(gap) = step else { panic!("{step:?}") };
+            assert_eq!((gap.night, gap.outcome, gap.reason.as_str()), (at(night), Outcome::Gap, "Deleted"));
+            (gap.trigger, gap.run_now)
+        };
+        assert_eq!(lost("01:05:00", &[]), (Trigger::Manual, Some("please".to_owned())));
+        assert_eq!(lost("01:05:00", &["please"]), (Trigger::Manual, None));
+        assert_eq!(lost("01:17:00", &[]), (Trigger::Schedule, None));
     }
 
     /// The clock was a year ahead when the last night was measured.

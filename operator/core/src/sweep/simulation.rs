@@ -46,7 +46,7 @@ struct World {
     keys: BTreeMap<Timestamp, Digest>,
     last_scheduled: Option<Timestamp>,
     last_manual: Option<String>,
-    active: Option<(Timestamp, Trigger)>,
+    active: Option<Timestamp>,
     since: Timestamp,
     now: Timestamp,
     skew: SignedDuration,
@@ -112,7 +112,7 @@ impl World {
         let remembered = self.remembered();
         let children: BTreeMap<Timestamp, Child> =
             self.children.iter().map(|(night, (child, _))| (*night, child.clone())).collect();
-        let lost = self.active.filter(|(night, _)| !children.contains_key(night));
+        let lost = self.active.filter(|night| !children.contains_key(night));
         next(&Observed {
             now: self.now + self.skew,
             rules: Rules {
@@ -199,7 +199,7 @@ impl World {
                 .children
                 .iter()
                 .find(|(_, (child, _))| child.state != ChildState::Finished)
-                .map(|(night, (child, _))| (*night, child.trigger));
+                .map(|(night, _)| *night);
             let tokens = self
                 .history
                 .values()
