@@ -121,22 +121,28 @@ fn of_nights(
     }
 }
 
-/// Whether nights should have been measured and were not, and for how long: two more than the longest time that may pass between them.
+/// Whether nights should have been measured and were not, and since when.
 fn is_stale(reconcile: &Reconcile<'_>, schedule: &Schedule, status: &TuningSweepStatus) -> (bool, String) {
     let spec = &reconcile.sweep.spec;
     let created = reconcile.sweep.metadata.creation_timestamp.as_ref().map_or(reconcile.now, |time| time.0);
     let last = status.last_measured_time.as_ref().map(|time| time.0);
     let since = last.unwrap_or(created).max(since(reconcile, status));
-    let apart = schedule.closest(since).unwrap_or_default();
-    let longest = SignedDuration::from_hours(24 * i64::from(spec.max_skip_days)) + apart * 2;
-    let passed = reconcile.now.duration_since(since);
-    let is_stale = spec.suspend != Some(true) && passed > longest;
+    let since = since.max(resumed(&status.conditions, reconcile.now).unwrap_or(since));
+    let longest = SignedDuration::from_hours(24 * i64::from(spec.max_skip_days));
+    let is_overdue = schedule.stale_from(since, longest).is_some_and(|from| reconcile.now > from);
+    let is_stale = spec.suspend != Some(true) && is_overdue;
     let message = match (is_stale, last) {
         (false, _) => String::new(),
         (true, Some(last)) => format!("the last measured night was that of {last}"),
         (true, None) => "no night has been measured yet".to_owned(),
     };
     (is_stale, message)
+}
+
+/// Since when it has not been suspended, if it was before. Nobody misses the nights of that time.
+fn resumed(conditions: &[Condition], now: Timestamp) -> Option<Timestamp> {
+    let suspended = find(conditions, SUSPENDED)?;
+    Some(if suspended.status == "True" { now } else { suspended.last_transition_time.0 })
 }
 
 fn conditions(
@@ -220,5 +226,26 @@ async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSw
     let stale = find(&after.conditions, STALE).filter(|stale| stale.status == "True");
     if let Some(stale) = stale.filter(|_| has_changed(STALE)) {
         reconcile.publish(EventType::Warning, "SweepStale", &stale.message).await;
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn nights_in_which_a_sweep_was_suspended_are_not_missed() {
+        let at = |time: &str| time.parse::<Timestamp>().expect("a time");
+        let now = at("2026-11-26T12:00:00Z");
+        let since = |status: &str| {
+            let known = json!([{"type": "Suspended", "status": status, "reason": "R", "message": "",
+                "lastTransitionTime": "2026-11-20T12:00:00Z"}]);
+            resumed(&serde_json::from_value::<Vec<Condition>>(known).expect("conditions"), now)
+        };
+        assert_eq!(since("False"), Some(at("2026-11-20T12:00:00Z")));
+        assert_eq!(since("True"), Some(now), "the status is as old as the last write, and the spec says that it runs");
+        assert_eq!(resumed(&[], now), None);
     }
 }

@@ -86,6 +86,11 @@ impl Schedule {
         last.ok().and_then(|last| whole_second(&last))
     }
 
+    /// When it shows that nights are not measured: two more have been due since the longest time without one had passed.
+    pub fn stale_from(&self, measured: Timestamp, longest: SignedDuration) -> Option<Timestamp> {
+        self.next_after(measured.checked_add(longest).ok()?).and_then(|due| self.next_after(due))
+    }
+
     /// A time by the clocks of the schedule's zone.
     pub fn local(&self, time: Timestamp) -> Zoned {
         time.to_zoned(self.zone.clone())
@@ -169,6 +174,18 @@ mod tests {
         );
         let utc = schedule("30 2 * * *", "Etc/UTC");
         assert_eq!(nights(&utc, "2026-03-28T12:00:00Z", "2026-03-29T12:00:00Z"), ["2026-03-29T02:30:00Z"]);
+    }
+
+    #[test]
+    fn nights_are_missed_only_once_they_were_due() {
+        let stale = |fields: &str| {
+            let week = SignedDuration::from_hours(7 * 24);
+            schedule(fields, "Etc/UTC").stale_from(at("2026-11-02T01:17:00Z"), week).map(|from| from.to_string())
+        };
+        assert_eq!(stale("17 1 * * *").unwrap(), "2026-11-11T01:17:00Z");
+        // Two nights in a row, and then none for a month.
+        assert_eq!(stale("17 1 1,2 * *").unwrap(), "2026-12-02T01:17:00Z");
+        assert_eq!(stale("17 1 29 2 *").unwrap(), "2032-02-29T01:17:00Z");
     }
 
     #[test]
