@@ -2,7 +2,7 @@
 //!
 //! Each call does what is due and ends. Whatever ends it before, the next one takes up the night that had begun.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::path::Path;
 use std::time::Duration;
 
@@ -236,7 +236,6 @@ impl Sweep {
         let (spec, bench) = pinned(spec, &active.benches);
         let machines = outcome.report.setup.iter().flat_map(|setup| &setup.machines);
         let kind = |machine: &MachineFacts| night::machine(machine.cpu_model.as_deref(), machine.disk_model.as_deref());
-        let kinds: Vec<String> = machines.filter_map(kind).collect::<BTreeSet<_>>().into_iter().collect();
         let ended = Ended {
             sweep: &self.name,
             night: active.night,
@@ -244,7 +243,7 @@ impl Sweep {
             run_now: active.run_now.clone(),
             experiment: &outcome.plan.experiment.name,
             spec: &spec,
-            machine: if kinds.is_empty() { "unknown".to_owned() } else { kinds.join(" + ") },
+            machines: machines.filter_map(kind).collect(),
             bench: bench.as_deref(),
         };
         Ok(ended.entry(&outcome.plan, &outcome.attempts, &nights.history)?)

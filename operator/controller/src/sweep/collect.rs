@@ -37,7 +37,7 @@ pub async fn collect(
         run_now: child.run_now.clone(),
         experiment: &name,
         spec: &experiment.spec,
-        machine: String::new(),
+        machines: BTreeSet::new(),
         bench: bench.as_deref(),
     };
     let finished = find(&status.conditions, FINISHED);
@@ -61,7 +61,7 @@ pub async fn collect(
             trial.owner_references().iter().any(|owner| Some(&owner.uid) == experiment.metadata.uid.as_ref())
         })
         .collect();
-    ended.machine = machine(reconcile, &trials);
+    ended.machines = machines(reconcile, &trials);
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
     let attempts = cluster::attempts(&plan, trials).map_err(|error| unexpected(&error))?;
     let ((ring, _), _) = store::read(reconcile).await?;
@@ -74,7 +74,7 @@ fn plan(experiment: &TuningExperiment) -> Option<Plan> {
 }
 
 /// The kinds of the machines that trials ran on: what their nodes say, or what their trials saw of CPU and disk.
-fn machine(reconcile: &Reconcile<'_>, trials: &[&TuningTrial]) -> String {
+fn machines(reconcile: &Reconcile<'_>, trials: &[&TuningTrial]) -> BTreeSet<String> {
     let mut seen: BTreeMap<&str, Option<String>> = BTreeMap::new();
     for trial in trials {
         let attempts = trial.status.iter().flat_map(|status| &status.attempts);
@@ -86,5 +86,5 @@ fn machine(reconcile: &Reconcile<'_>, trials: &[&TuningTrial]) -> String {
         let labelled = labelled.and_then(|node| node.labels().get(KIND_LABEL).cloned());
         labelled.or(kind.filter(|kind| !kind.is_empty())).unwrap_or_else(|| format!("node {node}"))
     });
-    kinds.collect::<BTreeSet<String>>().into_iter().collect::<Vec<_>>().join(", ")
+    kinds.collect()
 }

@@ -187,7 +187,7 @@ impl Unmeasured {
 }
 
 /// A text in so many bytes, which are what a line of the history has room for.
-fn within(text: &str, bytes: usize) -> String {
+pub(super) fn within(text: &str, bytes: usize) -> String {
     let ascii: String = text.chars().map(|c| if c.is_ascii() { c } else { '?' }).collect();
     shorten(if text.len() > bytes { &ascii } else { text }, bytes)
 }

@@ -10,7 +10,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
 use super::history::History;
-use super::next::Unmeasured;
+use super::next::{Unmeasured, within};
 use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
 use crate::attempt::Attempt;
 use crate::decide::Places;
@@ -154,6 +154,20 @@ pub fn machine(cpu: Option<&str>, disk: Option<&str>) -> Option<String> {
     (!known.is_empty()).then(|| shorten(&known.join(", "), MACHINE))
 }
 
+/// What the machines of a night are together. However many kinds there are, other ones have another name.
+pub fn machines(kinds: &BTreeSet<String>) -> String {
+    let all = kinds.iter().map(String::as_str).collect::<Vec<_>>().join(" + ");
+    if all.is_empty() {
+        return "unknown".to_owned();
+    }
+    if all.len() <= MACHINE {
+        return all;
+    }
+    let digest = Digest::of(all.as_bytes()).to_string();
+    let room = MACHINE.saturating_sub(digest.len() + 3);
+    format!("{} ({digest})", within(&all, room))
+}
+
 /// A night that has ended, and what it was.
 pub struct Ended<'a> {
     pub sweep: &'a str,
@@ -164,7 +178,7 @@ pub struct Ended<'a> {
     /// What ran, with images by digest.
     pub spec: &'a TuningExperimentSpec,
     /// Kinds of the machines that it ran on.
-    pub machine: String,
+    pub machines: BTreeSet<String>,
     /// The image of whoever names none.
     pub bench: Option<&'a str>,
 }
@@ -202,7 +216,7 @@ impl Ended<'_> {
             subjects.push(subject);
         }
         let fingerprint = Fingerprint {
-            machine: self.machine.clone(),
+            machine: machines(&self.machines),
             protocol: assay_protocol::VERSION,
             workloads: workloads(spec)?,
         };
@@ -253,5 +267,26 @@ fn why(conclusion: &Conclusion, blocks: usize) -> String {
         Reason::Invalid { codes, .. } => codes.first().cloned().unwrap_or_else(|| "Invalid".to_owned()),
         _ if blocks < 2 => "TooFewBlocks".to_owned(),
         _ => "NoValue".to_owned(),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::sweep::testing;
+
+    #[test]
+    fn a_night_has_room_for_all_its_kinds_of_machines() {
+        let kinds = |count: usize| (0..count).map(|kind| format!("{kind} {}", "Prozeßor".repeat(9))).collect();
+        let few: BTreeSet<String> = kinds(2);
+        assert_eq!(machines(&few), few.iter().cloned().collect::<Vec<_>>().join(" + "));
+        assert_eq!(machines(&BTreeSet::new()), "unknown");
+        let names: BTreeSet<String> = (3..40).map(|count| machines(&kinds(count))).collect();
+        assert_eq!(names.len(), 37, "other machines have other names");
+        for machine in names {
+            let mut night = testing::night(0, 0.0);
+            night.fingerprint.as_mut().expect("it was measured").machine = machine;
+            night.check().expect("there is room");
+        }
     }
 }
