@@ -12,6 +12,7 @@ pub mod report;
 mod ring;
 mod schedule;
 mod series;
+mod settings;
 #[cfg(test)]
 mod simulation;
 mod standing;

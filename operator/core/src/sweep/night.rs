@@ -12,6 +12,7 @@ use jiff::tz::TimeZone;
 use super::history::History;
 use super::next::{Unmeasured, within};
 use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
+use super::settings;
 use crate::attempt::Attempt;
 use crate::decide::Places;
 use crate::judge::{JudgeError, standings};
@@ -90,12 +91,8 @@ pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, 
     canonical(&(same, bench))
 }
 
-/// What a config sets, whatever its name and image.
-fn config_digest(config: &Config) -> Result<Digest, serde_json::Error> {
-    canonical(&Config { name: String::new(), revision: None, image: None, ..config.clone() })
-}
-
-/// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others.
+/// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others, and
+/// another query is another quantity, whatever it is called.
 fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
     let own = |scenario: &Scenario| {
         let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
@@ -106,7 +103,7 @@ fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, s
     night.scenarios.iter().map(own).collect()
 }
 
-fn canonical(value: &impl serde::Serialize) -> Result<Digest, serde_json::Error> {
+pub(super) fn canonical(value: &impl serde::Serialize) -> Result<Digest, serde_json::Error> {
     let mut value = serde_json::to_value(value)?;
     value.sort_all_objects();
     Digest::of_json(&value)
@@ -194,27 +191,8 @@ impl Ended<'_> {
             return Ok(self.gap("InvalidNight", &message));
         }
         let spec = self.spec;
-        let last = history.last_measured();
-        let arm = |config: &Config| Ok::<_, serde_json::Error>((self.image(config), config_digest(config)?));
-        let mut reference = None;
-        let mut subjects = Vec::new();
-        for config in &spec.configs {
-            let (image, digest) = arm(config)?;
-            if config.name == spec.baseline {
-                reference = Some(Reference { name: config.name.clone(), image, config: digest });
-                continue;
-            }
-            let mut subject = Subject {
-                name: config.name.clone(),
-                image,
-                revision: config.revision.clone(),
-                config: digest,
-                unchanged: false,
-            };
-            let before = last.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
-            subject.unchanged = before.is_some_and(|before| before.same(&subject));
-            subjects.push(subject);
-        }
+        let last = history.within(..self.night).filter(|night| night.outcome == Outcome::Measured).last();
+        let (reference, subjects) = self.arms(plan, last)?;
         let fingerprint = Fingerprint {
             machine: machines(&self.machines),
             protocol: assay_protocol::VERSION,
@@ -232,6 +210,28 @@ impl Ended<'_> {
             gaps,
             ..self.gap("", "")
         })
+    }
+
+    /// What ran, and which of it had run in the night before.
+    fn arms(
+        &self,
+        plan: &Plan,
+        before: Option<&Night>,
+    ) -> Result<(Option<Reference>, Vec<Subject>), serde_json::Error> {
+        let (mut reference, mut subjects) = (None, Vec::new());
+        for (config, planned) in self.spec.configs.iter().zip(&plan.experiment.configs) {
+            let (name, image, digest) = (config.name.clone(), self.image(config), settings::digest(&planned.engine)?);
+            if name == self.spec.baseline {
+                reference = Some(Reference { name, image, config: digest });
+                continue;
+            }
+            let revision = config.revision.clone();
+            let mut subject = Subject { name, image, revision, config: digest, unchanged: false };
+            let before = before.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
+            subject.unchanged = before.is_some_and(|before| before.same(&subject));
+            subjects.push(subject);
+        }
+        Ok((reference, subjects))
     }
 
     /// The entry of a night that has ended without a result.
@@ -272,8 +272,65 @@ fn why(conclusion: &Conclusion, blocks: usize) -> String {
 
 #[cfg(test)]
 mod tests {
+    use serde_json::{Value, json};
+
     use super::*;
     use crate::sweep::testing;
+
+    /// A night of a reference and subjects with these options.
+    fn night(configs: &[(&str, Value)], queries: &Value) -> (TuningExperimentSpec, Plan) {
+        let config = |(name, options): &(&str, Value)| json!({"name": name, "dbOptions": options});
+        let metrics: Vec<Value> = [json!({"metric": "throughput", "margin": "3%"})]
+            .into_iter()
+            .chain(queries.as_array().into_iter().flatten().map(|own| json!({"metric": own["name"], "margin": "3%"})))
+            .collect();
+        let spec = json!({
+            "baseline": configs[0].0,
+            "configs": configs.iter().map(config).collect::<Vec<_>>(),
+            "scenarios": [{"name": "fill", "workload": {"keyValue": {"keys": 1000, "valueBytes": {"fixed": 100},
+                "roles": [{"name": "writer", "steps": 10000, "mix": {"put": 1}}]}}}],
+            "repetitions": 12,
+            "objectives": metrics,
+            "metrics": queries,
+        });
+        let spec: TuningExperimentSpec = serde_json::from_value(spec).expect("a spec");
+        let validation = crate::validate::validate("nightly-20260101-0200", &spec);
+        let experiment = validation.experiment.unwrap_or_else(|| panic!("{:?}", validation.problems));
+        (spec, Plan::new(experiment).expect("a plan"))
+    }
+
+    fn arms(configs: &[(&str, Value)], before: Option<&Night>) -> (Reference, Vec<Subject>) {
+        let (spec, plan) = night(configs, &json!([]));
+        let ended = Ended {
+            sweep: "nightly",
+            night: testing::time(1),
+            trigger: Trigger::Schedule,
+            run_now: None,
+            experiment: "nightly-20260102-0200",
+            spec: &spec,
+            machines: BTreeSet::new(),
+            bench: None,
+        };
+        let (reference, subjects) = ended.arms(&plan, before).expect("arms");
+        (reference.expect("a reference"), subjects)
+    }
+
+    #[test]
+    fn a_subject_is_what_it_runs_and_not_what_is_written_of_it() {
+        let (two, jobs) = (json!({"max_background_jobs": 2}), json!({"max_background_jobs": 4, "max_open_files": 100}));
+        let own = ("main", json!({"bytes_per_sync": 4096}));
+        let (old, subjects) = arms(&[("release", two.clone()), own.clone()], None);
+        let before = Night { subjects, ..testing::measured(0) };
+        let of = |reference: &Value, subject: (&str, Value)| {
+            arms(&[("release", reference.clone()), subject], Some(&before)).1.remove(0)
+        };
+        assert!(of(&two, own.clone()).unchanged);
+        assert!(!of(&two, ("main", json!({"bytes_per_sync": 8192}))).unchanged);
+        assert!(!of(&jobs, own).unchanged, "it takes over what the reference sets");
+        // The old reference as a subject of the new one runs what it ran only if all is set again that the new one sets.
+        assert_ne!(of(&jobs, ("release-1", two.clone())).config, old.config);
+        assert_eq!(of(&json!({"max_background_jobs": 4}), ("release-1", two)).config, old.config);
+    }
 
     #[test]
     fn a_night_has_room_for_all_its_kinds_of_machines() {

@@ -123,7 +123,7 @@ pub struct Subject {
     /// The commit or version that the image was built from.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub revision: Option<String>,
-    /// Digest of its options.
+    /// Digest of its options, with those of the reference that it takes over.
     pub config: Digest,
     /// Nothing changed since the last measured night: an A/A night of this subject.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]

@@ -21,7 +21,12 @@ pub fn local(spec: &TuningSweepSpec, time: Timestamp) -> String {
 /// All nights, the latest last, and where the series stand.
 pub fn text(history: &History, watch: &Watch) -> String {
     let head = ["night (UTC)", "came of it", "why it ran", "what it says"].map(str::to_owned).to_vec();
+    let mut before = None;
     let rows = history.nights().map(|night| {
+        let said = said(night, before);
+        if night.outcome == Outcome::Measured {
+            before = Some(night);
+        }
         let outcome = match night.outcome {
             Outcome::Measured => "measured",
             Outcome::Skipped => "skipped",
@@ -31,15 +36,15 @@ pub fn text(history: &History, watch: &Watch) -> String {
             night.night.strftime("%Y-%m-%d %H:%M").to_string(),
             outcome.to_owned(),
             format!("{:?}", night.trigger),
-            said(night),
+            said,
         ]
     });
     let rows: Vec<Vec<String>> = std::iter::once(head).chain(rows).collect();
     table(&rows) + &levels(history, watch)
 }
 
-/// The most certain harm of a measured night, or why there was none.
-fn said(night: &Night) -> String {
+/// The most certain harm of a measured night, and whether it was as the one before; or why there was none.
+fn said(night: &Night, before: Option<&Night>) -> String {
     if night.outcome != Outcome::Measured {
         let reason = night.reason.as_deref().unwrap_or_default();
         return format!("{reason}: {}", night.message.as_deref().unwrap_or_default());
@@ -57,7 +62,8 @@ fn said(night: &Night) -> String {
         )
     });
     let gaps = if night.gaps.is_empty() { String::new() } else { format!(", {} missing", night.gaps.len()) };
-    let unchanged = night.subjects.iter().all(|subject| subject.unchanged);
+    let is_alike = |before: &Night| before.reference == night.reference && before.fingerprint == night.fingerprint;
+    let unchanged = night.subjects.iter().all(|subject| subject.unchanged) && before.is_none_or(is_alike);
     let same = if unchanged { ", nothing changed" } else { "" };
     format!("{} series{gaps}{lowest}{same}", night.points.len())
 }
@@ -116,5 +122,31 @@ fn shown(scale: Scale, effect: f64) -> String {
     match scale {
         Scale::Log => format!("{:+.1} %", 100.0 * effect.exp_m1()),
         Scale::Linear => format!("{:+.1} points", 100.0 * effect),
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_night_against_another_reference_is_no_repetition() {
+        let night = |day: u32, reference: &str| -> Value {
+            json!({"version": 1, "sweep": "nightly", "night": format!("2026-11-{day}T01:17:00Z"), "trigger": "Schedule",
+                "outcome": "Measured", "key": "0".repeat(32),
+                "fingerprint": {"machine": "m", "protocol": 1, "workloads": {"fill": "0".repeat(32)}},
+                "reference": {"name": "release", "image": reference, "config": "0".repeat(32)},
+                "subjects": [{"name": "main", "config": "1".repeat(32), "unchanged": true}],
+                "points": [{"subject": "main", "scenario": "fill", "metric": "throughput", "logRatio": 0.01,
+                    "standardError": 0.01, "blocks": 8}]})
+        };
+        let lines = [night(20, "r@one"), night(21, "r@one"), night(22, "r@two"), night(23, "r@two")];
+        let mut history = History::new("nightly");
+        history.import(&lines.map(|line| line.to_string() + "\n").concat()).unwrap();
+        let text = text(&history, &Watch::default());
+        let same: Vec<bool> = text.lines().skip(1).take(4).map(|line| line.ends_with("nothing changed")).collect();
+        assert_eq!(same, [true, true, false, true], "{text}");
     }
 }
