@@ -94,10 +94,10 @@ pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, 
 /// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others, and
 /// another query is another quantity, whatever it is called.
 fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
+    let TuningExperimentSpec { seed, placement, metrics, .. } = night;
     let own = |scenario: &Scenario| {
         let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
-        let placement = &night.placement;
-        let digest = canonical(&(night.seed, workload, page_cache, dataset, placement.cpus, &placement.memory))?;
+        let digest = canonical(&(seed, workload, page_cache, dataset, placement.cpus, &placement.memory, metrics))?;
         Ok((name.clone(), digest))
     };
     night.scenarios.iter().map(own).collect()
@@ -330,6 +330,19 @@ mod tests {
         // The old reference as a subject of the new one runs what it ran only if all is set again that the new one sets.
         assert_ne!(of(&jobs, ("release-1", two.clone())).config, old.config);
         assert_eq!(of(&json!({"max_background_jobs": 4}), ("release-1", two)).config, old.config);
+    }
+
+    #[test]
+    fn another_query_is_another_quantity() {
+        let configs = [("release", json!({})), ("main", json!({"bytes_per_sync": 4096}))];
+        let of = |query: &str, better: &str| {
+            let metric = json!([{"name": "device_reads", "query": query, "better": better}]);
+            workloads(&night(&configs, &metric).0).expect("workloads").remove("fill").expect("a scenario")
+        };
+        let (reads, bytes) = ("sum(rate(reads{node=\"$node\"}[$window]))", "sum(rate(bytes{node=\"$node\"}[$window]))");
+        assert_eq!(of(reads, "Lower"), of(reads, "Lower"));
+        assert_ne!(of(reads, "Lower"), of(bytes, "Lower"));
+        assert_ne!(of(reads, "Lower"), of(reads, "Higher"));
     }
 
     #[test]
