@@ -339,11 +339,11 @@ impl Night {
             let Series { subject, scenario, metric } = &point.series;
             known(field.clone(), subject, scenario)?;
             named(format!("{field}.metric"), metric)?;
-            // Within these bounds all sums and squares stay finite.
+            // Within these bounds all sums, squares and their reciprocals stay finite.
             if !(-1e100..=1e100).contains(&point.effect) {
                 return Err(refused(field, format!("{} is no effect; leave a gap with a reason", point.effect)));
             }
-            if !(0.0..=1e100).contains(&point.standard_error) {
+            if point.standard_error != 0.0 && !(1e-100..=1e100).contains(&point.standard_error) {
                 let problem = format!("{} is no standard error", point.standard_error);
                 return Err(refused(format!("{field}.standardError"), problem));
             }

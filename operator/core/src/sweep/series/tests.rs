@@ -157,3 +157,29 @@ fn a_reference_that_returns_is_a_new_segment() {
     }));
     assert_eq!(history.view(&main()).unwrap().segments.len(), 3);
 }
+
+/// Whatever a night may say, what follows from it is a number.
+#[test]
+fn no_night_makes_a_level_that_is_no_number() {
+    let effects = [-1e100, -0.01, 0.0, 1e-300, 0.02, 1e100];
+    let errors = [0.0, 1e-300, 1e-155, 1e-120, 1e-90, 1e-7, 1.0, 1e100];
+    let all: Vec<(f64, f64)> = effects.iter().flat_map(|effect| errors.map(|error| (*effect, error))).collect();
+    let mut seen = 0;
+    for (first, second) in all.iter().flat_map(|one| all.iter().map(move |other| (one, other))) {
+        let mut history = History::new("nightly");
+        for (day, (effect, error)) in [first, second, first].into_iter().enumerate() {
+            let mut night = night(day as u32, 0.0);
+            (night.points[0].effect, night.points[0].standard_error) = (*effect, *error);
+            if history.add(night).is_err() {
+                break;
+            }
+        }
+        let Some(view) = history.view(&series("main", "fill", "throughput")) else { continue };
+        let level = *view.level().expect("a level");
+        let ends = [level.mean, level.standard_error, level.between_nights];
+        let ends = ends.into_iter().chain(level.interval95.low).chain(level.interval95.high);
+        assert!(ends.clone().all(f64::is_finite), "{first:?} {second:?}: {level:?}");
+        seen += ends.count();
+    }
+    assert!(seen > 1000, "{seen}");
+}
