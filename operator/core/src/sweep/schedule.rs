@@ -59,7 +59,8 @@ impl Schedule {
             let words = field.split(|c: char| !c.is_ascii_alphabetic()).filter(|word| !word.is_empty());
             let unknown = words.into_iter().find(|word| !WORDS.contains(&word.to_ascii_uppercase().as_str()));
             let is_plain = |c: char| c.is_ascii_alphanumeric() || matches!(c, '*' | ',' | '-' | '/');
-            if unknown.is_some() || !field.chars().all(is_plain) {
+            let is_whole = field.split(',').all(|item| !item.is_empty());
+            if unknown.is_some() || !field.chars().all(is_plain) || !is_whole {
                 return Err(unscheduled(format!(
                     "can't read {field:?}: use numbers, names such as MON or JAN, and * , - /"
                 )));
@@ -188,6 +189,98 @@ mod tests {
         assert_eq!(stale("17 1 29 2 *").unwrap(), "2032-02-29T01:17:00Z");
     }
 
+    /// What is found going back is what is found going forward, in every zone and whatever its clocks do.
+    #[test]
+    fn whoever_looks_back_sees_the_nights_that_were_to_come() {
+        let zones = [
+            "Europe/Berlin",
+            "America/New_York",
+            "Australia/Lord_Howe",
+            "Antarctica/Troll",
+            "Africa/Casablanca",
+            "Africa/Cairo",
+        ];
+        let schedules = [
+            "30 2 * * *",
+            "0 0 * * *",
+            "0,30 2 * * *",
+            "15 1,2,3 * * *",
+            "*/7 2 * * *",
+            "0 */2 * * *",
+            "0 3 31 * *",
+            "10 2 * * sun",
+        ];
+        for (zone, fields) in zones.iter().flat_map(|zone| schedules.map(|fields| (*zone, fields))) {
+            let of = schedule(fields, zone);
+            for (from, until) in
+                [("2026-03-20T12:00:00Z", "2026-04-07T12:00:00Z"), ("2026-10-20T12:00:00Z", "2026-11-03T12:00:00Z")]
+            {
+                let found = nights(&of, from, until);
+                let mut once = found.clone();
+                once.dedup();
+                assert_eq!(once, found, "{fields} {zone}");
+            }
+        }
+    }
+
+    #[test]
+    fn no_text_is_too_strange_to_be_refused() {
+        let pieces = [
+            "*",
+            "0",
+            "1",
+            "59",
+            "60",
+            "7",
+            "31",
+            "2",
+            "-",
+            ",",
+            "/",
+            "MON",
+            "feb",
+            "L",
+            "#",
+            "W",
+            "é",
+            "99999999999999999999",
+            "*/0",
+            "5-1",
+            "1-",
+            "-1",
+            "1//2",
+            "jan-mar",
+            "sat-sun",
+            "0-7",
+            "*/99",
+            "1/5",
+            "mon/2",
+        ];
+        let mut noise = crate::sweep::testing::Noise::new(5);
+        let mut sound = 0;
+        for _ in 0..2_000 {
+            let field = |noise: &mut crate::sweep::testing::Noise| {
+                let count = ((noise.uniform() * 6.0) as usize).saturating_sub(2);
+                if count == 0 {
+                    return "*".to_owned();
+                }
+                (0..count)
+                    .map(|_| pieces[(noise.uniform() * pieces.len() as f64) as usize % pieces.len()])
+                    .collect::<String>()
+            };
+            let fields: Vec<String> = (0..5).map(|_| field(&mut noise)).collect();
+            let fields = fields.join(" ");
+            let now = at("2026-01-01T00:00:00Z");
+            if let Ok(of) = Schedule::parse(&fields, "Europe/Berlin", now) {
+                sound += 1;
+                let next = of.next_after(now).expect("a night");
+                assert!(next > now, "{fields}");
+                assert_eq!(of.last_until(next), Some(next), "{fields}");
+            }
+        }
+        assert!(sound > 40, "{sound}");
+    }
+
     #[test]
     fn fields_are_those_of_cron() {
         let weekdays = schedule("17 1 * * mon-fri", "Etc/UTC");
@@ -230,6 +323,8 @@ mod tests {
             ("17 1 L * *", "Etc/UTC", "schedule: can't read \"L\""),
             ("17 1 * * 5#2", "Etc/UTC", "schedule: can't read \"5#2\""),
             ("17 1 ? * *", "Etc/UTC", "schedule: can't read \"?\""),
+            ("17 , * * *", "Etc/UTC", "schedule: can't read \",\""),
+            ("17 1, * * *", "Etc/UTC", "schedule: can't read \"1,\""),
             ("TZ=UTC 1 * * *", "Etc/UTC", "schedule: names a time zone"),
             ("17 1 * * *", "Europe/Atlantis", "timeZone: \"Europe/Atlantis\" is no time zone"),
             ("17 1 * * *", "", "timeZone: \"\" is no time zone"),
