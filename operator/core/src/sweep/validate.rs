@@ -256,9 +256,10 @@ fn too_close(experiment: &Experiment, closest: SignedDuration) -> Option<Problem
 
 /// Whether an image is named by what it is.
 pub fn is_pinned(image: &str) -> bool {
-    image
-        .split_once("@sha256:")
-        .is_some_and(|(_, digest)| digest.len() == 64 && digest.chars().all(|c| c.is_ascii_hexdigit()))
+    let is_digit = |c: char| matches!(c, '0'..='9' | 'a'..='f');
+    image.split_once("@sha256:").is_some_and(|(repository, digest)| {
+        !repository.is_empty() && digest.len() == 64 && digest.chars().all(is_digit)
+    })
 }
 
 #[cfg(test)]
@@ -471,6 +472,18 @@ mod tests {
             said[0].starts_with("spec.schedule: nights are 600 s apart, and a single block takes about"),
             "{said:?}"
         );
+    }
+
+    #[test]
+    fn a_digest_is_what_registries_call_one() {
+        let digest = "0123456789abcdef".repeat(4);
+        assert!(is_pinned(&format!("r.example/bench@sha256:{digest}")));
+        let upper = digest.to_uppercase();
+        for wrong in
+            [&format!("@sha256:{digest}"), &format!("r@sha256:{upper}"), &format!("r@sha256:{digest}0"), "r:tag"]
+        {
+            assert!(!is_pinned(wrong), "{wrong}");
+        }
     }
 
     #[test]
