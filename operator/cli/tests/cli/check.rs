@@ -136,6 +136,11 @@ fn a_plan_knows_the_scatter_of_earlier_nights() {
     assert!(line(&noisy).is_some_and(|line| !line.contains(" 5 % in 3 (")), "{noisy}");
     let refused = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--history", "Cargo.toml"]);
     assert!(stderr(&refused).contains("Cargo.toml, line 1: "), "{}", stderr(&refused));
+    let other = r#"{"sweep":"other","schedule":"","timeZone":"","since":"2026-11-01T00:00:00Z"}"#;
+    std::fs::write(dir.path().join("sweep.json"), other).expect("a file");
+    let folder = dir.path().to_str().expect("a path");
+    let refused = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--history", folder]);
+    assert!(stderr(&refused).contains("has the history of sweep other, not of case"), "{}", stderr(&refused));
 }
 
 #[test]

@@ -3,7 +3,7 @@
 use std::fmt::Write as _;
 use std::path::Path;
 
-use anyhow::{Context as _, anyhow};
+use anyhow::{Context as _, anyhow, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::power;
@@ -25,7 +25,10 @@ const DRIFT: f64 = 1.0 / 15.0;
 pub fn measured(path: &Path, sweep: &str) -> anyhow::Result<History> {
     if path.is_dir() {
         let kept = kept_sweep(path)?.with_context(|| format!("{} is not the folder of a sweep", path.display()))?;
-        return kept_history(path, &kept.sweep);
+        if kept.sweep != sweep {
+            bail!("{} has the history of sweep {}, not of {sweep}: give that of {sweep}", path.display(), kept.sweep);
+        }
+        return kept_history(path, sweep);
     }
     let text = std::fs::read_to_string(path).with_context(|| format!("can't read {}", path.display()))?;
     let mut history = History::new(sweep);
