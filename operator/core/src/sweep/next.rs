@@ -73,6 +73,8 @@ pub struct Remembered {
     pub learning: bool,
     /// A series may have moved, and the next nights will tell.
     pub suspecting: bool,
+    /// A series has no value of what was new in the last measured night.
+    pub unseen: bool,
 }
 
 impl Remembered {
@@ -87,6 +89,7 @@ impl Remembered {
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
             measured: measured.filter_map(|night| Some((night.night, night.key.clone()?))).collect(),
             learning: !history.learning().is_empty(),
+            unseen: history.has_unseen(),
             suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
         }
     }
@@ -98,7 +101,7 @@ impl Remembered {
 
     /// Whether another night of the same tells something.
     fn is_curious(&self) -> bool {
-        self.learning || self.suspecting
+        self.learning || self.suspecting || self.unseen
     }
 }
 
@@ -425,6 +428,26 @@ mod tests {
     fn due(now: &str, remembered: &Remembered, tonight: Tonight) -> Step {
         let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at(now)).expect("a schedule");
         next(&observed(now, &schedule, remembered, tonight))
+    }
+
+    #[test]
+    fn a_night_of_the_same_is_skipped_unless_it_tells_something() {
+        let key = Digest::of(b"tonight");
+        let reason = |change: fn(&mut Remembered)| {
+            let measured = BTreeMap::from([("2026-11-25T23:17:00Z".parse().expect("a time"), key.clone())]);
+            let mut remembered = Remembered { measured, ..Remembered::default() };
+            change(&mut remembered);
+            match due("01:17:30", &remembered, Tonight::Known(key.clone())) {
+                Step::Record(skipped) => skipped.reason,
+                step => format!("{step:?}"),
+            }
+        };
+        assert_eq!(reason(|_| ()), "Unchanged");
+        for change in
+            [(|own| own.learning = true) as fn(&mut Remembered), |own| own.suspecting = true, |own| own.unseen = true]
+        {
+            assert!(reason(change).starts_with("Begin"), "{}", reason(change));
+        }
     }
 
     #[test]

@@ -105,6 +105,7 @@ impl World {
             measured: self.measured().map(|(night, _)| (*night, self.keys[night].clone())).collect(),
             learning: self.measured().count() < LEARNED,
             suspecting: self.suspecting,
+            unseen: false,
         }
     }
 

@@ -155,6 +155,14 @@ impl History {
         self.nights().rev().take_while(|night| night.outcome != Outcome::Measured).count()
     }
 
+    /// Whether something was new in the last measured night and a series of it has no value: that was never seen. Once it is measured
+    /// again, whoever has none still can't be measured.
+    pub fn has_unseen(&self) -> bool {
+        let mut nights = self.measured().rev();
+        let Some(last) = nights.next() else { return false };
+        !last.gaps.is_empty() && nights.next().is_none_or(|before| before.key != last.key)
+    }
+
     /// The series of the last measured night whose segment is too short for a level: no night is skipped while there are any. A series
     /// that has only gaps in it does not count, or one that can't be measured would keep all others running.
     pub fn learning(&self) -> Vec<&Series> {

@@ -191,6 +191,26 @@ fn nights_without_a_measurement_are_counted_from_the_last_one_with_one() {
 }
 
 #[test]
+fn what_was_new_and_has_no_value_is_measured_once_more() {
+    let night = |day: u32, key: &str, has_gap: bool| {
+        let gaps = if has_gap { vec![gap(Some("stalls"), "NoSamples")] } else { Vec::new() };
+        Night { key: Some(assay_protocol::Digest::of(key.as_bytes())), gaps, ..night(day, 0.0) }
+    };
+    let unseen = |nights: &[(&str, bool)]| {
+        let mut history = History::new("nightly");
+        for (day, (key, has_gap)) in nights.iter().enumerate() {
+            history.add(night(day as u32, key, *has_gap)).unwrap();
+            history.add(unmeasured(100 + day as u32, Outcome::Skipped, "Unchanged")).unwrap();
+        }
+        history.has_unseen()
+    };
+    assert!(!unseen(&[]) && !unseen(&[("a", false)]) && !unseen(&[("a", false), ("b", false)]));
+    assert!(unseen(&[("a", false), ("b", true)]) && unseen(&[("a", true)]));
+    assert!(!unseen(&[("a", false), ("b", true), ("b", false)]));
+    assert!(!unseen(&[("a", false), ("b", true), ("b", true)]), "it can't be measured");
+}
+
+#[test]
 fn a_series_learns_until_its_segment_has_five_nights() {
     let mut history = History::new("nightly");
     assert!(history.learning().is_empty());
