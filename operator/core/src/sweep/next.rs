@@ -67,8 +67,8 @@ pub struct Remembered {
     pub scheduled: BTreeSet<Timestamp>,
     /// Values of `runNow` that were answered.
     pub answered: BTreeSet<String>,
-    /// What each measured night has measured.
-    pub measured: BTreeMap<Timestamp, Digest>,
+    /// What each measured night has measured, if that is known.
+    pub measured: BTreeMap<Timestamp, Option<Digest>>,
     /// A series has too few nights to say where it stands.
     pub learning: bool,
     /// A series may have moved, and the next nights will tell.
@@ -87,7 +87,7 @@ impl Remembered {
             kept_from: None,
             scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
-            measured: measured.filter_map(|night| Some((night.night, night.key.clone()?))).collect(),
+            measured: measured.map(|night| (night.night, night.key.clone())).collect(),
             learning: !history.learning().is_empty(),
             unseen: history.has_unseen(),
             suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
@@ -95,8 +95,8 @@ impl Remembered {
     }
 
     /// The last night that was measured by a time, and what it measured. A clock that was ahead may have left later ones.
-    pub fn last_measured(&self, now: Timestamp) -> Option<(Timestamp, &Digest)> {
-        self.measured.range(..=now).next_back().map(|(night, key)| (*night, key))
+    pub fn last_measured(&self, now: Timestamp) -> Option<(Timestamp, Option<&Digest>)> {
+        self.measured.range(..=now).next_back().map(|(night, key)| (*night, key.as_ref()))
     }
 
     /// Whether another night of the same tells something.
@@ -328,7 +328,7 @@ impl Observed<'_> {
                 Step::Record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
             }
             Tonight::Known(key) => match self.remembered.last_measured(self.now) {
-                Some((last, measured)) if measured == key && !self.remembered.is_curious() => {
+                Some((last, measured)) if measured == Some(key) && !self.remembered.is_curious() => {
                     let next = self.rules.schedule.next_after(due);
                     if next.is_some_and(|next| next.duration_since(last) <= self.rules.max_skip + DAYLIGHT) {
                         return skipped(due, "Unchanged", &format!("nothing has changed since the night of {last}"));
@@ -434,7 +434,8 @@ mod tests {
     fn a_night_of_the_same_is_skipped_unless_it_tells_something() {
         let key = Digest::of(b"tonight");
         let reason = |change: fn(&mut Remembered)| {
-            let measured = BTreeMap::from([("2026-11-25T23:17:00Z".parse().expect("a time"), key.clone())]);
+            let before: Timestamp = "2026-11-25T23:17:00Z".parse().expect("a time");
+            let measured = BTreeMap::from([(before, Some(key.clone()))]);
             let mut remembered = Remembered { measured, ..Remembered::default() };
             change(&mut remembered);
             match due("01:17:30", &remembered, Tonight::Known(key.clone())) {
@@ -443,9 +444,13 @@ mod tests {
             }
         };
         assert_eq!(reason(|_| ()), "Unchanged");
-        for change in
-            [(|own| own.learning = true) as fn(&mut Remembered), |own| own.suspecting = true, |own| own.unseen = true]
-        {
+        let changes: [fn(&mut Remembered); 4] = [
+            |own| own.learning = true,
+            |own| own.suspecting = true,
+            |own| own.unseen = true,
+            |own| _ = own.measured.insert("2026-11-25T23:18:00Z".parse().expect("a time"), None),
+        ];
+        for change in changes {
             assert!(reason(change).starts_with("Begin"), "{}", reason(change));
         }
     }
@@ -488,7 +493,7 @@ mod tests {
     fn a_night_that_a_clock_measured_too_early_does_not_stand_for_those_before_it() {
         let key = Digest::of(b"tonight");
         let after = |nights: &[&str]| {
-            let measured = nights.iter().map(|night| (night.parse().expect("a time"), key.clone())).collect();
+            let measured = nights.iter().map(|night| (night.parse().expect("a time"), Some(key.clone()))).collect();
             due("01:17:30", &Remembered { measured, ..Remembered::default() }, Tonight::Known(key.clone()))
         };
         let begun = |trigger| Step::Begin { night: at("01:17:00"), trigger, run_now: None };

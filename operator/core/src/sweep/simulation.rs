@@ -102,7 +102,7 @@ impl World {
             kept_from: None,
             scheduled: scheduled.map(|(night, _)| *night).collect(),
             answered: self.history.values().filter_map(|entry| entry.run_now.clone()).collect(),
-            measured: self.measured().map(|(night, _)| (*night, self.keys[night].clone())).collect(),
+            measured: self.measured().map(|(night, _)| (*night, Some(self.keys[night].clone()))).collect(),
             learning: self.measured().count() < LEARNED,
             suspecting: self.suspecting,
             unseen: false,
