@@ -75,14 +75,21 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
     let unfinished = |nights: &Nights| -> anyhow::Result<Option<Active>> {
         Ok(nights.active()?.filter(|active| nights.history.get(active.night).is_none()))
     };
-    if let Some(gap) = unfinished(&nights)?.and_then(|active| sweep.given_up(&active)) {
+    let given_up = unfinished(&nights)?.and_then(|active| sweep.given_up(&active));
+    let has_given_up = given_up.is_some();
+    if let Some(gap) = given_up {
         sweep.record(&mut nights, gap)?;
     }
     // A night that was asked for and interrupted is the one that is asked for again.
     let before = unfinished(&nights)?;
     let new = || format!("now-{}", start.strftime("%Y%m%d-%H%M%S"));
     let token = asked.now.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
-    sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))
+    let measured = |nights: &Nights| nights.history.nights().filter(|night| night.outcome == Came::Measured).count();
+    let before = measured(&nights);
+    let end = sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))?;
+    // Whoever looks at the exit code alone hears of it, unless another night was measured instead.
+    let is_bare = has_given_up && end == End::Done && measured(&nights) == before;
+    Ok(if is_bare { End::Unmeasured } else { end })
 }
 
 impl Sweep {
