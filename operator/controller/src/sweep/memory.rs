@@ -4,6 +4,7 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use assay_api::{TuningExperiment, TuningSweep};
+use assay_core::sweep::confirm::Change;
 use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::Remembered;
 use assay_core::sweep::{History, Outcome, Standing, standings, worst};
@@ -51,13 +52,16 @@ pub struct Known {
     pub standings: Vec<Standing>,
     /// The outcome of each night that has an experiment, by the experiment's name.
     pub measured_experiments: BTreeMap<String, bool>,
+    /// What confirmations are or were about, the oldest first.
+    pub changes: Vec<Change>,
     /// Objects of the history that can't be read.
     pub damaged: Vec<String>,
 }
 
 impl Known {
     pub fn of(history: &History, watch: &Watch, damaged: Vec<String>) -> Self {
-        let unmeasured = history.nights().rev().find(|night| night.outcome != Outcome::Measured);
+        let unmeasured =
+            history.nights().rev().find(|night| night.is_of_series() && night.outcome != Outcome::Measured);
         let standings = standings(history);
         Self {
             remembered: Remembered::of(history, watch),
@@ -70,8 +74,11 @@ impl Known {
             standings,
             measured_experiments: history
                 .nights()
-                .filter_map(|night| Some((night.experiment.clone()?, night.outcome == Outcome::Measured)))
+                .filter_map(|night| {
+                    Some((night.experiment.clone()?, matches!(night.outcome, Outcome::Measured | Outcome::Visited)))
+                })
                 .collect(),
+            changes: history.changes(&history.watched(watch)),
             damaged,
         }
     }

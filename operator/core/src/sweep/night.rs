@@ -9,11 +9,12 @@ use assay_protocol::Digest;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::confirm::{self, Visit};
 use super::history::History;
 use super::next::Unmeasured;
 use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
 use crate::attempt::Attempt;
-use crate::decide::Places;
+use crate::decide::{Places, Unplanned};
 use crate::judge::{JudgeError, standings};
 use crate::plan::Plan;
 use crate::status::shorten;
@@ -22,6 +23,8 @@ use crate::verdict::{Conclusion, Reason, Verdict};
 
 /// Seconds: the longest that an experiment may stay by itself.
 const YEAR: u32 = 31_536_000;
+/// Bytes of the options of a night's subjects: an object of the history has to hold the night.
+const MOST_SETTINGS: usize = 64 << 10;
 /// Bytes of what a machine is called.
 const MACHINE: usize = 200;
 
@@ -91,8 +94,16 @@ pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, 
 }
 
 /// What a config sets, whatever its name and image.
-fn config_digest(config: &Config) -> Result<Digest, serde_json::Error> {
+pub(super) fn config_digest(config: &Config) -> Result<Digest, serde_json::Error> {
     canonical(&Config { name: String::new(), revision: None, image: None, ..config.clone() })
+}
+
+/// What a config sets, if there is room for it.
+fn settings(config: &Config, room: &mut usize) -> Result<Option<Config>, serde_json::Error> {
+    let own = Config { name: String::new(), revision: None, image: None, ..config.clone() };
+    let bytes = serde_json::to_vec(&own)?.len();
+    *room = room.saturating_sub(bytes);
+    Ok((*room > 0).then_some(own))
 }
 
 /// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others.
@@ -160,6 +171,8 @@ pub struct Ended<'a> {
     pub night: Timestamp,
     pub trigger: Trigger,
     pub run_now: Option<String>,
+    /// What it asked, if it was a visit.
+    pub visit: Option<&'a Visit>,
     pub experiment: &'a str,
     /// What ran, with images by digest.
     pub spec: &'a TuningExperimentSpec,
@@ -172,6 +185,18 @@ pub struct Ended<'a> {
 impl Ended<'_> {
     /// The entry in the history of a night whose plan is done: a gap where no series has a point.
     pub fn entry(&self, plan: &Plan, attempts: &[Attempt], history: &History) -> Result<Night, Unreadable> {
+        if let Some(visit) = self.visit {
+            return Ok(match confirm::measured(visit, plan, attempts)? {
+                Ok(visit) => Night {
+                    outcome: Outcome::Visited,
+                    reason: None,
+                    message: None,
+                    visit: Some(visit),
+                    ..self.gap("", "")
+                },
+                Err(why) => self.gap("InvalidNight", &format!("no series could be measured: {why}")),
+            });
+        }
         let (points, gaps) = measured(plan, attempts)?;
         if points.is_empty() {
             let reasons: BTreeSet<&str> = gaps.iter().map(|gap| gap.reason.as_str()).collect();
@@ -184,6 +209,7 @@ impl Ended<'_> {
         let arm = |config: &Config| Ok::<_, serde_json::Error>((self.image(config), config_digest(config)?));
         let mut reference = None;
         let mut subjects = Vec::new();
+        let mut room = MOST_SETTINGS;
         for config in &spec.configs {
             let (image, digest) = arm(config)?;
             if config.name == spec.baseline {
@@ -195,10 +221,14 @@ impl Ended<'_> {
                 image,
                 revision: config.revision.clone(),
                 config: digest,
+                settings: None,
                 unchanged: false,
             };
             let before = last.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
             subject.unchanged = before.is_some_and(|before| before.same(&subject));
+            if before.is_none_or(|before| before.config != subject.config) {
+                subject.settings = settings(config, &mut room)?;
+            }
             subjects.push(subject);
         }
         let fingerprint = Fingerprint {
@@ -226,6 +256,8 @@ impl Ended<'_> {
             night: self.night,
             trigger: self.trigger,
             run_now: self.run_now.clone(),
+            visit: self.visit.cloned(),
+            accepted: None,
             outcome: Outcome::Gap,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -243,6 +275,8 @@ impl Ended<'_> {
 pub enum Unreadable {
     #[error(transparent)]
     Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Unplanned(#[from] Unplanned),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
