@@ -249,11 +249,11 @@ pub struct TuningSweepStatus {
     /// Generation of the spec that this status describes; -1 if no operator has seen the sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted, Ready, Suspended and Stale.
+    /// Accepted, Ready, Suspended, Stale and Regressed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,
-    /// In a word: Refused, Learning, Measuring, Suspended, Stale or Watching.
+    /// In a word: Refused, Learning, Measuring, Suspended, Stale, Regressed or Watching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub state: Option<String>,

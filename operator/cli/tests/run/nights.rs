@@ -413,6 +413,25 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
         assert!(fs::read_to_string(lab.path(report)).unwrap().contains("Regressed"), "{report} says so");
     }
 
+    let ran = lab.assay(&["sweep", "explain", "--history", "out", &name]);
+    ran.succeeded();
+    for part in [
+        "options dbOptions.max_background_jobs \"8\" to \"4\"",
+        "throughput (fill): +5",
+        "visit 2 at ",
+        " for beyond -0.8 %: confirmed",
+        "next: find the commit with `assay bisect`",
+    ] {
+        assert!(ran.stdout().contains(part), "{part}: {}", ran.stdout());
+    }
+    let ran = lab.assay(&["sweep", "explain", "--history", "out", "candidate-20260101-0000"]);
+    assert_eq!(ran.code(), 1);
+    assert!(
+        ran.stderr().contains(&format!("has no change candidate-20260101-0000: it has {name}")),
+        "{}",
+        ran.stderr()
+    );
+
     // Accepted with a reason, it is no longer open. What names no change stays without an effect, and says so.
     lab.early(18, 1);
     let path = lab.dir.path().join("sweep.yaml");
@@ -427,4 +446,20 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     assert!(shown(&lab).contains("; accepted: less memory"), "{}", shown(&lab));
     lab.run(&[]).succeeded();
     assert_eq!(lab.history().len(), 20, "once");
+
+    // The same from the command line, as long as it is there; what is no change for the worse can't be.
+    let accept = |more: &[&str]| lab.assay(&[&["accept", "--history", "out", "--reason", "so be it"], more].concat());
+    accept(&[&name, "--expires", "2999-01-01"]).succeeded();
+    assert_eq!(lab.history()[20]["accepted"], json!({"change": name, "expires": "2999-01-01T00:00:00Z"}));
+    assert!(shown(&lab).contains("; accepted until 2999-01-01: so be it"), "{}", shown(&lab));
+    for (more, why) in [
+        (vec!["nothing"], "has no change nothing"),
+        (vec![name.as_str(), "--expires", "2020-01-01"], "--expires is in the past"),
+        (vec![name.as_str(), "--expires", "soon"], "must be a day such as"),
+        (vec!["buffers", name.as_str()], "with --history, name the change alone"),
+    ] {
+        let ran = accept(&more);
+        assert!(ran.code() != 0 && ran.stderr().contains(why), "{more:?}: {}", ran.stderr());
+    }
+    assert_eq!(lab.history().len(), 21);
 }

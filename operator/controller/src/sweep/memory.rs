@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use assay_api::{TuningExperiment, TuningSweep};
 use assay_core::sweep::confirm::Change;
-use assay_core::sweep::detect::Watch;
+use assay_core::sweep::detect::{Cause, Suspicion, Watch};
 use assay_core::sweep::next::Remembered;
 use assay_core::sweep::{History, Outcome, Standing, standings, worst};
 use k8s_openapi::jiff::Timestamp;
@@ -52,6 +52,10 @@ pub struct Known {
     pub standings: Vec<Standing>,
     /// The outcome of each night that has an experiment, by the experiment's name.
     pub measured_experiments: BTreeMap<String, bool>,
+    /// Series that are suspected to have moved.
+    pub suspects: usize,
+    /// All have, and no subject was changed.
+    pub is_reference_broken: bool,
     /// What confirmations are or were about, the oldest first.
     pub changes: Vec<Change>,
     /// Objects of the history that can't be read.
@@ -63,6 +67,8 @@ impl Known {
         let unmeasured =
             history.nights().rev().find(|night| night.is_of_series() && night.outcome != Outcome::Measured);
         let standings = standings(history);
+        let watched = history.watched(watch);
+        let suspicions: Vec<&Suspicion> = watched.iter().filter_map(|own| own.suspicion.as_ref()).collect();
         Self {
             remembered: Remembered::of(history, watch),
             measured: history.nights().filter(|night| night.outcome == Outcome::Measured).count() as u32,
@@ -78,7 +84,9 @@ impl Known {
                     Some((night.experiment.clone()?, matches!(night.outcome, Outcome::Measured | Outcome::Visited)))
                 })
                 .collect(),
-            changes: history.changes(&history.watched(watch)),
+            suspects: suspicions.len(),
+            is_reference_broken: suspicions.iter().any(|own| own.cause == Cause::ReferenceBroken),
+            changes: history.changes(&watched),
             damaged,
         }
     }

@@ -43,6 +43,8 @@ pub struct Answered {
     /// How much the change is, on the scale of effects, where positive is better, with its 95 % bound towards nothing.
     pub shift: Option<f64>,
     pub bound: Option<f64>,
+    /// Of the exact test that the change exceeds a sixth of the margin, by all blocks.
+    pub p: f64,
     pub blocks: usize,
     pub asked: Asked,
 }
@@ -126,16 +128,15 @@ impl Confirmation<'_> {
             decisions.iter_mut().for_each(|decision| *decision = decision.or(Some(Decision::Undecided)));
         }
         let of = |(asked, decision): (&Asked, Option<Decision>)| {
-            let losses = self.losses(asked, self.visits.len());
-            let direction = asked.shift.signum();
-            let towards: Vec<f64> = losses.iter().map(|loss| -loss * direction).collect();
+            let (towards, direction) = (self.towards(asked, self.visits.len()), asked.shift.signum());
             let shift = Shift::of(&towards);
             Answered {
                 series: first.series(asked),
                 decision,
                 shift: shift.map(|own| own.mean * direction),
                 bound: shift.map(|own| own.low() * direction),
-                blocks: losses.len(),
+                p: exceeds(&towards, asked.margin * SESSION),
+                blocks: towards.len(),
                 asked: asked.clone(),
             }
         };
@@ -144,23 +145,24 @@ impl Confirmation<'_> {
 
     /// Decisions by the first so many visits.
     fn look(&self, visits: usize, alpha: f64) -> Vec<Option<Decision>> {
-        // Positive where the change is as it is suspected.
-        let towards = |asked: &Asked| -> Vec<f64> {
-            let direction = asked.shift.signum();
-            self.losses(asked, visits).iter().map(|loss| -loss * direction).collect()
-        };
-        let p: Vec<f64> =
-            self.visit.series.iter().map(|asked| exceeds(&towards(asked), asked.margin * SESSION)).collect();
+        let p: Vec<f64> = self
+            .visit
+            .series
+            .iter()
+            .map(|asked| exceeds(&self.towards(asked, visits), asked.margin * SESSION))
+            .collect();
         let decide = |(asked, p): (&Asked, f64)| {
-            let is_refuted = || is_below(&towards(asked), asked.margin * NOTHING) <= ERROR;
+            let is_refuted = || is_below(&self.towards(asked, visits), asked.margin * NOTHING) <= ERROR;
             if p <= alpha { Some(Decision::Confirmed) } else { is_refuted().then_some(Decision::Refuted) }
         };
         self.visit.series.iter().zip(holm(&p)).map(decide).collect()
     }
 
-    fn losses(&self, asked: &Asked, visits: usize) -> Vec<f64> {
+    /// The blocks of the first so many visits, positive where the change is as it is suspected.
+    fn towards(&self, asked: &Asked, visits: usize) -> Vec<f64> {
         let same = |other: &&Asked| other.scenario == asked.scenario && other.metric == asked.metric;
         let of = |(_, visit): &(Timestamp, &Visit)| visit.series.iter().find(same).map(|own| own.losses.clone());
-        self.visits.iter().take(visits).filter_map(of).flatten().collect()
+        let losses = self.visits.iter().take(visits).filter_map(of).flatten();
+        losses.map(|loss| -loss * asked.shift.signum()).collect()
     }
 }

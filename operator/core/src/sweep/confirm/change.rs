@@ -12,6 +12,9 @@ use crate::sweep::detect::{Decision, Watched};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Outcome};
 
+/// Confirmations by which a sweep is called noisy.
+const LATEST: usize = 6;
+
 /// How far a change is.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Stage {
@@ -31,11 +34,12 @@ pub enum Stage {
     Recovered,
 }
 
-impl Stage {
-    /// Whether somebody should look at it.
-    pub fn is_open(self) -> bool {
-        matches!(self, Self::Confirming | Self::Regressed)
-    }
+/// Whether more than half of the latest six confirmations that are over were refuted: nights are worth little then.
+pub fn is_noisy(changes: &[Change]) -> bool {
+    let over = changes.iter().rev().filter(|change| change.stage != Stage::Confirming).take(LATEST);
+    let (refuted, all) =
+        over.fold((0, 0), |(refuted, all), change| (refuted + usize::from(change.stage == Stage::Refuted), all + 1));
+    all == LATEST && 2 * refuted > LATEST
 }
 
 impl fmt::Display for Stage {

@@ -5,12 +5,13 @@
 
 mod answer;
 mod change;
+mod explain;
 mod pending;
 mod trials;
 mod visit;
 
 pub use answer::{Answered, Confirmation};
-pub use change::{Change, Stage};
+pub use change::{Change, Stage, is_noisy};
 pub use pending::{Pending, Promised, UNSUREST, is_spent, pending};
 pub use trials::{Unvisited, experiment, measured};
 pub use visit::{Asked, Visit, change};

@@ -159,6 +159,49 @@ fn a_refuted_suspicion_comes_back_only_with_new_nights() {
 }
 
 #[test]
+fn six_confirmations_of_which_most_are_refuted_are_noisy() {
+    let mut refuted = history(24, 20);
+    confirm(&mut refuted, |_| spread(0.0));
+    let (refuted, mut found) = (only_change(&refuted), history(24, 20));
+    confirm(&mut found, |_| spread(0.05));
+    let found = only_change(&found);
+    let of = |stages: &[bool]| -> Vec<Change> {
+        stages.iter().map(|is_refuted| if *is_refuted { refuted.clone() } else { found.clone() }).collect()
+    };
+    assert!(is_noisy(&of(&[true, true, true, true, false, false])));
+    assert!(!is_noisy(&of(&[true, true, true, false, false, false])), "half are not most");
+    assert!(!is_noisy(&of(&[true; 5])), "too few");
+    assert!(!is_noisy(&of(&[true, true, true, true, true, false, false, false])), "the latest six count");
+    let open = Change { stage: Stage::Confirming, ..found.clone() };
+    let with_open: Vec<Change> = of(&[true, true, true, true, false]).into_iter().chain([open]).collect();
+    assert!(!is_noisy(&with_open), "what is open says nothing yet");
+}
+
+#[test]
+fn an_explanation_names_versions_nights_and_visits() {
+    let mut history = history(24, 20);
+    confirm(&mut history, |_| spread(0.05));
+    let watched = history.watched(&watch());
+    let lines = history.explain(&only_change(&history), &watched);
+    for (line, parts) in lines.iter().zip([
+        &["Regressed -4.9 %", "since 2026-01-2"][..],
+        &["suspected in the night of 2026-01-2", "in 1 series"],
+        &["before ", &image("main-19"), "2026-01-20 02:00"],
+        &["after ", &image("main-23"), "2026-01-24 02:00"],
+        &["options the same before and after"],
+        &["throughput (fill): ", " before, -4.", "since"],
+        &["throughput (fill): -4.9 % by fresh trials in 16 blocks; p 1.53e-5 for beyond -0.5 %: confirmed"],
+        &["visit 1 at 2026-01-24 02:01: -4.9 % in 8 blocks"],
+        &["visit 2 at 2026-01-24 08:02: -4.9 % in 8 blocks"],
+        &["now -", "against the reference"],
+        &["next: find the commit with `assay bisect`"],
+    ]) {
+        assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
+    }
+    assert_eq!(lines.len(), 11, "{lines:#?}");
+}
+
+#[test]
 fn visits_that_fail_are_made_again_and_given_up_after_three() {
     let mut history = history(24, 20);
     for number in 1..=3 {
