@@ -139,7 +139,7 @@ fn advice(change: &Change) -> String {
     match change.stage {
         Stage::Confirming => "next: wait for the other visits, or measure more with `assay sweep run-now`".to_owned(),
         Stage::Regressed | Stage::SmallRegression => format!(
-            "next: find the commit with `assay bisect`, and mend it; or take it as it is: `assay accept SWEEP {name} --reason ...`"
+            "next: find the commit with `assay bisect`, and fix it; or take it as it is: `assay accept SWEEP {name} --reason ...`"
         ),
         Stage::Undecided => {
             "next: measure more with `assay sweep run-now`; if it is there, it will be suspected again".to_owned()

@@ -13,7 +13,7 @@ mod visit;
 pub use answer::{Answered, Confirmation};
 pub use change::{Change, Stage, is_noisy};
 pub use pending::{Pending, Promised, UNSUREST, is_spent, pending};
-pub use trials::{Unvisited, experiment, measured};
+pub use trials::{Unvisited, experiment, measured, visit_blocks};
 pub use visit::{Asked, Visit, change};
 
 #[cfg(test)]

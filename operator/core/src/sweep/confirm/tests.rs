@@ -10,6 +10,7 @@ use crate::stats::Scale;
 use crate::sweep::detect::Watch;
 use crate::sweep::next::{Remembered, Unmeasured};
 use crate::sweep::testing::{Noise, image, measured, series, subject, time};
+use crate::sweep::validate::validate;
 use crate::sweep::{Acceptance, History, Night, Outcome, Point, Trigger, night};
 
 const PROMISED: Promised = Promised { alpha: 0.02, per_year: 50, visit_gap: SignedDuration::from_hours(6) };
@@ -381,6 +382,13 @@ fn a_visit_runs_the_versions_before_and_after_beside_the_reference() {
     // Only what is suspected runs.
     assert_eq!(experiment.scenarios.len(), 1);
     assert!(experiment.repetitions >= 6);
+    // Whatever the nights need, this is an experiment that can be planned.
+    let mut few = spec(&reference, &main);
+    few.experiment.repetitions = 5;
+    assert!(validate("nightly", &few, time(24)).problems().iter().all(|problem| !problem.is_error()));
+    let few = super::experiment(&few, &history, &visit).expect("an experiment");
+    let problems = crate::validate::validate("visit", &few).problems;
+    assert!(problems.iter().all(|problem| !problem.is_error()), "{problems:?}");
     // Another visit has another order.
     let again = super::experiment(&spec(&reference, &main), &history, &visit.anew(2)).expect("an experiment");
     assert_ne!(Digest::of_json(&again.fixed()).unwrap(), Digest::of_json(&experiment.fixed()).unwrap());

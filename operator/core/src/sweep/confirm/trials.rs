@@ -9,7 +9,7 @@ use super::visit::{Asked, Visit};
 use crate::attempt::Attempt;
 use crate::decide::{Places, Samples, Unplanned};
 use crate::plan::Plan;
-use crate::stats::{Direction, Scale, n_min};
+use crate::stats::{ALPHA, Direction, Scale, n_min};
 use crate::sweep::history::History;
 use crate::sweep::night;
 use crate::sweep::point::{Night, Reference, Subject};
@@ -81,7 +81,9 @@ pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> R
     }
     let mut scenarios = night.scenarios.clone();
     scenarios.retain(|scenario| visit.series.iter().any(|asked| asked.scenario == scenario.name));
-    let blocks = blocks(visit, bad).max(night.repetitions as usize) as u32;
+    // An experiment with more configs than a night has needs more blocks to be one.
+    let fewest = n_min((configs.len() - 1) * night.objectives.len(), ALPHA);
+    let blocks = blocks(visit, bad).max(night.repetitions as usize).max(fewest) as u32;
     Ok(TuningExperimentSpec { configs, scenarios, repetitions: blocks, ..night })
 }
 
@@ -107,20 +109,25 @@ fn is_reference(subject: &Subject, config: &Config, reference: &Reference, writt
         && policy.iter().all(|(option, value)| written.policy.get(option) == Some(value))
 }
 
-/// Blocks of one visit: as many as two visits need to find a change of the margin in the noisiest series, by the noise of the night.
+/// Blocks of a visit, by the noise of a night.
 fn blocks(visit: &Visit, night: &Night) -> usize {
-    let alpha = visit.alpha / LOOKS.len() as f64;
     let of = |asked: &Asked| {
         let point = night.points.iter().find(|point| point.series == visit.series(asked))?;
         let sd = point.standard_error * f64::from(point.blocks).sqrt();
-        let normal = Normal::new(0.0, 1.0).ok()?;
-        let quantiles = normal.inverse_cdf(1.0 - alpha / visit.series.len() as f64) + normal.inverse_cdf(POWER);
-        let room = asked.margin * (1.0 - SESSION);
-        Some(((quantiles * sd / room).powi(2) / EFFICIENCY + 2.0).ceil())
+        Some(visit_blocks(sd, asked.margin, visit.alpha, visit.series.len()))
     };
-    let needed = visit.series.iter().filter_map(of).fold(0.0, f64::max);
-    let fewest = n_min(visit.series.len(), alpha).div_ceil(LOOKS[0]);
-    ((needed / LOOKS[0] as f64).ceil() as usize).clamp(fewest, MOST_BLOCKS)
+    visit.series.iter().filter_map(of).max().unwrap_or(1)
+}
+
+/// Blocks of one visit, of which two find a change of the margin in one of so many series, for blocks of this standard deviation
+/// ("Confirmation").
+pub fn visit_blocks(sd: f64, margin: f64, alpha: f64, series: usize) -> usize {
+    let (alpha, visits) = (alpha / LOOKS.len() as f64, LOOKS[0]);
+    let fewest = n_min(series, alpha).div_ceil(visits);
+    let Ok(normal) = Normal::new(0.0, 1.0) else { return fewest };
+    let quantiles = normal.inverse_cdf(1.0 - alpha / series as f64) + normal.inverse_cdf(POWER);
+    let needed = (quantiles * sd / (margin * (1.0 - SESSION))).powi(2) / EFFICIENCY + 2.0;
+    ((needed / visits as f64).ceil() as usize).clamp(fewest, MOST_BLOCKS)
 }
 
 /// What the attempts at the experiment of a visit say, or in a word why they say nothing.
