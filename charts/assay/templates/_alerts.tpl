@@ -56,6 +56,27 @@ groups:
       summary: {{ `No night of sweep {{ $labels.namespace }}/{{ $labels.sweep }} was measured for too long.` | quote }}
       description: >-
         {{ `Its status says why nights were skipped or failed: kubectl describe sweep -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
+  - alert: AssayRegressionConfirmed
+    expr: max by (namespace, sweep, change, subject) (assay_sweep_regression_confirmed) == 1
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `{{ $labels.subject }} of sweep {{ $labels.namespace }}/{{ $labels.sweep }} has become worse.` | quote }}
+      description: >-
+        {{ `Fresh trials confirm it. Why: assay sweep explain -n {{ $labels.namespace }} {{ $labels.sweep }} {{ $labels.change }}` }}
+  - alert: AssayReferenceBroken
+    expr: max by (namespace, sweep) (assay_sweep_reference_broken) == 1
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `All series of sweep {{ $labels.namespace }}/{{ $labels.sweep }} have moved.` | quote }}
+      description: >-
+        {{ `No subject changed, so look at the reference and the machines: assay sweep status -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
+  - alert: AssaySweepNoisy
+    expr: max by (namespace, sweep) (assay_sweep_noisy) == 1
+    labels: {severity: info}
+    annotations:
+      summary: {{ `Sweep {{ $labels.namespace }}/{{ $labels.sweep }} suspects changes that are none.` | quote }}
+      description: >-
+        {{ `Of its latest six confirmations, more than half were refuted. Look at the reference and the machines.` }}
   - alert: AssayConfigRejected
     expr: max by (namespace, experiment, config, reason) (assay_verdict{verdict="Reject"}) == 1
     labels: {severity: info}

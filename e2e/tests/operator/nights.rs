@@ -302,6 +302,7 @@ mod long {
                 image: None,
                 revision: None,
                 config: digest("candidate"),
+                settings: None,
                 unchanged: day > 0,
             }],
             points: vec![Point::new(
@@ -317,6 +318,8 @@ mod long {
                 None,
             )],
             gaps: Vec::new(),
+            visit: None,
+            accepted: None,
         };
         (0..5).map(night).collect()
     }

@@ -32,7 +32,7 @@ pub use status::{
     TuningExperimentStatus,
 };
 pub use sweep::{
-    ActiveNight, ConcurrencyPolicy, Cost, Detect, NightTemplate, SkippedNight, TuningSweep, TuningSweepSpec,
-    TuningSweepStatus,
+    Accept, ActiveNight, ConcurrencyPolicy, Cost, Detect, KnownChange, NightTemplate, SkippedNight, TuningSweep,
+    TuningSweepSpec, TuningSweepStatus,
 };
 pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

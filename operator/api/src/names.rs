@@ -22,6 +22,8 @@ pub const KIND_LABEL: &str = "assay.rocks/kind";
 pub const NIGHT_ANNOTATION: &str = "assay.rocks/night";
 /// On the experiment of a night: why it was begun.
 pub const TRIGGER_ANNOTATION: &str = "assay.rocks/trigger";
+/// On the experiment of a visit: what it asks, as JSON.
+pub const VISIT_ANNOTATION: &str = "assay.rocks/visit";
 /// On the experiment of a night: the value of `runNow` that it was begun for.
 pub const RUN_NOW_ANNOTATION: &str = "assay.rocks/run-now";
 
@@ -67,6 +69,8 @@ pub const READY: &str = "Ready";
 pub const STALLED: &str = "Stalled";
 /// No night of a sweep was measured for too long.
 pub const STALE: &str = "Stale";
+/// Whether a change for the worse is confirmed, and neither accepted nor over.
+pub const REGRESSED: &str = "Regressed";
 
 /// The field manager of everything that the operator writes.
 pub const MANAGER: &str = "assay-operator";

@@ -98,6 +98,10 @@ pub struct TuningSweepSpec {
     /// When a change is suspected, and how often that may be wrong.
     #[serde(default)]
     pub detect: Detect,
+    /// Confirmed changes for the worse that are taken as they are: the level after them is the one that counts. `assay accept` adds to it.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["change"]))]
+    pub accept: Vec<Accept>,
     /// What a night costs, for `assay sweep plan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -161,16 +165,45 @@ pub struct Detect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub margin: Option<String>,
-    /// At most so many changes a year are suspected by chance, over all series. Each is worth an experiment that confirms or refutes it.
+    /// At most so many false alerts a year are expected, over all series, as a decimal number such as 0.5. If not set, 1, or a tenth of
+    /// confirmationsPerYear where that is less.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
+    pub false_alerts_per_year: Option<String>,
+    /// At most so many nights a year may raise suspicions that are confirmed by fresh trials.
     #[serde(default = "confirmations")]
     #[schemars(range(min = 1, max = 1000))]
     pub confirmations_per_year: u32,
+    /// Seconds from the beginning of one visit to that of the next: what a machine has at one time is not to decide.
+    #[serde(default = "visit_gap")]
+    #[schemars(range(min = 60, max = 604_800))]
+    pub visit_gap_seconds: u32,
 }
 
 impl Default for Detect {
     fn default() -> Self {
-        Self { margin: None, confirmations_per_year: confirmations() }
+        Self {
+            margin: None,
+            false_alerts_per_year: None,
+            confirmations_per_year: confirmations(),
+            visit_gap_seconds: visit_gap(),
+        }
     }
+}
+
+/// A change that is taken as it is.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Accept {
+    /// Its name, as `assay sweep status` shows it.
+    #[schemars(length(min = 1, max = 128))]
+    pub change: String,
+    /// Why.
+    #[schemars(length(min = 1, max = 512))]
+    pub reason: String,
+    /// Nights from then on are compared with the level before the change again. If not set, never.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Time>,
 }
 
 /// What machines cost.
@@ -201,6 +234,10 @@ fn skip_days() -> u32 {
     7
 }
 
+fn visit_gap() -> u32 {
+    6 * 3600
+}
+
 fn confirmations() -> u32 {
     50
 }
@@ -212,11 +249,11 @@ pub struct TuningSweepStatus {
     /// Generation of the spec that this status describes; -1 if no operator has seen the sweep.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub observed_generation: Option<i64>,
-    /// Accepted, Ready, Suspended and Stale.
+    /// Accepted, Ready, Suspended, Stale and Regressed.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,
-    /// In a word: Refused, Learning, Measuring, Suspended, Stale or Watching.
+    /// In a word: Refused, Learning, Measuring, Suspended, Stale, Regressed or Watching.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub state: Option<String>,
@@ -254,13 +291,17 @@ pub struct TuningSweepStatus {
     /// Series: subjects times scenarios times metrics.
     #[serde(default)]
     pub series: u32,
+    /// The latest changes that are being confirmed, or were, the newest first.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    #[schemars(length(max = 20))]
+    pub changes: Vec<KnownChange>,
     /// The value of runNow for which a night has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub last_manual_run: Option<String>,
 }
 
-/// A night that runs.
+/// A night that runs, or a visit that confirms a change.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
 pub struct ActiveNight {
@@ -270,6 +311,25 @@ pub struct ActiveNight {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub experiment: Option<String>,
+    /// The change that it is to confirm, if it is no night.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 128))]
+    pub confirms: Option<String>,
+}
+
+/// A change of a subject.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct KnownChange {
+    /// What spec.accept calls it.
+    #[schemars(length(max = 128))]
+    pub name: String,
+    /// In a word: Confirming, Regressed, SmallRegression, Improved, Refuted, Undecided, Accepted or Recovered.
+    #[schemars(length(max = 32))]
+    pub stage: String,
+    /// What it is and what is known of it.
+    #[schemars(length(max = bounds::MESSAGE))]
+    pub message: String,
 }
 
 /// A night without a measurement.

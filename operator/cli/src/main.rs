@@ -40,6 +40,7 @@ fn main() -> ExitCode {
         Command::Run(args) => command::run::command(&args),
         Command::Aa(args) => command::aa::command(&args),
         Command::Bisect(args) => command::bisect::command(&args),
+        Command::Accept(args) => command::accept::command(&args),
         Command::Status(args) => command::status::command(&args),
         Command::Nodes(args) => command::nodes::command(&args),
         Command::Report(args) => command::report::command(&args),

@@ -6,6 +6,8 @@
 
 #![allow(clippy::unwrap_used)]
 
+#[path = "../tests/confirmations/mod.rs"]
+mod confirmations;
 #[path = "../tests/nights/mod.rs"]
 mod nights;
 
@@ -17,13 +19,18 @@ use std::{
     time::Instant,
 };
 
+use assay_core::sweep::detect::Decision;
 use assay_protocol::Digest;
+use confirmations::{ALPHA, LOSSES, SESSIONS, confirmed};
 use nights::{ALARM, CHANGES, Rule, SERIES, WORLDS, World, YEAR, delay, false_alarms};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
 const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/simulate-nights");
-const BEGIN: &str = "<!-- simulate-nights: begin -->";
-const END: &str = "<!-- simulate-nights: end -->";
+/// The names of tables in the docs.
+const NIGHTS: &str = "simulate-nights";
+const CONFIRMATIONS: &str = "simulate-confirmations";
+/// Simulated confirmations of each row and change.
+const CONFIRMED: u64 = 20_000;
 /// Series of which the delay is measured.
 const DELAYS: u64 = 1000;
 
@@ -67,8 +74,25 @@ fn main() -> ExitCode {
         }
         eprintln!("  {} of {} rows, {:.0} s", number + 1, rows.len(), start.elapsed().as_secs_f64());
     }
+    let confirmed: Vec<String> = SESSIONS
+        .iter()
+        .map(|session| {
+            let (line, share) = confirmations(*session);
+            println!("{line}");
+            // Visits that differ by more than a sixth of the margin are beyond what is promised.
+            if session.0 <= 0.5 && share > ALPHA {
+                missed.push("confirmations");
+            }
+            line
+        })
+        .collect();
     if is_written {
-        write(&lines, years);
+        let head = format!(
+            "| nights | rule | a year, of {years} | 1.5 % | 3 % | 5 % | 0.2 % a night |\n|---|---|--:|--:|--:|--:|--:|\n"
+        );
+        write(NIGHTS, &(head + &lines.join("\n")));
+        let head = "| visits differ by | noise | nothing | 1.5 % | 3 % | 5 % | visits (nothing/3 %) |\n|--:|---|--:|--:|--:|--:|--:|\n";
+        write(CONFIRMATIONS, &(head.to_owned() + &confirmed.join("\n")));
     }
     for name in &missed {
         println!("MISSED: {name}");
@@ -117,14 +141,26 @@ fn shown(delays: &[Option<usize>]) -> String {
     format!("{}/{}", at(50), at(90))
 }
 
-/// Puts the table where the docs have it.
-fn write(lines: &[String], years: u64) {
+/// A row of confirmations: how many of each loss are confirmed. Besides, the share of those of nothing.
+fn confirmations(session: (f64, Option<usize>)) -> (String, f64) {
+    let of = |loss: f64| -> (f64, f64) {
+        let all = everywhere(CONFIRMED, |seed| confirmed(session, loss, seed));
+        let found = all.iter().filter(|(decision, _)| *decision == Decision::Confirmed).count();
+        let visits: usize = all.iter().map(|(_, visits)| visits).sum();
+        (found as f64 / CONFIRMED as f64, visits as f64 / CONFIRMED as f64)
+    };
+    let rows = LOSSES.map(of);
+    let noise = session.1.map_or("normal".to_owned(), |freedom| format!("of t, {freedom} degrees of freedom"));
+    let found: Vec<String> = rows.iter().map(|(found, _)| format!("{:.1} %", 100.0 * found)).collect();
+    let line = format!("| {} % | {noise} | {} | {:.1}/{:.1} |", session.0, found.join(" | "), rows[0].1, rows[2].1);
+    (line, rows[0].0)
+}
+
+/// Puts a table where the docs have it.
+fn write(name: &str, table: &str) {
+    let (begin, end) = (format!("<!-- {name}: begin -->"), format!("<!-- {name}: end -->"));
     let docs = fs::read_to_string(DOCS).unwrap();
-    let (head, rest) = docs.split_once(BEGIN).unwrap();
-    let (_, tail) = rest.split_once(END).unwrap();
-    let table = format!(
-        "| nights | rule | a year, of {years} | 1.5 % | 3 % | 5 % | 0.2 % a night |\n|---|---|--:|--:|--:|--:|--:|\n{}",
-        lines.join("\n")
-    );
-    fs::write(DOCS, format!("{head}{BEGIN}\n\n{table}\n\n{END}{tail}")).unwrap();
+    let (head, rest) = docs.split_once(&begin).unwrap();
+    let (_, tail) = rest.split_once(&end).unwrap();
+    fs::write(DOCS, format!("{head}{begin}\n\n{table}\n\n{end}{tail}")).unwrap();
 }

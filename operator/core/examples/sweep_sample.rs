@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     let margins: BTreeMap<String, f64> =
         METRICS.iter().map(|(name, _, margin)| ((*name).to_owned(), *margin)).collect();
-    let watch = Watch { alarm: None, margins };
+    let watch = Watch { alarm: None, margins, promised: None };
     let stories = [
         ("sweep-0", Story { nights: 0, repin: 9, machine: 9, branch: 0 }),
         ("sweep-3", Story { nights: 3, repin: 9, machine: 9, branch: 0 }),
@@ -87,6 +87,8 @@ fn night(story: &Story, day: u32, time: Timestamp, noise: &mut Noise) -> Night {
         subjects: Vec::new(),
         points: Vec::new(),
         gaps: Vec::new(),
+        visit: None,
+        accepted: None,
     };
     let missing = match day {
         n if n % 97 == 40 => Some((Outcome::Gap, "ImagePullFailed", "registry.example/bench@sha256:07…: not found")),
@@ -159,6 +161,7 @@ fn subject(name: &str, revision: u32) -> Subject {
     Subject {
         name: name.to_owned(),
         image: Some(image(&format!("{name}-{revision}"))),
+        settings: None,
         revision: Some(Digest::of(&revision.to_le_bytes()).to_string()),
         config: Digest::of(b"default"),
         unchanged: false,

@@ -4,8 +4,12 @@
 #![allow(clippy::unwrap_used)]
 
 #[allow(dead_code, reason = "the program shows more than is asserted here")]
+mod confirmations;
+#[allow(dead_code, reason = "the program shows more than is asserted here")]
 mod nights;
 
+use assay_core::sweep::detect::Decision;
+use confirmations::{ALPHA, SESSIONS, confirmed};
 use nights::{ALARM, CHANGES, Rule, SERIES, WORLDS, World, YEAR, delay, false_alarms};
 
 /// Simulated years of a series: a right detector suspects about 24 changes in them, and never 60.
@@ -47,4 +51,22 @@ fn changes_are_suspected_within_days() {
     }
     // Outliers and missing nights cost a night or two.
     assert!(median(WORLDS[4], 1).0 <= 5 && median(WORLDS[5], 1).1 <= 9);
+}
+
+/// A confirmation errs as rarely as promised as long as visits differ by less than a sixth of the margin, and finds a change of the margin.
+#[test]
+fn confirmations_are_as_sure_as_promised() {
+    const MANY: u64 = 2000;
+    let share = |session: (f64, Option<usize>), loss: f64| {
+        let found = (0..MANY).filter(|seed| confirmed(session, loss, *seed).0 == Decision::Confirmed).count();
+        found as f64 / MANY as f64
+    };
+    for session in [SESSIONS[0], SESSIONS[2], SESSIONS[4]] {
+        let seen = share(session, 0.0);
+        assert!(seen <= ALPHA, "{session:?}: {seen}");
+        let seen = share(session, 3.0);
+        assert!(seen >= 0.85, "{session:?}: {seen}");
+    }
+    // Beyond that it would not hold.
+    assert!(share((2.0, None), 0.0) > ALPHA);
 }

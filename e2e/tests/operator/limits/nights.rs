@@ -82,11 +82,14 @@ fn night(sweep: &str, day: u32, noise: &mut Noise) -> Night {
                 image: Some(image(format!("{name}-{day}"))),
                 revision: Some(digest(&format!("{name}-{day}")).to_string()),
                 config: digest("config"),
+                settings: None,
                 unchanged: false,
             })
             .collect(),
         points,
         gaps: Vec::new(),
+        visit: None,
+        accepted: None,
     }
 }
 

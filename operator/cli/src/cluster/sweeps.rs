@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, SWEEP_LABEL};
-use assay_api::{TuningHistory, TuningSweep, TuningSweepSpec};
+use assay_api::{Accept, TuningHistory, TuningSweep, TuningSweepSpec};
 use assay_core::sweep::{History, Imported, Night, Object, Ring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::DeserializeGuard;
@@ -98,15 +98,32 @@ pub async fn set_images(
     images: &[NewImage],
     revision: Option<&str>,
 ) -> anyhow::Result<()> {
+    change(cluster, name, |sweep| {
+        let spec = with_images(sweep, images, revision)?;
+        Ok(json!({"subjects": spec.subjects, "matrix": spec.matrix}))
+    })
+    .await
+}
+
+/// Adds a change to those that are accepted, in the place of what was said of it before.
+pub async fn accept(cluster: &Cluster, name: &str, accept: &Accept) -> anyhow::Result<()> {
+    change(cluster, name, |sweep| {
+        let others = sweep.spec.accept.iter().filter(|own| own.change != accept.change);
+        Ok(json!({"accept": others.chain([accept]).collect::<Vec<_>>()}))
+    })
+    .await
+}
+
+/// Changes lists of a spec, which are patched as a whole, so nobody may have changed them since they were read.
+async fn change(
+    cluster: &Cluster,
+    name: &str,
+    of: impl Fn(&TuningSweep) -> anyhow::Result<Value>,
+) -> anyhow::Result<()> {
     let mut tries = 1;
     loop {
         let sweep = cluster.sweep(name).await?;
-        let spec = with_images(&sweep, images, revision)?;
-        // A list is patched as a whole, so nobody may have changed it since.
-        let changed = json!({
-            "metadata": {"resourceVersion": sweep.metadata.resource_version},
-            "spec": {"subjects": spec.subjects, "matrix": spec.matrix},
-        });
+        let changed = json!({"metadata": {"resourceVersion": sweep.metadata.resource_version}, "spec": of(&sweep)?});
         match patch(cluster, name, &changed).await {
             Err(Error::Api(status)) if status.code == 409 && tries < TRIES => tries += 1,
             other => {

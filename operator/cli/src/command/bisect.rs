@@ -5,8 +5,9 @@ use std::path::PathBuf;
 use std::process::ExitCode;
 use std::time::Duration;
 
-use assay_core::bisect::{Came, Culprit, End, Group, Listed, Shift};
+use assay_core::bisect::{Came, Culprit, End, Group, Listed};
 use assay_core::stats::Scale;
+use assay_core::stats::Shift;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 

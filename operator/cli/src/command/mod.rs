@@ -1,6 +1,7 @@
 //! The command line: a file for each command, which takes its arguments and asks the other rooms.
 
 pub mod aa;
+pub mod accept;
 pub mod bisect;
 pub mod cancel;
 pub mod completions;
@@ -23,6 +24,7 @@ pub mod validate;
 use clap::{Parser, Subcommand};
 
 use aa::AaArgs;
+use accept::AcceptArgs;
 use bisect::BisectArgs;
 use cancel::CancelArgs;
 use import::ImportArgs;
@@ -63,6 +65,8 @@ pub enum Command {
     /// Measure every night what has changed, against a pinned reference, and remember all nights
     #[command(subcommand)]
     Sweep(SweepCommand),
+    /// Take a confirmed regression of a sweep as it is
+    Accept(AcceptArgs),
     /// Judge the results of any benchmark
     Judge(JudgeArgs),
     /// Show the experiments on a cluster, or one in detail

@@ -5,19 +5,22 @@
 //! DIR/sweep.json               of which sweep it is, and since when
 //! DIR/night.json               the night that runs or was interrupted, else nothing
 //! DIR/nights/NIGHT             the results folder of a night
+//! DIR/programs/DIGEST          benches of late nights that are told apart, to confirm changes with
 //! DIR/report.html, report.md, report.json   all nights, written anew after each
 //! DIR/lock                     held by a running assay
 //! ```
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fs;
 use std::path::{Path, PathBuf};
 
 use anyhow::{Context as _, anyhow, bail};
+use assay_core::sweep::confirm::Visit;
 use assay_core::sweep::detect::Watch;
 use assay_core::sweep::night::name;
 use assay_core::sweep::report::{SweepReport, html, markdown};
-use assay_core::sweep::{History, Imported, Night, Trigger, surplus};
+use assay_core::sweep::{History, Imported, Night, Outcome, Trigger, surplus};
+use assay_protocol::Digest;
 use k8s_openapi::jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 use serde_json::Value;
@@ -28,6 +31,9 @@ use crate::bench::BenchDigests;
 
 /// The flag that names such a folder.
 const FLAG: &str = "--history";
+
+/// Nights whose programs are kept: as far as detection looks back.
+const PROGRAM_NIGHTS: usize = 60;
 
 /// What the folder of a sweep may hold before its history, and what a new disk has.
 const BEFORE: [&str; 4] = ["lock", "lost+found", "sweep.json", "sweep.partial"];
@@ -63,7 +69,7 @@ pub struct Begun {
 
 impl Begun {
     pub fn watch(&self) -> Watch {
-        Watch { alarm: self.alarm, margins: self.margins.clone() }
+        Watch { alarm: self.alarm, margins: self.margins.clone(), promised: None }
     }
 }
 
@@ -79,6 +85,9 @@ pub struct Active {
     pub document: Value,
     /// The programs that it began with.
     pub benches: BenchDigests,
+    /// What it asks, if it is no night.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visit: Option<Visit>,
     /// Why the last call could not finish it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub failure: Option<String>,
@@ -180,6 +189,40 @@ impl Nights {
         let there = entries.filter_map(|entry| named.get(entry.file_name().to_str()?).copied());
         for night in surplus(&self.history, there, measured as usize, failed as usize) {
             remove(&self.night_dir(night))?;
+        }
+        Ok(())
+    }
+
+    /// Where a program is kept.
+    pub fn program(&self, digest: &str) -> PathBuf {
+        self.dir.join("programs").join(digest)
+    }
+
+    /// Keeps the programs of a night, and removes those of nights that no confirmation will ask for.
+    pub fn keep_programs(&self, programs: &[(Digest, &Path)]) -> anyhow::Result<()> {
+        let dir = self.dir.join("programs");
+        fs::create_dir_all(&dir).with_context(|| format!("can't create {}", dir.display()))?;
+        for (digest, path) in programs {
+            let kept = self.program(&digest.to_string());
+            if kept.is_file() {
+                continue;
+            }
+            let partial = kept.with_extension("partial");
+            fs::copy(path, &partial)
+                .and_then(|_| fs::rename(&partial, &kept))
+                .with_context(|| format!("can't keep {} as {}", path.display(), kept.display()))?;
+        }
+        let late = self.history.nights().rev().filter(|night| night.outcome == Outcome::Measured).take(PROGRAM_NIGHTS);
+        let images = late.flat_map(|night| {
+            let reference = night.reference.iter().filter_map(|reference| reference.image.as_ref());
+            reference.chain(night.subjects.iter().filter_map(|subject| subject.image.as_ref()))
+        });
+        let named: BTreeSet<&str> = images.filter_map(|image| image.rsplit('@').next()).collect();
+        for entry in fs::read_dir(&dir).into_iter().flatten().flatten() {
+            let is_new = programs.iter().any(|(digest, _)| entry.file_name().to_str() == Some(&digest.to_string()));
+            if !is_new && entry.file_name().to_str().is_none_or(|name| !named.contains(name)) {
+                remove_file(&entry.path())?;
+            }
         }
         Ok(())
     }

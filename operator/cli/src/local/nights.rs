@@ -3,17 +3,18 @@
 //! Each call does what is due and ends. Whatever ends it before, the next one takes up the night that had begun.
 
 use std::collections::BTreeMap;
-use std::path::Path;
+use std::path::{Path, PathBuf};
 use std::time::Duration;
 
-use anyhow::{Context as _, anyhow, bail};
+use anyhow::{Context as _, anyhow, bail, ensure};
 use assay_api::{TuningExperimentSpec, TuningSweepSpec};
-use assay_core::experiment::Experiment;
+use assay_core::experiment::{ConfigUnderTest, Experiment};
 use assay_core::report::MachineFacts;
+use assay_core::sweep::confirm::{self, Visit};
 use assay_core::sweep::detect::Watch;
 use assay_core::sweep::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use assay_core::sweep::night::{self, Ended};
-use assay_core::sweep::{Night, Outcome as Came, Schedule, Unscheduled};
+use assay_core::sweep::{Night, Outcome as Came, Schedule, Trigger, Unscheduled};
 use assay_core::validate::{API_VERSION, KIND, validate_document};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use serde_json::{Value, json};
@@ -24,6 +25,9 @@ use crate::file::{Wanted, check};
 use crate::folder::{Active, Begun, Nights, Outcome, room};
 use crate::print;
 use crate::text::plural;
+
+/// A program by its digest, where a night in a cluster has an image.
+const PROGRAM: &str = "assay-bench@";
 
 /// What somebody wants of a sweep.
 pub struct Asked<'a> {
@@ -71,6 +75,7 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
         alarm: sweep.watch.alarm,
     };
     let mut nights = Nights::open(asked.dir, &begun)?;
+    sweep.say_unknown(&nights);
     // A night that is in the history has come to its end, and only its file is left.
     let unfinished = |nights: &Nights| -> anyhow::Result<Option<Active>> {
         Ok(nights.active()?.filter(|active| nights.history.get(active.night).is_none()))
@@ -126,8 +131,10 @@ impl Sweep {
                     let (Some(active), Some(outcome)) = (&active, ended.take()) else { continue };
                     let night = self.measured(active, &outcome, nights);
                     let night = night.map_err(|error| failed(nights, active.clone(), error))?;
-                    if night.outcome != Came::Measured {
+                    if night.outcome == Came::Gap {
                         end = End::Unmeasured;
+                    } else if night.visit.is_none() {
+                        self.keep_programs(nights)?;
                     }
                     self.record(nights, night)?;
                     nights.end()?;
@@ -139,8 +146,9 @@ impl Sweep {
                     night,
                     trigger,
                     run_now,
-                    document: self.document(night),
+                    document: self.document(night, &night::experiment(&self.spec)),
                     benches: self.digests.clone(),
+                    visit: None,
                     failure: None,
                 })?,
                 Step::Resolve(..) | Step::Wait(_) if active.is_some() => {
@@ -150,7 +158,8 @@ impl Sweep {
                         outcome => ended = outcome,
                     }
                 }
-                Step::Wait(Some(minute)) if is_asked(nights, run_now) => {
+                Step::Confirm(minute, visit) => self.confirm(nights, minute, *visit)?,
+                Step::Taken(minute) => {
                     print::note("assay: this minute has a night already; waiting for the next one");
                     let wait = minute.duration_since(Timestamp::now());
                     std::thread::sleep(Duration::try_from(wait).unwrap_or_default());
@@ -172,7 +181,12 @@ impl Sweep {
     ) -> anyhow::Result<Step> {
         let state = if has_ended { ChildState::Finished } else { ChildState::Running };
         let child = |active: &Active| {
-            let child = Child { trigger: active.trigger, run_now: active.run_now.clone(), state: state.clone() };
+            let child = Child {
+                trigger: active.trigger,
+                run_now: active.run_now.clone(),
+                visit: active.visit.clone(),
+                state: state.clone(),
+            };
             (active.night, child)
         };
         let tonight = pinned(night::experiment(&self.spec), &self.digests);
@@ -185,6 +199,7 @@ impl Sweep {
                 replace: self.spec.concurrency_policy == assay_api::ConcurrencyPolicy::Replace,
                 run_now,
                 max_skip: SignedDuration::from_hours(24 * i64::from(self.spec.max_skip_days)),
+                accept: &self.spec.accept,
             },
             since: nights.begun.since,
             last_scheduled: None,
@@ -203,13 +218,16 @@ impl Sweep {
                 night: active.night,
                 trigger: active.trigger,
                 run_now: active.run_now.clone(),
+                visit: active.visit.clone(),
+                accepted: None,
                 outcome: Came::Gap,
                 reason: reason.to_owned(),
                 message: message.to_owned(),
             };
             Night { experiment: Some(night::name(&self.name, active.night)), ..unmeasured.night(&self.name) }
         };
-        if active.benches != self.digests {
+        // A visit has programs of its own.
+        if active.visit.is_none() && active.benches != self.digests {
             let message = "it was interrupted, and its trials can't continue with another build of the bench";
             return Some(gap("BenchChanged", message));
         }
@@ -217,13 +235,81 @@ impl Sweep {
         active.failure.as_deref().filter(|_| is_followed).map(|failure| gap("Failed", failure))
     }
 
-    fn document(&self, night: Timestamp) -> Value {
+    fn document(&self, night: Timestamp, spec: &TuningExperimentSpec) -> Value {
         json!({
             "apiVersion": API_VERSION,
             "kind": KIND,
             "metadata": {"name": night::name(&self.name, night)},
-            "spec": night::experiment(&self.spec),
+            "spec": spec,
         })
+    }
+
+    /// Begins a visit, or says why it can't be made.
+    fn confirm(&self, nights: &mut Nights, minute: Timestamp, visit: Visit) -> anyhow::Result<()> {
+        let change = visit.change();
+        let spec = match confirm::experiment(&self.spec, &nights.history, &visit) {
+            Ok(spec) => spec,
+            Err(why) => return self.lost(nights, minute, visit, &why.to_string()),
+        };
+        let missing = spec.configs.iter().find_map(|config| {
+            let program = nights.program(config.image.as_deref().and_then(program)?);
+            (!program.is_file()).then(|| format!("the program of {} is not kept: {}", config.name, program.display()))
+        });
+        if let Some(missing) = missing {
+            return self.lost(nights, minute, visit, &missing);
+        }
+        print::note(format_args!("assay: visit {} to confirm {change}", visit.number));
+        nights.begin(&Active {
+            night: minute,
+            trigger: Trigger::Confirmation,
+            run_now: None,
+            document: self.document(minute, &spec),
+            benches: self.digests.clone(),
+            visit: Some(visit),
+            failure: None,
+        })
+    }
+
+    /// The entry of a visit whose versions can't run any more.
+    fn lost(&self, nights: &mut Nights, minute: Timestamp, visit: Visit, why: &str) -> anyhow::Result<()> {
+        let lost = Unmeasured {
+            night: minute,
+            trigger: Trigger::Confirmation,
+            run_now: None,
+            visit: Some(visit),
+            accepted: None,
+            outcome: Came::Gap,
+            reason: "VersionLost".to_owned(),
+            message: why.to_owned(),
+        };
+        self.record(nights, lost.night(&self.name))
+    }
+
+    /// Keeps what tells nights apart, since the next build may replace it.
+    fn keep_programs(&self, nights: &Nights) -> anyhow::Result<()> {
+        if self.benches.by_config.is_empty() {
+            return Ok(());
+        }
+        let digest = |config: &String| self.digests.by_config.get(config).cloned();
+        let own = self.benches.by_config.iter();
+        let own = own.filter_map(|(config, path)| Some((digest(config)?, path.as_path())));
+        let default = (self.digests.default.clone(), self.benches.default.as_path());
+        nights.keep_programs(&own.chain([default]).collect::<Vec<_>>())
+    }
+
+    /// The programs of a visit: those that nights ran, which were kept.
+    fn programs(&self, nights: &Nights, experiment: &Experiment) -> anyhow::Result<Benches> {
+        let reference = &self.spec.reference.name;
+        let of = |config: &ConfigUnderTest| {
+            let image = config.image.as_ref()?;
+            let kept = program(image).map(|digest| nights.program(digest));
+            Some((config.name.clone(), kept.unwrap_or_else(|| self.benches.of(reference).to_owned())))
+        };
+        let by_config: BTreeMap<String, PathBuf> = experiment.configs.iter().filter_map(of).collect();
+        for program in by_config.values() {
+            ensure!(program.is_file(), "{} is missing: restore it", program.display());
+        }
+        Ok(Benches { default: self.benches.default.clone(), by_config })
     }
 
     /// Runs a night to its end; `None` after Ctrl-C.
@@ -232,7 +318,9 @@ impl Sweep {
         print::note(format_args!("assay: {} runs in {}", night::name(&self.name, active.night), dir.display()));
         let source = serde_yaml::to_string(&active.document)?;
         let ran = experiment(&active).and_then(|experiment| {
-            execute(experiment, source.as_bytes(), &self.benches, Some(&dir), self.wait_for_quiet)
+            let benches =
+                if active.visit.is_some() { self.programs(nights, &experiment)? } else { self.benches.clone() };
+            execute(experiment, source.as_bytes(), &benches, Some(&dir), self.wait_for_quiet)
         });
         ran.map_err(|error| failed(nights, active, error))
     }
@@ -248,6 +336,7 @@ impl Sweep {
             night: active.night,
             trigger: active.trigger,
             run_now: active.run_now.clone(),
+            visit: active.visit.as_ref(),
             experiment: &outcome.plan.experiment.name,
             spec: &spec,
             machines: machines.filter_map(kind).collect(),
@@ -262,6 +351,8 @@ impl Sweep {
             Came::Measured => format!("measured, {} series", night.points.len()),
             Came::Skipped => "skipped".to_owned(),
             Came::Gap => "not measured".to_owned(),
+            Came::Visited => "measured for a confirmation".to_owned(),
+            Came::Accepted => "accepted".to_owned(),
         };
         let why = night
             .reason
@@ -269,6 +360,19 @@ impl Sweep {
             .map_or(String::new(), |reason| format!(": {reason}: {}", night.message.as_deref().unwrap_or_default()));
         nights.add(night)?;
         print::out(format_args!("{name}: {what}{why}\n"))
+    }
+
+    /// Tells of changes that are to be accepted and are none.
+    fn say_unknown(&self, nights: &Nights) {
+        let known = Remembered::of(&nights.history, &self.watch).changes;
+        for (index, accept) in self.spec.accept.iter().enumerate() {
+            if !known.contains_key(&accept.change) {
+                print::note(format_args!(
+                    "assay: spec.accept[{index}].change: {} is no confirmed change of this history",
+                    accept.change
+                ));
+            }
+        }
     }
 
     fn say_next(&self) -> anyhow::Result<()> {
@@ -293,14 +397,14 @@ fn failed(nights: &Nights, active: Active, error: anyhow::Error) -> anyhow::Erro
     error
 }
 
-/// Whether a night was asked for and is not in the history.
-fn is_asked(nights: &Nights, run_now: Option<&str>) -> bool {
-    run_now.is_some() && !nights.history.nights().any(|night| night.run_now.as_deref() == run_now)
+/// The digest of a program that stands for an image.
+fn program(image: &str) -> Option<&str> {
+    image.strip_prefix(PROGRAM)
 }
 
 /// The experiment of a night with its programs instead of images, and the program of configs that name none.
 fn pinned(spec: TuningExperimentSpec, benches: &BenchDigests) -> (TuningExperimentSpec, Option<String>) {
-    let image = |digest| format!("assay-bench@{digest}");
+    let image = |digest| format!("{PROGRAM}{digest}");
     let images = benches.by_config.iter().map(|(config, digest)| (config.clone(), image(digest))).collect();
     // What no config runs makes no night another one.
     let is_used = spec.configs.iter().any(|config| config.image.is_none());

@@ -121,6 +121,16 @@ impl Lab {
         other
     }
 
+    /// As if an entry of the history were so many hours older. Folders of nights go, since a minute has one.
+    fn early(&self, entry: usize, hours: i64) {
+        let mut lines = self.history();
+        let early = Timestamp::now() - SignedDuration::from_hours(hours);
+        lines[entry]["night"] = json!(Timestamp::from_second(early.as_second() / 60 * 60).unwrap().to_string());
+        let text: String = lines.iter().map(|line| line.to_string() + "\n").collect();
+        fs::write(self.path("history.jsonl"), text).unwrap();
+        fs::remove_dir_all(self.path("nights")).unwrap();
+    }
+
     /// Starts a night and interrupts it in a trial.
     fn interrupted(&self, signal: Signal) -> Ran {
         let trial = "fill-b002-base-r0-a0";
@@ -446,4 +456,108 @@ fn a_history_moves_from_folder_to_folder_and_nothing_is_lost() {
     ran.succeeded();
     assert_eq!(kept(), exported);
     lab.assay(&["sweep", "history", "--history", "nowhere"]).refused("nowhere is not the folder of a sweep");
+}
+
+/// Lines of nights that were `days` ago, all like one that was measured, and a little different from each other.
+fn lines_like(night: &Value, lab: &Lab, days: impl Iterator<Item = i64>) -> String {
+    let line = |day: i64| {
+        let mut night = night.clone();
+        night["night"] = json!((lab.due - SignedDuration::from_hours(24 * day)).to_string());
+        night["trigger"] = json!("Schedule");
+        let effect = night["points"][0]["logRatio"].as_f64().unwrap() + 0.002 * ((day % 5) as f64 - 2.0);
+        night["points"][0]["logRatio"] = json!(effect);
+        night.to_string() + "\n"
+    };
+    days.map(line).collect()
+}
+
+/// A suspicion is confirmed by fresh trials of the config before it, of which only the history knows, and of the one of tonight.
+#[test]
+fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
+    let measured = |jobs: u32| {
+        let lab = Lab::new();
+        lab.write(jobs);
+        lab.run(&["--now"]).succeeded();
+        lab.history().remove(0)
+    };
+    let lab = Lab::new();
+    lab.run(&[]).succeeded();
+    let lines = lines_like(&measured(8), &lab, (4..=16).rev()) + &lines_like(&measured(4), &lab, (1..=3).rev());
+    fs::write(lab.dir.path().join("before.jsonl"), lines).unwrap();
+    lab.assay(&["sweep", "history", "import", "before.jsonl", "--history", "out"]).succeeded();
+    lab.since_days(1);
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    let history = lab.history();
+    assert_eq!(outcomes(&history)[16..], ["Measured CatchUp", "Visited Confirmation"], "{}", ran.stderr());
+    let visit = &history[17]["visit"];
+    assert_eq!((&visit["subject"], &visit["number"]), (&json!("candidate"), &json!(1)));
+    assert!(visit["series"][0]["losses"].as_array().unwrap().len() >= BLOCKS, "{visit}");
+    assert!(visit["series"][0]["losses"][0].as_f64().unwrap() > 0.1, "{visit}");
+    let shown = |lab: &Lab| lab.assay(&["sweep", "history", "--history", "out"]).stdout();
+    assert!(shown(&lab).contains("1 of 2 visits measured"), "{}", shown(&lab));
+
+    // Too early for the second one.
+    lab.run(&[]).succeeded();
+    assert_eq!(lab.history().len(), 18);
+    lab.early(17, 7);
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert_eq!(lab.history().len(), 19, "{}{}", ran.stdout(), ran.stderr());
+    let raised: Timestamp = visit["raised"].as_str().unwrap().parse().unwrap();
+    let name = format!("candidate-{}", raised.strftime("%Y%m%d-%H%M"));
+    assert!(shown(&lab).contains(&format!("{name}: Regressed -")), "{}", shown(&lab));
+    for report in ["report.md", "report.html", "report.json"] {
+        assert!(fs::read_to_string(lab.path(report)).unwrap().contains("Regressed"), "{report} says so");
+    }
+
+    let ran = lab.assay(&["sweep", "explain", "--history", "out", &name]);
+    ran.succeeded();
+    for part in [
+        "options dbOptions.max_background_jobs \"8\" to \"4\"",
+        "throughput (fill): +5",
+        "visit 2 at ",
+        " for beyond -0.8 %: confirmed",
+        "next: find the commit with `assay bisect`",
+    ] {
+        assert!(ran.stdout().contains(part), "{part}: {}", ran.stdout());
+    }
+    let ran = lab.assay(&["sweep", "explain", "--history", "out", "candidate-20260101-0000"]);
+    assert_eq!(ran.code(), 1);
+    assert!(
+        ran.stderr().contains(&format!("has no change candidate-20260101-0000: it has {name}")),
+        "{}",
+        ran.stderr()
+    );
+
+    // Accepted with a reason, it is no longer open. What names no change stays without an effect, and says so.
+    lab.early(18, 1);
+    let path = lab.dir.path().join("sweep.yaml");
+    let text = fs::read_to_string(&path).unwrap();
+    let accept = |change: &str| format!("  accept: [{{change: {change}, reason: less memory}}]\n  experiment:");
+    fs::write(&path, text.replace("  experiment:", &accept("nothing"))).unwrap();
+    let ran = lab.run(&[]);
+    assert!(ran.stderr().contains("spec.accept[0].change: nothing is no confirmed change"), "{}", ran.stderr());
+    fs::write(&path, text.replace("  experiment:", &accept(&name))).unwrap();
+    lab.run(&[]).succeeded();
+    assert_eq!(outcomes(&lab.history())[19..], ["Accepted Manual"]);
+    assert!(shown(&lab).contains("; accepted: less memory"), "{}", shown(&lab));
+    lab.run(&[]).succeeded();
+    assert_eq!(lab.history().len(), 20, "once");
+
+    // The same from the command line, as long as it is there; what is no change for the worse can't be.
+    let accept = |more: &[&str]| lab.assay(&[&["accept", "--history", "out", "--reason", "so be it"], more].concat());
+    accept(&[&name, "--expires", "2999-01-01"]).succeeded();
+    assert_eq!(lab.history()[20]["accepted"], json!({"change": name, "expires": "2999-01-01T00:00:00Z"}));
+    assert!(shown(&lab).contains("; accepted until 2999-01-01: so be it"), "{}", shown(&lab));
+    for (more, why) in [
+        (vec!["nothing"], "has no change nothing"),
+        (vec![name.as_str(), "--expires", "2020-01-01"], "--expires is in the past"),
+        (vec![name.as_str(), "--expires", "soon"], "must be a day such as"),
+        (vec!["buffers", name.as_str()], "with --history, name the change alone"),
+    ] {
+        let ran = accept(&more);
+        assert!(ran.code() != 0 && ran.stderr().contains(why), "{more:?}: {}", ran.stderr());
+    }
+    assert_eq!(lab.history().len(), 21);
 }

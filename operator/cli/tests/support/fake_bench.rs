@@ -132,6 +132,9 @@ fn recorded(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
     let name = spec.trial.file_stem();
     let noise = f64::from(name.bytes().fold(0_u8, u8::wrapping_add)) / 25_500.0;
     let is_baseline = spec.config == spec.baseline;
+    // With more jobs than the other tests ask for, it is faster still.
+    let jobs = spec.config.db_options.get("max_background_jobs").and_then(|jobs| jobs.parse::<f64>().ok());
+    let gain = if is_baseline { 1.0 } else { 1.3 + 0.05 * (jobs.unwrap_or(4.0) - 4.0).max(0.0) };
     let epoch = std::env::var("FAKE_BENCH_EPOCH").expect("FAKE_BENCH_EPOCH");
     let factor = std::env::var("FAKE_BENCH_FACTOR").map_or(1.0, |factor| factor.parse().expect("a number"));
     // What the kernel says, so that tests see whether the runner has pinned us.
@@ -140,7 +143,7 @@ fn recorded(spec: TrialSpec, spec_digest: Digest) -> TrialRecord {
     let boot_id = std::fs::read_to_string("/proc/sys/kernel/random/boot_id");
     let measured = record::Measured {
         started_unix_ms: epoch.parse().expect("milliseconds"),
-        throughput: factor * 1000.0 * (1.0 + noise) * if is_baseline { 1.0 } else { 1.3 },
+        throughput: factor * 1000.0 * (1.0 + noise) * gain,
         other: 1.0 + noise,
         boot_id: boot_id.ok().map(|id| id.trim().to_owned()),
         cpus: cpus.map(|list| list.trim().to_owned()),

@@ -1,9 +1,11 @@
-//! The beginning of a night: its experiment.
+//! The beginning of a night, or of a visit that confirms a change: its experiment.
 
-use assay_api::TuningExperiment;
 use assay_api::names::{
     MANAGED_BY, MANAGED_LABEL, NIGHT_ANNOTATION, QUEUE_LABELS, RUN_NOW_ANNOTATION, SWEEP_LABEL, TRIGGER_ANNOTATION,
+    VISIT_ANNOTATION,
 };
+use assay_api::{TuningExperiment, TuningExperimentSpec};
+use assay_core::sweep::confirm::{self, Visit};
 use assay_core::sweep::next::Unmeasured;
 use assay_core::sweep::{Outcome, Trigger, night};
 use k8s_openapi::jiff::Timestamp;
@@ -12,26 +14,53 @@ use kube::api::PostParams;
 use kube::runtime::events::EventType;
 use serde_json::json;
 
-use super::Reconcile;
 use super::resolve::Lookup;
+use super::{Reconcile, store};
 use crate::error::{Error, call};
 use crate::pod::owner;
 
-pub async fn begin(
-    reconcile: &mut Reconcile<'_>,
-    minute: Timestamp,
-    trigger: Trigger,
-    run_now: Option<String>,
-    lookup: &Lookup,
-) -> Result<(), Error> {
-    let name = night::name(&reconcile.name, minute);
-    let experiment = experiment(reconcile, &name, minute, trigger, run_now.as_deref(), lookup)?;
+/// What begins.
+pub struct Beginning {
+    pub minute: Timestamp,
+    pub trigger: Trigger,
+    pub run_now: Option<String>,
+    /// What is asked, if it is no night.
+    pub visit: Option<Visit>,
+}
+
+/// Begins a night.
+pub async fn night(reconcile: &mut Reconcile<'_>, beginning: Beginning, lookup: &Lookup) -> Result<(), Error> {
+    let spec = night::pinned(night::experiment(&reconcile.sweep.spec), lookup.images());
+    begin(reconcile, beginning, spec).await
+}
+
+/// Begins a visit, of the versions that the history names.
+pub async fn visit(reconcile: &mut Reconcile<'_>, minute: Timestamp, visit: Visit) -> Result<(), Error> {
+    let ((ring, _), _) = store::read(reconcile).await?;
+    let spec = confirm::experiment(&reconcile.sweep.spec, ring.history(), &visit);
+    let beginning = Beginning { minute, trigger: Trigger::Confirmation, run_now: None, visit: Some(visit) };
+    match spec {
+        Ok(spec) => begin(reconcile, beginning, spec).await,
+        Err(why) => refuse(reconcile, beginning, "VersionLost", &why.to_string()).await,
+    }
+}
+
+async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: TuningExperimentSpec) -> Result<(), Error> {
+    let name = night::name(&reconcile.name, beginning.minute);
+    let experiment = experiment(reconcile, &name, &beginning, spec)?;
     let api = reconcile.api::<TuningExperiment>();
     match call(api.create(&PostParams::default(), &experiment)).await {
         Ok(made) => {
             reconcile.context.memories.of(reconcile.sweep).lock().made(made);
-            let note = format!("the night of {minute}: {trigger:?}, as experiment {name}");
-            reconcile.publish(EventType::Normal, "NightBegun", &note).await;
+            let (minute, trigger) = (beginning.minute, beginning.trigger);
+            let (reason, note) = match &beginning.visit {
+                None => ("NightBegun", format!("the night of {minute}: {trigger:?}, as experiment {name}")),
+                Some(visit) => (
+                    "VisitBegun",
+                    format!("visit {} to confirm {}, as experiment {name}", visit.number, visit.change()),
+                ),
+            };
+            reconcile.publish(EventType::Normal, reason, &note).await;
         }
         // By ourselves, before an answer was lost; or it is somebody else's.
         Err(error) if error.is_conflict() => {
@@ -42,51 +71,54 @@ pub async fn begin(
                 Some(there) if ours(&there) => reconcile.context.memories.of(reconcile.sweep).lock().made(there),
                 Some(_) => {
                     let message = format!("an experiment {name} is there already, which is not this sweep's");
-                    refuse(reconcile, minute, trigger, run_now, "NameTaken", &message).await?;
+                    refuse(reconcile, beginning, "NameTaken", &message).await?;
                 }
                 None => return Err(error),
             }
         }
         Err(error) if error.is_refusal() => {
             let message = format!("its experiment was refused: {}", error.message());
-            refuse(reconcile, minute, trigger, run_now, "NotAllowed", &message).await?;
+            refuse(reconcile, beginning, "NotAllowed", &message).await?;
         }
         Err(error) => return Err(error),
     }
     Ok(())
 }
 
-/// A night whose objects the API server does not take.
+/// A night or visit whose objects the API server does not take.
 pub async fn refuse(
     reconcile: &mut Reconcile<'_>,
-    night: Timestamp,
-    trigger: Trigger,
-    run_now: Option<String>,
+    beginning: Beginning,
     reason: &str,
     message: &str,
 ) -> Result<(), Error> {
+    let Beginning { minute: night, trigger, run_now, visit } = beginning;
     let (reason, message) = (reason.to_owned(), message.to_owned());
-    let gap = Unmeasured { night, trigger, run_now, outcome: Outcome::Gap, reason, message };
+    let gap = Unmeasured { night, trigger, run_now, visit, accepted: None, outcome: Outcome::Gap, reason, message };
     reconcile.remember(gap.night(&reconcile.name)).await.map(drop)
 }
 
-/// The object of a night.
-pub fn experiment(
+/// The object of a night or visit.
+fn experiment(
     reconcile: &Reconcile<'_>,
     name: &str,
-    minute: Timestamp,
-    trigger: Trigger,
-    run_now: Option<&str>,
-    lookup: &Lookup,
+    beginning: &Beginning,
+    spec: TuningExperimentSpec,
 ) -> Result<TuningExperiment, Error> {
     let mut labels = json!({SWEEP_LABEL: reconcile.name, MANAGED_LABEL: MANAGED_BY});
     // Nights wait in the queue that their sweep names.
     for (label, value) in reconcile.sweep.labels().iter().filter(|(label, _)| label.starts_with(QUEUE_LABELS)) {
         labels[label] = json!(value);
     }
-    let mut annotations = json!({NIGHT_ANNOTATION: minute.to_string(), TRIGGER_ANNOTATION: format!("{trigger:?}")});
-    if let Some(run_now) = run_now {
+    let mut annotations = json!({
+        NIGHT_ANNOTATION: beginning.minute.to_string(),
+        TRIGGER_ANNOTATION: format!("{:?}", beginning.trigger),
+    });
+    if let Some(run_now) = &beginning.run_now {
         annotations[RUN_NOW_ANNOTATION] = json!(run_now);
+    }
+    if let Some(visit) = &beginning.visit {
+        annotations[VISIT_ANNOTATION] = json!(serde_json::to_string(visit)?);
     }
     Ok(serde_json::from_value(json!({
         "apiVersion": "assay.rocks/v1alpha1",
@@ -98,6 +130,6 @@ pub fn experiment(
             "annotations": annotations,
             "ownerReferences": [owner(reconcile.sweep)],
         },
-        "spec": night::pinned(night::experiment(&reconcile.sweep.spec), lookup.images()),
+        "spec": spec,
     }))?)
 }

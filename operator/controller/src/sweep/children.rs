@@ -4,7 +4,7 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use assay_api::condition::find;
-use assay_api::names::{NIGHT_ANNOTATION, PROGRESSING, RUN_NOW_ANNOTATION, TRIGGER_ANNOTATION};
+use assay_api::names::{NIGHT_ANNOTATION, PROGRESSING, RUN_NOW_ANNOTATION, TRIGGER_ANNOTATION, VISIT_ANNOTATION};
 use assay_api::{TuningExperiment, TuningSweepStatus};
 use assay_core::sweep::Trigger;
 use assay_core::sweep::next::{Child, ChildState};
@@ -54,12 +54,13 @@ fn child(experiment: &TuningExperiment) -> Child {
     Child {
         trigger: trigger.unwrap_or(Trigger::Schedule),
         run_now: experiment.annotations().get(RUN_NOW_ANNOTATION).cloned(),
+        visit: experiment.annotations().get(VISIT_ANNOTATION).and_then(|text| serde_json::from_str(text).ok()),
         state: state(experiment),
     }
 }
 
 fn trigger(text: &str) -> Option<Trigger> {
-    let all = [Trigger::Schedule, Trigger::CatchUp, Trigger::Manual, Trigger::Canary];
+    let all = [Trigger::Schedule, Trigger::CatchUp, Trigger::Manual, Trigger::Canary, Trigger::Confirmation];
     all.into_iter().find(|trigger| format!("{trigger:?}") == text)
 }
 
@@ -106,6 +107,10 @@ pub async fn lost(
 ) -> Result<Option<Timestamp>, Error> {
     let Some(active) = &status.active else { return Ok(None) };
     let (Some(name), night) = (&active.experiment, active.time.0) else { return Ok(None) };
+    if active.confirms.is_some() {
+        // It leaves no gap: the visit is made again.
+        return Ok(None);
+    }
     if children.contains_key(&night) {
         return Ok(None);
     }

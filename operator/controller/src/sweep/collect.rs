@@ -35,6 +35,7 @@ pub async fn collect(
         night,
         trigger: child.trigger,
         run_now: child.run_now.clone(),
+        visit: child.visit.as_ref(),
         experiment: &name,
         spec: &experiment.spec,
         machines: BTreeSet::new(),

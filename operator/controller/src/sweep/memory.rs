@@ -4,7 +4,8 @@ use std::collections::{BTreeMap, HashMap};
 use std::sync::{Arc, Mutex, MutexGuard};
 
 use assay_api::{TuningExperiment, TuningSweep};
-use assay_core::sweep::detect::Watch;
+use assay_core::sweep::confirm::Change;
+use assay_core::sweep::detect::{Cause, Suspicion, Watch};
 use assay_core::sweep::next::Remembered;
 use assay_core::sweep::{Outcome, Ring, Standing, standings, worst};
 use k8s_openapi::jiff::Timestamp;
@@ -51,6 +52,12 @@ pub struct Known {
     pub standings: Vec<Standing>,
     /// The outcome of each night that has an experiment, by the experiment's name.
     pub measured_experiments: BTreeMap<String, bool>,
+    /// Series that are suspected to have moved.
+    pub suspects: usize,
+    /// All have, and no subject was changed.
+    pub is_reference_broken: bool,
+    /// What confirmations are or were about, the oldest first.
+    pub changes: Vec<Change>,
     /// Objects of the history that can't be read.
     pub damaged: Vec<String>,
 }
@@ -58,8 +65,11 @@ pub struct Known {
 impl Known {
     pub fn of(ring: &Ring, watch: &Watch) -> Self {
         let history = ring.history();
-        let unmeasured = history.nights().rev().find(|night| night.outcome != Outcome::Measured);
+        let unmeasured =
+            history.nights().rev().find(|night| night.is_of_series() && night.outcome != Outcome::Measured);
         let standings = standings(history);
+        let watched = history.watched(watch);
+        let suspicions: Vec<&Suspicion> = watched.iter().filter_map(|own| own.suspicion.as_ref()).collect();
         Self {
             remembered: Remembered { kept_from: ring.kept_from(), ..Remembered::of(history, watch) },
             measured: history.nights().filter(|night| night.outcome == Outcome::Measured).count() as u32,
@@ -71,8 +81,13 @@ impl Known {
             standings,
             measured_experiments: history
                 .nights()
-                .filter_map(|night| Some((night.experiment.clone()?, night.outcome == Outcome::Measured)))
+                .filter_map(|night| {
+                    Some((night.experiment.clone()?, matches!(night.outcome, Outcome::Measured | Outcome::Visited)))
+                })
                 .collect(),
+            suspects: suspicions.len(),
+            is_reference_broken: suspicions.iter().any(|own| own.cause == Cause::ReferenceBroken),
+            changes: history.changes(&watched),
             damaged: ring.damaged().iter().map(ToString::to_string).collect(),
         }
     }

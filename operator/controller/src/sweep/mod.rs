@@ -17,6 +17,7 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::{ConcurrencyPolicy, TuningExperiment, TuningSweep, TuningSweepStatus};
+use assay_core::sweep::confirm::Visit;
 use assay_core::sweep::next::{Child, Observed, Rules, Step, next};
 use assay_core::sweep::validate::validate;
 use assay_core::sweep::{Night, Outcome, Schedule, Trigger, Unscheduled};
@@ -29,6 +30,7 @@ use tracing::info;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
+use begin::Beginning;
 use controller::Context;
 pub use controller::controller;
 use memory::{Checked, Known};
@@ -96,12 +98,14 @@ impl<'a> Reconcile<'a> {
             let step = self.step(schedule, &status, &children, &known, &lookup).await?;
             let until = match step {
                 Step::Wait(until) => Some(until),
+                Step::Taken(until) => Some(Some(until)),
                 // Its pods say when they have found something.
                 Step::Resolve(night, trigger) => match resolve::begin(self, night).await? {
                     None => Some(None),
                     Some(refused) => {
                         let token = self.sweep.spec.run_now.clone().filter(|_| trigger == Trigger::Manual);
-                        begin::refuse(self, night, trigger, token, "PodRefused", &refused).await?;
+                        let beginning = Beginning { minute: night, trigger, run_now: token, visit: None };
+                        begin::refuse(self, beginning, "PodRefused", &refused).await?;
                         known = self.known(false).await?;
                         continue;
                     }
@@ -148,6 +152,7 @@ impl<'a> Reconcile<'a> {
                 replace: spec.concurrency_policy == ConcurrencyPolicy::Replace,
                 run_now: spec.run_now.as_deref(),
                 max_skip: SignedDuration::from_hours(24 * i64::from(spec.max_skip_days)),
+                accept: &spec.accept,
             },
             since: status::since(self, status),
             last_scheduled: status.last_schedule_time.as_ref().map(|time| time.0),
@@ -185,16 +190,25 @@ impl<'a> Reconcile<'a> {
                 Ok(known)
             }
             Step::Begin { night, trigger, run_now } => {
-                begin::begin(self, night, trigger, run_now, lookup).await?;
+                let beginning = Beginning { minute: night, trigger, run_now, visit: None };
+                begin::night(self, beginning, lookup).await?;
                 Ok(known)
             }
-            Step::Wait(_) | Step::Resolve(..) => Ok(known),
+            Step::Confirm(minute, visit) => {
+                begin::visit(self, minute, *visit).await?;
+                Ok(known)
+            }
+            Step::Wait(_) | Step::Taken(_) | Step::Resolve(..) => Ok(known),
         }
     }
 
     /// Adds a night to the history, and tells of it.
     async fn remember(&mut self, entry: Night) -> Result<Known, Error> {
         let known = store::add(self, entry.clone()).await?;
+        if entry.outcome == Outcome::Accepted {
+            // The status tells of it.
+            return Ok(known);
+        }
         let minute = entry.night;
         let said = entry.message.clone().unwrap_or_default();
         let (type_, reason, note) = match (entry.outcome, entry.reason.as_deref()) {
@@ -204,6 +218,9 @@ impl<'a> Reconcile<'a> {
             }
             (Outcome::Skipped, reason) => {
                 (EventType::Normal, "NightSkipped", format!("{}: {said}", reason.unwrap_or_default()))
+            }
+            (Outcome::Visited | Outcome::Accepted, _) => {
+                (EventType::Normal, "VisitMeasured", entry.visit.as_ref().map(Visit::change).unwrap_or_default())
             }
             (Outcome::Gap, Some("Missed")) => (EventType::Warning, "NightMissed", said),
             (Outcome::Gap, reason) => {

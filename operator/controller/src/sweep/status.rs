@@ -1,11 +1,12 @@
 //! The status of a sweep: where it stands, in one write where anything has changed.
 
 use assay_api::condition::find;
-use assay_api::names::{ACCEPTED, READY, STALE, STALLED, SUSPENDED};
-use assay_api::{ActiveNight, Condition, SkippedNight, Time, TuningSweep, TuningSweepStatus, bounds};
+use assay_api::names::{ACCEPTED, READY, REGRESSED, STALE, STALLED, SUSPENDED};
+use assay_api::{ActiveNight, Condition, KnownChange, SkippedNight, Time, TuningSweep, TuningSweepStatus, bounds};
 use assay_core::status::shorten;
+use assay_core::sweep::Schedule;
+use assay_core::sweep::confirm::{Change, Stage, Visit};
 use assay_core::sweep::next::ChildState;
-use assay_core::sweep::{Schedule, Trigger};
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::api::Patch;
@@ -19,6 +20,9 @@ use super::resolve::Lookup;
 use crate::error::{Error, call};
 use crate::experiment::{condition, forced, whole_second};
 use crate::watch::version;
+
+/// Changes that a status shows: the history has them all.
+const MOST_CHANGES: usize = 20;
 
 /// How a sweep stands.
 pub enum State<'a> {
@@ -93,10 +97,12 @@ fn of_nights(
     let time = |time: Timestamp| Time(whole_second(time));
     let remembered = &known.remembered;
     let active = children.iter().find(|(night, _)| !remembered.nights.contains(night));
-    status.active = active
-        .map(|(night, (_, experiment))| ActiveNight { time: time(*night), experiment: Some(experiment.name_any()) });
-    let of_children =
-        children.iter().filter(|(_, (child, _))| child.trigger != Trigger::Manual).map(|(night, _)| *night);
+    status.active = active.map(|(night, (child, experiment))| ActiveNight {
+        time: time(*night),
+        experiment: Some(experiment.name_any()),
+        confirms: child.visit.as_ref().map(Visit::change),
+    });
+    let of_children = children.iter().filter(|(_, (child, _))| child.trigger.is_scheduled()).map(|(night, _)| *night);
     let begun = remembered.scheduled.iter().copied().chain(of_children).filter(|night| *night <= reconcile.now);
     // Never back: a history that was lost does not make its nights due again.
     let last = begun.chain(status.last_schedule_time.as_ref().map(|time| time.0)).max();
@@ -113,11 +119,20 @@ fn of_nights(
     status.nights_measured = known.measured;
     status.level = known.level.as_deref().map(|level| shorten(level, 256));
     status.series = reconcile.checked().series;
+    status.changes = known.changes.iter().rev().take(MOST_CHANGES).map(shown).collect();
     if let Some(token) = &spec.run_now {
         let of_child = children.values().any(|(child, _)| child.run_now.as_ref() == Some(token));
         if of_child || remembered.answered.contains(token) {
             status.last_manual_run = Some(token.clone());
         }
+    }
+}
+
+fn shown(change: &Change) -> KnownChange {
+    KnownChange {
+        name: change.name.clone(),
+        stage: change.stage.to_string(),
+        message: shorten(&change.said(), bounds::MESSAGE),
     }
 }
 
@@ -177,7 +192,17 @@ fn conditions(
         }
         ChildState::Running | ChildState::Finished => None,
     });
+    let unknown = known.and_then(|known| {
+        let is_unknown = |name: &&str| !known.remembered.changes.contains_key(*name);
+        let named = reconcile.sweep.spec.accept.iter().map(|accept| accept.change.as_str());
+        let unknown: Vec<&str> = named.filter(is_unknown).collect();
+        (!unknown.is_empty()).then(|| unknown.join(", "))
+    });
     let message = match (damaged, lookup.waits(), waiting) {
+        (None, None, None) if unknown.is_some() => {
+            let unknown = unknown.unwrap_or_default();
+            format!("spec.accept names what is no confirmed change: {unknown}")
+        }
         (Some(damaged), _, _) => format!("parts of the history can't be read, and are left alone: {damaged}"),
         (None, Some(pulling), _) => format!("looking up images: {pulling}"),
         (None, None, Some(waiting)) => waiting,
@@ -188,6 +213,18 @@ fn conditions(
         make(READY, "True", "Scheduled", &shorten(&message, 1000)),
         suspended,
     ];
+    if let Some(known) = known {
+        let open: Vec<&str> = known
+            .changes
+            .iter()
+            .filter(|change| change.stage == Stage::Regressed)
+            .map(|change| change.name.as_str())
+            .collect();
+        all.push(match open.is_empty() {
+            false => make(REGRESSED, "True", "ChangeConfirmed", &shorten(&open.join(", "), 1000)),
+            true => make(REGRESSED, "False", "NoOpenChange", ""),
+        });
+    }
     all.extend(stale.map(|(is_stale, message)| match is_stale {
         true => make(STALE, "True", "NotMeasured", message),
         false => make(STALE, "False", "Measured", ""),
@@ -209,6 +246,9 @@ fn word(
         _ if reconcile.sweep.spec.suspend == Some(true) => "Suspended",
         _ if stale.is_some_and(|(is_stale, _)| *is_stale) => "Stale",
         _ if known.is_none_or(|known| known.remembered.learning || known.measured == 0) => "Learning",
+        _ if known.is_some_and(|known| known.changes.iter().any(|change| change.stage == Stage::Regressed)) => {
+            "Regressed"
+        }
         State::Sound { .. } => "Watching",
     }
 }
@@ -223,9 +263,29 @@ async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSw
     {
         reconcile.publish(EventType::Warning, reason, message).await;
     }
+    for change in after.changes.iter().rev() {
+        let known = before.changes.iter().find(|known| known.name == change.name);
+        if known.is_none_or(|known| known.stage != change.stage) {
+            let (type_, reason) = told(&change.stage);
+            reconcile.publish(type_, reason, &format!("{}: {}", change.name, change.message)).await;
+        }
+    }
     let stale = find(&after.conditions, STALE).filter(|stale| stale.status == "True");
     if let Some(stale) = stale.filter(|_| has_changed(STALE)) {
         reconcile.publish(EventType::Warning, "SweepStale", &stale.message).await;
+    }
+}
+
+/// What an event calls the new stage of a change.
+fn told(stage: &str) -> (EventType, &'static str) {
+    match stage {
+        "Confirming" => (EventType::Normal, "ChangeSuspected"),
+        "Regressed" => (EventType::Warning, "ChangeConfirmed"),
+        "SmallRegression" | "Improved" => (EventType::Normal, "ChangeConfirmed"),
+        "Refuted" => (EventType::Normal, "ChangeRefuted"),
+        "Accepted" => (EventType::Normal, "ChangeAccepted"),
+        "Recovered" => (EventType::Normal, "ChangeRecovered"),
+        _ => (EventType::Normal, "ChangeUndecided"),
     }
 }
 

@@ -253,7 +253,7 @@ mod tests {
     #[test]
     fn a_known_culprit_is_taken_off() {
         let candidates = candidates(&[1.0; 9]);
-        let step = super::super::Shift { mean: 0.03, standard_error: 0.005, blocks: 16 };
+        let step = crate::stats::Shift { mean: 0.03, standard_error: 0.005, blocks: 16 };
         let culprit = Culprit { group: Group { after: 2, last: 3, probability: 1.0 }, step };
         let visits = [visit(0, 8, &[0.06; 16]), visit(0, 6, &[0.03; 16])];
         let without = Belief::of(&candidates, &PRIOR, &SPREAD, &[culprit], &visits);

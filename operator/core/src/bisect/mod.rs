@@ -8,12 +8,10 @@ mod candidates;
 mod file;
 mod monotone;
 mod search;
-mod shift;
 mod visit;
 
 pub use belief::{Belief, Prior, Spread};
 pub use candidates::{Candidate, Candidates, Group};
 pub use file::{Listed, Listing, read as read_listing};
 pub use search::{Answer, Bisection, Culprit, End, Next, PROOF, Question, QuestionError};
-pub use shift::Shift;
 pub use visit::{Arm, Came, Observed, Probe, Purpose, Unvisited, Visit, observed, plan};

@@ -7,6 +7,7 @@
 mod adjust;
 mod interval;
 mod kruskal;
+mod loss;
 mod null;
 mod paired;
 mod plan;
@@ -19,6 +20,7 @@ mod unblocked;
 pub use adjust::{Adjust, benjamini_hochberg, holm};
 pub use interval::Interval;
 pub use kruskal::kruskal_wallis;
+pub use loss::{Shift, exceeds, is_below, spread};
 pub use null::Tails;
 pub use paired::{Claims, Paired, ShapeError};
 pub use plan::{Look, POWER, blocks_to_plan, chance, default_m0, detectable, look_weights, n_min, plan_looks};

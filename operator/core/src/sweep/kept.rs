@@ -16,8 +16,8 @@ pub fn surplus(
     let (mut good, mut bad): (Vec<Timestamp>, Vec<Timestamp>) = (Vec::new(), Vec::new());
     for night in experiments {
         match history.get(night).map(|night| night.outcome) {
-            Some(Outcome::Measured) => good.push(night),
-            Some(Outcome::Skipped | Outcome::Gap) => bad.push(night),
+            Some(Outcome::Measured | Outcome::Visited) => good.push(night),
+            Some(Outcome::Skipped | Outcome::Gap | Outcome::Accepted) => bad.push(night),
             None => {}
         }
     }
@@ -48,6 +48,8 @@ mod tests {
                 night: minute(night),
                 trigger: Trigger::Schedule,
                 run_now: None,
+                visit: None,
+                accepted: None,
                 outcome: Outcome::Gap,
                 reason: "InvalidNight".to_owned(),
                 message: String::new(),

@@ -1,6 +1,7 @@
 //! Nightly sweeps: when a night is due and what runs in it, what it leaves behind, how long that is kept, and what it looks like over time.
 //! Pure: what a cluster and a single machine do alike.
 
+pub mod confirm;
 pub mod detect;
 mod history;
 mod kept;
@@ -24,7 +25,8 @@ pub use history::{History, HistoryError, Imported, LineError};
 pub use kept::surplus;
 pub use level::{LEARNED, Level};
 pub use point::{
-    Fingerprint, Gap, MOST_SERIES, Night, Outcome, Point, Reference, Refused, Series, Subject, Trigger, VERSION,
+    Acceptance, Fingerprint, Gap, MOST_SERIES, Night, Outcome, Point, Reference, Refused, Series, Subject, Trigger,
+    VERSION,
 };
 pub use ring::{Change, Damaged, Object, Ring, RingError};
 pub use schedule::{Schedule, Unscheduled};

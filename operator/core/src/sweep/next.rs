@@ -5,13 +5,14 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_api::bounds;
+use assay_api::{Accept, bounds};
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
-use super::detect::{WATCHFUL, Watch};
+use super::confirm::{Confirmation, Pending, Visit, pending};
+use super::detect::{Decision, WATCHFUL, Watch};
 use super::history::History;
-use super::point::{Night, Outcome, Trigger, VERSION};
+use super::point::{Acceptance, Night, Outcome, Trigger, VERSION};
 use super::schedule::Schedule;
 use crate::status::shorten;
 
@@ -34,14 +35,18 @@ pub struct Rules<'a> {
     pub run_now: Option<&'a str>,
     /// The longest time between two measured nights.
     pub max_skip: SignedDuration,
+    /// Changes that somebody takes as they are.
+    pub accept: &'a [Accept],
 }
 
 /// The experiment of a night.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Child {
     pub trigger: Trigger,
     /// The value of `runNow` that it was begun for.
     pub run_now: Option<String>,
+    /// What it asks, if it is no night.
+    pub visit: Option<Visit>,
     pub state: ChildState,
 }
 
@@ -75,22 +80,28 @@ pub struct Remembered {
     pub suspecting: bool,
     /// A series has no value of what was new in the last measured night.
     pub unseen: bool,
+    /// The visit that comes next.
+    pub visit: Option<Pending>,
+    /// Changes that are confirmed, with what accepts them last.
+    pub changes: BTreeMap<String, Option<Acceptance>>,
 }
 
 impl Remembered {
     pub fn of(history: &History, watch: &Watch) -> Self {
         let nights = || history.nights();
         let measured = nights().filter(|night| night.outcome == Outcome::Measured);
-        let watched = history.watched(watch, &BTreeMap::new());
+        let watched = history.watched(watch);
         Self {
+            changes: confirmed(history),
             nights: nights().map(|night| night.night).collect(),
             kept_from: None,
-            scheduled: nights().filter(|night| night.trigger != Trigger::Manual).map(|night| night.night).collect(),
+            scheduled: nights().filter(|night| night.trigger.is_scheduled()).map(|night| night.night).collect(),
             answered: nights().filter_map(|night| night.run_now.clone()).collect(),
             measured: measured.map(|night| (night.night, night.key.clone())).collect(),
             learning: !history.learning().is_empty(),
             unseen: history.has_unseen(),
             suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
+            visit: watch.promised.as_ref().and_then(|promised| pending(history, &watched, promised)),
         }
     }
 
@@ -99,10 +110,31 @@ impl Remembered {
         self.measured.range(..=now).next_back().map(|(night, key)| (*night, key.as_ref()))
     }
 
+    /// What is to be accepted and is not in the history yet. Only a change that is confirmed can be accepted.
+    fn to_accept<'a>(&self, accept: &'a [Accept]) -> Option<&'a Accept> {
+        accept.iter().find(|own| {
+            let known = self.changes.get(&own.change);
+            known.is_some_and(|last| last.as_ref().is_none_or(|last| *last != Acceptance::of(own)))
+        })
+    }
+
     /// Whether another night of the same tells something.
     fn is_curious(&self) -> bool {
         self.learning || self.suspecting || self.unseen
     }
+}
+
+/// Changes that are confirmed, with their last acceptance.
+fn confirmed(history: &History) -> BTreeMap<String, Option<Acceptance>> {
+    let is_confirmed = |own: &&Confirmation<'_>| {
+        own.is_over() && own.answered().iter().any(|answered| answered.decision == Some(Decision::Confirmed))
+    };
+    let last = |change: &str| {
+        let accepted = history.nights().rev().filter_map(|night| night.accepted.as_ref());
+        accepted.into_iter().find(|accepted| accepted.change == change).cloned()
+    };
+    let named = history.confirmations();
+    named.values().filter(is_confirmed).map(|own| (own.visit.change(), last(&own.visit.change()))).collect()
 }
 
 /// What would be measured tonight.
@@ -138,7 +170,7 @@ pub struct Observed<'a> {
 }
 
 /// What to do.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub enum Step {
     /// Read what a finished night has measured, and add it to the history.
     Collect(Timestamp),
@@ -150,16 +182,23 @@ pub enum Step {
     Resolve(Timestamp, Trigger),
     /// Create the experiment of a night.
     Begin { night: Timestamp, trigger: Trigger, run_now: Option<String> },
+    /// Create the experiment of a visit.
+    Confirm(Timestamp, Box<Visit>),
+    /// Nothing, until this minute: the present one has its entry, by which entries are told apart.
+    Taken(Timestamp),
     /// Nothing, until then.
     Wait(Option<Timestamp>),
 }
 
 /// A night that measured nothing.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq)]
 pub struct Unmeasured {
     pub night: Timestamp,
     pub trigger: Trigger,
     pub run_now: Option<String>,
+    /// What a visit was to ask.
+    pub visit: Option<Visit>,
+    pub accepted: Option<Acceptance>,
     pub outcome: Outcome,
     /// In a word.
     pub reason: String,
@@ -176,7 +215,7 @@ impl Unmeasured {
             trigger: self.trigger,
             run_now: self.run_now.clone(),
             outcome: self.outcome,
-            reason: Some(self.reason.clone()),
+            reason: (self.outcome != Outcome::Accepted).then(|| self.reason.clone()),
             message: Some(within(&self.message, bounds::MESSAGE)),
             experiment: None,
             key: None,
@@ -185,6 +224,8 @@ impl Unmeasured {
             subjects: Vec::new(),
             points: Vec::new(),
             gaps: Vec::new(),
+            visit: self.visit.clone(),
+            accepted: self.accepted.clone(),
         }
     }
 }
@@ -221,6 +262,9 @@ pub fn next(observed: &Observed<'_>) -> Step {
     {
         return step;
     }
+    if let Some(accept) = observed.remembered.to_accept(observed.rules.accept) {
+        return observed.accept(accept);
+    }
     match observed.overdue().split_first() {
         Some((due, older)) => observed.due(*due, older, active.map(|(night, _)| *night)),
         None => observed.manual(active.is_some()),
@@ -231,7 +275,7 @@ impl Observed<'_> {
     /// Nights that are due and have no entry, the latest first.
     fn overdue(&self) -> Vec<Timestamp> {
         let of_children =
-            self.children.iter().filter(|(_, child)| child.trigger != Trigger::Manual).map(|(night, _)| *night);
+            self.children.iter().filter(|(_, child)| child.trigger.is_scheduled()).map(|(night, _)| *night);
         let known = self.remembered.scheduled.iter().copied().chain(of_children).chain(self.last_scheduled);
         // A clock that was set back must not silence the schedule until it has caught up.
         let considered = known.filter(|night| *night <= self.now).chain([self.since]).max().unwrap_or(self.since);
@@ -268,7 +312,7 @@ impl Observed<'_> {
         }
         let after = if late { "startingDeadlineSeconds" } else { "the time until the next night" };
         let message = format!("no trial has begun within {after}: {message}");
-        Some(Step::Record(unmeasured(night, child.trigger, child.run_now.clone(), Outcome::Gap, reason, &message)))
+        Some(Step::Record(child.gap(night, reason, &message)))
     }
 
     fn due(&self, due: Timestamp, older: &[Timestamp], active: Option<Timestamp>) -> Step {
@@ -310,14 +354,7 @@ impl Observed<'_> {
             }
             let child = &self.children[&active];
             let message = format!("the night of {due} was due, and concurrencyPolicy is Replace");
-            return Step::Record(unmeasured(
-                active,
-                child.trigger,
-                child.run_now.clone(),
-                Outcome::Gap,
-                "Replaced",
-                &message,
-            ));
+            return Step::Record(child.gap(active, "Replaced", &message));
         }
         match &self.tonight {
             Tonight::Unresolved => Step::Resolve(due, trigger),
@@ -349,12 +386,11 @@ impl Observed<'_> {
                 && !self.remembered.answered.contains(*token)
                 && !self.children.values().any(of_child)
         });
-        let Some(token) = token.filter(|_| !is_active) else { return Step::Wait(self.deadline_of_active(next)) };
-        let minute = Timestamp::from_second(self.now.as_second() / 60 * 60).unwrap_or(self.now);
-        if self.remembered.nights.contains(&minute) || self.children.contains_key(&minute) {
-            // Nights are told apart by their minute.
-            return Step::Wait(minute.checked_add(SignedDuration::from_mins(1)).ok());
-        }
+        let Some(token) = token.filter(|_| !is_active) else { return self.visit(is_active, next) };
+        let minute = match self.minute() {
+            Ok(minute) => minute,
+            Err(taken) => return taken,
+        };
         match &self.tonight {
             Tonight::Unresolved => Step::Resolve(minute, Trigger::Manual),
             Tonight::Resolving { .. } => Step::Wait(next),
@@ -366,6 +402,37 @@ impl Observed<'_> {
                 Step::Begin { night: minute, trigger: Trigger::Manual, run_now: Some(token.to_owned()) }
             }
         }
+    }
+
+    /// The entry of a change that is accepted.
+    fn accept(&self, accept: &Accept) -> Step {
+        let minute = match self.minute() {
+            Ok(minute) => minute,
+            Err(taken) => return taken,
+        };
+        let own = unmeasured(minute, Trigger::Manual, None, Outcome::Accepted, "", &accept.reason);
+        Step::Record(Unmeasured { accepted: Some(Acceptance::of(accept)), ..own })
+    }
+
+    /// A visit that is due, or nothing.
+    fn visit(&self, is_active: bool, next: Option<Timestamp>) -> Step {
+        let wait = Step::Wait(self.deadline_of_active(next));
+        let Some(pending) = self.remembered.visit.as_ref().filter(|_| !is_active && !self.rules.suspended) else {
+            return wait;
+        };
+        if self.now < pending.from {
+            return Step::Wait(next.into_iter().chain([pending.from]).min());
+        }
+        self.minute().map_or_else(|taken| taken, |minute| Step::Confirm(minute, Box::new(pending.visit.clone())))
+    }
+
+    /// The minute of an entry that begins now, or the wait for the next one.
+    fn minute(&self) -> Result<Timestamp, Step> {
+        let minute = Timestamp::from_second(self.now.as_second() / 60 * 60).unwrap_or(self.now);
+        if self.remembered.nights.contains(&minute) || self.children.contains_key(&minute) {
+            return Err(minute.checked_add(SignedDuration::from_mins(1)).map_or(Step::Wait(None), Step::Taken));
+        }
+        Ok(minute)
     }
 
     /// When to look again: at the next night, or when the one that waits must have begun.
@@ -381,6 +448,14 @@ impl Observed<'_> {
     }
 }
 
+impl Child {
+    /// The entry of one that has ended without a result.
+    fn gap(&self, night: Timestamp, reason: &str, message: &str) -> Unmeasured {
+        let gap = unmeasured(night, self.trigger, self.run_now.clone(), Outcome::Gap, reason, message);
+        Unmeasured { visit: self.visit.clone(), ..gap }
+    }
+}
+
 fn unmeasured(
     night: Timestamp,
     trigger: Trigger,
@@ -389,7 +464,16 @@ fn unmeasured(
     reason: &str,
     message: &str,
 ) -> Unmeasured {
-    Unmeasured { night, trigger, run_now, outcome, reason: reason.to_owned(), message: message.to_owned() }
+    Unmeasured {
+        night,
+        trigger,
+        run_now,
+        visit: None,
+        accepted: None,
+        outcome,
+        reason: reason.to_owned(),
+        message: message.to_owned(),
+    }
 }
 
 #[cfg(test)]
@@ -411,6 +495,7 @@ mod tests {
             replace: false,
             run_now: None,
             max_skip: SignedDuration::from_hours(24),
+            accept: &[],
         };
         Observed {
             now: at(now),
@@ -458,7 +543,7 @@ mod tests {
     #[test]
     fn a_night_that_has_fallen_out_is_not_added_again() {
         let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
-        let child = Child { trigger: Trigger::Schedule, run_now: None, state: ChildState::Finished };
+        let child = Child { trigger: Trigger::Schedule, run_now: None, visit: None, state: ChildState::Finished };
         let children = BTreeMap::from([(at("00:30:00"), child)]);
         let with = |kept_from: Option<&str>| {
             let remembered = Remembered { kept_from: kept_from.map(at), ..Remembered::default() };

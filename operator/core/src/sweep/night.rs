@@ -9,12 +9,13 @@ use assay_protocol::Digest;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
+use super::confirm::{self, Visit};
 use super::history::History;
 use super::next::{Unmeasured, within};
 use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
 use super::settings;
 use crate::attempt::Attempt;
-use crate::decide::Places;
+use crate::decide::{Places, Unplanned};
 use crate::judge::{JudgeError, standings};
 use crate::plan::Plan;
 use crate::status::shorten;
@@ -23,6 +24,8 @@ use crate::verdict::{Conclusion, Reason, Verdict};
 
 /// Seconds: the longest that an experiment may stay by itself.
 const YEAR: u32 = 31_536_000;
+/// Bytes of the options of a night's subjects: an object of the history has to hold the night.
+const MOST_SETTINGS: usize = 64 << 10;
 /// Bytes of what a machine is called.
 const MACHINE: usize = 200;
 
@@ -89,6 +92,14 @@ pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, 
         config.revision = None;
     }
     canonical(&(same, bench))
+}
+
+/// What a config writes, if there is room for it.
+fn written(config: &Config, room: &mut usize) -> Result<Option<Config>, serde_json::Error> {
+    let own = Config { name: String::new(), revision: None, image: None, ..config.clone() };
+    let bytes = serde_json::to_vec(&own)?.len();
+    *room = room.saturating_sub(bytes);
+    Ok((*room > 0).then_some(own))
 }
 
 /// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others, and
@@ -171,6 +182,8 @@ pub struct Ended<'a> {
     pub night: Timestamp,
     pub trigger: Trigger,
     pub run_now: Option<String>,
+    /// What it asked, if it was a visit.
+    pub visit: Option<&'a Visit>,
     pub experiment: &'a str,
     /// What ran, with images by digest.
     pub spec: &'a TuningExperimentSpec,
@@ -183,6 +196,18 @@ pub struct Ended<'a> {
 impl Ended<'_> {
     /// The entry in the history of a night whose plan is done: a gap where no series has a point.
     pub fn entry(&self, plan: &Plan, attempts: &[Attempt], history: &History) -> Result<Night, Unreadable> {
+        if let Some(visit) = self.visit {
+            return Ok(match confirm::measured(visit, plan, attempts)? {
+                Ok(visit) => Night {
+                    outcome: Outcome::Visited,
+                    reason: None,
+                    message: None,
+                    visit: Some(visit),
+                    ..self.gap("", "")
+                },
+                Err(why) => self.gap("InvalidNight", &format!("no series could be measured: {why}")),
+            });
+        }
         let (points, gaps) = measured(plan, attempts)?;
         if points.is_empty() {
             let reasons: BTreeSet<&str> = gaps.iter().map(|gap| gap.reason.as_str()).collect();
@@ -218,7 +243,7 @@ impl Ended<'_> {
         plan: &Plan,
         before: Option<&Night>,
     ) -> Result<(Option<Reference>, Vec<Subject>), serde_json::Error> {
-        let (mut reference, mut subjects) = (None, Vec::new());
+        let (mut reference, mut subjects, mut room) = (None, Vec::new(), MOST_SETTINGS);
         for (config, planned) in self.spec.configs.iter().zip(&plan.experiment.configs) {
             let (name, image, digest) = (config.name.clone(), self.image(config), settings::digest(&planned.engine)?);
             if name == self.spec.baseline {
@@ -226,9 +251,12 @@ impl Ended<'_> {
                 continue;
             }
             let revision = config.revision.clone();
-            let mut subject = Subject { name, image, revision, config: digest, unchanged: false };
+            let mut subject = Subject { name, image, revision, config: digest, settings: None, unchanged: false };
             let before = before.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
             subject.unchanged = before.is_some_and(|before| before.same(&subject));
+            if before.is_none_or(|before| before.config != subject.config) {
+                subject.settings = written(config, &mut room)?;
+            }
             subjects.push(subject);
         }
         Ok((reference, subjects))
@@ -240,6 +268,8 @@ impl Ended<'_> {
             night: self.night,
             trigger: self.trigger,
             run_now: self.run_now.clone(),
+            visit: self.visit.cloned(),
+            accepted: None,
             outcome: Outcome::Gap,
             reason: reason.to_owned(),
             message: message.to_owned(),
@@ -257,6 +287,8 @@ impl Ended<'_> {
 pub enum Unreadable {
     #[error(transparent)]
     Judge(#[from] JudgeError),
+    #[error(transparent)]
+    Unplanned(#[from] Unplanned),
     #[error(transparent)]
     Json(#[from] serde_json::Error),
 }
@@ -306,6 +338,7 @@ mod tests {
             night: testing::time(1),
             trigger: Trigger::Schedule,
             run_now: None,
+            visit: None,
             experiment: "nightly-20260102-0200",
             spec: &spec,
             machines: BTreeSet::new(),

@@ -2,10 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
+use assay_api::{Accept, Config};
 use assay_protocol::Digest;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
+use super::confirm::Visit;
 use super::level::interval;
 use crate::stats::{Interval, Scale};
 use crate::verdict::Verdict;
@@ -21,6 +23,8 @@ const MOST_NAME: usize = 253;
 const MOST_IMAGE: usize = 512;
 const MOST_MESSAGE: usize = 1024;
 const MOST_REASON: usize = 64;
+/// Blocks of a visit.
+const MOST_BLOCKS: usize = 1000;
 
 /// A night of a sweep, measured or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -61,6 +65,29 @@ pub struct Night {
     /// Series that have no point in a night that was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+    /// Fresh trials about a suspicion: no night of any series.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub visit: Option<Visit>,
+    /// No trials: somebody takes a change as it is.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub accepted: Option<Acceptance>,
+}
+
+/// A change that somebody takes as it is. The message of its entry says why.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Acceptance {
+    /// Its name.
+    pub change: String,
+    /// Until then.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub expires: Option<Timestamp>,
+}
+
+impl Acceptance {
+    pub fn of(accept: &Accept) -> Self {
+        Self { change: accept.change.clone(), expires: accept.expires.as_ref().map(|expires| expires.0) }
+    }
 }
 
 /// What made the night begin.
@@ -74,6 +101,18 @@ pub enum Trigger {
     Manual,
     /// Nothing had changed for so long that the sweep had to show that it works.
     Canary,
+    /// A suspicion.
+    Confirmation,
+}
+
+impl Trigger {
+    /// Whether it is for the schedule that the night began.
+    pub fn is_scheduled(self) -> bool {
+        match self {
+            Self::Schedule | Self::CatchUp | Self::Canary => true,
+            Self::Manual | Self::Confirmation => false,
+        }
+    }
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -84,6 +123,10 @@ pub enum Outcome {
     Skipped,
     /// It should have been measured and was not.
     Gap,
+    /// It has trials about a suspicion.
+    Visited,
+    /// Nothing ran: somebody has accepted a change.
+    Accepted,
 }
 
 /// How a night was measured. Ratios are comparable only if it and the reference are the same, so a change starts a new segment of each
@@ -113,7 +156,7 @@ pub struct Reference {
 }
 
 /// What was compared with the reference.
-#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Subject {
     pub name: String,
@@ -125,6 +168,9 @@ pub struct Subject {
     pub revision: Option<String>,
     /// Digest of its options, with those of the reference that it takes over.
     pub config: Digest,
+    /// Its options, if they are not those of the night before: what it was before a change can then run again.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub settings: Option<Config>,
     /// Nothing changed since the last measured night: an A/A night of this subject.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
@@ -248,6 +294,11 @@ impl Night {
         serde_json::to_string(self)
     }
 
+    /// Whether series may have points of it: it is neither about a suspicion nor an acceptance.
+    pub fn is_of_series(&self) -> bool {
+        self.trigger != Trigger::Confirmation && self.outcome != Outcome::Accepted
+    }
+
     /// Whether it has a point of the series, or says why not.
     pub(super) fn names(&self, series: &Series) -> bool {
         self.points.iter().any(|point| point.series == *series) || self.gaps.iter().any(|gap| gap.covers(series))
@@ -286,18 +337,67 @@ impl Night {
             }
         }
         match self.outcome {
-            Outcome::Measured => self.check_measured(&subjects),
-            Outcome::Skipped | Outcome::Gap => self.check_unmeasured(),
+            Outcome::Measured => self.check_measured(&subjects)?,
+            Outcome::Skipped | Outcome::Gap => self.check_unmeasured()?,
+            Outcome::Visited | Outcome::Accepted => self.check_empty()?,
         }
+        self.check_visit()?;
+        let is_accepted = self.outcome == Outcome::Accepted;
+        if self.accepted.is_some() != is_accepted {
+            return Err(refused("accepted", "required for what was accepted, and for nothing else"));
+        }
+        self.accepted.as_ref().map_or(Ok(()), |accepted| named("accepted.change", &accepted.change))
+    }
+
+    /// Whether what it says of a suspicion makes sense.
+    fn check_visit(&self) -> Result<(), Refused> {
+        let is_visit = match self.outcome {
+            Outcome::Visited => true,
+            Outcome::Skipped | Outcome::Gap => self.visit.is_some(),
+            Outcome::Measured | Outcome::Accepted => false,
+        };
+        if (self.trigger == Trigger::Confirmation) != is_visit || self.visit.is_some() != is_visit {
+            return Err(refused("visit", "required for what a confirmation has begun, and for nothing else"));
+        }
+        let Some(visit) = &self.visit else { return Ok(()) };
+        named("visit.subject", &visit.subject)?;
+        if visit.series.is_empty() || visit.series.len() > MOST_SERIES {
+            return Err(refused("visit.series", format!("1 to {MOST_SERIES} series")));
+        }
+        if !(0.0..1.0).contains(&visit.alpha) {
+            return Err(refused("visit.alpha", format!("{} is no probability of an error", visit.alpha)));
+        }
+        for (index, asked) in visit.series.iter().enumerate() {
+            let field = |name: &str| format!("visit.series[{index}].{name}");
+            named(field("scenario"), &asked.scenario)?;
+            named(field("metric"), &asked.metric)?;
+            let is_finite = |value: &f64| (-1e100..=1e100).contains(value);
+            if asked.shift == 0.0 || !is_finite(&asked.shift) {
+                return Err(refused(field("shift"), format!("{} is no change", asked.shift)));
+            }
+            if !(0.0..=1e100).contains(&asked.margin) {
+                return Err(refused(field("margin"), format!("{} is no margin", asked.margin)));
+            }
+            if asked.losses.len() > MOST_BLOCKS || !asked.losses.iter().all(is_finite) {
+                return Err(refused(field("losses"), format!("at most {MOST_BLOCKS} finite numbers")));
+            }
+        }
+        let is_measured = visit.series.iter().any(|asked| !asked.losses.is_empty());
+        if is_measured != (self.outcome == Outcome::Visited) {
+            return Err(refused("visit.series", "losses are what a visit has measured, and nothing else has"));
+        }
+        Ok(())
+    }
+
+    fn check_empty(&self) -> Result<(), Refused> {
+        if self.points.is_empty() && self.gaps.is_empty() {
+            return Ok(());
+        }
+        Err(refused("points", "a night that was not measured has neither points nor gaps of single series"))
     }
 
     fn check_unmeasured(&self) -> Result<(), Refused> {
-        if !self.points.is_empty() || !self.gaps.is_empty() {
-            return Err(refused(
-                "points",
-                "a night that was not measured has neither points nor gaps of single series",
-            ));
-        }
+        self.check_empty()?;
         let Some(reason) = &self.reason else {
             return Err(refused("reason", "required for a night that was not measured"));
         };

@@ -6,6 +6,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
+use super::confirm::{Asked, Pending, Visit};
 use super::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use super::point::{Outcome, Trigger};
 use super::schedule::Schedule;
@@ -33,6 +34,7 @@ struct Entry {
     trigger: Trigger,
     reason: String,
     run_now: Option<String>,
+    visit: Option<Visit>,
     /// When it was written, by a clock that never jumps.
     at: Timestamp,
 }
@@ -56,12 +58,29 @@ struct World {
     run_now: Option<String>,
     key: Digest,
     suspecting: bool,
+    /// Changes that were suspected, each by what its visits ask.
+    changes: Vec<Visit>,
     resolved: bool,
     begun: BTreeMap<Timestamp, usize>,
     tokens: Vec<String>,
 }
 
 const LEARNED: usize = 5;
+const VISIT_GAP: SignedDuration = SignedDuration::from_hours(6);
+
+/// A change that is suspected from now on.
+fn change(raised: Timestamp) -> Visit {
+    let asked = Asked {
+        scenario: "fill".to_owned(),
+        metric: "throughput".to_owned(),
+        first: raised,
+        shift: -0.03,
+        margin: 0.03,
+        losses: Vec::new(),
+    };
+    let (subject, good, bad) = ("main".to_owned(), raised, raised);
+    Visit { raised, subject, number: 1, good, bad, alpha: 0.02, series: vec![asked] }
+}
 
 impl World {
     fn new(seed: u64, draw: &mut Draw) -> Self {
@@ -85,6 +104,7 @@ impl World {
             run_now: None,
             key: Digest::of(&seed.to_le_bytes()),
             suspecting: false,
+            changes: Vec::new(),
             resolved: false,
             begun: BTreeMap::new(),
             tokens: Vec::new(),
@@ -96,7 +116,7 @@ impl World {
     }
 
     fn remembered(&self) -> Remembered {
-        let scheduled = self.history.iter().filter(|(_, entry)| entry.trigger != Trigger::Manual);
+        let scheduled = self.history.iter().filter(|(_, entry)| entry.trigger.is_scheduled());
         Remembered {
             nights: self.history.keys().copied().collect(),
             kept_from: None,
@@ -106,7 +126,27 @@ impl World {
             learning: self.measured().count() < LEARNED,
             suspecting: self.suspecting,
             unseen: false,
+            visit: self.changes.iter().filter_map(|change| self.pending(change)).min_by_key(|own| own.from),
+            changes: BTreeMap::new(),
         }
+    }
+
+    fn visits(&self, change: &Visit) -> Vec<(Timestamp, &Entry)> {
+        let of_change =
+            |(_, entry): &(&Timestamp, &Entry)| entry.visit.as_ref().is_some_and(|visit| visit.raised == change.raised);
+        self.history.iter().filter(of_change).map(|(night, entry)| (*night, entry)).collect()
+    }
+
+    fn is_answered(&self, change: &Visit) -> bool {
+        let visits = self.visits(change);
+        let measured = visits.iter().filter(|(_, entry)| entry.outcome == Outcome::Visited).count();
+        measured >= 2 || visits.len() - measured >= 3
+    }
+
+    fn pending(&self, change: &Visit) -> Option<Pending> {
+        let visits = self.visits(change);
+        let from = visits.last().map_or(change.raised, |(night, _)| *night + VISIT_GAP);
+        (!self.is_answered(change)).then(|| Pending { from, visit: change.anew(visits.len() as u32 + 1) })
     }
 
     fn step(&self) -> Step {
@@ -123,6 +163,7 @@ impl World {
                 replace: self.replace,
                 run_now: self.run_now.as_deref(),
                 max_skip: SignedDuration::from_hours(7 * 24),
+                accept: &[],
             },
             since: self.since,
             last_scheduled: self.last_scheduled,
@@ -153,13 +194,11 @@ impl World {
             Step::Collect(night) => {
                 let (child, _) = self.children[&night].clone();
                 self.keys.insert(night, self.key.clone());
-                let (trigger, run_now) = (child.trigger, child.run_now);
-                self.record(
-                    night,
-                    Entry { outcome: Outcome::Measured, trigger, reason: String::new(), run_now, at: self.now },
-                );
+                let (trigger, run_now, visit) = (child.trigger, child.run_now, child.visit);
+                let outcome = if visit.is_some() { Outcome::Visited } else { Outcome::Measured };
+                self.record(night, Entry { outcome, trigger, reason: String::new(), run_now, visit, at: self.now });
             }
-            Step::Record(Unmeasured { night, trigger, run_now, outcome, reason, .. }) => {
+            Step::Record(Unmeasured { night, trigger, run_now, visit, outcome, reason, .. }) => {
                 if reason == "Unchanged" {
                     let last = self.measured().last().map(|(night, _)| *night).expect("a measured night");
                     assert!(self.measured().count() >= LEARNED, "skipped while it learns");
@@ -167,13 +206,23 @@ impl World {
                     let days = night.duration_since(last).as_hours() as f64 / 24.0;
                     assert!(days < 7.1, "skipped {days} days after the last measured night");
                 }
-                self.record(night, Entry { outcome, trigger, reason, run_now, at: self.now });
+                self.record(night, Entry { outcome, trigger, reason, run_now, visit, at: self.now });
             }
             Step::End(night) => {
                 self.children.remove(&night);
             }
+            Step::Taken(until) => {
+                assert!(until > self.now + self.skew, "it waits for the past");
+                return false;
+            }
             Step::Resolve(..) => self.resolved = true,
-            Step::Begin { night, trigger, run_now } => {
+            Step::Begin { .. } | Step::Confirm(..) => {
+                let (night, trigger, run_now, visit) = match step {
+                    Step::Begin { night, trigger, run_now } => (night, trigger, run_now, None),
+                    Step::Confirm(night, visit) => (night, Trigger::Confirmation, None, Some(*visit)),
+                    _ => return false,
+                };
+                assert!(visit.is_none() || !self.suspended, "a visit begins while the sweep is suspended");
                 let running: Vec<_> =
                     self.children.iter().filter(|(_, (child, _))| child.state != ChildState::Finished).collect();
                 assert!(running.is_empty(), "{night} begins beside {running:?}");
@@ -183,7 +232,7 @@ impl World {
                 );
                 *self.begun.entry(night).or_default() += 1;
                 let waiting = ChildState::Waiting { reason: "NodesMissing".to_owned(), message: "no node".to_owned() };
-                self.children.insert(night, (Child { trigger, run_now, state: waiting }, self.now));
+                self.children.insert(night, (Child { trigger, run_now, visit, state: waiting }, self.now));
                 self.resolved = false;
             }
         }
@@ -192,14 +241,13 @@ impl World {
             let now = self.now + self.skew;
             let of_children = self.children.iter().map(|(night, (child, _))| (*night, child.trigger));
             let known = self.history.iter().map(|(night, entry)| (*night, entry.trigger)).chain(of_children);
-            self.last_scheduled = known
-                .filter(|(night, trigger)| *trigger != Trigger::Manual && *night <= now)
-                .map(|(night, _)| night)
-                .max();
+            self.last_scheduled =
+                known.filter(|(night, trigger)| trigger.is_scheduled() && *night <= now).map(|(night, _)| night).max();
             self.active = self
                 .children
                 .iter()
-                .find(|(_, (child, _))| child.state != ChildState::Finished)
+                // The status says of a visit that it is one: that leaves no gap.
+                .find(|(_, (child, _))| child.state != ChildState::Finished && child.visit.is_none())
                 .map(|(night, _)| *night);
             let tokens = self
                 .history
@@ -267,6 +315,7 @@ fn simulate(seed: u64, days: i64, clock: Clock) -> World {
                 }
                 8 => world.replace = !world.replace,
                 9 => world.suspecting = !world.suspecting,
+                10 => world.changes.push(change(world.now)),
                 _ => {}
             }
         }
@@ -386,4 +435,31 @@ fn an_unchanged_sweep_is_measured_once_in_seven_days() {
             .all(|entry| entry.reason == "Unchanged")
     );
     assert!(world.history.iter().all(|(night, entry)| entry.at.duration_since(*night).as_hours() < 1));
+}
+
+/// Whatever happens to an operator, to experiments and to clocks, each visit of a change is made once, hours after the one before, and
+/// each change has its answer in the end.
+#[test]
+fn every_change_has_its_visits_once_and_apart() {
+    let (mut answered, mut failed, mut beside) = (0, 0, 0);
+    for seed in 0..24 {
+        let world = simulate(seed, 60, Clock::Sound);
+        for change in &world.changes {
+            let visits = world.visits(change);
+            let numbers: Vec<u32> = visits.iter().filter_map(|(_, entry)| Some(entry.visit.as_ref()?.number)).collect();
+            assert_eq!(numbers, (1..=numbers.len() as u32).collect::<Vec<_>>(), "seed {seed}: {}", change.raised);
+            for pair in visits.windows(2) {
+                assert!(pair[1].0 >= pair[0].0 + VISIT_GAP, "seed {seed}: too close to {}", pair[0].0);
+            }
+            let is_late = world.now.duration_since(change.raised).as_hours() < 24 * 10;
+            assert!(world.is_answered(change) || is_late, "seed {seed}: {} has no answer", change.raised);
+            answered += usize::from(world.is_answered(change));
+            failed += visits.iter().filter(|(_, entry)| entry.outcome == Outcome::Gap).count();
+            let overlaps = |other: &&Visit| {
+                other.raised > change.raised && visits.last().is_some_and(|(last, _)| other.raised < *last)
+            };
+            beside += world.changes.iter().filter(overlaps).count();
+        }
+    }
+    assert!(answered > 60 && failed > 5 && beside > 2, "{answered} answered, {failed} visits failed, {beside} beside");
 }

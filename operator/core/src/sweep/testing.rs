@@ -30,11 +30,12 @@ pub fn subject(name: &str) -> Subject {
         image: Some(image(name)),
         revision: None,
         config: Digest::of(b"config"),
+        settings: None,
         unchanged: false,
     }
 }
 
-fn image(name: &str) -> String {
+pub fn image(name: &str) -> String {
     format!("registry.example/bench@sha256:{0}{0}", Digest::of(name.as_bytes()))
 }
 
@@ -61,6 +62,8 @@ pub fn measured(day: u32) -> Night {
         subjects: vec![subject("main")],
         points: Vec::new(),
         gaps: Vec::new(),
+        visit: None,
+        accepted: None,
     }
 }
 

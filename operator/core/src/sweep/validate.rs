@@ -10,6 +10,7 @@ use assay_protocol::OptionsAnswer;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
 
+use super::confirm::{Promised, UNSUREST};
 use super::detect::Watch;
 use super::point::MOST_SERIES;
 use super::schedule::{Schedule, Unscheduled};
@@ -22,6 +23,8 @@ use crate::validate::{
 
 /// The kind of a sweep.
 pub const KIND: &str = "TuningSweep";
+/// The smallest chance of an error of a confirmation: a surer one takes too many blocks.
+const SUREST: f64 = 0.0001;
 /// The longest name: that of a night has its minute, too.
 const NAME: usize = 49;
 
@@ -231,6 +234,16 @@ fn detect_problems(detect: &Detect) -> Vec<Problem> {
             "must be above 0% and below 100%: every night is a little different",
         ));
     }
+    let alpha = Promised::of(detect).alpha;
+    // Sums and products of such numbers are not exact.
+    if !(SUREST * 0.999..=UNSUREST * 1.001).contains(&alpha) {
+        let [low, high] = [SUREST, UNSUREST].map(|alpha| alpha * f64::from(detect.confirmations_per_year));
+        let message = format!(
+            "must be {low:.4} to {high:.1} with confirmationsPerYear {}: each confirmation may err with a chance of {SUREST} to {UNSUREST}",
+            detect.confirmations_per_year
+        );
+        problems.push(Problem::error(path.key("falseAlertsPerYear"), message));
+    }
     problems
 }
 
@@ -405,6 +418,10 @@ mod tests {
             (json!({"margin": "100%"}), "margin: must be above 0% and below 100%"),
             (json!({"margin": "3"}), "margin: "),
             (json!({"alpha": 1}), "alpha: unknown field"),
+            (json!({"falseAlertsPerYear": "0"}), "falseAlertsPerYear: must be 0.0050 to 5.0 with"),
+            (json!({"falseAlertsPerYear": "6"}), "falseAlertsPerYear: must be 0.0050 to 5.0 with"),
+            (json!({"falseAlertsPerYear": 1}), "falseAlertsPerYear: "),
+            (json!({"visitGapSeconds": 10}), "visitGapSeconds: "),
         ];
         for (detect, expected) in cases {
             let said = promised(detect);

@@ -86,8 +86,19 @@ impl Noise {
         ((self.0.next_u64() >> 11) as f64 + 0.5) / (1_u64 << 53) as f64
     }
 
-    fn normal(&mut self) -> f64 {
+    pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    /// A number of variance 1, normal or of Student's t.
+    pub fn own(&mut self, tails: Option<usize>) -> f64 {
+        match tails {
+            None => self.normal(),
+            Some(freedom) => {
+                let scale = ((freedom - 2) as f64 / freedom as f64).sqrt();
+                scale * self.normal() / self.chi_square(freedom).sqrt()
+            }
+        }
     }
 
     /// A chi-square number over its degrees of freedom.
@@ -115,13 +126,7 @@ impl Nights {
         let noise = &mut self.noise;
         self.effect = correlation * self.effect + (1.0 - correlation * correlation).sqrt() * night * noise.normal();
         let error = low + (high - low) * noise.uniform();
-        let own = match tails {
-            None => noise.normal(),
-            Some(freedom) => {
-                let scale = ((freedom - 2) as f64 / freedom as f64).sqrt();
-                scale * noise.normal() / noise.chi_square(freedom).sqrt()
-            }
-        };
+        let own = noise.own(tails);
         let seen = error * noise.chi_square(BLOCKS - 1).sqrt();
         let off = if noise.uniform() < outliers { 5.0_f64.copysign(noise.uniform() - 0.5) } else { 0.0 };
         let is_missing = noise.uniform() < missing;

@@ -1,6 +1,6 @@
 //! `assay sweep history`.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
 use anyhow::{Context as _, bail};
@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{import, table};
 use crate::cluster::{ClusterArgs, on};
 use crate::command::options::experiment_name;
-use crate::folder::{kept_history, kept_sweep};
+use crate::folder::{Begun, kept_history, kept_sweep};
 use crate::print;
 
 /// Arguments of `assay sweep history`.
@@ -58,17 +58,19 @@ pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     if let Some(HistoryCommand::Import(args)) = &args.command {
         return import::command(args);
     }
-    let (history, watch) = match (&args.history, &args.name) {
+    let (history, watch) = read(args.history.as_deref(), args.name.as_deref(), &args.cluster)?;
+    show(&history, &watch, args.format)?;
+    Ok(ExitCode::SUCCESS)
+}
+
+/// What a sweep remembers and watches for, from a folder or from a cluster.
+pub fn read(dir: Option<&Path>, name: Option<&str>, cluster: &ClusterArgs) -> anyhow::Result<(History, Watch)> {
+    match (dir, name) {
         (Some(dir), _) => {
-            let sweep = kept_sweep(dir)?.with_context(|| {
-                format!(
-                    "{} is not the folder of a sweep: give the one that `assay sweep run --history` wrote",
-                    dir.display()
-                )
-            })?;
-            (kept_history(dir, &sweep.sweep)?, sweep.watch())
+            let sweep = kept(dir)?;
+            Ok((kept_history(dir, &sweep.sweep)?, sweep.watch()))
         }
-        (None, Some(name)) => on(&args.cluster, |cluster| async move {
+        (None, Some(name)) => on(cluster, |cluster| async move {
             let (ring, objects) = cluster.ring(name).await?;
             // It may outlive its sweep, and a new sweep has none.
             let sweep =
@@ -76,11 +78,16 @@ pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
             let now = Timestamp::now();
             let watch = sweep.map(|sweep| validate(name, &sweep.spec, now).watch(now));
             Ok((ring.history().clone(), watch.unwrap_or_default()))
-        })?,
+        }),
         (None, None) => bail!("name a sweep on a cluster, or a folder with --history"),
-    };
-    show(&history, &watch, args.format)?;
-    Ok(ExitCode::SUCCESS)
+    }
+}
+
+/// The sweep of a folder.
+pub fn kept(dir: &Path) -> anyhow::Result<Begun> {
+    kept_sweep(dir)?.with_context(|| {
+        format!("{} is not the folder of a sweep: give the one that `assay sweep run --history` wrote", dir.display())
+    })
 }
 
 fn show(history: &History, watch: &Watch, format: Format) -> anyhow::Result<()> {

@@ -1,5 +1,6 @@
 //! `assay sweep`: nights that are measured again and again.
 
+mod explain;
 mod history;
 mod import;
 mod list;
@@ -10,6 +11,9 @@ mod run_now;
 mod set_image;
 mod status;
 mod table;
+
+pub use explain::{ChangeArgs, found};
+pub use history::{kept, read};
 
 use std::process::ExitCode;
 
@@ -31,6 +35,8 @@ pub enum SweepCommand {
     Run(run::SweepRunArgs),
     /// Show all nights of a sweep and where its series stand, or bring nights from elsewhere
     History(history::HistoryArgs),
+    /// Say why a change is believed, or is not
+    Explain(explain::ExplainArgs),
     /// Show the sweeps on a cluster
     List(list::ListArgs),
     /// Show one sweep on a cluster in detail
@@ -60,6 +66,7 @@ pub fn command(command: &SweepCommand) -> anyhow::Result<ExitCode> {
         SweepCommand::Plan(args) => plan::command(args),
         SweepCommand::Run(args) => run::command(args),
         SweepCommand::History(args) => history::command(args),
+        SweepCommand::Explain(args) => explain::command(args),
         SweepCommand::List(args) => list::command(args),
         SweepCommand::Status(args) => status::command(args),
         SweepCommand::Suspend(args) => suspend(args, true),

@@ -1,6 +1,5 @@
 //! Nights and levels as rows.
 
-use std::collections::BTreeMap;
 use std::fmt::Write as _;
 
 use assay_api::TuningSweepSpec;
@@ -31,6 +30,8 @@ pub fn text(history: &History, watch: &Watch) -> String {
             Outcome::Measured => "measured",
             Outcome::Skipped => "skipped",
             Outcome::Gap => "gap",
+            Outcome::Visited => "confirmation",
+            Outcome::Accepted => "accepted",
         };
         vec![
             night.night.strftime("%Y-%m-%d %H:%M").to_string(),
@@ -45,6 +46,16 @@ pub fn text(history: &History, watch: &Watch) -> String {
 
 /// The most certain harm of a measured night, and whether it was as the one before; or why there was none.
 fn said(night: &Night, before: Option<&Night>) -> String {
+    if let Some(visit) = &night.visit {
+        let came = night
+            .reason
+            .as_ref()
+            .map_or(String::new(), |reason| format!(": {reason}: {}", night.message.as_deref().unwrap_or_default()));
+        return format!("visit {} of {}{came}", visit.number, visit.change());
+    }
+    if let Some(accepted) = &night.accepted {
+        return format!("{}: {}", accepted.change, night.message.as_deref().unwrap_or_default());
+    }
     if night.outcome != Outcome::Measured {
         let reason = night.reason.as_deref().unwrap_or_default();
         return format!("{reason}: {}", night.message.as_deref().unwrap_or_default());
@@ -93,7 +104,14 @@ pub fn levels(history: &History, watch: &Watch) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(out, "  {row}");
     }
-    let watched = history.watched(watch, &BTreeMap::new());
+    let watched = history.watched(watch);
+    let changes = history.changes(&watched);
+    if !changes.is_empty() {
+        out.push_str("\nChanges\n");
+    }
+    for change in changes {
+        let _ = writeln!(out, "  {}: {}", change.name, change.said());
+    }
     let said: Vec<String> = watched
         .iter()
         .flat_map(|own| {
@@ -102,7 +120,7 @@ pub fn levels(history: &History, watch: &Watch) -> String {
         })
         .collect();
     if !said.is_empty() {
-        out.push_str("\nSuspected changes, none of which is confirmed (evidence is in parts of what is needed)\n");
+        out.push_str("\nSuspected, and not confirmed yet (evidence is in parts of what is needed)\n");
     }
     for line in said {
         let _ = writeln!(out, "  {line}");

@@ -3,9 +3,8 @@
 use super::belief::{Belief, Prior, Spread};
 use super::candidates::{Candidate, Candidates, Group};
 use super::monotone::monotone;
-use super::shift::{Shift, exceeds, is_below, spread};
 use super::visit::{Came, Probe, Purpose, Visit};
-use crate::stats::look_weights;
+use crate::stats::{Shift, exceeds, is_below, look_weights, spread};
 
 /// A candidate that is the culprit with this chance is measured against the one before it.
 const SURE: f64 = 0.95;

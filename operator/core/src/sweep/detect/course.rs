@@ -37,12 +37,14 @@ pub struct Answer {
     pub decision: Decision,
 }
 
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
 pub enum Decision {
     /// Fresh trials show the change. Whether it is one for the better is up to the nights.
     Confirmed,
     /// They show that there is none.
     Refuted,
+    /// They show neither.
+    Undecided,
     /// Somebody takes the level as it is now.
     Accepted,
 }
@@ -161,7 +163,7 @@ impl Course {
     }
 
     fn answer(&mut self, answer: &Answer) {
-        if answer.decision == Decision::Refuted {
+        if matches!(answer.decision, Decision::Refuted | Decision::Undecided) {
             self.detector.restart();
             self.raised = None;
             return;

@@ -404,11 +404,11 @@ fn history(moves: impl Fn(&Series) -> bool, changes: impl Fn(u32) -> bool) -> Hi
 }
 
 fn watch() -> Watch {
-    Watch { alarm: Some(365.0), margins: BTreeMap::from([("throughput".to_owned(), 0.03)]) }
+    Watch { alarm: Some(365.0), margins: BTreeMap::from([("throughput".to_owned(), 0.03)]), promised: None }
 }
 
 fn causes(history: &History) -> Vec<Option<Cause>> {
-    let watched = history.watched(&watch(), &BTreeMap::new());
+    let watched = history.watched(&watch());
     watched.iter().map(|own| own.suspicion.as_ref().map(|suspicion| suspicion.cause)).collect()
 }
 
@@ -421,8 +421,7 @@ fn a_likely_change_keeps_nights_running() {
     for own in history(|_| true, |_| true).nights().take(32) {
         likely.add(own.clone()).unwrap();
     }
-    let highest =
-        likely.watched(&watch(), &BTreeMap::new()).iter().map(|own| own.course.evidence()).fold(0.0, f64::max);
+    let highest = likely.watched(&watch()).iter().map(|own| own.course.evidence()).fold(0.0, f64::max);
     assert!(highest >= WATCHFUL && suspecting(&likely), "{highest}");
 }
 
@@ -459,7 +458,7 @@ fn a_change_behind_a_gap_is_one() {
         }
         history.add(night).unwrap();
     }
-    let watched = history.watched(&watch(), &BTreeMap::new());
+    let watched = history.watched(&watch());
     let suspicion = watched[0].suspicion.as_ref().unwrap();
     assert_eq!((suspicion.cause, suspicion.nights.as_slice()), (Cause::Subject, &[time(30)][..]));
 }
@@ -476,7 +475,7 @@ fn a_new_reference_is_no_change() {
         let (name, level) = if day >= 25 { ("v2", -0.2) } else { ("v1", 0.0) };
         add(&mut history, day, level + 0.011 * noise.normal(), name);
     }
-    let [watched] = &history.watched(&watch(), &BTreeMap::new())[..] else { unreachable!() };
+    let [watched] = &history.watched(&watch())[..] else { unreachable!() };
     assert_eq!((&watched.suspicion, watched.scale), (&None, Scale::Log));
     assert!((watched.course.accepted().unwrap().mean + 0.2).abs() < 0.02);
 }

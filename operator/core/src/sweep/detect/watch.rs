@@ -5,15 +5,16 @@ use std::collections::BTreeMap;
 use assay_api::TuningSweepSpec;
 use jiff::Timestamp;
 
-use super::course::{Answer, Cause, Course, Measured, Suspicion, Threshold};
+use super::course::{Cause, Course, Measured, Suspicion, Threshold};
 use super::detector::Value;
 use super::promise::Promise;
 use crate::experiment::Experiment;
 use crate::report::number;
 use crate::stats::Scale;
+use crate::sweep::confirm::Promised;
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Point, Series};
-use crate::sweep::series::{Segment, SeriesView};
+use crate::sweep::series::Segment;
 use crate::validate::fraction;
 
 /// Evidence of a change, in parts of what suspects one, that keeps nights from being skipped: the next ones will tell.
@@ -26,6 +27,8 @@ pub struct Watch {
     pub alarm: Option<f64>,
     /// The smallest changes that matter, by metric: 0.05 for 5 %.
     pub margins: BTreeMap<String, f64>,
+    /// What is promised of confirmations; none where only what nights say is asked.
+    pub promised: Option<Promised>,
 }
 
 /// A series that the last measured night is about.
@@ -33,6 +36,8 @@ pub struct Watch {
 pub struct Watched<'a> {
     pub series: &'a Series,
     pub scale: Scale,
+    /// The smallest change that matters, as an effect.
+    pub margin: Option<f64>,
     pub course: Course,
     /// With the cause that all series together speak for.
     pub suspicion: Option<Suspicion>,
@@ -86,8 +91,9 @@ impl History {
         self.series().filter(|series| series.metric == metric).filter_map(of).reduce(f64::max)
     }
 
-    /// The series of the last measured night, in order. Answers are those to suspicions, by series.
-    pub fn watched(&self, watch: &Watch, answers: &BTreeMap<Series, Vec<Answer>>) -> Vec<Watched<'_>> {
+    /// The series of the last measured night, in order, with what confirmations have said of them.
+    pub fn watched(&self, watch: &Watch) -> Vec<Watched<'_>> {
+        let answers = self.answers();
         let Some(last) = self.last_measured() else { return Vec::new() };
         let alarm = watch.alarm.unwrap_or_else(|| Promise::of_series(last.points.len()).alarm());
         let named = self.series().filter(|series| last.names(series));
@@ -95,9 +101,12 @@ impl History {
             .filter_map(|series| {
                 let view = self.view(series)?;
                 let answers = answers.get(series).map_or(&[][..], Vec::as_slice);
-                let (scale, course) = watch.course(&view, alarm, answers)?;
+                let segment = view.segments.last()?;
+                let scale = segment.points.last()?.1.scale;
+                let margin = watch.margins.get(&series.metric).map(|margin| scale.margin(*margin));
+                let course = Course::of(&measured(segment), Threshold { alarm, margin }, answers);
                 let suspicion = course.suspicion();
-                Some(Watched { series: view.series, scale, course, suspicion })
+                Some(Watched { series: view.series, scale, margin, course, suspicion })
             })
             .collect();
         let has_moved_alone =
@@ -119,16 +128,8 @@ impl Watch {
         Self {
             alarm: Promise::of(spec, experiment.series(), now).map(|promise| promise.alarm()),
             margins: margins.collect(),
+            promised: Some(Promised::of(&spec.detect)),
         }
-    }
-
-    /// The course of a series in its present segment, and the scale of its values.
-    fn course(&self, view: &SeriesView<'_>, alarm: f64, answers: &[Answer]) -> Option<(Scale, Course)> {
-        let segment = view.segments.last()?;
-        let scale = segment.points.last()?.1.scale;
-        let margin = self.margins.get(&view.series.metric).map(|margin| scale.margin(*margin));
-        let threshold = Threshold { alarm, margin };
-        Some((scale, Course::of(&measured(segment), threshold, answers)))
     }
 }
 

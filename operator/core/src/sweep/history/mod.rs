@@ -152,7 +152,8 @@ impl History {
 
     /// Nights without a measurement since the last one that has one.
     pub fn unmeasured(&self) -> usize {
-        self.nights().rev().take_while(|night| night.outcome != Outcome::Measured).count()
+        let nights = self.nights().rev().filter(|night| night.is_of_series());
+        nights.take_while(|night| night.outcome != Outcome::Measured).count()
     }
 
     /// Whether something was new in the last measured night and a series of it has no value: that was never seen. Once it is measured

@@ -133,10 +133,11 @@ pub fn chart(series: &SeriesReport, time: Time) -> String {
             svg.line("segment", (across, TOP), (across, FLOOR));
         }
     }
-    if let Some(suspected) = &series.suspected {
-        // Between the last good night and the first bad one.
-        let across = time.at(suspected.first) - 0.4 * WIDTH / (time.days().max(1) as f64);
-        svg.line("change", (across, TOP), (across, FLOOR));
+    // Between the last good night and the first bad one.
+    let before = |first: Timestamp| time.at(first) - 0.4 * WIDTH / (time.days().max(1) as f64);
+    let suspected = series.suspected.iter().map(|own| ("change", own.first));
+    for (class, first) in series.confirmed.iter().map(|first| ("change sure", *first)).chain(suspected) {
+        svg.line(class, (before(first), TOP), (before(first), FLOOR));
     }
     for (outcome, class, top) in [(Outcome::Skipped, "skipped", HEIGHT - 4.0), (Outcome::Gap, "gap", HEIGHT - 10.0)] {
         let own = series.gaps.iter().filter(|gap| gap.outcome == outcome);

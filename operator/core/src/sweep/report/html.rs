@@ -20,6 +20,9 @@ const OPEN_ROWS: usize = 30;
 pub fn html(report: &SweepReport) -> String {
     let mut out = String::new();
     section(&mut out, "summary", "Summary", &summary(report));
+    if !report.changes.is_empty() {
+        section(&mut out, "changes", "Changes", &confirmed(report));
+    }
     if suspected(report).next().is_some() {
         section(&mut out, "suspected", "Suspected changes", &changes(report));
     }
@@ -88,6 +91,16 @@ fn summary(report: &SweepReport) -> String {
         ]);
     }
     out.push_str(&table.finish());
+    out
+}
+
+/// What confirmations say, the latest first.
+fn confirmed(report: &SweepReport) -> String {
+    let mut out = "<ul>\n".to_owned();
+    for change in report.changes.iter().rev() {
+        let _ = writeln!(out, "<li><strong>{}</strong>: {}</li>", escape(&change.name), escape(&change.message));
+    }
+    out.push_str("</ul>\n");
     out
 }
 
@@ -190,6 +203,7 @@ fn legend() -> String {
     entry("margin", &|svg| svg.line("margin", (0.0, 6.0), (28.0, 6.0)));
     entry("new segment", &|svg| svg.line("segment", (14.0, 0.0), (14.0, 12.0)));
     entry("suspected change", &|svg| svg.line("change", (14.0, 0.0), (14.0, 12.0)));
+    entry("confirmed change", &|svg| svg.line("change sure", (14.0, 0.0), (14.0, 12.0)));
     entry("gap", &|svg| svg.strokes("gap", [(14.0, 2.0, 12.0)].into_iter()));
     entry("skipped", &|svg| svg.strokes("skipped", [(14.0, 8.0, 12.0)].into_iter()));
     out.push_str("</p>\n");

@@ -19,6 +19,13 @@ pub fn markdown(report: &SweepReport) -> String {
         out.push_str(&summary(report));
         out.push('\n');
     }
+    if !report.changes.is_empty() {
+        out.push_str("**Changes**\n\n");
+        for change in report.changes.iter().rev() {
+            let _ = writeln!(out, "- {}: {}", code(&change.name), escape(&change.message));
+        }
+        out.push('\n');
+    }
     if suspected(report).next().is_some() {
         let _ = writeln!(out, "**Suspected changes.** {SUSPECTED}\n");
         for (series, said) in suspected(report) {

@@ -6,15 +6,14 @@ mod html;
 mod markdown;
 mod words;
 
-use std::collections::BTreeMap;
-
 use jiff::Timestamp;
 use serde::Serialize;
 
 pub use html::html;
 pub use markdown::markdown;
 
-use super::detect::{Cause, Suspicion, Watch, Watched};
+use super::confirm::{Answered, Change, Stage};
+use super::detect::{Cause, Decision, Suspicion, Watch, Watched};
 use super::history::History;
 use super::level::{LEARNED, Level};
 use super::point::{Night, Outcome, Reference, Series};
@@ -45,6 +44,9 @@ pub struct SweepReport {
     pub last: Option<Timestamp>,
     #[serde(skip_serializing_if = "Option::is_none")]
     pub last_measured: Option<Timestamp>,
+    /// What confirmations are or were about, the oldest first.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub changes: Vec<ChangeReport>,
     /// In order of subject, scenario and metric; those that have ended are the last.
     pub series: Vec<SeriesReport>,
     /// Nights without a measurement, those of one reason in a row together.
@@ -76,6 +78,9 @@ pub struct SeriesReport {
     /// How much speaks for a change, in parts of what is needed to suspect one. Absent if it is beyond all numbers.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub evidence: Option<f64>,
+    /// The first nights after changes that were confirmed, most likely.
+    #[serde(skip_serializing_if = "Vec::is_empty")]
+    pub confirmed: Vec<Timestamp>,
     /// A change that is suspected, and that nothing has confirmed.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub suspected: Option<SuspectedReport>,
@@ -100,6 +105,63 @@ pub enum State {
     Known,
     /// The last measured night did not have it any more.
     Ended,
+}
+
+/// A change that was suspected, and what its confirmation says.
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangeReport {
+    pub name: String,
+    pub subject: String,
+    pub stage: Stage,
+    /// The night that raised the suspicion, the last one before the change, and the one whose subject has it.
+    pub raised: Timestamp,
+    pub good: Timestamp,
+    pub bad: Timestamp,
+    pub visits: usize,
+    pub series: Vec<ChangedSeries>,
+    /// In a sentence.
+    pub message: String,
+}
+
+#[derive(Clone, Debug, PartialEq, Serialize)]
+#[serde(rename_all = "camelCase")]
+pub struct ChangedSeries {
+    pub scenario: String,
+    pub metric: String,
+    /// The first night after the change, most likely.
+    pub first: Timestamp,
+    /// Absent while visits are missing.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub decision: Option<Decision>,
+    /// By the fresh trials, as an effect: positive is better.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub shift: Option<f64>,
+    pub blocks: usize,
+}
+
+impl From<&Change> for ChangeReport {
+    fn from(change: &Change) -> Self {
+        let of = |(own, _): &(Answered, Scale)| ChangedSeries {
+            scenario: own.asked.scenario.clone(),
+            metric: own.asked.metric.clone(),
+            first: own.asked.first,
+            decision: own.decision,
+            shift: own.shift,
+            blocks: own.blocks,
+        };
+        Self {
+            name: change.name.clone(),
+            subject: change.subject.clone(),
+            stage: change.stage,
+            raised: change.raised,
+            good: change.good,
+            bad: change.bad,
+            visits: change.visits,
+            series: change.series.iter().map(of).collect(),
+            message: change.said(),
+        }
+    }
 }
 
 #[derive(Clone, Debug, PartialEq, Serialize)]
@@ -207,19 +269,22 @@ impl SweepReport {
     /// The report of a history, with what its sweep watches for.
     pub fn new(history: &History, watch: &Watch) -> Self {
         let mut nights = NightCounts::default();
-        for night in history.nights() {
+        for night in history.nights().filter(|night| night.is_of_series()) {
             match night.outcome {
                 Outcome::Measured => nights.measured += 1,
                 Outcome::Skipped => nights.skipped += 1,
                 Outcome::Gap => nights.gaps += 1,
+                Outcome::Visited | Outcome::Accepted => {}
             }
         }
         let last = history.last_measured();
         let views = history.series().filter_map(|series| history.view(series));
-        let watched = history.watched(watch, &BTreeMap::new());
+        let watched = history.watched(watch);
+        let changes: Vec<ChangeReport> = history.changes(&watched).iter().map(Into::into).collect();
         let of = |view: SeriesView<'_>| {
             let watched = watched.iter().find(|watched| watched.series == view.series);
-            SeriesReport::of(&view, last, watch, watched)
+            let confirmed = confirmed(&changes, view.series);
+            SeriesReport { confirmed, ..SeriesReport::of(&view, last, watch, watched) }
         };
         let mut series: Vec<SeriesReport> = views.map(of).collect();
         series.sort_by_key(|series| series.state == State::Ended);
@@ -232,16 +297,24 @@ impl SweepReport {
             first: history.nights().next().map(|night| night.night),
             last: history.nights().next_back().map(|night| night.night),
             last_measured: last.map(|night| night.night),
+            changes,
             series,
             not_measured: not_measured(history),
         }
     }
 }
 
+/// The first nights after the confirmed changes of a series.
+fn confirmed(changes: &[ChangeReport], series: &Series) -> Vec<Timestamp> {
+    let own = changes.iter().filter(|change| change.subject == series.subject).flat_map(|change| &change.series);
+    let own = own.filter(|own| own.scenario == series.scenario && own.metric == series.metric);
+    own.filter(|own| own.decision == Some(Decision::Confirmed)).map(|own| own.first).collect()
+}
+
 fn not_measured(history: &History) -> Vec<NotMeasured> {
     let mut rows: Vec<NotMeasured> = Vec::new();
     let mut is_in_row = false;
-    for night in history.nights() {
+    for night in history.nights().filter(|night| night.is_of_series()) {
         let (time, outcome, message) = (night.night, night.outcome, night.message.clone());
         if outcome == Outcome::Measured {
             is_in_row = false;
@@ -296,6 +369,7 @@ impl SeriesReport {
             scale: last.and_then(|segment| segment.points.last()).map_or(Scale::Log, |(_, point)| point.scale),
             margin: watch.margins.get(&metric).copied(),
             evidence: watched.map(|watched| watched.course.evidence()).filter(|evidence| evidence.is_finite()),
+            confirmed: Vec::new(),
             suspected: watched.and_then(SuspectedReport::of),
             accumulated: watched.and_then(Watched::accumulated),
             level: last.map(|segment| segment.level.into()),

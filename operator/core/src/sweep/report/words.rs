@@ -130,6 +130,8 @@ pub fn outcome(outcome: Outcome) -> &'static str {
         Outcome::Measured => "Measured",
         Outcome::Skipped => "Skipped",
         Outcome::Gap => "Gap",
+        Outcome::Visited => "Confirmation",
+        Outcome::Accepted => "Accepted",
     }
 }
 

@@ -123,7 +123,7 @@ impl History {
         let (mut entries, mut parts) = (Vec::new(), Vec::<Vec<(&Night, &Point)>>::new());
         // Whether the last measured night had it.
         let mut is_in = false;
-        for night in self.within(first..) {
+        for night in self.within(first..).filter(|night| night.is_of_series()) {
             let point = own.get(&night.night).copied().flatten().and_then(|index| night.points.get(index));
             if let Some(point) = point {
                 let same = |(last, before): &(&Night, &Point)| {

@@ -1,8 +1,8 @@
-//! How much worse one candidate is than another, by the blocks of both.
+//! How much worse one version is than another, by the blocks of both.
 
 use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
-use crate::stats::Paired;
+use super::Paired;
 
 /// The mean of some losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -22,7 +22,7 @@ impl Shift {
     }
 
     /// It without these parts of it.
-    pub(super) fn without<'a>(&self, parts: impl Iterator<Item = &'a Self>) -> Self {
+    pub fn without<'a>(&self, parts: impl Iterator<Item = &'a Self>) -> Self {
         let less = |rest: Self, part: &Self| Self {
             mean: rest.mean - part.mean,
             standard_error: rest.standard_error.hypot(part.standard_error),

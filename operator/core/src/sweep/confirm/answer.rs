@@ -1,0 +1,168 @@
+//! What the visits of a confirmation say.
+
+use std::collections::BTreeMap;
+
+use jiff::Timestamp;
+
+use super::visit::{Asked, Visit};
+use crate::stats::{Shift, exceeds, holm, is_below};
+use crate::sweep::detect::{Answer, Decision};
+use crate::sweep::history::History;
+use crate::sweep::point::{Outcome, Series};
+
+/// Measured visits after which a confirmation is looked at: what is open then is looked at once more, with as many again. Each look spends
+/// half of the error.
+pub(super) const LOOKS: [usize; 2] = [2, 4];
+/// Visits of a change that may fail.
+pub(super) const MOST_FAILED: usize = 3;
+/// A change has to exceed this part of the margin: sessions differ by some of it.
+pub(super) const SESSION: f64 = 1.0 / 6.0;
+/// One that is surely below this part of the margin is refuted, with this error.
+const NOTHING: f64 = 0.5;
+const ERROR: f64 = 0.05;
+
+/// All visits about a change.
+#[derive(Clone, Debug)]
+pub struct Confirmation<'a> {
+    /// Those that measured something, in order, each with its time.
+    pub visits: Vec<(Timestamp, &'a Visit)>,
+    /// What its visits ask about.
+    pub visit: &'a Visit,
+    /// When it began, and the time of the last visit.
+    pub begun: Timestamp,
+    pub last: Timestamp,
+    pub failed: usize,
+}
+
+/// What a confirmation says of a series.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Answered {
+    pub series: Series,
+    /// None while visits are missing.
+    pub decision: Option<Decision>,
+    /// How much the change is, on the scale of effects, where positive is better, with its 95 % bound towards nothing.
+    pub shift: Option<f64>,
+    pub bound: Option<f64>,
+    /// Of the exact test that the change exceeds a sixth of the margin, by all blocks.
+    pub p: f64,
+    pub blocks: usize,
+    pub asked: Asked,
+}
+
+impl History {
+    /// All confirmations, by what they are about.
+    pub fn confirmations(&self) -> BTreeMap<(Timestamp, &str), Confirmation<'_>> {
+        let mut all: BTreeMap<(Timestamp, &str), Confirmation<'_>> = BTreeMap::new();
+        for night in self.nights() {
+            let Some(visit) = &night.visit else { continue };
+            let own = all.entry((visit.raised, visit.subject.as_str())).or_insert_with(|| Confirmation {
+                visits: Vec::new(),
+                visit,
+                begun: night.night,
+                last: night.night,
+                failed: 0,
+            });
+            own.last = night.night;
+            match night.outcome {
+                Outcome::Visited => own.visits.push((night.night, visit)),
+                Outcome::Measured | Outcome::Skipped | Outcome::Gap | Outcome::Accepted => own.failed += 1,
+            }
+        }
+        all
+    }
+
+    /// Answers to suspicions, by series.
+    pub fn answers(&self) -> BTreeMap<Series, Vec<Answer>> {
+        let mut answers: BTreeMap<Series, Vec<Answer>> = BTreeMap::new();
+        for confirmation in self.confirmations().values().filter(|own| own.is_over()) {
+            let acceptance = self.acceptance(&confirmation.visit.change());
+            for answered in confirmation.answered() {
+                let Some(decision) = answered.decision else { continue };
+                let first = answered.asked.first;
+                let own = answers.entry(answered.series).or_default();
+                own.push(Answer { first, known: confirmation.last, decision });
+                if let Some(night) = acceptance.filter(|_| decision == Decision::Confirmed) {
+                    own.push(Answer { first, known: night.night, decision: Decision::Accepted });
+                }
+            }
+        }
+        for own in answers.values_mut() {
+            own.sort_by_key(|answer| answer.known);
+        }
+        answers
+    }
+}
+
+impl Confirmation<'_> {
+    /// Visits begun.
+    pub(super) fn count(&self) -> u32 {
+        (self.visits.len() + self.failed) as u32
+    }
+
+    /// Whether no more visits come.
+    pub fn is_over(&self) -> bool {
+        self.has_failed() || self.visits.len() >= LOOKS[1] || self.answered().iter().all(|own| own.decision.is_some())
+    }
+
+    pub fn has_failed(&self) -> bool {
+        self.failed >= MOST_FAILED
+    }
+
+    pub(super) fn asks(&self, series: &Series) -> bool {
+        self.visit.series.iter().any(|asked| self.visit.series(asked) == *series)
+    }
+
+    /// What it says of each series, in the order of its visits.
+    pub fn answered(&self) -> Vec<Answered> {
+        let first = self.visit;
+        let mut decisions = vec![None; first.series.len()];
+        for (number, look) in LOOKS.into_iter().enumerate().filter(|(_, look)| self.visits.len() >= *look) {
+            let alpha = first.alpha / LOOKS.len() as f64;
+            let is_last = number + 1 == LOOKS.len();
+            for (decision, new) in decisions.iter_mut().zip(self.look(look, alpha)) {
+                let open = if is_last { Some(Decision::Undecided) } else { None };
+                *decision = decision.or(new).or(open);
+            }
+        }
+        if self.has_failed() {
+            decisions.iter_mut().for_each(|decision| *decision = decision.or(Some(Decision::Undecided)));
+        }
+        let of = |(asked, decision): (&Asked, Option<Decision>)| {
+            let (towards, direction) = (self.towards(asked, self.visits.len()), asked.shift.signum());
+            let shift = Shift::of(&towards);
+            Answered {
+                series: first.series(asked),
+                decision,
+                shift: shift.map(|own| own.mean * direction),
+                bound: shift.map(|own| own.low() * direction),
+                p: exceeds(&towards, asked.margin * SESSION),
+                blocks: towards.len(),
+                asked: asked.clone(),
+            }
+        };
+        first.series.iter().zip(decisions).map(of).collect()
+    }
+
+    /// Decisions by the first so many visits.
+    fn look(&self, visits: usize, alpha: f64) -> Vec<Option<Decision>> {
+        let p: Vec<f64> = self
+            .visit
+            .series
+            .iter()
+            .map(|asked| exceeds(&self.towards(asked, visits), asked.margin * SESSION))
+            .collect();
+        let decide = |(asked, p): (&Asked, f64)| {
+            let is_refuted = || is_below(&self.towards(asked, visits), asked.margin * NOTHING) <= ERROR;
+            if p <= alpha { Some(Decision::Confirmed) } else { is_refuted().then_some(Decision::Refuted) }
+        };
+        self.visit.series.iter().zip(holm(&p)).map(decide).collect()
+    }
+
+    /// The blocks of the first so many visits, positive where the change is as it is suspected.
+    fn towards(&self, asked: &Asked, visits: usize) -> Vec<f64> {
+        let same = |other: &&Asked| other.scenario == asked.scenario && other.metric == asked.metric;
+        let of = |(_, visit): &(Timestamp, &Visit)| visit.series.iter().find(same).map(|own| own.losses.clone());
+        let losses = self.visits.iter().take(visits).filter_map(of).flatten();
+        losses.map(|loss| -loss * asked.shift.signum()).collect()
+    }
+}

@@ -1,0 +1,184 @@
+//! What has become of changes that confirmations were about.
+
+use std::fmt;
+
+use jiff::Timestamp;
+use serde::Serialize;
+
+use super::answer::{Answered, Confirmation, LOOKS};
+use crate::report::number;
+use crate::stats::Scale;
+use crate::sweep::detect::{Decision, Watched};
+use crate::sweep::history::History;
+use crate::sweep::point::{Night, Outcome};
+
+/// Confirmations by which a sweep is called noisy.
+const LATEST: usize = 6;
+
+/// How far a change is.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
+pub enum Stage {
+    /// Visits are missing.
+    Confirming,
+    /// A confirmed change for the worse that nobody has accepted and that is still there.
+    Regressed,
+    /// The same, smaller than the margin.
+    SmallRegression,
+    /// A confirmed change for the better: the level has moved with it.
+    Improved,
+    Refuted,
+    /// Neither confirmed nor refuted, after all visits.
+    Undecided,
+    Accepted,
+    /// Confirmed, and back to where it was.
+    Recovered,
+}
+
+/// Whether more than half of the latest six confirmations that are over were refuted: nights are worth little then.
+pub fn is_noisy(changes: &[Change]) -> bool {
+    let over = changes.iter().rev().filter(|change| change.stage != Stage::Confirming).take(LATEST);
+    let (refuted, all) =
+        over.fold((0, 0), |(refuted, all), change| (refuted + usize::from(change.stage == Stage::Refuted), all + 1));
+    all == LATEST && 2 * refuted > LATEST
+}
+
+impl fmt::Display for Stage {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        write!(f, "{self:?}")
+    }
+}
+
+/// A change, with its story.
+#[derive(Clone, Debug, PartialEq)]
+pub struct Change {
+    /// As `assay accept` takes it.
+    pub name: String,
+    pub subject: String,
+    pub stage: Stage,
+    pub raised: Timestamp,
+    pub good: Timestamp,
+    pub bad: Timestamp,
+    pub visits: usize,
+    pub failed: usize,
+    /// Of each series, with the scale of its effects.
+    pub series: Vec<(Answered, Scale)>,
+    /// Why it was accepted, and until when.
+    pub accepted: Option<(String, Option<Timestamp>)>,
+}
+
+impl History {
+    /// All changes, the oldest first. `watched` is what the history says now.
+    pub fn changes(&self, watched: &[Watched<'_>]) -> Vec<Change> {
+        let of = |confirmation: &Confirmation<'_>| {
+            let visit = confirmation.visit;
+            let name = visit.change();
+            let scale = |answered: Answered| {
+                let scale =
+                    self.view(&answered.series).and_then(|view| Some(view.segments.last()?.points.last()?.1.scale));
+                (answered, scale.unwrap_or(Scale::Log))
+            };
+            let series: Vec<(Answered, Scale)> = confirmation.answered().into_iter().map(scale).collect();
+            let acceptance = self.acceptance(&name);
+            let stage = stage(confirmation, &series, acceptance.is_some(), watched);
+            Change {
+                subject: visit.subject.clone(),
+                stage,
+                raised: visit.raised,
+                good: visit.good,
+                bad: visit.bad,
+                visits: confirmation.visits.len(),
+                failed: confirmation.failed,
+                series,
+                accepted: acceptance.map(|night| {
+                    let expires = night.accepted.as_ref().and_then(|accepted| accepted.expires);
+                    (night.message.clone().unwrap_or_default(), expires)
+                }),
+                name,
+            }
+        };
+        self.confirmations().values().map(of).collect()
+    }
+
+    /// The entry that accepts a change, as long as it holds.
+    pub(super) fn acceptance(&self, change: &str) -> Option<&Night> {
+        let last = self.nights().rev().find(|night| night.outcome == Outcome::Measured)?.night;
+        let of_change = |night: &&Night| night.accepted.as_ref().is_some_and(|accepted| accepted.change == change);
+        let latest = self.nights().rev().find(of_change)?;
+        let expires = latest.accepted.as_ref().and_then(|accepted| accepted.expires);
+        expires.is_none_or(|expires| last < expires).then_some(latest)
+    }
+}
+
+fn stage(
+    confirmation: &Confirmation<'_>,
+    series: &[(Answered, Scale)],
+    is_accepted: bool,
+    watched: &[Watched<'_>],
+) -> Stage {
+    if !confirmation.is_over() {
+        return Stage::Confirming;
+    }
+    let confirmed: Vec<&Answered> =
+        series.iter().map(|(own, _)| own).filter(|own| own.decision == Some(Decision::Confirmed)).collect();
+    if confirmed.is_empty() {
+        let is_refuted = |(own, _): &(Answered, Scale)| own.decision == Some(Decision::Refuted);
+        return if !series.is_empty() && series.iter().all(is_refuted) { Stage::Refuted } else { Stage::Undecided };
+    }
+    let worse: Vec<&&Answered> = confirmed.iter().filter(|own| own.asked.shift < 0.0).collect();
+    if worse.is_empty() {
+        return Stage::Improved;
+    }
+    if is_accepted {
+        return Stage::Accepted;
+    }
+    let open = worse.iter().filter_map(|own| {
+        let course = &watched.iter().find(|watched| *watched.series == own.series)?.course;
+        course.regression().filter(|regression| regression.first <= own.asked.first)
+    });
+    match open.map(|regression| regression.is_small).reduce(|a, b| a && b) {
+        None => Stage::Recovered,
+        Some(true) => Stage::SmallRegression,
+        Some(false) => Stage::Regressed,
+    }
+}
+
+impl Change {
+    /// The series that it was confirmed for; while that is open, and where nothing was, all of them.
+    fn shown(&self) -> Vec<&(Answered, Scale)> {
+        let confirmed: Vec<_> =
+            self.series.iter().filter(|(own, _)| own.decision == Some(Decision::Confirmed)).collect();
+        if confirmed.is_empty() { self.series.iter().collect() } else { confirmed }
+    }
+
+    /// In a sentence without its end: what it is, and what is known of it.
+    pub fn said(&self) -> String {
+        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let shown = self.shown();
+        let worst = shown.iter().max_by(|(a, _), (b, _)| a.asked.shift.abs().total_cmp(&b.asked.shift.abs()));
+        let Some((worst, scale)) = worst else { return self.stage.to_string() };
+        let shift = number::effect(*scale, worst.shift.unwrap_or(worst.asked.shift));
+        let bound = worst.bound.filter(|_| worst.decision == Some(Decision::Confirmed));
+        let bound = bound.map_or(String::new(), |bound| {
+            let side = if worst.asked.shift < 0.0 { "below" } else { "above" };
+            format!(", with 95 % {side} {}", number::effect(*scale, bound))
+        });
+        let others = match shown.len() - 1 {
+            0 => String::new(),
+            more => format!(" and {more} more series"),
+        };
+        let what = format!("{} ({}){others}", worst.series.metric, worst.series.scenario);
+        let visits = match (self.stage, self.failed) {
+            (Stage::Confirming, 0) => {
+                let of = if self.visits < LOOKS[0] { LOOKS[0] } else { LOOKS[1] };
+                format!("; {} of {of} visits measured", self.visits)
+            }
+            (_, 0) => format!("; {} visits", self.visits),
+            (_, failed) => format!("; {} visits, {failed} more failed", self.visits),
+        };
+        let accepted = self.accepted.as_ref().map_or(String::new(), |(why, expires)| {
+            let until = expires.map_or(String::new(), |expires| format!(" until {}", day(expires)));
+            format!("; accepted{until}: {why}")
+        });
+        format!("{} {shift}{bound} in {what} since {}{visits}{accepted}", self.stage, day(worst.asked.first))
+    }
+}

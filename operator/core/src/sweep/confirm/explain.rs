@@ -1,0 +1,149 @@
+//! Why a change is believed, in a few lines.
+
+use assay_protocol::Digest;
+use jiff::Timestamp;
+
+use super::answer::{Answered, SESSION};
+use super::change::{Change, Stage};
+use crate::report::html::plural;
+use crate::report::number;
+use crate::stats::Scale;
+use crate::sweep::detect::{Decision, Watched};
+use crate::sweep::history::History;
+use crate::sweep::level::Level;
+use crate::sweep::point::{Night, Subject};
+
+impl History {
+    /// Why the change is believed, or is not: a line each.
+    pub fn explain(&self, change: &Change, watched: &[Watched<'_>]) -> Vec<String> {
+        let mut lines = vec![format!("{}: {}", change.name, change.said())];
+        let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
+        lines.push(format!("suspected in the night of {}, in {} series", minute(change.raised), change.series.len()));
+        for (what, night) in [("before", change.good), ("after", change.bad)] {
+            let subject = self.get(night).and_then(|night| subject(night, &change.subject));
+            let version = subject.map_or("no longer in the history".to_owned(), version);
+            lines.push(format!("{what:<6} {} ({})", version, minute(night)));
+        }
+        lines.extend(self.options(change));
+        for (own, scale) in &change.series {
+            lines.push(self.nights_of(own, *scale));
+            lines.push(tested(own, *scale));
+        }
+        let confirmations = self.confirmations();
+        let own = confirmations.get(&(change.raised, change.subject.as_str()));
+        for (time, visit) in own.iter().flat_map(|own| &own.visits) {
+            let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
+            let of = |(asked, (_, scale)): (&super::Asked, &(Answered, Scale))| {
+                (!asked.losses.is_empty()).then(|| number::effect(*scale, -mean(&asked.losses)))
+            };
+            let said: Vec<String> = visit.series.iter().zip(&change.series).filter_map(of).collect();
+            let blocks = visit.series.iter().map(|asked| asked.losses.len()).max().unwrap_or(0);
+            lines.push(format!(
+                "visit {} at {}: {} in {}",
+                visit.number,
+                minute(*time),
+                said.join(", "),
+                plural(blocks, "block")
+            ));
+        }
+        let level = |own: &Watched<'_>| {
+            let view = self.view(own.series)?;
+            Some(format!("now {} against the reference", number::effect(own.scale, view.level()?.mean)))
+        };
+        let first = change.series.first().map(|(own, _)| &own.series);
+        lines.extend(watched.iter().find(|own| Some(own.series) == first).and_then(level));
+        lines.push(advice(change));
+        lines
+    }
+
+    /// What the subject sets after the change, and what it set before, where the history knows both.
+    fn options(&self, change: &Change) -> Option<String> {
+        let config = |night: Timestamp| Some(&subject(self.get(night)?, &change.subject)?.config);
+        let (before, after) = (config(change.good)?, config(change.bad)?);
+        if before == after {
+            return Some("options the same before and after".to_owned());
+        }
+        let set = |digest: &Digest| {
+            let subjects = self.nights().flat_map(|night| &night.subjects);
+            let own = subjects.filter(|own| own.config == *digest).find_map(|own| own.settings.as_ref())?;
+            serde_json::to_value(own).ok()
+        };
+        let (Some(before), Some(after)) = (set(before), set(after)) else {
+            return Some("options another set, which the history does not have".to_owned());
+        };
+        let mut differing = Vec::new();
+        difference("", &before, &after, &mut differing);
+        Some(format!("options {}", differing.join("; ")))
+    }
+
+    /// The nights of a series before and after the change.
+    fn nights_of(&self, own: &Answered, scale: Scale) -> String {
+        let name = format!("{} ({})", own.series.metric, own.series.scenario);
+        let view = self.view(&own.series);
+        let points = view.iter().filter_map(|view| view.segments.last()).flat_map(|segment| &segment.points);
+        let (before, after): (Vec<_>, Vec<_>) = points.partition(|(night, _)| night.night < own.asked.first);
+        let level = |points: Vec<&(&Night, &crate::sweep::Point)>| {
+            let values: Vec<(f64, f64)> = points.iter().map(|(_, own)| (own.effect, own.standard_error)).collect();
+            let mean = Level::of(&values).map_or("unknown".to_owned(), |level| number::effect(scale, level.mean));
+            format!("{mean} in {}", plural(values.len(), "night"))
+        };
+        let (before, after) = (level(before), level(after));
+        format!("{name}: {before} before, {after} since")
+    }
+}
+
+/// What fresh trials prove of a series.
+fn tested(own: &Answered, scale: Scale) -> String {
+    let name = format!("{} ({})", own.series.metric, own.series.scenario);
+    let limit = number::effect(scale, own.asked.shift.signum() * own.asked.margin * SESSION);
+    let shift = own.shift.map_or("nothing yet".to_owned(), |shift| number::effect(scale, shift));
+    let decision = match own.decision {
+        None => "open",
+        Some(Decision::Confirmed) => "confirmed",
+        Some(Decision::Refuted) => "refuted",
+        Some(Decision::Undecided | Decision::Accepted) => "undecided",
+    };
+    let (p, blocks) = (own.p, plural(own.blocks, "block"));
+    format!("{name}: {shift} by fresh trials in {blocks}; p {p:.2e} for beyond {limit}: {decision}")
+}
+
+fn subject<'a>(night: &'a Night, name: &str) -> Option<&'a Subject> {
+    night.subjects.iter().find(|own| own.name == name)
+}
+
+fn version(subject: &Subject) -> String {
+    let image = subject.image.clone().unwrap_or_else(|| "the image of the reference".to_owned());
+    subject.revision.as_ref().map_or(image.clone(), |revision| format!("revision {revision}, {image}"))
+}
+
+/// Fields in which two configs differ, each with both values.
+fn difference(path: &str, before: &serde_json::Value, after: &serde_json::Value, found: &mut Vec<String>) {
+    match (before.as_object(), after.as_object()) {
+        (Some(old), Some(new)) => {
+            let mut keys: Vec<&String> = old.keys().chain(new.keys()).collect();
+            keys.sort_unstable();
+            keys.dedup();
+            for key in keys {
+                let path = if path.is_empty() { key.clone() } else { format!("{path}.{key}") };
+                difference(&path, &before[key], &after[key], found);
+            }
+        }
+        _ if before != after => found.push(format!("{path} {before} to {after}")),
+        _ => {}
+    }
+}
+
+/// What to do about it.
+fn advice(change: &Change) -> String {
+    let name = &change.name;
+    match change.stage {
+        Stage::Confirming => "next: wait for the other visits, or measure more with `assay sweep run-now`".to_owned(),
+        Stage::Regressed | Stage::SmallRegression => format!(
+            "next: find the commit with `assay bisect`, and fix it; or take it as it is: `assay accept SWEEP {name} --reason ...`"
+        ),
+        Stage::Undecided => {
+            "next: measure more with `assay sweep run-now`; if it is there, it will be suspected again".to_owned()
+        }
+        Stage::Improved | Stage::Refuted | Stage::Accepted | Stage::Recovered => "next: nothing".to_owned(),
+    }
+}

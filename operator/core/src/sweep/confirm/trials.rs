@@ -1,0 +1,176 @@
+//! The experiment of a visit, and what it measures.
+
+use assay_api::{Config, TuningExperimentSpec, TuningSweepSpec};
+use assay_protocol::Digest;
+use statrs::distribution::{ContinuousCDF, Normal};
+
+use super::answer::{LOOKS, SESSION};
+use super::visit::{Asked, Visit};
+use crate::attempt::Attempt;
+use crate::decide::{Places, Samples, Unplanned};
+use crate::experiment::ConfigUnderTest;
+use crate::plan::Plan;
+use crate::stats::{ALPHA, Direction, Scale, n_min};
+use crate::sweep::history::History;
+use crate::sweep::point::Night;
+use crate::sweep::{night, settings};
+use crate::validate;
+use crate::verdict::MetricSamples;
+
+/// The most blocks of a visit.
+const MOST_BLOCKS: usize = 64;
+/// With as many blocks as are planned, a change of a margin is found with 90 % probability.
+const POWER: f64 = 0.9;
+/// Asymptotic efficiency of the signed-rank test against the t test under normal noise, 3/pi.
+const EFFICIENCY: f64 = 0.955;
+
+/// Names of the configs of a visit: that of the subject before the change, and that of the subject as it is. Each visit has its own, so that
+/// the order of its trials and their operations are its own.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Arms {
+    pub before: String,
+    pub after: String,
+}
+
+impl Arms {
+    pub fn of(visit: &Visit) -> Self {
+        Self { before: format!("before-{}", visit.number), after: format!("after-{}", visit.number) }
+    }
+}
+
+/// Why a change can't be confirmed.
+#[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum Unvisited {
+    #[error("the history no longer has the night of {0}")]
+    NoNight(jiff::Timestamp),
+    #[error("the history does not say what {0} was set to")]
+    NoConfig(String),
+    #[error("the reference is another one than in the night of {0}")]
+    Reference(jiff::Timestamp),
+}
+
+/// The experiment of a visit: the reference, and the subject before and after the change, in the scenarios that it is suspected in. All that
+/// made the nights comparable is part of it: options, workloads, gates. A side that is the reference runs as it.
+pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> Result<TuningExperimentSpec, Unvisited> {
+    let night = night::experiment(spec);
+    let today = effective(&night);
+    let named = |time| history.get(time).ok_or(Unvisited::NoNight(time));
+    let (good, bad) = (named(visit.good)?, named(visit.bad)?);
+    let side = |night: &Night| {
+        let own = night.subjects.iter().find(|own| own.name == visit.subject);
+        own.cloned().ok_or(Unvisited::NoNight(night.night))
+    };
+    let (before, after) = (side(good)?, side(bad)?);
+    let reference = bad.reference.as_ref().ok_or(Unvisited::NoNight(bad.night))?;
+    let is_it = |(config, digest): &&(&Config, Digest)| config.name == night.baseline && *digest == reference.config;
+    let Some((written, _)) = today.iter().find(is_it) else { return Err(Unvisited::Reference(bad.night)) };
+    let one_program = [&before.image, &after.image].into_iter().all(|image| *image == reference.image);
+    let with = |config: &Config, name: String, image: &Option<String>| Config {
+        name,
+        revision: None,
+        // Where all run one program, the sweep says which.
+        image: if one_program { written.image.clone() } else { image.clone() },
+        ..config.clone()
+    };
+    let mut configs = vec![with(written, night.baseline.clone(), &reference.image)];
+    let arms = Arms::of(visit);
+    for (subject, name) in [(before, arms.before), (after, arms.after)] {
+        let config = written_as(&today, history, &subject.config);
+        let config = config.ok_or_else(|| Unvisited::NoConfig(subject.name.clone()))?;
+        if (&subject.image, &subject.config) != (&reference.image, &reference.config) {
+            configs.push(with(&config, name, &subject.image));
+        }
+    }
+    let mut scenarios = night.scenarios.clone();
+    scenarios.retain(|scenario| visit.series.iter().any(|asked| asked.scenario == scenario.name));
+    // An experiment with more configs than a night has needs more blocks to be one.
+    let fewest = n_min((configs.len() - 1) * night.objectives.len(), ALPHA);
+    let blocks = blocks(visit, bad).max(night.repetitions as usize).max(fewest) as u32;
+    Ok(TuningExperimentSpec { configs, scenarios, repetitions: blocks, ..night })
+}
+
+/// The configs of a night, each with the digest of what it sets.
+pub(super) fn effective(night: &TuningExperimentSpec) -> Vec<(&Config, Digest)> {
+    let planned = validate::validate(&night.baseline, night).experiment;
+    let of = |config: &ConfigUnderTest| {
+        let written = night.configs.iter().find(|written| written.name == config.name)?;
+        Some((written, settings::digest(&config.engine).ok()?))
+    };
+    planned.iter().flat_map(|experiment| &experiment.configs).filter_map(of).collect()
+}
+
+/// What a config of this digest sets: as it is written today, or as a night of the history says.
+fn written_as(today: &[(&Config, Digest)], history: &History, digest: &Digest) -> Option<Config> {
+    let written = today.iter().find(|(_, own)| own == digest).map(|(config, _)| (*config).clone());
+    let kept = || {
+        let subjects = history.nights().rev().flat_map(|night| &night.subjects);
+        subjects.filter(|subject| subject.config == *digest).find_map(|subject| subject.settings.clone())
+    };
+    written.or_else(kept)
+}
+
+/// Blocks of a visit, by the noise of a night.
+fn blocks(visit: &Visit, night: &Night) -> usize {
+    let of = |asked: &Asked| {
+        let point = night.points.iter().find(|point| point.series == visit.series(asked))?;
+        let sd = point.standard_error * f64::from(point.blocks).sqrt();
+        Some(visit_blocks(sd, asked.margin, visit.alpha, visit.series.len()))
+    };
+    visit.series.iter().filter_map(of).max().unwrap_or(1)
+}
+
+/// Blocks of one visit, of which two find a change of the margin in one of so many series, for blocks of this standard deviation
+/// ("Confirmation").
+pub fn visit_blocks(sd: f64, margin: f64, alpha: f64, series: usize) -> usize {
+    let (alpha, visits) = (alpha / LOOKS.len() as f64, LOOKS[0]);
+    let fewest = n_min(series, alpha).div_ceil(visits);
+    let Ok(normal) = Normal::new(0.0, 1.0) else { return fewest };
+    let quantiles = normal.inverse_cdf(1.0 - alpha / series as f64) + normal.inverse_cdf(POWER);
+    let needed = (quantiles * sd / (margin * (1.0 - SESSION))).powi(2) / EFFICIENCY + 2.0;
+    ((needed / visits as f64).ceil() as usize).clamp(fewest, MOST_BLOCKS)
+}
+
+/// What the attempts at the experiment of a visit say, or in a word why they say nothing.
+pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<Result<Visit, String>, Unplanned> {
+    let places = Places::new(plan, attempts)?;
+    let design = plan.experiment.design();
+    let samples = Samples::of(&places, &design, design.max_blocks, true).observed.samples;
+    let arms = Arms::of(visit);
+    for config in [&arms.before, &arms.after] {
+        if let Some(finding) = places.gated().configs.get(config).and_then(|findings| findings.first()) {
+            return Ok(Err(finding.code.to_string()));
+        }
+    }
+    let of = |asked: &Asked| {
+        let scenario = design.scenarios.iter().position(|scenario| scenario.name == asked.scenario);
+        let rule = design.metrics.iter().position(|rule| rule.name == asked.metric);
+        let losses = scenario.zip(rule).and_then(|(scenario, rule)| {
+            let samples = samples.get(scenario)?.get(rule)?;
+            let values = |name: &str| design.configs.iter().position(|config| config == name);
+            let rule = &design.metrics[rule];
+            Some(losses(samples, values(&arms.before), values(&arms.after), rule.scale, rule.direction))
+        });
+        Asked { losses: losses.unwrap_or_default(), ..asked.clone() }
+    };
+    let series: Vec<Asked> = visit.series.iter().map(of).collect();
+    let is_empty = series.iter().all(|asked| asked.losses.is_empty());
+    Ok(if is_empty { Err("nothing was measured".to_owned()) } else { Ok(Visit { series, ..visit.clone() }) })
+}
+
+/// By how much one side was better than the other, block by block. The baseline is the side that has no config.
+fn losses(
+    samples: &MetricSamples,
+    before: Option<usize>,
+    after: Option<usize>,
+    scale: Scale,
+    direction: Direction,
+) -> Vec<f64> {
+    let value = |side: Option<usize>, block: usize| {
+        let measured = match side {
+            Some(config) => *samples.configs.get(config)?.get(block)?,
+            None => samples.baseline.get(block)?.first().copied().flatten(),
+        };
+        scale.transform(direction, measured?).ok()
+    };
+    (0..samples.baseline.len()).filter_map(|block| Some(value(before, block)? - value(after, block)?)).collect()
+}

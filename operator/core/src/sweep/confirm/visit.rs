@@ -1,0 +1,66 @@
+//! A visit, as the history keeps it.
+
+use jiff::Timestamp;
+use jiff::tz::TimeZone;
+use serde::{Deserialize, Serialize};
+
+use crate::sweep::point::Series;
+
+/// Fresh trials about a change that is suspected.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Visit {
+    /// The night that raised the suspicion. With the subject it names the change.
+    pub raised: Timestamp,
+    pub subject: String,
+    /// Counted from 1, with those that failed.
+    pub number: u32,
+    /// The subject of this night is the one before the change.
+    pub good: Timestamp,
+    /// And that of this night has it.
+    pub bad: Timestamp,
+    /// The chance that any of the series is called changed although none is, over all visits.
+    pub alpha: f64,
+    pub series: Vec<Asked>,
+}
+
+/// A series that a visit asks about.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Asked {
+    pub scenario: String,
+    pub metric: String,
+    /// The first night after the change, most likely.
+    pub first: Timestamp,
+    /// What nights say of the change, on the scale of effects: positive is better.
+    pub shift: f64,
+    /// The smallest change that matters, as an effect.
+    pub margin: f64,
+    /// By how much the version before the change was better, block by block, as an effect. Empty where nothing was measured.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub losses: Vec<f64>,
+}
+
+impl Visit {
+    /// What the change is called.
+    pub fn change(&self) -> String {
+        change(&self.subject, self.raised)
+    }
+
+    pub fn series(&self, asked: &Asked) -> Series {
+        let Asked { scenario, metric, .. } = asked;
+        Series { subject: self.subject.clone(), scenario: scenario.clone(), metric: metric.clone() }
+    }
+
+    /// It without what it has measured.
+    #[must_use]
+    pub fn anew(&self, number: u32) -> Self {
+        let series = self.series.iter().map(|asked| Asked { losses: Vec::new(), ..asked.clone() });
+        Self { number, series: series.collect(), ..self.clone() }
+    }
+}
+
+/// The name of a change: its subject, and the minute of the night that raised the suspicion.
+pub fn change(subject: &str, raised: Timestamp) -> String {
+    format!("{subject}-{}", raised.to_zoned(TimeZone::UTC).strftime("%Y%m%d-%H%M"))
+}

@@ -1,0 +1,60 @@
+//! Confirmations whose truth is known, judged as sweeps judge them.
+
+use assay_core::sweep::confirm::{Asked, Confirmation, Visit, visit_blocks};
+use assay_core::sweep::detect::Decision;
+use jiff::{SignedDuration, Timestamp};
+
+use super::nights::Noise;
+
+/// In percent: what matters, and how blocks scatter. Six of them give a night a standard error of 1 %.
+const MARGIN: f64 = 3.0;
+const BLOCK: f64 = 2.449_489_742_783_178;
+/// The error of a confirmation, as 1 false alert of 50 confirmations a year makes it.
+pub const ALPHA: f64 = 0.02;
+/// How visits differ, in percent: a standard deviation of what moves all blocks of one alike. With the degrees of freedom of the noise.
+pub const SESSIONS: [(f64, Option<usize>); 5] = [(0.0, None), (0.3, None), (0.5, None), (1.0, None), (0.3, Some(5))];
+/// True changes, in percent.
+pub const LOSSES: [f64; 4] = [0.0, 1.5, 3.0, 5.0];
+
+/// What confirmations of a loss come to, and their measured visits.
+pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -> (Decision, usize) {
+    let mut noise = Noise::new(seed);
+    let raised = Timestamp::UNIX_EPOCH;
+    let asked = Asked {
+        scenario: "fill".to_owned(),
+        metric: "throughput".to_owned(),
+        first: raised,
+        shift: -MARGIN,
+        margin: MARGIN,
+        losses: Vec::new(),
+    };
+    let first = Visit {
+        raised,
+        subject: "main".to_owned(),
+        number: 1,
+        good: raised,
+        bad: raised,
+        alpha: ALPHA,
+        series: vec![asked],
+    };
+    let blocks = visit_blocks(BLOCK, MARGIN, ALPHA, 1);
+    let mut made: Vec<Visit> = Vec::new();
+    loop {
+        let moved = loss + session * noise.normal();
+        let mut visit = first.anew(made.len() as u32 + 1);
+        visit.series[0].losses = (0..blocks).map(|_| moved + BLOCK * noise.own(tails)).collect();
+        made.push(visit);
+        let at = |number: usize| raised + SignedDuration::from_hours(6 * number as i64);
+        let confirmation = Confirmation {
+            visits: made.iter().enumerate().map(|(number, visit)| (at(number), visit)).collect(),
+            visit: &first,
+            begun: raised,
+            last: at(made.len()),
+            failed: 0,
+        };
+        if confirmation.is_over() {
+            let decision = confirmation.answered()[0].decision.expect("it is over");
+            return (decision, made.len());
+        }
+    }
+}
