@@ -25,8 +25,8 @@ use crate::{Config, DefaultGuardrails, JudgedMetric, Matrix, Placement, QueriedM
     printcolumn(name = "Last", type_ = "date", json_path = ".status.lastMeasuredTime"),
     printcolumn(name = "Next", type_ = "string", json_path = ".status.nextScheduleTime"),
     printcolumn(name = "Age", type_ = "date", json_path = ".metadata.creationTimestamp"),
-    validation = Rule::new("self.metadata.name.size() <= 52")
-        .message("metadata.name must have at most 52 characters, because the minute of each night is added to it")
+    validation = Rule::new("self.metadata.name.size() <= 49")
+        .message("metadata.name must have at most 49 characters, because the minute of each night is added to it")
 )]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 #[schemars(extend("x-kubernetes-validations" = [
@@ -324,7 +324,7 @@ pub struct KnownChange {
     /// What spec.accept calls it.
     #[schemars(length(max = 128))]
     pub name: String,
-    /// In a word: Confirming, Regressed, SmallRegression, Improved, Refuted, Undecided, Accepted or Recovered.
+    /// In a word: Confirming, Regressed, SmallRegression, Improved, Refuted, Undecided, Accepted, Recovered or Ended.
     #[schemars(length(max = 32))]
     pub stage: String,
     /// What it is and what is known of it.

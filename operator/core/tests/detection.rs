@@ -56,7 +56,7 @@ fn changes_are_suspected_within_days() {
 /// A confirmation errs as rarely as promised as long as visits differ by less than a sixth of the margin, and finds a change of the margin.
 #[test]
 fn confirmations_are_as_sure_as_promised() {
-    const MANY: u64 = 2000;
+    const MANY: u64 = 600;
     let share = |session: (f64, Option<usize>), loss: f64| {
         let found = (0..MANY).filter(|seed| confirmed(session, loss, *seed).0 == Decision::Confirmed).count();
         found as f64 / MANY as f64

@@ -285,6 +285,7 @@ fn told(stage: &str) -> (EventType, &'static str) {
         "Refuted" => (EventType::Normal, "ChangeRefuted"),
         "Accepted" => (EventType::Normal, "ChangeAccepted"),
         "Recovered" => (EventType::Normal, "ChangeRecovered"),
+        "Ended" => (EventType::Normal, "ChangeEnded"),
         _ => (EventType::Normal, "ChangeUndecided"),
     }
 }

@@ -108,7 +108,11 @@ fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, s
     let TuningExperimentSpec { seed, placement, metrics, .. } = night;
     let own = |scenario: &Scenario| {
         let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
-        let digest = canonical(&(seed, workload, page_cache, dataset, placement.cpus, &placement.memory, metrics))?;
+        let digest = canonical(&(
+            (seed, workload, page_cache, dataset),
+            (placement.cpus, &placement.memory, &placement.storage),
+            metrics,
+        ))?;
         Ok((name.clone(), digest))
     };
     night.scenarios.iter().map(own).collect()

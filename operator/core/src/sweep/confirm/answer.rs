@@ -55,6 +55,10 @@ impl History {
         let mut all: BTreeMap<(Timestamp, &str), Confirmation<'_>> = BTreeMap::new();
         for night in self.nights() {
             let Some(visit) = &night.visit else { continue };
+            // Where the first visits have fallen out, what is left can't be looked at as it was.
+            if visit.number > 1 && !all.contains_key(&(visit.raised, visit.subject.as_str())) {
+                continue;
+            }
             let own = all.entry((visit.raised, visit.subject.as_str())).or_insert_with(|| Confirmation {
                 visits: Vec::new(),
                 visit,

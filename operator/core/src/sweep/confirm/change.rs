@@ -8,7 +8,7 @@ use serde::Serialize;
 use super::answer::{Answered, Confirmation, LOOKS};
 use crate::report::number;
 use crate::stats::Scale;
-use crate::sweep::detect::{Decision, Watched};
+use crate::sweep::detect::{Course, Decision, Watched};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Outcome};
 
@@ -32,6 +32,8 @@ pub enum Stage {
     Accepted,
     /// Confirmed, and back to where it was.
     Recovered,
+    /// Confirmed, and its series have ended, or have begun anew since.
+    Ended,
 }
 
 /// Whether more than half of the latest six confirmations that are over were refuted: nights are worth little then.
@@ -131,10 +133,16 @@ fn stage(
     if is_accepted {
         return Stage::Accepted;
     }
-    let open = worse.iter().filter_map(|own| {
+    let course = |own: &&&Answered| {
         let course = &watched.iter().find(|watched| *watched.series == own.series)?.course;
-        course.regression().filter(|regression| regression.first <= own.asked.first)
-    });
+        course.since().is_some_and(|since| since < own.asked.first).then_some((course, own.asked.first))
+    };
+    let known: Vec<(&Course, Timestamp)> = worse.iter().filter_map(course).collect();
+    if known.is_empty() {
+        return Stage::Ended;
+    }
+    let open =
+        known.iter().filter_map(|(course, first)| course.regression().filter(|regression| regression.first <= *first));
     match open.map(|regression| regression.is_small).reduce(|a, b| a && b) {
         None => Stage::Recovered,
         Some(true) => Stage::SmallRegression,

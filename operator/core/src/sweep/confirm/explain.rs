@@ -144,6 +144,8 @@ fn advice(change: &Change) -> String {
         Stage::Undecided => {
             "next: measure more with `assay sweep run-now`; if it is there, it will be suspected again".to_owned()
         }
-        Stage::Improved | Stage::Refuted | Stage::Accepted | Stage::Recovered => "next: nothing".to_owned(),
+        Stage::Improved | Stage::Refuted | Stage::Accepted | Stage::Recovered | Stage::Ended => {
+            "next: nothing".to_owned()
+        }
     }
 }

@@ -160,6 +160,30 @@ fn a_refuted_suspicion_comes_back_only_with_new_nights() {
 }
 
 #[test]
+fn a_change_whose_series_began_anew_has_ended_and_not_recovered() {
+    let mut history = history(24, 20);
+    confirm(&mut history, |_| spread(0.05));
+    for day in 24..31 {
+        let mut night = night_of(day, &[("main", -0.05)]);
+        night.reference = Some(crate::sweep::testing::reference("v2"));
+        history.add(night).unwrap();
+    }
+    assert_eq!(only_change(&history).stage, Stage::Ended);
+}
+
+#[test]
+fn what_is_left_of_a_confirmation_whose_beginning_fell_out_is_no_confirmation() {
+    let mut history = history(24, 20);
+    confirm(&mut history, |_| spread(0.05));
+    let mut rest = History::new("nightly");
+    for night in history.nights().filter(|night| night.visit.as_ref().is_none_or(|visit| visit.number > 1)) {
+        rest.add(night.clone()).unwrap();
+    }
+    assert!(rest.confirmations().is_empty() && rest.answers().is_empty());
+    assert!(next_visit(&rest).is_some_and(|pending| pending.visit.number == 1), "it is asked anew");
+}
+
+#[test]
 fn six_confirmations_of_which_most_are_refuted_are_noisy() {
     let mut refuted = history(24, 20);
     confirm(&mut refuted, |_| spread(0.0));
@@ -306,6 +330,9 @@ fn subjects_that_one_night_has_moved_share_its_error_and_count_once() {
     }
     assert!(history.watched(&watch()).iter().all(|own| own.suspicion.is_some()));
     assert!(is_spent(&history, &once) && next(&history).is_none());
+    let spent = history.watched(&Watch { promised: Some(once), ..watch() });
+    assert!(spent.iter().all(|own| own.said().unwrap().contains("(ConfirmationBudgetSpent)")));
+    assert!(history.watched(&watch()).iter().all(|own| !own.said().unwrap().contains("Spent")));
     assert!(next_visit(&history).is_some(), "another sweep may confirm more");
 }
 

@@ -224,6 +224,11 @@ impl Course {
         Level::of(&nights.map(of).collect::<Vec<_>>())
     }
 
+    /// Its first night.
+    pub fn since(&self) -> Option<Timestamp> {
+        self.nights.first().map(|night| night.night)
+    }
+
     /// The level that was accepted last, or of all nights if none had to be. Improvements move it once they are confirmed, harm only if
     /// somebody accepts it.
     pub fn accepted(&self) -> Option<Level> {

@@ -11,7 +11,7 @@ use super::promise::Promise;
 use crate::experiment::Experiment;
 use crate::report::number;
 use crate::stats::Scale;
-use crate::sweep::confirm::Promised;
+use crate::sweep::confirm::{Promised, is_spent};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Point, Series};
 use crate::sweep::series::Segment;
@@ -41,6 +41,8 @@ pub struct Watched<'a> {
     pub course: Course,
     /// With the cause that all series together speak for.
     pub suspicion: Option<Suspicion>,
+    /// No more suspicions are confirmed within this year.
+    pub is_spent: bool,
 }
 
 impl Watched<'_> {
@@ -68,7 +70,12 @@ impl Watched<'_> {
         let constant = if own.is_constant { "; equal nights before and after, so chance is unknown" } else { "" };
         let shift = number::effect(self.scale, own.shift);
         let first = day(own.first);
-        Some(format!("suspected {shift} since {first}{nights}, evidence {evidence} of 1{constant}{cause}"))
+        let spent = if self.is_spent {
+            "; not confirmed, since so many were within a year (ConfirmationBudgetSpent)"
+        } else {
+            ""
+        };
+        Some(format!("suspected {shift} since {first}{nights}, evidence {evidence} of 1{constant}{cause}{spent}"))
     }
 
     /// What many small changes have added up to, in a sentence without its end, if that is too much.
@@ -95,6 +102,7 @@ impl History {
     pub fn watched(&self, watch: &Watch) -> Vec<Watched<'_>> {
         let answers = self.answers();
         let Some(last) = self.last_measured() else { return Vec::new() };
+        let is_spent = watch.promised.as_ref().is_some_and(|promised| is_spent(self, promised));
         let alarm = watch.alarm.unwrap_or_else(|| Promise::of_series(last.points.len()).alarm());
         let named = self.series().filter(|series| last.names(series));
         let mut all: Vec<Watched<'_>> = named
@@ -106,7 +114,7 @@ impl History {
                 let margin = watch.margins.get(&series.metric).map(|margin| scale.margin(*margin));
                 let course = Course::of(&measured(segment), Threshold { alarm, margin }, answers);
                 let suspicion = course.suspicion();
-                Some(Watched { series: view.series, scale, margin, course, suspicion })
+                Some(Watched { series: view.series, scale, margin, course, suspicion, is_spent })
             })
             .collect();
         let has_moved_alone =
