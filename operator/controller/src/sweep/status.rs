@@ -198,15 +198,12 @@ fn conditions(
         let unknown: Vec<&str> = named.filter(is_unknown).collect();
         (!unknown.is_empty()).then(|| unknown.join(", "))
     });
-    let message = match (damaged, lookup.waits(), waiting) {
-        (None, None, None) if unknown.is_some() => {
-            let unknown = unknown.unwrap_or_default();
-            format!("spec.accept names what is no confirmed change: {unknown}")
-        }
-        (Some(damaged), _, _) => format!("parts of the history can't be read, and are left alone: {damaged}"),
-        (None, Some(pulling), _) => format!("looking up images: {pulling}"),
-        (None, None, Some(waiting)) => waiting,
-        (None, None, None) => String::new(),
+    let message = match (damaged, lookup.waits(), waiting, unknown) {
+        (Some(damaged), ..) => format!("parts of the history can't be read, and are left alone: {damaged}"),
+        (None, Some(pulling), ..) => format!("looking up images: {pulling}"),
+        (None, None, Some(waiting), _) => waiting,
+        (None, None, None, Some(unknown)) => format!("spec.accept names what is no confirmed change: {unknown}"),
+        (None, None, None, None) => String::new(),
     };
     let mut all = vec![
         make(ACCEPTED, "True", "Valid", "the spec is valid"),
