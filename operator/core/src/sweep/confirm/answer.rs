@@ -84,9 +84,9 @@ impl History {
                 let Some(decision) = answered.decision else { continue };
                 let first = answered.asked.first;
                 let own = answers.entry(answered.series).or_default();
-                own.push(Answer { first, known: confirmation.last, decision });
+                own.push(Answer { first, known: confirmation.last, decision, shift: answered.shift });
                 if let Some(night) = acceptance.filter(|_| decision == Decision::Confirmed) {
-                    own.push(Answer { first, known: night.night, decision: Decision::Accepted });
+                    own.push(Answer { first, known: night.night, decision: Decision::Accepted, shift: None });
                 }
             }
         }

@@ -301,6 +301,23 @@ fn a_change_that_goes_by_itself_has_recovered() {
     assert_eq!(only_change(&history).stage, Stage::Recovered);
 }
 
+/// Its visits still compare the version that was bad, so it is confirmed; and what is over is no alert.
+#[test]
+fn a_change_that_recovers_during_its_confirmation_alerts_nobody() {
+    let mut history = history(24, 20);
+    let first = next_visit(&history).expect("a visit");
+    history.add(visited(&first.visit, time(23) + SignedDuration::from_mins(7), &spread(0.05))).unwrap();
+    let mut noise = Noise::new(13);
+    for day in 24..31 {
+        history.add(night_of(day, &[("main", 0.004 * noise.normal())])).unwrap();
+    }
+    let second = next_visit(&history).expect("the second visit");
+    assert_eq!((second.visit.number, second.visit.bad, second.visit.raised), (2, time(23), first.visit.raised));
+    history.add(visited(&second.visit, time(30) + SignedDuration::from_mins(7), &spread(0.05))).unwrap();
+    assert_eq!(only_change(&history).stage, Stage::Recovered);
+    assert!(history.watched(&watch())[0].course.regression().is_none());
+}
+
 #[test]
 fn subjects_that_one_night_has_moved_share_its_error_and_count_once() {
     let mut noise = Noise::new(1);

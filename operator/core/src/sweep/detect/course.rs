@@ -28,13 +28,15 @@ pub struct Measured {
 }
 
 /// What came of a suspicion.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Answer {
     /// The first night after the change.
     pub first: Timestamp,
     /// The last night that was known when it was answered.
     pub known: Timestamp,
     pub decision: Decision,
+    /// How much the change is by fresh trials, as an effect: nights may have recovered meanwhile.
+    pub shift: Option<f64>,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -176,7 +178,8 @@ impl Course {
             if is_harm {
                 self.accepted.retain(|night| *night < first);
                 let shift = after.mean - self.accepted().map_or(before.mean, |level| level.mean);
-                let is_small = self.threshold.margin.is_some_and(|margin| -shift < margin);
+                let size = answer.shift.map_or(shift, |fresh| fresh.min(shift));
+                let is_small = self.threshold.margin.is_some_and(|margin| -size < margin);
                 let first = self.open.map_or(first, |(first, _)| first);
                 self.open = Some((first, Regression { first: self.nights[first].night, shift, is_small }));
             } else if self.open.is_none() {

@@ -164,7 +164,7 @@ proptest! {
         let decisions = [Decision::Confirmed, Decision::Refuted, Decision::Accepted];
         let answers: Vec<Answer> = answers
             .iter()
-            .map(|(first, known, what)| Answer { first: time(*first), known: time(*known), decision: decisions[*what] })
+            .map(|(first, known, what)| Answer { first: time(*first), known: time(*known), decision: decisions[*what], shift: None })
             .collect();
         let threshold = Threshold { alarm: 100.0, margin: Some(0.03) };
         let course = Course::of(&nights, threshold, &answers);
@@ -240,7 +240,7 @@ fn stepping(nights: u32, at: u32, by: f64, changed: impl Fn(u32) -> bool, seed: 
 const USUAL: Threshold = Threshold { alarm: 365.0, margin: Some(0.03) };
 
 fn answer(first: u32, known: u32, decision: Decision) -> Answer {
-    Answer { first: time(first), known: time(known), decision }
+    Answer { first: time(first), known: time(known), decision, shift: None }
 }
 
 #[test]
@@ -287,7 +287,7 @@ fn a_refuted_suspicion_does_not_come_back() {
         own.value.effect -= 0.05;
     }
     let raised = Course::of(&nights[..34], USUAL, &[]).suspicion().unwrap();
-    let refuted = [Answer { first: raised.first, known: raised.raised, decision: Decision::Refuted }];
+    let refuted = [Answer { first: raised.first, known: raised.raised, decision: Decision::Refuted, shift: None }];
     let course = Course::of(&nights[..34], USUAL, &refuted);
     assert_eq!((course.suspicion(), course.regression()), (None, None));
     assert_eq!(Course::of(&nights[..60], USUAL, &refuted).suspicion(), None);
