@@ -324,7 +324,8 @@ pub struct KnownChange {
     /// What spec.accept calls it.
     #[schemars(length(max = 128))]
     pub name: String,
-    /// In a word: Confirming, Regressed, SmallRegression, Improved, Refuted, Undecided, Accepted, Recovered or Ended.
+    /// In a word: `Confirming`, `Regressed`, `SmallRegression`, `Improved`, `Refuted`, `Undecided`, `Accepted`, `Recovered` or
+    /// `Ended`.
     #[schemars(length(max = 32))]
     pub stage: String,
     /// What it is and what is known of it.
