@@ -248,6 +248,9 @@ impl Ended<'_> {
         before: Option<&Night>,
     ) -> Result<(Option<Reference>, Vec<Subject>), serde_json::Error> {
         let (mut reference, mut subjects, mut room) = (None, Vec::new(), MOST_SETTINGS);
+        // What is written of a subject means something else over another reference.
+        let base = plan.experiment.baseline_config().map(|own| settings::digest(&own.engine)).transpose()?;
+        let is_same_base = before.and_then(|night| night.reference.as_ref()).map(|own| &own.config) == base.as_ref();
         for (config, planned) in self.spec.configs.iter().zip(&plan.experiment.configs) {
             let (name, image, digest) = (config.name.clone(), self.image(config), settings::digest(&planned.engine)?);
             if name == self.spec.baseline {
@@ -258,7 +261,7 @@ impl Ended<'_> {
             let mut subject = Subject { name, image, revision, config: digest, settings: None, unchanged: false };
             let before = before.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
             subject.unchanged = before.is_some_and(|before| before.same(&subject));
-            if before.is_none_or(|before| before.config != subject.config) {
+            if !is_same_base || before.is_none_or(|before| before.config != subject.config) {
                 subject.settings = written(config, &mut room)?;
             }
             subjects.push(subject);
