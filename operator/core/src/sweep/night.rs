@@ -104,7 +104,7 @@ fn written(config: &Config, room: &mut usize) -> Result<Option<Config>, serde_js
 
 /// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others, and
 /// another query is another quantity, whatever it is called.
-fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
+pub(super) fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
     let TuningExperimentSpec { seed, placement, metrics, .. } = night;
     let own = |scenario: &Scenario| {
         let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
@@ -227,7 +227,7 @@ impl Ended<'_> {
             protocol: assay_protocol::VERSION,
             workloads: workloads(spec)?,
         };
-        Ok(Night {
+        let mut night = Night {
             outcome: Outcome::Measured,
             reason: None,
             message: None,
@@ -238,7 +238,14 @@ impl Ended<'_> {
             points,
             gaps,
             ..self.gap("", "")
-        })
+        };
+        if last.is_some_and(|last| !night.news(last).is_empty()) {
+            // Whatever differs from the night before is not by chance alone.
+            for subject in &mut night.subjects {
+                subject.unchanged = false;
+            }
+        }
+        Ok(night)
     }
 
     /// What ran, and which of it had run in the night before.

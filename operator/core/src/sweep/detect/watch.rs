@@ -46,12 +46,16 @@ pub struct Watched<'a> {
 }
 
 impl Watched<'_> {
+    pub fn name(&self) -> String {
+        format!("{} {} {}", self.series.subject, self.series.scenario, self.series.metric)
+    }
+
     /// What is suspected, in a sentence without its end.
     pub fn said(&self) -> Option<String> {
         let own = self.suspicion.as_ref()?;
-        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
         let nights = match own.nights.as_slice() {
-            [first, .., last] => format!(" (with 90 % between {} and {})", day(*first), day(*last)),
+            [first, .., last] => format!(" (with 90 % between {} and {})", minute(*first), minute(*last)),
             _ => String::new(),
         };
         let evidence = match self.course.evidence() {
@@ -69,7 +73,7 @@ impl Watched<'_> {
         };
         let constant = if own.is_constant { "; equal nights before and after, so chance is unknown" } else { "" };
         let shift = number::effect(self.scale, own.shift);
-        let first = day(own.first);
+        let first = minute(own.first);
         let spent = if self.is_spent {
             "; not confirmed, since so many were within a year (ConfirmationBudgetSpent)"
         } else {
