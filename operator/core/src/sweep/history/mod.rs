@@ -23,7 +23,7 @@ pub struct History {
 pub enum HistoryError {
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("night {night} is already there with another {}; nights are never changed, only added", fields.join(", "))]
+    #[error("night {night} is already there, with other {}; nights are never changed, only added", fields.join(", "))]
     Contradiction { night: Timestamp, fields: Vec<String> },
 }
 
