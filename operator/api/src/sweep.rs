@@ -161,7 +161,8 @@ pub struct NightTemplate {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Detect {
-    /// The smallest change that matters, such as 3%. If not set, the margin of each metric.
+    /// The smallest change that matters, such as 3%: visits are long enough to prove it, and a smaller one that they prove raises no alert.
+    /// When a change is suspected does not depend on it. If not set, the margin of each metric.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?%$"))]
     pub margin: Option<String>,
@@ -170,7 +171,8 @@ pub struct Detect {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 16), regex(pattern = r"^[0-9]+(\.[0-9]+)?$"))]
     pub false_alerts_per_year: Option<String>,
-    /// At most so many nights a year may raise suspicions that are confirmed by fresh trials.
+    /// At most so many nights a year may raise suspicions that are confirmed by fresh trials. With more, changes are suspected sooner, until
+    /// it is a hundredth of series times nights a year.
     #[serde(default = "confirmations")]
     #[schemars(range(min = 1, max = 1000))]
     pub confirmations_per_year: u32,

@@ -8,7 +8,7 @@ use assay_api::{TuningExperimentSpec, TuningSweepSpec};
 use assay_core::experiment::Experiment;
 use assay_core::sweep::validate as sweeps;
 use assay_core::validate::matrix::Expansion;
-use assay_core::validate::{self, FieldPath, Problem, Severity, Validation};
+use assay_core::validate::{self, FieldPath, Problem, Severity, Validation, did_you_mean};
 use assay_protocol::OptionProblem;
 use k8s_openapi::jiff::Timestamp;
 use serde_json::Value;
@@ -137,6 +137,20 @@ fn check_document(
     checked
 }
 
+/// Why a document is not of the kind that it should be. Whatever else it says of its fields would only mislead.
+fn other_kind(document: &Value, wanted: Wanted) -> Option<String> {
+    let (kind, spec) = (document["kind"].as_str().unwrap_or_default(), &document["spec"]);
+    if kind == sweeps::KIND {
+        return None;
+    }
+    let has = |field: &str| spec.get(field).is_some();
+    if has("schedule") && (has("subjects") || has("experiment")) {
+        return Some(format!("must be {}: spec has the fields of a sweep", sweeps::KIND));
+    }
+    let hint = did_you_mean(kind, [sweeps::KIND, validate::KIND]);
+    (wanted == Wanted::Sweep || hint.contains(sweeps::KIND)).then(|| format!("must be {}{hint}", sweeps::KIND))
+}
+
 /// A document as it was read.
 enum Declared {
     Experiment(Box<Validation>),
@@ -145,16 +159,16 @@ enum Declared {
 
 impl Declared {
     fn read(document: &Value, wanted: Wanted) -> Self {
+        if let Some(message) = other_kind(document, wanted) {
+            let mut refused = Validation::default();
+            refused.problems.push(Problem::error(FieldPath::root().key("kind"), message));
+            return Self::Experiment(Box::new(refused));
+        }
         let is_sweep = document["kind"] == sweeps::KIND;
         if wanted == Wanted::Experiment || (wanted == Wanted::Either && !is_sweep) {
             return Self::Experiment(Box::new(validate::validate_document(document)));
         }
-        if is_sweep {
-            return Self::Sweep(Box::new(sweeps::validate_document(document, Timestamp::now())));
-        }
-        let mut refused = Validation::default();
-        refused.problems.push(Problem::error(FieldPath::root().key("kind"), format!("must be {}", sweeps::KIND)));
-        Self::Experiment(Box::new(refused))
+        Self::Sweep(Box::new(sweeps::validate_document(document, Timestamp::now())))
     }
 
     fn experiment(&mut self) -> &mut Validation {

@@ -20,6 +20,23 @@ pub struct Lock {
     file: File,
 }
 
+/// Another process works in the folder.
+#[derive(Debug)]
+pub struct InUse {
+    pub dir: String,
+    pub holder: String,
+    flag: String,
+}
+
+impl std::fmt::Display for InUse {
+    fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
+        let Self { dir, holder, flag } = self;
+        write!(f, "{dir} is in use by {holder}: wait until it finishes, or use another {flag}")
+    }
+}
+
+impl std::error::Error for InUse {}
+
 /// How long a bench that lost its runner may take to notice.
 const ORPHAN_PATIENCE: Duration = Duration::from_secs(5);
 
@@ -39,7 +56,8 @@ impl Lock {
             Err(TryLockError::WouldBlock) => {
                 let said = fs::read_to_string(&path).unwrap_or_default();
                 let holder = said.lines().next().map_or("another process", str::trim);
-                bail!("{} is in use by {holder}: wait until it finishes, or use another {flag}", dir.display());
+                let (dir, holder) = (dir.display().to_string(), holder.to_owned());
+                return Err(InUse { dir, holder, flag: flag.to_owned() }.into());
             }
             Err(TryLockError::Error(error)) => {
                 return Err(error).with_context(|| format!("can't lock {}", path.display()));

@@ -32,6 +32,9 @@ use crate::bench::BenchDigests;
 /// The flag that names such a folder.
 const FLAG: &str = "--history";
 
+/// The night that has begun.
+const ACTIVE: &str = "night.json";
+
 /// Nights whose programs are kept: as far as detection looks back.
 const PROGRAM_NIGHTS: usize = 60;
 
@@ -227,8 +230,9 @@ impl Nights {
         Ok(())
     }
 
-    fn active_path(&self) -> PathBuf {
-        self.dir.join("night.json")
+    /// What keeps the night that has begun.
+    pub fn active_path(&self) -> PathBuf {
+        self.dir.join(ACTIVE)
     }
 }
 
@@ -241,6 +245,11 @@ pub fn kept_history(dir: &Path, sweep: &str) -> anyhow::Result<History> {
         history.import(&lines).map_err(|error| anyhow!("{}, {error}: restore it", path.display()))?;
     }
     Ok(history)
+}
+
+/// The night of a folder that has begun and is not in the history yet.
+pub fn kept_active(dir: &Path) -> anyhow::Result<Option<Active>> {
+    read_json(&dir.join(ACTIVE))
 }
 
 /// The sweep of a folder, if it is one of a sweep.

@@ -22,12 +22,15 @@ use serde_json::{Value, json};
 use super::{elsewhere, execute, images};
 use crate::bench::{BenchArg, BenchDigests, Benches};
 use crate::file::{Wanted, check};
-use crate::folder::{Active, Begun, Nights, Outcome, room};
+use crate::folder::{Active, Begun, InUse, Nights, Outcome, kept_sweep, room};
 use crate::print;
 use crate::text::plural;
 
 /// A program by its digest, where a night in a cluster has an image.
 const PROGRAM: &str = "assay-bench@";
+
+/// Why a night that had begun is no more.
+const BENCH_CHANGED: &str = "BenchChanged";
 
 /// What somebody wants of a sweep.
 pub struct Asked<'a> {
@@ -51,6 +54,8 @@ pub enum End {
 
 /// A sweep that can run here.
 struct Sweep {
+    /// What declares it.
+    file: String,
     name: String,
     spec: TuningSweepSpec,
     schedule: Schedule,
@@ -74,21 +79,38 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
         margins: sweep.watch.margins.clone(),
         alarm: sweep.watch.alarm,
     };
-    let mut nights = Nights::open(asked.dir, &begun)?;
+    let earlier = kept_sweep(asked.dir)?;
+    let mut nights = match Nights::open(asked.dir, &begun) {
+        // What becomes due while the other one runs is done by it.
+        Err(error) if !asked.now && earlier.as_ref().is_some_and(|own| own.sweep == sweep.name) => {
+            let InUse { dir, holder, .. } = error.downcast()?;
+            print::note(format_args!(
+                "assay: nothing to do: {dir} is in use by {holder}, which also does what becomes due"
+            ));
+            return Ok(End::Done);
+        }
+        nights => nights?,
+    };
     sweep.say_unknown(&nights);
+    if let Some(earlier) = &earlier {
+        sweep.say_withdrawn(&nights, earlier);
+    }
     // A night that is in the history has come to its end, and only its file is left.
     let unfinished = |nights: &Nights| -> anyhow::Result<Option<Active>> {
         Ok(nights.active()?.filter(|active| nights.history.get(active.night).is_none()))
     };
     let given_up = unfinished(&nights)?.and_then(|active| sweep.given_up(&active));
     let has_given_up = given_up.is_some();
+    // It was due, and its own minute has an entry.
+    let again = given_up.as_ref().is_some_and(|gap| gap.reason.as_deref() == Some(BENCH_CHANGED));
     if let Some(gap) = given_up {
         sweep.record(&mut nights, gap)?;
     }
     // A night that was asked for and interrupted is the one that is asked for again.
     let before = unfinished(&nights)?;
     let new = || format!("now-{}", start.strftime("%Y%m%d-%H%M%S"));
-    let token = asked.now.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
+    let is_wanted = asked.now || again && sweep.spec.suspend != Some(true);
+    let token = is_wanted.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
     let measured = |nights: &Nights| nights.history.nights().filter(|night| night.outcome == Came::Measured).count();
     let before = measured(&nights);
     let end = sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))?;
@@ -118,7 +140,16 @@ impl Sweep {
         let name = document.value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let digests = benches.digests()?;
         let watch = Watch::of(&spec, &experiment, now);
-        Ok(Self { name, spec, schedule, benches, digests, watch, wait_for_quiet: asked.wait_for_quiet })
+        Ok(Self {
+            file: checked.file().to_string(),
+            name,
+            spec,
+            schedule,
+            benches,
+            digests,
+            watch,
+            wait_for_quiet: asked.wait_for_quiet,
+        })
     }
 
     /// Does what is next until there is nothing left to do.
@@ -142,15 +173,18 @@ impl Sweep {
                 }
                 Step::Record(unmeasured) => self.record(nights, unmeasured.night(&self.name))?,
                 Step::End(_) => nights.end()?,
-                Step::Begin { night, trigger, run_now } => nights.begin(&Active {
-                    night,
-                    trigger,
-                    run_now,
-                    document: self.document(night, &night::experiment(&self.spec)),
-                    benches: self.digests.clone(),
-                    visit: None,
-                    failure: None,
-                })?,
+                Step::Begin { night, trigger, run_now } => {
+                    self.say_news(nights)?;
+                    nights.begin(&Active {
+                        night,
+                        trigger,
+                        run_now,
+                        document: self.document(night, &night::experiment(&self.spec)),
+                        benches: self.digests.clone(),
+                        visit: None,
+                        failure: None,
+                    })?;
+                }
                 Step::Resolve(..) | Step::Wait(_) if active.is_some() => {
                     let Some(active) = active else { continue };
                     match self.run_night(nights, active)? {
@@ -229,7 +263,7 @@ impl Sweep {
         // A visit has programs of its own.
         if active.visit.is_none() && active.benches != self.digests {
             let message = "it was interrupted, and its trials can't continue with another build of the bench";
-            return Some(gap("BenchChanged", message));
+            return Some(gap(BENCH_CHANGED, message));
         }
         let is_followed = self.schedule.last_until(Timestamp::now()).is_some_and(|due| due > active.night);
         active.failure.as_deref().filter(|_| is_followed).map(|failure| gap("Failed", failure))
@@ -316,6 +350,13 @@ impl Sweep {
     fn run_night(&self, nights: &Nights, active: Active) -> anyhow::Result<Option<Outcome>> {
         let dir = nights.night_dir(active.night);
         print::note(format_args!("assay: {} runs in {}", night::name(&self.name, active.night), dir.display()));
+        if active.visit.is_none() && active.document != self.document(active.night, &night::experiment(&self.spec)) {
+            print::note(format_args!(
+                "assay: {} has changed since this night began; the night continues as it began. To drop it, remove {}",
+                self.file,
+                nights.active_path().display()
+            ));
+        }
         let source = serde_yaml::to_string(&active.document)?;
         let ran = experiment(&active).and_then(|experiment| {
             let benches =
@@ -358,8 +399,37 @@ impl Sweep {
             .reason
             .as_ref()
             .map_or(String::new(), |reason| format!(": {reason}: {}", night.message.as_deref().unwrap_or_default()));
+        let is_news = matches!(night.outcome, Came::Measured | Came::Visited);
         nights.add(night)?;
-        print::out(format_args!("{name}: {what}{why}\n"))
+        print::out(format_args!("{name}: {what}{why}\n"))?;
+        for open in is_news.then(|| nights.history.open(&self.watch)).into_iter().flatten() {
+            print::out(format_args!("{open}\n"))?;
+        }
+        Ok(())
+    }
+
+    /// Tells of a night that begins what of earlier ones it can't be compared with.
+    fn say_news(&self, nights: &Nights) -> anyhow::Result<()> {
+        let (tonight, bench) = pinned(night::experiment(&self.spec), &self.digests);
+        let reference = tonight.configs.iter().find(|config| config.name == tonight.baseline);
+        let image = reference.and_then(|config| config.image.clone()).or(bench);
+        for line in nights.history.foreseen(&tonight, image.as_deref())? {
+            print::note(format_args!("assay: {line}"));
+        }
+        Ok(())
+    }
+
+    /// Tells of suspicions that are none any more, not for the nights but for what the sweep declares now.
+    fn say_withdrawn(&self, nights: &Nights, earlier: &Begun) {
+        let (before, now) = (nights.history.open(&earlier.watch()), nights.history.watched(&self.watch));
+        let open: Vec<String> =
+            now.iter().filter(|own| own.suspicion.is_some()).map(|own| format!("{}: ", own.name())).collect();
+        let suspected = before.iter().filter(|line| line.contains(": suspected "));
+        for line in suspected.filter(|line| !open.iter().any(|name| line.starts_with(name))) {
+            print::note(format_args!(
+                "assay: no longer suspected, because schedule, detect or the number of series has changed: {line}"
+            ));
+        }
     }
 
     /// Tells of changes that are to be accepted and are none.
@@ -376,6 +446,11 @@ impl Sweep {
     }
 
     fn say_next(&self) -> anyhow::Result<()> {
+        if self.spec.suspend == Some(true) {
+            return print::out(
+                "suspended: no night is due until spec.suspend is removed; --now measures one at once\n",
+            );
+        }
         let Some(next) = self.schedule.next_after(Timestamp::now()) else { return Ok(()) };
         let next = self.schedule.local(next).strftime("%a %Y-%m-%d %H:%M %Z");
         print::out(format_args!("next night: {next}; --now measures one at once\n"))

@@ -128,12 +128,22 @@ fn a_plan_knows_the_scatter_of_earlier_nights() {
     };
     let (quiet, noisy) = (planned(0.02), planned(0.08));
     let line = |text: &str| text.lines().find(|line| line.starts_with("suspects   throughput: ")).map(str::to_owned);
-    assert!(
-        quiet.contains("suspects   unknown for drained_throughput") && quiet.contains("the noisiest series so far"),
-        "{quiet}"
-    );
-    assert!(line(&quiet).is_some_and(|line| line.contains(" 5 % in 3 (")), "{quiet}");
-    assert!(line(&noisy).is_some_and(|line| !line.contains(" 5 % in 3 (")), "{noisy}");
+    assert!(quiet.contains("\n             with the scatter of the noisiest series so far\n"), "{quiet}");
+    // Of what the history does not know, blocks tell.
+    let other = "suspects   drained_throughput: a step of 2.5 % in 10 nights (";
+    assert!(quiet.contains(other) && quiet.contains(" noise per run (assumed), "), "{quiet}");
+    assert!(quiet.contains("where the history has fewer than 5 nights that can be compared"), "{quiet}");
+    assert!(line(&quiet).is_some_and(|line| line.contains(" 5 % in 3 nights (")), "{quiet}");
+    assert!(line(&noisy).is_some_and(|line| !line.contains(" 5 % in 3 nights (")), "{noisy}");
+    // The folder of all nights is none of a run.
+    std::fs::create_dir(dir.path().join("sweep")).expect("a folder");
+    let begun = r#"{"sweep":"case","schedule":"17 1 * * *","timeZone":"Etc/UTC","since":"2026-11-01T00:00:00Z"}"#;
+    std::fs::write(dir.path().join("sweep/sweep.json"), begun).expect("a file");
+    let folder = dir.path().join("sweep").display().to_string();
+    let refused = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--noise-from", &folder]);
+    assert!(stderr(&refused).contains("is the folder of a sweep: pass that of one night"), "{}", stderr(&refused));
+    let refused = assay(&["aa", "tests/cases/sweep-sound.yaml"]);
+    assert!(stderr(&refused).contains("whose nights show the noise"), "{}", stderr(&refused));
     let refused = assay(&["sweep", "plan", "tests/cases/sweep-sound.yaml", "--history", "Cargo.toml"]);
     assert!(stderr(&refused).contains("Cargo.toml, line 1: "), "{}", stderr(&refused));
     let other = r#"{"sweep":"other","schedule":"","timeZone":"","since":"2026-11-01T00:00:00Z"}"#;

@@ -265,7 +265,7 @@ fn a_history_moves_to_a_cluster_and_back() {
     assert_eq!(server.changes().len(), writes, "nothing is written for nothing");
 
     put("other.jsonl", &all.replace("InvalidNight", "Other"));
-    import("other.jsonl").refused("night 2026-11-26T00:01:00Z is already there with another reason");
+    import("other.jsonl").refused("night 2026-11-26T00:01:00Z is already there, with other reason");
     put("new.jsonl", &lines(6..7, "b"));
     // The operator has written since.
     let conflict =

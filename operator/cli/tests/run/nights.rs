@@ -234,15 +234,22 @@ fn an_interrupted_night_goes_on() {
         assert_eq!(ran.code(), if signal == Signal::SIGINT { 130 } else { -1 }, "{}", ran.stderr());
         let (night, active) = (lab.folders(), fs::read(lab.path("night.json")).unwrap());
         assert_eq!(lab.history(), Vec::<Value>::new());
+        let shown = lab.assay(&["sweep", "history", "--history", "out"]).stdout();
+        assert!(shown.contains(" has begun and is not over: `assay sweep run` continues it"), "{shown}");
         let trials_of_night = lab.path("nights").join(&night[0]).join("trials");
         let done = names(&trials_of_night)
             .iter()
             .filter(|name| trials_of_night.join(name).join("summary.json").exists())
             .count();
         assert!(done >= 4, "{done}");
-        // The same command again is the same night.
+        // The same command again is the same night, also of another file.
+        lab.write(8);
         let ran = lab.run(&["--now"]);
         ran.succeeded();
+        let said =
+            "sweep.yaml has changed since this night began; the night continues as it began. To drop it, remove ";
+        assert!(ran.stderr().contains(said), "{}", ran.stderr());
+        lab.write(4);
         assert_eq!(trials(&ran), 2 * BLOCKS - done, "{}", ran.stderr());
         assert_eq!((lab.folders(), lab.history().len()), (night, 1));
         let history = fs::read(lab.path("history.jsonl")).unwrap();
@@ -317,9 +324,9 @@ fn a_night_whose_bench_was_replaced_is_a_gap() {
     let night = lab.due + SignedDuration::from_hours(1);
     lab.edit("night.json", |active| active["night"] = json!(night.to_string()));
     fs::remove_dir_all(lab.path("nights")).unwrap();
-    let ran = lab.run(&["--now"]);
+    let ran = lab.run(&[]);
     ran.succeeded();
-    assert_eq!(outcomes(&lab.history()), ["Gap Manual BenchChanged", "Measured Manual"]);
+    assert_eq!(outcomes(&lab.history()), ["Gap Manual BenchChanged", "Measured Manual"], "it is measured all the same");
 }
 
 /// Killed when the history had its night and the folder still said that it runs. By the next night there is another build.
@@ -410,7 +417,11 @@ fn a_folder_serves_one_call_and_one_sweep() {
     let args = ["sweep", "run", "sweep.yaml", "--history", "out", "--now"];
     let mut child = lab.command(&args, &format!("slow={trial}")).spawn().unwrap();
     wait_for(|| lab.path("night.json").exists());
-    lab.run(&[]).refused("out is in use by assay run, process ");
+    lab.run(&["--now"]).refused("out is in use by assay run, process ");
+    // The one that runs goes on until nothing is due, so a call of cron has nothing to do, and no error to send.
+    let ran = lab.run(&[]);
+    ran.succeeded();
+    assert!(ran.stderr().contains("nothing to do: ") && ran.stderr().contains("out is in use by"), "{}", ran.stderr());
     kill(Pid::from_raw(child.id().cast_signed()), Signal::SIGINT).unwrap();
     child.wait().unwrap();
 
@@ -445,11 +456,14 @@ fn a_history_moves_from_folder_to_folder_and_nothing_is_lost() {
     let contradicting = exported.replace("\"Missed\"", "\"Other\"");
     assert_ne!(contradicting, exported);
     fs::write(lab.dir.path().join("other.jsonl"), contradicting).unwrap();
-    import("other.jsonl").refused("line 1: night ");
+    import("other.jsonl").refused("can't add to new: line 1: night ");
     fs::write(lab.dir.path().join("broken.jsonl"), exported.clone() + "{\"version\": 1, \"sweep\"\n").unwrap();
     import("broken.jsonl").refused("line 4: ");
     fs::write(lab.dir.path().join("none.jsonl"), "experiment,config\n").unwrap();
     import("none.jsonl").refused("none.jsonl: has no nights");
+    fs::write(lab.dir.path().join("cut.jsonl"), &exported[..40]).unwrap();
+    import("cut.jsonl").refused("cut.jsonl: line 1: EOF while parsing");
+    lab.assay(&["sweep", "history"]).refused("name a sweep on a cluster, or a folder with --history");
     assert_eq!(kept(), exported, "all or nothing");
     // The sweep goes on there.
     let ran = lab.assay(&["sweep", "run", "sweep.yaml", "--history", "new"]);
@@ -471,6 +485,67 @@ fn lines_like(night: &Value, lab: &Lab, days: impl Iterator<Item = i64>) -> Stri
     days.map(line).collect()
 }
 
+/// Another reference begins another segment. That is told before and after, and can be undone.
+#[test]
+fn what_is_no_longer_comparable_is_told() {
+    let lab = Lab::new();
+    let path = lab.dir.path().join("sweep.yaml");
+    let first = fs::read_to_string(&path).unwrap();
+    let shown = || lab.assay(&["sweep", "history", "--history", "out"]).stdout();
+    lab.run(&["--now"]).succeeded();
+    lab.early(0, 6);
+    // The former reference is a subject of the new one.
+    let other = first.replace("jobs: '2'", "jobs: '3'").replace("jobs: '4'", "jobs: '2'");
+    fs::write(&path, other).unwrap();
+    let plan = lab.assay(&["sweep", "plan", "sweep.yaml", "--history", "out"]).stdout();
+    let ran = lab.run(&["--now"]);
+    ran.succeeded();
+    for said in [plan, ran.stderr()] {
+        assert!(said.contains(": a new segment begins for 2 series, and nights before it no longer count"), "{said}");
+        assert!(said.contains("candidate is the former reference: a bridge"), "{said}");
+    }
+    assert!(shown().contains(", new reference\n"), "{}", shown());
+    assert!(
+        shown().contains("; left out: 1 night measured otherwise; the bridge to them has 1 of 7 nights"),
+        "{}",
+        shown()
+    );
+    lab.early(1, 5);
+    fs::write(&path, &first).unwrap();
+    let ran = lab.run(&["--now"]);
+    ran.succeeded();
+    assert!(ran.stderr().contains(": for 2 series the segment of earlier nights"), "{}", ran.stderr());
+    // With another workload it is no A/A night, though the subject is the same.
+    lab.early(2, 4);
+    fs::write(&path, first.replace("seed: 7", "seed: 8")).unwrap();
+    lab.run(&["--now"]).succeeded();
+    assert_eq!(lab.history()[3]["subjects"][0]["unchanged"], Value::Null);
+    assert!(shown().contains(", new workload\n"), "{}", shown());
+    lab.early(3, 3);
+    let ran = lab.run(&["--now"]);
+    ran.succeeded();
+    assert!(!ran.stderr().contains(" series"), "{}", ran.stderr());
+    assert_eq!(lab.history()[4]["subjects"][0]["unchanged"], true);
+    assert!(shown().contains(", same programs and options\n"), "{}", shown());
+}
+
+/// With more nights a year, more has to speak for a change. What is withdrawn for that is told.
+#[test]
+fn a_suspicion_does_not_end_unseen() {
+    let lab = Lab::new();
+    lab.run(&["--now"]).succeeded();
+    let night = lab.history().remove(0);
+    fs::write(lab.dir.path().join("before.jsonl"), lines_like(&night, &lab, (1..=12).rev())).unwrap();
+    lab.assay(&["sweep", "history", "import", "before.jsonl", "--history", "out"]).succeeded();
+    let withdrawn = |ran: &Ran| ran.stderr().contains("no longer suspected, because schedule, detect or ");
+    let ran = lab.run(&[]);
+    assert!(!withdrawn(&ran), "{}", ran.stderr());
+    lab.edit("sweep.json", |begun| begun["alarm"] = json!(1e-6));
+    let ran = lab.run(&[]);
+    assert!(withdrawn(&ran), "{}", ran.stderr());
+    assert!(!withdrawn(&lab.run(&[])), "once");
+}
+
 /// A suspicion is confirmed by fresh trials of the config before it, of which only the history knows, and of the one of tonight.
 #[test]
 fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
@@ -490,6 +565,9 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     ran.succeeded();
     let history = lab.history();
     assert_eq!(outcomes(&history)[16..], ["Measured CatchUp", "Visited Confirmation"], "{}", ran.stderr());
+    // Whoever reads what cron sends learns of it.
+    assert!(ran.stdout().contains("\ncandidate fill throughput: suspected -"), "{}", ran.stdout());
+    assert!(ran.stdout().contains(": Confirming "), "{}", ran.stdout());
     let visit = &history[17]["visit"];
     assert_eq!((&visit["subject"], &visit["number"]), (&json!("candidate"), &json!(1)));
     assert!(visit["series"][0]["losses"].as_array().unwrap().len() >= BLOCKS, "{visit}");
@@ -507,6 +585,7 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     let raised: Timestamp = visit["raised"].as_str().unwrap().parse().unwrap();
     let name = format!("candidate-{}", raised.strftime("%Y%m%d-%H%M"));
     assert!(shown(&lab).contains(&format!("{name}: Regressed -")), "{}", shown(&lab));
+    assert!(ran.stdout().contains(&format!("{name}: Regressed -")), "{}", ran.stdout());
     for report in ["report.md", "report.html", "report.json"] {
         assert!(fs::read_to_string(lab.path(report)).unwrap().contains("Regressed"), "{report} says so");
     }

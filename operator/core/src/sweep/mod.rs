@@ -19,6 +19,7 @@ mod simulation;
 mod standing;
 #[cfg(test)]
 mod testing;
+mod told;
 pub mod validate;
 
 pub use history::{History, HistoryError, Imported, LineError};
@@ -32,3 +33,4 @@ pub use ring::{Change, Damaged, Object, Ring, RingError};
 pub use schedule::{Schedule, Unscheduled};
 pub use series::{Entry, Link, Seen, Segment, SeriesView};
 pub use standing::{Standing, standings, worst};
+pub use told::Moved;

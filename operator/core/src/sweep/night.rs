@@ -104,7 +104,7 @@ fn written(config: &Config, room: &mut usize) -> Result<Option<Config>, serde_js
 
 /// What a scenario's numbers go by besides the reference and the machine: with another workload, seed or page cache they are others, and
 /// another query is another quantity, whatever it is called.
-fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
+pub(super) fn workloads(night: &TuningExperimentSpec) -> Result<BTreeMap<String, Digest>, serde_json::Error> {
     let TuningExperimentSpec { seed, placement, metrics, .. } = night;
     let own = |scenario: &Scenario| {
         let Scenario { name, weight: _, workload, page_cache, dataset, deadline_seconds: _ } = scenario;
@@ -227,7 +227,7 @@ impl Ended<'_> {
             protocol: assay_protocol::VERSION,
             workloads: workloads(spec)?,
         };
-        Ok(Night {
+        let mut night = Night {
             outcome: Outcome::Measured,
             reason: None,
             message: None,
@@ -238,7 +238,14 @@ impl Ended<'_> {
             points,
             gaps,
             ..self.gap("", "")
-        })
+        };
+        if last.is_some_and(|last| !night.news(last).is_empty()) {
+            // Whatever differs from the night before is not by chance alone.
+            for subject in &mut night.subjects {
+                subject.unchanged = false;
+            }
+        }
+        Ok(night)
     }
 
     /// What ran, and which of it had run in the night before.
@@ -248,6 +255,9 @@ impl Ended<'_> {
         before: Option<&Night>,
     ) -> Result<(Option<Reference>, Vec<Subject>), serde_json::Error> {
         let (mut reference, mut subjects, mut room) = (None, Vec::new(), MOST_SETTINGS);
+        // What is written of a subject means something else over another reference.
+        let base = plan.experiment.baseline_config().map(|own| settings::digest(&own.engine)).transpose()?;
+        let is_same_base = before.and_then(|night| night.reference.as_ref()).map(|own| &own.config) == base.as_ref();
         for (config, planned) in self.spec.configs.iter().zip(&plan.experiment.configs) {
             let (name, image, digest) = (config.name.clone(), self.image(config), settings::digest(&planned.engine)?);
             if name == self.spec.baseline {
@@ -258,7 +268,7 @@ impl Ended<'_> {
             let mut subject = Subject { name, image, revision, config: digest, settings: None, unchanged: false };
             let before = before.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
             subject.unchanged = before.is_some_and(|before| before.same(&subject));
-            if before.is_none_or(|before| before.config != subject.config) {
+            if !is_same_base || before.is_none_or(|before| before.config != subject.config) {
                 subject.settings = written(config, &mut room)?;
             }
             subjects.push(subject);

@@ -171,7 +171,7 @@ pub struct Subject {
     /// Its options, if they are not those of the night before: what it was before a change can then run again.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub settings: Option<Config>,
-    /// Nothing changed since the last measured night: an A/A night of this subject.
+    /// Nothing changed since the last measured night, in the reference and the workloads neither: an A/A night of this subject.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub unchanged: bool,
 }

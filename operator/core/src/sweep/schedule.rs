@@ -30,6 +30,15 @@ const WORDS: [&str; 19] = [
     "THU", "FRI", "SAT",
 ];
 
+/// The fields, and what each takes.
+const FIELDS: [(&str, &str); 5] = [
+    ("minute", "0 to 59"),
+    ("hour", "0 to 23"),
+    ("day of the month", "1 to 31"),
+    ("month", "1 to 12, or JAN to DEC"),
+    ("day of the week", "0 to 7, or SUN to SAT"),
+];
+
 /// So many nights in a row show how close together they are: two years of nights on one day of the month, a month of daily ones.
 const SAMPLED: usize = 64;
 /// The same for the nights of a year.
@@ -67,7 +76,18 @@ impl Schedule {
             }
         }
         let parser = CronParser::builder().seconds(Seconds::Disallowed).year(Year::Disallowed).build();
-        let cron = parser.parse(schedule).map_err(|error| unscheduled(format!("can't be read: {error}")))?;
+        let cron = parser.parse(schedule).map_err(|error| {
+            // Which field it is, the parser does not say.
+            let alone = |place: usize| {
+                let field = |(own, field): (usize, &&str)| if own == place { *field } else { "*" }.to_owned();
+                fields.iter().enumerate().map(field).collect::<Vec<_>>().join(" ")
+            };
+            let wrong = (0..fields.len()).find(|place| parser.parse(&alone(*place)).is_err());
+            unscheduled(wrong.map_or(format!("can't be read: {error}"), |place| {
+                let (name, range) = FIELDS[place];
+                format!("can't read {:?} as the {name}: use {range}", fields[place])
+            }))
+        })?;
         let parsed = Self { cron, zone: found };
         if parsed.next_after(now).is_none() {
             return Err(unscheduled("is never due: no year has such a day".to_owned()));
@@ -316,11 +336,12 @@ mod tests {
             ("17 1 * *", "Etc/UTC", "schedule: has 4 fields"),
             ("0 17 1 * * *", "Etc/UTC", "schedule: has 6 fields"),
             ("@daily", "Etc/UTC", "schedule: has 1 fields"),
-            ("17 25 * * *", "Etc/UTC", "schedule: can't be read"),
-            ("60 1 * * *", "Etc/UTC", "schedule: can't be read"),
+            ("17 25 * * *", "Etc/UTC", "schedule: can't read \"25\" as the hour: use 0 to 23"),
+            ("60 1 * * *", "Etc/UTC", "schedule: can't read \"60\" as the minute: use 0 to 59"),
             ("17 1 31 2 *", "Etc/UTC", "schedule: is never due"),
             ("17 1 30 FEB *", "Etc/UTC", "schedule: is never due"),
             ("17 1 L * *", "Etc/UTC", "schedule: can't read \"L\""),
+            ("17 1 * * FRI-TUE-SUN", "Etc/UTC", "schedule: can't read \"FRI-TUE-SUN\" as the day of the week"),
             ("17 1 * * 5#2", "Etc/UTC", "schedule: can't read \"5#2\""),
             ("17 1 ? * *", "Etc/UTC", "schedule: can't read \"?\""),
             ("17 , * * *", "Etc/UTC", "schedule: can't read \",\""),

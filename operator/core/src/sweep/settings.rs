@@ -1,6 +1,8 @@
 //! What a config sets, so that two nights can be asked whether it was the same.
 
-use assay_protocol::{Digest, EngineConfig, FamilyOptions, glob_matches};
+use std::collections::BTreeMap;
+
+use assay_protocol::{Digest, EngineConfig, FamilyOptions, glob_matches, option_value};
 
 use super::night::canonical;
 
@@ -16,11 +18,39 @@ pub(super) fn digest(engine: &EngineConfig) -> Result<Digest, serde_json::Error>
             None => families.push(entry.clone()),
         }
     }
-    canonical(&EngineConfig { column_families: families, ..engine.clone() })
+    for family in &mut families {
+        family.options = plain(&family.options);
+    }
+    canonical(&EngineConfig { db_options: plain(&engine.db_options), column_families: families, ..engine.clone() })
+}
+
+/// Options in one of their spellings: 32K is 32768.
+fn plain(options: &BTreeMap<String, String>) -> BTreeMap<String, String> {
+    options.iter().map(|(name, value)| (name.clone(), plain_value(value))).collect()
+}
+
+fn plain_value(value: &str) -> String {
+    let value = value.trim();
+    if let Some(size) = option_value::size(value) {
+        return size.to_string();
+    }
+    match value {
+        "true" => return "1".to_owned(),
+        "false" => return "0".to_owned(),
+        _ => {}
+    }
+    let Some(keys) = option_value::nested(value) else { return value.to_owned() };
+    // What is in a list, or set twice, has no key of its own.
+    let length = |text: &str| text.chars().filter(|c| !c.is_whitespace() && !"{};".contains(*c)).count();
+    if keys.iter().map(|(key, value)| length(key) + 1 + length(value)).sum::<usize>() != length(value) {
+        return value.to_owned();
+    }
+    let keys: Vec<String> = keys.iter().map(|(key, value)| format!("{key}={}", plain_value(value))).collect();
+    format!("{{{}}}", keys.join(";"))
 }
 
 /// What two entries for the same families set together.
-fn merged(first: &FamilyOptions, second: &FamilyOptions) -> std::collections::BTreeMap<String, String> {
+fn merged(first: &FamilyOptions, second: &FamilyOptions) -> BTreeMap<String, String> {
     const ANY: &str = "any";
     let of_any = |entry: &FamilyOptions| FamilyOptions { r#match: vec![ANY.to_owned()], ..entry.clone() };
     let column_families = vec![of_any(first), of_any(second)];
@@ -36,8 +66,6 @@ fn overlap(one: &[String], other: &[String]) -> bool {
 
 #[cfg(test)]
 mod tests {
-    use std::collections::BTreeMap;
-
     use super::*;
 
     /// Column families, each with its options.
@@ -54,6 +82,30 @@ mod tests {
 
     fn same(one: &[(&str, &[(&str, &str)])], other: &[(&str, &[(&str, &str)])]) -> bool {
         digest(&engine(one)).unwrap() == digest(&engine(other)).unwrap()
+    }
+
+    #[test]
+    fn spellings_of_a_value_are_one() {
+        for (one, other) in [
+            ("32K", "32768"),
+            (" 1M", "1048576"),
+            ("true", "1"),
+            ("{block_size=32K; filter={bits=10}}", "{filter={bits=10};block_size=32768}"),
+            ("block_size=32K", "{block_size=32768}"),
+        ] {
+            assert_eq!(plain_value(one), plain_value(other));
+        }
+        for (one, other) in [
+            ("32K", "32"),
+            ("{a=1;b=2}", "{a=1;b=3}"),
+            ("{1;2}", "{1;3}"),
+            ("{x=1;2}", "{x=1;3}"),
+            ("{x=1;x=2}", "{x=2}"),
+            ("{a={b=1}}", "{a=1}"),
+            ("kLZ4", "kZSTD"),
+        ] {
+            assert_ne!(plain_value(one), plain_value(other));
+        }
     }
 
     #[test]

@@ -4,6 +4,7 @@
 //! comes from.
 
 use std::collections::BTreeSet;
+use std::fmt::Write as _;
 
 use assay_api::{Detect, TuningSweep, TuningSweepSpec};
 use assay_protocol::OptionsAnswer;
@@ -72,7 +73,10 @@ pub fn validate_document(document: &Value, now: Timestamp) -> Validated {
     if validated.has_errors() {
         // What the sweep adds to an experiment may be sound all the same.
         if let Some(spec) = document.get("spec").and_then(Value::as_object) {
-            validated.own.extend(schedule_problems(spec, now).1);
+            let problems = schedule_problems(spec, now).1;
+            // Its own words say more than its length does.
+            validated.own.retain(|own| problems.iter().all(|problem| problem.path != own.path));
+            validated.own.extend(problems);
         }
         return validated;
     }
@@ -91,8 +95,10 @@ impl Validated {
     /// What is wrong, by the fields of the sweep, in the order of the document.
     pub fn problems(&self) -> Vec<Problem> {
         let refused = |path: &FieldPath| self.own.iter().any(|own| own.is_error() && own.path == *path);
-        let told =
-            self.night.problems.iter().map(|problem| Problem { path: as_sweep(&problem.path), ..problem.clone() });
+        let told = self.night.problems.iter().map(|problem| {
+            let message = in_words_of_a_sweep(&problem.message);
+            Problem { path: as_sweep(&problem.path), message, ..problem.clone() }
+        });
         // Words of the sweep's own schema name its own fields.
         let told = told.filter(|problem| !problem.is_error() || !refused(&problem.path));
         let all: BTreeSet<Problem> = self.own.iter().cloned().chain(told).collect();
@@ -178,6 +184,27 @@ fn as_sweep(path: &FieldPath) -> FieldPath {
         Segment::Key(key) => path.key(key),
         Segment::Index(index) => path.index(*index),
     })
+}
+
+/// What a message about a night says, of a sweep.
+fn in_words_of_a_sweep(message: &str) -> String {
+    const CONFIG: &str = "spec.configs[";
+    let mut parts = message.split(CONFIG);
+    let mut out = parts.next().unwrap_or_default().to_owned();
+    for part in parts {
+        let config = part.split_once(']').and_then(|(index, rest)| Some((index.parse::<usize>().ok()?, rest)));
+        match config {
+            Some((0, rest)) => out.extend(["spec.reference", rest]),
+            // Writing to a string can't fail.
+            Some((config, rest)) => {
+                let _ = write!(out, "spec.subjects[{}]{rest}", config - 1);
+            }
+            None => out.extend([CONFIG, part]),
+        }
+    }
+    let few = "has 1 entry, needs at least 2: the baseline and a config to compare with it; or add a matrix";
+    out.replace(few, "has no entry, needs at least 1: a config to compare with the reference; or add a matrix")
+        .replace("the baseline", "the reference")
 }
 
 fn schedule_problems(spec: &Map<String, Value>, now: Timestamp) -> (Option<Schedule>, Vec<Problem>) {

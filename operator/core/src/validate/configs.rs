@@ -68,7 +68,8 @@ pub fn effective(spec: &TuningExperimentSpec) -> Vec<EngineConfig> {
     spec.configs.iter().enumerate().map(|(index, config)| over(base(index), config)).collect()
 }
 
-fn over(base: &EngineConfig, config: &Config) -> EngineConfig {
+/// What a config sets, over what it starts from.
+pub fn over(base: &EngineConfig, config: &Config) -> EngineConfig {
     let mut engine = base.clone();
     engine.db_options.extend(strings(&config.db_options));
     engine.column_families.extend(

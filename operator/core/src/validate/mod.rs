@@ -28,6 +28,7 @@ use assay_protocol::{Digest, OptionsAnswer, OptionsQuestion, Summary};
 use serde_json::{Value, json};
 
 pub use configs::is_owned;
+pub(crate) use configs::over;
 use matrix::Expansion;
 pub use percent::{display as display_percent, fraction};
 pub use problem::{FieldPath, Problem, Segment, Severity};

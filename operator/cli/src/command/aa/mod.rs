@@ -4,7 +4,7 @@ mod text;
 
 use std::process::ExitCode;
 
-use anyhow::Context as _;
+use anyhow::{Context as _, bail};
 use assay_core::aa;
 use assay_core::decide::Places;
 use assay_core::experiment::Experiment;
@@ -14,7 +14,7 @@ use assay_core::validate::validate_document;
 use assay_core::verdict::Verdict;
 use serde_json::Value;
 
-use super::given::must_be_experiment;
+use super::given::{Given, given, must_be_experiment};
 use super::options::{INTERRUPTED, RunArgs};
 use crate::cluster::{self, ClusterArgs};
 use crate::folder::{Outcome, keep_noise};
@@ -43,6 +43,13 @@ pub struct AaArgs {
 
 pub fn command(args: &AaArgs) -> anyhow::Result<ExitCode> {
     let (file, out) = (args.run.file.as_path(), args.run.out.as_deref());
+    if given(file) == Some(Given::Sweep) {
+        bail!(
+            "{0} is the file of a sweep, whose nights show the noise: measure one with `assay sweep run {0} --history DIR --now`, \
+             then `assay sweep plan {0} --noise-from DIR/nights/NIGHT`",
+            file.display()
+        );
+    }
     must_be_experiment(file)?;
     let (original, outcome) = if args.cluster {
         let (original, document) = cluster::run::sound(file)?;

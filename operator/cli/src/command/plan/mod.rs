@@ -5,7 +5,7 @@ mod text;
 use std::path::{Path, PathBuf};
 use std::process::ExitCode;
 
-use anyhow::anyhow;
+use anyhow::{anyhow, bail};
 use assay_core::decide::Places;
 use assay_core::experiment::Experiment;
 use assay_core::judge;
@@ -87,6 +87,13 @@ impl NoiseArgs {
 
 /// How much the blocks of an experiment that was run scatter, as the blocks of one that is planned would.
 fn measured(dir: &Path, planned: &Experiment) -> anyhow::Result<power::Spreads> {
+    if folder::kept_sweep(dir)?.is_some() {
+        bail!(
+            "{0} is the folder of a sweep: pass that of one night, such as {0}/nights/NIGHT; `assay sweep plan --history {0}` \
+             knows all of them",
+            dir.display()
+        );
+    }
     let plan = folder::kept_plan(dir)?;
     let attempts = folder::kept_attempts(dir, &plan)?;
     judge::spreads(&Places::new(&plan, &attempts)?, planned)?.map_err(|judge::NoNoise { metric, scenario }| {

@@ -56,7 +56,7 @@ pub fn text(plan: &Plan, matrix: &Expansion, keeps_datasets: bool, noise: &Noise
     datasets(experiment, keeps_datasets, &mut out);
     decides(experiment, &mut out);
     looks(experiment, &mut out);
-    finds(experiment, noise, &mut out);
+    finds(experiment, noise, MEASURE, &mut out);
     let _ = writeln!(
         out,
         "time       about {} (estimate; measured once trials run)",
@@ -260,8 +260,12 @@ pub enum Noise {
 /// Noise of a run, as standard deviation over mean, that is shown where none is known: a quiet node, a usual one, a cloud VM.
 const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
 
+/// How the noise is known.
+const MEASURE: &str =
+    "measure the noise with `assay aa FILE`, and pass its folder or that of an earlier run with --noise-from DIR";
+
 /// The effect that the whole design finds with 80 % probability, and how many blocks would decide.
-pub fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
+pub fn finds(experiment: &Experiment, noise: &Noise, measure: &str, out: &mut String) {
     let design = experiment.design();
     let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
     let of_run = |noise: f64, source: &str| (format!("{} noise per run ({source})", percent(noise)), even(noise));
@@ -299,11 +303,7 @@ pub fn finds(experiment: &Experiment, noise: &Noise, out: &mut String) {
         );
         return;
     }
-    let _ = writeln!(
-        out,
-        "             measure the noise with `assay aa FILE`, and pass its folder or that of an earlier run with \
-         --noise-from DIR; --noise PERCENT takes a guess"
-    );
+    let _ = writeln!(out, "             {measure}; --noise PERCENT takes a guess");
 }
 
 fn percent(fraction: f64) -> String {

@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use super::{import, table};
 use crate::cluster::{ClusterArgs, on};
 use crate::command::options::experiment_name;
-use crate::folder::{Begun, kept_history, kept_sweep};
+use crate::folder::{Begun, kept_active, kept_history, kept_sweep};
 use crate::print;
 
 /// Arguments of `assay sweep history`.
@@ -24,7 +24,7 @@ pub struct HistoryArgs {
     #[command(subcommand)]
     command: Option<HistoryCommand>,
     /// The name of a sweep on a cluster
-    #[arg(value_parser = experiment_name, required_unless_present = "history")]
+    #[arg(value_parser = experiment_name)]
     name: Option<String>,
     /// The folder of a sweep that runs on one machine
     #[arg(long, value_name = "DIR", conflicts_with = "name")]
@@ -60,6 +60,13 @@ pub fn command(args: &HistoryArgs) -> anyhow::Result<ExitCode> {
     }
     let (history, watch) = read(args.history.as_deref(), args.name.as_deref(), &args.cluster)?;
     show(&history, &watch, args.format)?;
+    if let (Some(dir), Format::Table) = (&args.history, args.format) {
+        let active = kept_active(dir)?.filter(|active| history.get(active.night).is_none());
+        if let Some(active) = active {
+            let night = active.night.strftime("%Y-%m-%d %H:%M");
+            print::out(format_args!("\n{night} has begun and is not over: `assay sweep run` continues it\n"))?;
+        }
+    }
     Ok(ExitCode::SUCCESS)
 }
 

@@ -59,7 +59,9 @@ fn merged(files: &[PathBuf]) -> anyhow::Result<History> {
 /// The sweep that the first line names.
 fn sweep_of(text: &str) -> anyhow::Result<String> {
     let first = text.lines().find(|line| !line.trim().is_empty()).unwrap_or_default();
-    let line: Value = serde_json::from_str(first).unwrap_or_default();
+    let read: Result<Value, _> = serde_json::from_str(first);
+    // What begins like a night is one that was cut.
+    let line = if first.starts_with('{') { read.context("line 1")? } else { read.unwrap_or_default() };
     let sweep = line["sweep"].as_str().context("has no nights: give a file of `assay sweep history --format jsonl`")?;
     Ok(sweep.to_owned())
 }
@@ -87,5 +89,5 @@ fn into_folder(dir: &Path, history: &History) -> anyhow::Result<Imported> {
             alarm: None,
         },
     };
-    Nights::open(dir, &begun)?.import(&history.lines()?)
+    Nights::open(dir, &begun)?.import(&history.lines()?).with_context(|| format!("can't add to {}", dir.display()))
 }

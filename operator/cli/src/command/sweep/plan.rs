@@ -8,7 +8,7 @@ use anyhow::{Context as _, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::assumed_seconds;
-use assay_core::sweep::{History, LEARNED, Schedule};
+use assay_core::sweep::{History, LEARNED, Schedule, night};
 use assay_core::validate::matrix::Expansion;
 use clap::Args;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -21,6 +21,8 @@ use crate::file::Wanted;
 use crate::print;
 use crate::text::plural;
 
+/// How the noise is known.
+const MEASURE: &str = "each night measures the noise: pass its folder, such as DIR/nights/NIGHT, with --noise-from";
 /// Nights that are shown with their times.
 const SHOWN: usize = 5;
 /// Days that the cost is told for.
@@ -100,9 +102,19 @@ fn text(
     );
     scenarios(experiment, &mut out);
     room(experiment, &mut out);
-    finds(experiment, noise, &mut out);
+    finds(experiment, noise, MEASURE, &mut out);
     let _ = writeln!(out, "             in a single night; several nights together detect smaller changes");
     promise(spec, experiment, noise, history, now, &mut out);
+    if let Some(history) = history {
+        let image = spec.reference.image.as_deref().filter(|image| image.contains("@sha256:"));
+        let news = history.foreseen(&night::experiment(spec), image)?;
+        for line in news
+            .into_iter()
+            .chain(history.segments_told().into_iter().map(|(said, count)| format!("{count} series: {said}")))
+        {
+            let _ = writeln!(out, "history    {line}");
+        }
+    }
     cost(spec, experiment, &schedule, now, &mut out);
     Ok(out)
 }

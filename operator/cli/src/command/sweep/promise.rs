@@ -7,8 +7,8 @@ use anyhow::{Context as _, anyhow, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::power;
-use assay_core::sweep::History;
 use assay_core::sweep::detect::{Delay, Movement, Promise, Watch, delay};
+use assay_core::sweep::{History, LEARNED};
 use assay_core::validate::display_percent;
 use k8s_openapi::jiff::Timestamp;
 
@@ -51,15 +51,38 @@ pub fn promise(
         "promise    chance suspects at most {:.0} changes a year on average, over all series, if nights are independent of each other",
         promise.suspicions_a_year(),
     );
-    let (what, scatter) = scatter(experiment, noise, history);
+    let (allowed, most) = (spec.detect.confirmations_per_year, promise.suspicions_a_year());
+    let knob = if promise.is_lowest() {
+        format!(
+            "detect.confirmationsPerYear is {allowed}: for so few series less than {most:.0} makes it rarer, and more changes nothing"
+        )
+    } else {
+        format!("detect.confirmationsPerYear is {allowed}: with less, changes are suspected later; with more, sooner")
+    };
+    let _ = writeln!(out, "             {knob}");
+    let (of_blocks, scatter) = scatter(experiment, noise);
+    let of_history = "with the scatter of the noisiest series so far".to_owned();
+    let known = |name: &str| history.and_then(|history| history.scatter(name)).filter(|sd| *sd > 0.0);
     let watch = Watch::of(spec, experiment, now);
     let mut rows: Vec<(Vec<&str>, f64, f64)> = Vec::new();
+    let mut sources: Vec<String> = Vec::new();
     for (place, rule) in experiment.metrics.iter().enumerate() {
         let Some(margin) = watch.margins.get(&rule.name).copied() else { continue };
-        let Some(ratio) = scatter(place).filter(|sd| *sd > 0.0).map(|sd| rule.scale.margin(margin) / sd) else {
+        let (sd, source) = match known(&rule.name) {
+            Some(sd) => (Some(sd), of_history.clone()),
+            None if history.is_some() => (
+                scatter(place),
+                format!("{of_blocks}, where the history has fewer than {LEARNED} nights that can be compared"),
+            ),
+            None => (scatter(place), of_blocks.clone()),
+        };
+        let Some(ratio) = sd.filter(|sd| *sd > 0.0).map(|sd| rule.scale.margin(margin) / sd) else {
             let _ = writeln!(out, "suspects   unknown for {}: no noise is known of it", rule.name);
             continue;
         };
+        if !sources.contains(&source) {
+            sources.push(source);
+        }
         match rows.iter_mut().find(|(_, other, of)| (*other, *of) == (margin, ratio)) {
             Some((names, ..)) => names.push(&rule.name),
             None => rows.push((vec![&rule.name], margin, ratio)),
@@ -84,25 +107,21 @@ pub fn promise(
     }
     let _ = writeln!(
         out,
-        "             after 30 measured nights, {what}; half of the time, and in brackets 9 times of 10; nights normal and independent"
+        "             half of the time, and in brackets 9 times of 10, if 30 nights were measured before (later after fewer), and nights \
+         are normal and independent"
     );
+    for source in sources {
+        let _ = writeln!(out, "             {source}");
+    }
 }
 
 fn shown(delay: Delay) -> String {
     let nights = |nights: Option<usize>| nights.map_or("more than 60".to_owned(), |nights| nights.to_string());
-    format!("in {} ({})", nights(delay.median), nights(delay.ninety_percent))
+    format!("in {} nights ({})", nights(delay.median), nights(delay.ninety_percent))
 }
 
-/// How nights of a metric scatter, and where that is known from.
-fn scatter<'a>(
-    experiment: &'a Experiment,
-    noise: &'a Noise,
-    history: Option<&'a History>,
-) -> (String, Box<dyn Fn(usize) -> Option<f64> + 'a>) {
-    if let Some(history) = history {
-        let of = |place: usize| history.scatter(&experiment.metrics[place].name);
-        return ("with the scatter of the noisiest series so far".to_owned(), Box::new(of));
-    }
+/// How nights of a metric scatter by what is known of runs, and where that is known from.
+fn scatter<'a>(experiment: &'a Experiment, noise: &'a Noise) -> (String, Box<dyn Fn(usize) -> Option<f64> + 'a>) {
     let design = experiment.design();
     let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
     let (what, spreads) = match noise {

@@ -14,8 +14,8 @@ use crate::local::nights::{self, Asked, End};
 #[derive(Clone, Debug, clap::Args)]
 #[command(
     after_help = "Call it from cron or CI, at the times of the schedule or more often: each call does what is due, and ends.\n\n\
-                  Exit code 0: a night was measured, or none was due, or it was skipped; 11: the night measured nothing; 1: \
-                  error; 2: wrong arguments; 130: interrupted. After an error or Ctrl-C, run the same command again to \
+                  Exit code 0: a night was measured, whatever it says, or none was due, it was skipped, or another call runs; 11: \
+                  the night measured nothing; 1: error; 2: wrong arguments; 130: interrupted. After an error or Ctrl-C, run the same command again to \
                   continue the same night."
 )]
 pub struct SweepRunArgs {

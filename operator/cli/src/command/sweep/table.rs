@@ -5,7 +5,7 @@ use std::fmt::Write as _;
 use assay_api::TuningSweepSpec;
 use assay_core::stats::Scale;
 use assay_core::sweep::detect::Watch;
-use assay_core::sweep::{History, LEARNED, Level, Night, Outcome, Point};
+use assay_core::sweep::{History, LEARNED, Level, Moved, Night, Outcome};
 use k8s_openapi::jiff::Timestamp;
 use k8s_openapi::jiff::tz::TimeZone;
 
@@ -20,9 +20,10 @@ pub fn local(spec: &TuningSweepSpec, time: Timestamp) -> String {
 /// All nights, the latest last, and where the series stand.
 pub fn text(history: &History, watch: &Watch) -> String {
     let head = ["night (UTC)", "came of it", "why it ran", "what it says"].map(str::to_owned).to_vec();
+    let moved = history.moved();
     let mut before = None;
     let rows = history.nights().map(|night| {
-        let said = said(night, before);
+        let said = said(night, before, moved.get(&night.night));
         if night.outcome == Outcome::Measured {
             before = Some(night);
         }
@@ -44,8 +45,8 @@ pub fn text(history: &History, watch: &Watch) -> String {
     table(&rows) + &levels(history, watch)
 }
 
-/// The most certain harm of a measured night, and whether it was as the one before; or why there was none.
-fn said(night: &Night, before: Option<&Night>) -> String {
+/// What a night says, or why it says nothing.
+fn said(night: &Night, before: Option<&Night>, moved: Option<&Moved<'_>>) -> String {
     if let Some(visit) = &night.visit {
         let came = night
             .reason
@@ -60,23 +61,7 @@ fn said(night: &Night, before: Option<&Night>) -> String {
         let reason = night.reason.as_deref().unwrap_or_default();
         return format!("{reason}: {}", night.message.as_deref().unwrap_or_default());
     }
-    let in_errors = |point: &&Point| if point.standard_error > 0.0 { point.effect / point.standard_error } else { 0.0 };
-    let lowest = night.points.iter().min_by(|a, b| in_errors(a).total_cmp(&in_errors(b)));
-    let lowest = lowest.map_or(String::new(), |point| {
-        let series = &point.series;
-        format!(
-            ", lowest {} {} ({}, {})",
-            shown(point.scale, point.effect),
-            series.metric,
-            series.subject,
-            series.scenario
-        )
-    });
-    let gaps = if night.gaps.is_empty() { String::new() } else { format!(", {} missing", night.gaps.len()) };
-    let is_alike = |before: &Night| before.reference == night.reference && before.fingerprint == night.fingerprint;
-    let unchanged = night.subjects.iter().all(|subject| subject.unchanged) && before.is_none_or(is_alike);
-    let same = if unchanged { ", nothing changed" } else { "" };
-    format!("{} series{gaps}{lowest}{same}", night.points.len())
+    night.summary(before, moved)
 }
 
 /// Where each series stands against the reference, in its present segment, and what is suspected of it.
@@ -104,6 +89,13 @@ pub fn levels(history: &History, watch: &Watch) -> String {
         // Writing to a string can't fail.
         let _ = writeln!(out, "  {row}");
     }
+    let segments = history.segments_told();
+    if !segments.is_empty() {
+        out.push_str("\nSegments\n");
+    }
+    for (said, count) in segments {
+        let _ = writeln!(out, "  {count} series: {said}");
+    }
     let watched = history.watched(watch);
     let changes = history.changes(&watched);
     if !changes.is_empty() {
@@ -115,7 +107,7 @@ pub fn levels(history: &History, watch: &Watch) -> String {
     let said: Vec<String> = watched
         .iter()
         .flat_map(|own| {
-            let name = format!("{} {} {}", own.series.subject, own.series.scenario, own.series.metric);
+            let name = own.name();
             own.said().into_iter().chain(own.accumulated()).map(move |said| format!("{name}: {said}"))
         })
         .collect();
@@ -164,7 +156,8 @@ mod tests {
         let mut history = History::new("nightly");
         history.import(&lines.map(|line| line.to_string() + "\n").concat()).unwrap();
         let text = text(&history, &Watch::default());
-        let same: Vec<bool> = text.lines().skip(1).take(4).map(|line| line.ends_with("nothing changed")).collect();
-        assert_eq!(same, [true, true, false, true], "{text}");
+        let same: Vec<bool> =
+            text.lines().skip(1).take(4).map(|line| line.ends_with(", same programs and options")).collect();
+        assert_eq!(same, [false, true, false, true], "{text}");
     }
 }

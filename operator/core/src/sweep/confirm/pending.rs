@@ -104,7 +104,7 @@ fn new(
             return None;
         }
         let first = all.iter().filter_map(|(_, suspicion)| suspicion.nights.first()).min()?;
-        let good = last_good(history, subject, *first)?;
+        let good = last_good(history, last, subject, *first)?;
         if of(good, subject)?.same(of(last, subject)?) {
             return None;
         }
@@ -127,9 +127,11 @@ fn new(
     changes.iter().find_map(visit)
 }
 
-/// The last night before the change that measured the subject.
-fn last_good<'a>(history: &'a History, subject: &str, first: Timestamp) -> Option<&'a Night> {
-    history.within(..first).filter(|night| of(night, subject).is_some()).last()
+/// The last night before the change that measured the subject against the reference of the last one.
+fn last_good<'a>(history: &'a History, last: &Night, subject: &str, first: Timestamp) -> Option<&'a Night> {
+    let reference = last.reference.as_ref()?;
+    let same = |night: &&Night| night.reference.as_ref().is_some_and(|own| own.same(reference));
+    history.within(..first).filter(same).filter(|night| of(night, subject).is_some()).last()
 }
 
 fn of<'a>(night: &'a Night, subject: &str) -> Option<&'a Subject> {

@@ -1,7 +1,7 @@
 use std::collections::BTreeMap;
 
 use assay_api::{Config, OptionValue, TuningSweepSpec};
-use assay_protocol::Digest;
+use assay_protocol::{Digest, EngineConfig};
 use jiff::{SignedDuration, Timestamp};
 use serde_json::json;
 
@@ -11,7 +11,8 @@ use crate::sweep::detect::Watch;
 use crate::sweep::next::{Remembered, Unmeasured};
 use crate::sweep::testing::{Noise, image, measured, series, subject, time};
 use crate::sweep::validate::validate;
-use crate::sweep::{Acceptance, History, Night, Outcome, Point, Trigger, night};
+use crate::sweep::{Acceptance, History, Night, Outcome, Point, Trigger, night, settings};
+use crate::validate::over;
 
 const PROMISED: Promised = Promised { alpha: 0.02, per_year: 50, visit_gap: SignedDuration::from_hours(6) };
 
@@ -395,6 +396,11 @@ fn config(name: &str, options: &[(&str, i64)]) -> Config {
     Config { name: name.to_owned(), db_options: options.collect(), ..Config::default() }
 }
 
+/// What a config has over a reference.
+fn over_reference(reference: &Config, config: &Config) -> Digest {
+    settings::digest(&over(&over(&EngineConfig::default(), reference), config)).unwrap()
+}
+
 /// A history whose nights have the configs of a spec, with an image for each night of `main`.
 fn of_spec(reference: &Config, subject_of: impl Fn(u32) -> Config, image_of: impl Fn(u32) -> String) -> History {
     let mut history = History::new("nightly");
@@ -473,6 +479,29 @@ fn options_that_have_changed_come_from_the_history() {
     assert_eq!(experiment(&spec(&reference, &of(23)), &poor, &visit), Err(Unvisited::NoConfig("main".to_owned())));
     let other = config("release", &[("max_open_files", 1)]);
     assert_eq!(experiment(&spec(&other, &of(23)), &history, &visit), Err(Unvisited::Reference(time(23))));
+}
+
+/// What was written over another reference means something else over this one.
+#[test]
+fn options_of_another_reference_are_not_taken_for_those_of_this_one() {
+    let (old, reference) = (config("release", &[]), config("release", &[("max_background_jobs", 4)]));
+    let before = config("main", &[("max_background_jobs", 4), ("max_open_files", 500)]);
+    let of = |day| config("main", &[("max_open_files", if day < 20 { 500 } else { 10 })]);
+    let visited = of_spec(&reference, of, |_| image("release"));
+    let visit = next_visit(&visited).expect("a visit").visit;
+    let files = |kept: Config| {
+        let mut history = History::new("nightly");
+        for night in visited.nights() {
+            let mut night = night.clone();
+            night.subjects[0].settings = night.subjects[0].settings.take().map(|_| kept.clone());
+            history.add(night).unwrap();
+        }
+        let built = experiment(&spec(&reference, &of(23)), &history, &visit);
+        built.map(|built| built.configs[1].db_options.clone())
+    };
+    assert_eq!(over_reference(&old, &before), over_reference(&reference, &of(0)));
+    assert_eq!(files(before.clone()), Ok(before.db_options), "it sets the same over either");
+    assert_eq!(files(config("main", &[("max_background_jobs", 2)])), Err(Unvisited::NoConfig("main".to_owned())));
 }
 
 #[test]

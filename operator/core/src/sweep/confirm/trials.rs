@@ -1,7 +1,7 @@
 //! The experiment of a visit, and what it measures.
 
 use assay_api::{Config, TuningExperimentSpec, TuningSweepSpec};
-use assay_protocol::Digest;
+use assay_protocol::{Digest, EngineConfig};
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::answer::{LOOKS, SESSION};
@@ -14,7 +14,7 @@ use crate::stats::{ALPHA, Direction, Scale, n_min};
 use crate::sweep::history::History;
 use crate::sweep::point::Night;
 use crate::sweep::{night, settings};
-use crate::validate;
+use crate::validate::{self, over};
 use crate::verdict::MetricSamples;
 
 /// The most blocks of a visit.
@@ -75,7 +75,7 @@ pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> R
     let mut configs = vec![with(written, night.baseline.clone(), &reference.image)];
     let arms = Arms::of(visit);
     for (subject, name) in [(before, arms.before), (after, arms.after)] {
-        let config = written_as(&today, history, &subject.config);
+        let config = written_as(&today, history, written, &subject.config);
         let config = config.ok_or_else(|| Unvisited::NoConfig(subject.name.clone()))?;
         if (&subject.image, &subject.config) != (&reference.image, &reference.config) {
             configs.push(with(&config, name, &subject.image));
@@ -99,12 +99,16 @@ pub(super) fn effective(night: &TuningExperimentSpec) -> Vec<(&Config, Digest)> 
     planned.iter().flat_map(|experiment| &experiment.configs).filter_map(of).collect()
 }
 
-/// What a config of this digest sets: as it is written today, or as a night of the history says.
-fn written_as(today: &[(&Config, Digest)], history: &History, digest: &Digest) -> Option<Config> {
+/// A config that sets this over the reference: as it is written today, or as a night of the history says.
+fn written_as(today: &[(&Config, Digest)], history: &History, reference: &Config, digest: &Digest) -> Option<Config> {
+    let base = over(&EngineConfig::default(), reference);
+    // Over another reference the same words have set something else.
+    let has = |config: &&Config| settings::digest(&over(&base, config)).is_ok_and(|own| own == *digest);
     let written = today.iter().find(|(_, own)| own == digest).map(|(config, _)| (*config).clone());
     let kept = || {
         let subjects = history.nights().rev().flat_map(|night| &night.subjects);
-        subjects.filter(|subject| subject.config == *digest).find_map(|subject| subject.settings.clone())
+        let kept = subjects.filter(|subject| subject.config == *digest).filter_map(|subject| subject.settings.as_ref());
+        kept.into_iter().find(has).cloned()
     };
     written.or_else(kept)
 }

@@ -43,6 +43,11 @@ impl Promise {
         (self.series as f64 * self.nights_a_year / self.confirmations_a_year).max(LOWEST_ALARM)
     }
 
+    /// Whether it takes more evidence than confirmations allow, because there are few series.
+    pub fn is_lowest(&self) -> bool {
+        self.suspicions_a_year() < self.confirmations_a_year
+    }
+
     /// The most changes a year that are suspected by chance, on average.
     pub fn suspicions_a_year(&self) -> f64 {
         self.series as f64 * self.nights_a_year / self.alarm()
@@ -113,6 +118,7 @@ mod tests {
         assert_eq!((USUAL.alarm(), USUAL.suspicions_a_year()), (365.0, 50.0));
         let few = Promise { series: 2, ..USUAL };
         assert_eq!((few.alarm(), few.suspicions_a_year()), (100.0, 7.3));
+        assert!(few.is_lowest() && !USUAL.is_lowest());
     }
 
     #[test]

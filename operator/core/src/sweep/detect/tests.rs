@@ -479,3 +479,17 @@ fn a_new_reference_is_no_change() {
     assert_eq!((&watched.suspicion, watched.scale), (&None, Scale::Log));
     assert!((watched.course.accepted().unwrap().mean + 0.2).abs() < 0.02);
 }
+
+/// A step is what is looked for, and not what it has to be told from.
+#[test]
+fn a_step_is_no_scatter() {
+    let with = |step: f64| {
+        let (mut history, mut noise) = (History::new("nightly"), Noise::new(8));
+        for day in 0..24 {
+            history.add(night(day, 0.01 * noise.normal() + if day >= 12 { step } else { 0.0 })).unwrap();
+        }
+        history.scatter("throughput").unwrap()
+    };
+    let (quiet, stepped) = (with(0.0), with(-0.3));
+    assert!((0.008..0.02).contains(&quiet) && (0.008..0.02).contains(&stepped), "{quiet} {stepped}");
+}

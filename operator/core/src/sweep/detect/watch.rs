@@ -46,12 +46,16 @@ pub struct Watched<'a> {
 }
 
 impl Watched<'_> {
+    pub fn name(&self) -> String {
+        format!("{} {} {}", self.series.subject, self.series.scenario, self.series.metric)
+    }
+
     /// What is suspected, in a sentence without its end.
     pub fn said(&self) -> Option<String> {
         let own = self.suspicion.as_ref()?;
-        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
         let nights = match own.nights.as_slice() {
-            [first, .., last] => format!(" (with 90 % between {} and {})", day(*first), day(*last)),
+            [first, .., last] => format!(" (with 90 % between {} and {})", minute(*first), minute(*last)),
             _ => String::new(),
         };
         let evidence = match self.course.evidence() {
@@ -69,7 +73,7 @@ impl Watched<'_> {
         };
         let constant = if own.is_constant { "; equal nights before and after, so chance is unknown" } else { "" };
         let shift = number::effect(self.scale, own.shift);
-        let first = day(own.first);
+        let first = minute(own.first);
         let spent = if self.is_spent {
             "; not confirmed, since so many were within a year (ConfirmationBudgetSpent)"
         } else {
@@ -87,13 +91,20 @@ impl Watched<'_> {
 }
 
 impl History {
-    /// How nights of a metric scatter, as a standard deviation of effects: that of the noisiest series whose level is known.
+    /// How nights of a metric scatter, as a standard deviation of effects: that of the noisiest series whose level is known. A step is no
+    /// scatter.
     pub fn scatter(&self, metric: &str) -> Option<f64> {
         let of = |series: &Series| {
             let view = self.view(series)?;
             let segment = view.segments.last().filter(|segment| !segment.level.is_learning())?;
             let own = segment.points.iter().map(|(_, point)| point.standard_error.powi(2)).sum::<f64>();
-            Some((segment.level.between_nights.powi(2) + own / segment.points.len() as f64).sqrt())
+            let own = (own / segment.points.len() as f64).sqrt();
+            let effects = segment.points.windows(2).map(|pair| (pair[1].1.effect - pair[0].1.effect).abs());
+            let mut differences: Vec<f64> = effects.collect();
+            differences.sort_by(f64::total_cmp);
+            // Of normal nights, 0.6745 standard deviations of a difference.
+            let from_night_to_night = differences[differences.len() / 2] / (0.6745 * std::f64::consts::SQRT_2);
+            Some(segment.level.between_nights.hypot(own).min(from_night_to_night.max(own)))
         };
         self.series().filter(|series| series.metric == metric).filter_map(of).reduce(f64::max)
     }

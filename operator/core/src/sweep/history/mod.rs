@@ -6,7 +6,7 @@ use jiff::Timestamp;
 use serde::Deserialize;
 
 use crate::sweep::level::LEARNED;
-use crate::sweep::point::{Night, Outcome, Refused, Series, Subject, VERSION, newer};
+use crate::sweep::point::{Night, Outcome, Reference, Refused, Series, Subject, VERSION, newer};
 use crate::sweep::series::Setting;
 
 /// All nights that a sweep remembers.
@@ -23,7 +23,7 @@ pub struct History {
 pub enum HistoryError {
     #[error(transparent)]
     Refused(#[from] Refused),
-    #[error("night {night} is already there with another {}; nights are never changed, only added", fields.join(", "))]
+    #[error("night {night} is already there, with other {}; nights are never changed, only added", fields.join(", "))]
     Contradiction { night: Timestamp, fields: Vec<String> },
 }
 
@@ -175,7 +175,7 @@ impl History {
             let same = |night: &&Night| setting.is_some() && Setting::of(night, &series.scenario) == setting;
             let nights =
                 own.iter().rev().filter(|(_, point)| point.is_some()).filter_map(|(night, _)| self.get(*night));
-            (1..LEARNED).contains(&nights.take_while(same).take(LEARNED).count())
+            (1..LEARNED).contains(&nights.filter(same).take(LEARNED).count())
         };
         self.series.iter().filter(is_learning).map(|(series, _)| series).collect()
     }
@@ -184,6 +184,12 @@ impl History {
 impl Subject {
     pub(super) fn same(&self, other: &Self) -> bool {
         self.name == other.name && self.image == other.image && self.config == other.config
+    }
+}
+
+impl Reference {
+    pub(super) fn same(&self, other: &Self) -> bool {
+        self.image == other.image && self.config == other.config
     }
 }
 

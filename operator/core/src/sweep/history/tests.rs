@@ -120,10 +120,10 @@ fn nights_are_added_once_and_never_changed() {
     let before = history.clone();
     let error = history.add(night(3, 0.011)).unwrap_err();
     let expected =
-        "night 2026-01-04T02:00:00Z is already there with another points; nights are never changed, only added";
+        "night 2026-01-04T02:00:00Z is already there, with other points; nights are never changed, only added";
     assert_eq!(error.to_string(), expected);
     let error = history.add(unmeasured(3, Outcome::Gap, "Missed")).unwrap_err();
-    assert!(error.to_string().contains("another experiment, fingerprint, outcome, points, reason"), "{error}");
+    assert!(error.to_string().contains("other experiment, fingerprint, outcome, points, reason"), "{error}");
     let other = Night { sweep: "weekly".to_owned(), ..night(4, 0.0) };
     assert_eq!(history.add(other).unwrap_err().to_string(), "sweep: weekly; this is the history of nightly");
     assert_eq!(history, before);
@@ -161,7 +161,7 @@ fn a_bad_line_is_named_and_nothing_is_imported() {
     for (bad, expected) in [
         ("{".to_owned(), "line 3: EOF while parsing"),
         (other, "line 3: sweep: weekly; this is the history of nightly"),
-        (changed, "line 3: night 2026-01-01T02:00:00Z is already there with another points"),
+        (changed, "line 3: night 2026-01-01T02:00:00Z is already there, with other points"),
         (later, "line 3: version: 2; this Assay reads version 1, use the one that wrote it"),
         (unknown, "line 3: unknown field `moon`"),
         (good.replace("02:00:00Z", "26:00:00Z"), "line 3: "),

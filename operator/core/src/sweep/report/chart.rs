@@ -25,6 +25,7 @@ const DENSE: usize = 150;
 /// The most labels below the picture for which a phone has room.
 const DAYS: i64 = 5;
 const MONTHS: i64 = 4;
+const TIMES: i64 = 4;
 
 /// The time that all charts of a page show.
 #[derive(Clone, Copy)]
@@ -37,8 +38,10 @@ pub struct Time {
 
 impl Time {
     pub fn new(first: Timestamp, last: Timestamp) -> Self {
+        const HALF_DAY: f64 = 43_200.0;
         let seconds = last.duration_since(first).as_secs_f64();
-        Self { first, last, room: (seconds * 0.015).max(43_200.0) }
+        let room = if seconds > 0.0 { (seconds * 0.015).max(HALF_DAY.min(seconds * 0.1)) } else { HALF_DAY };
+        Self { first, last, room }
     }
 
     /// The share of the picture before this.
@@ -60,8 +63,11 @@ impl Time {
         self.days() > 60
     }
 
-    /// Where labels stand, and what they say: days while there are few, else months.
+    /// Where labels stand, and what they say: times within two days, days while there are few, else months.
     fn labels(&self) -> Vec<(f64, String)> {
+        if self.first < self.last && self.days() < 2 {
+            return self.times();
+        }
         if let Some(step) = [1, 2, 3, 7, 14].into_iter().find(|step| self.days() / step < DAYS) {
             let times = (0..=self.days() / step).map(|n| self.first + SignedDuration::from_hours(24 * step * n));
             return times.map(|time| (self.share(time), date(time).strftime("%-d %b").to_string())).collect();
@@ -73,6 +79,21 @@ impl Time {
         let step = steps.into_iter().find(|step| (last - first) / step < MONTHS).unwrap_or(1200);
         let round = (first..=last).filter(|month| month % step == 0);
         round.filter_map(|month| self.month(month)).collect()
+    }
+
+    /// Round times, the first of a day with its date.
+    fn times(&self) -> Vec<(f64, String)> {
+        let minutes = self.last.duration_since(self.first).as_secs() / 60;
+        let step = 60 * [1, 5, 15, 30, 60, 180, 360].into_iter().find(|step| minutes / step < TIMES).unwrap_or(720);
+        let (first, last) = (self.first.as_second(), self.last.as_second());
+        let round = (first + step - 1).div_euclid(step)..=last.div_euclid(step);
+        let times: Vec<Timestamp> = round.filter_map(|n| Timestamp::from_second(n * step).ok()).collect();
+        let is_new_day = |place: usize| place == 0 || date(times[place - 1]) != date(times[place]);
+        let label = |(place, time): (usize, &Timestamp)| {
+            let format = if is_new_day(place) { "%-d %b %H:%M" } else { "%H:%M" };
+            (self.share(*time), TimeZone::UTC.to_datetime(*time).strftime(format).to_string())
+        };
+        times.iter().enumerate().map(label).collect()
     }
 
     fn month(&self, month: i64) -> Option<(f64, String)> {
@@ -123,18 +144,25 @@ pub fn chart(series: &SeriesReport, time: Time) -> String {
         let old = if segment.shift().is_none() { " old" } else { "" };
         intervals(&mut svg, old, &drawn, series.points.len() > DENSE);
         let vague = if segment.nights < LEARNED { " vague" } else { "" };
-        level(&mut svg, &format!("{vague}{old}"), segment, shift, time, &height);
-        if index + 1 == series.segments.len() {
-            margins(&mut svg, series, segment, time, &height);
+        for run in runs(series).filter(|run| run[0].segment == index) {
+            let ends = ends(run, time);
+            level(&mut svg, &format!("{vague}{old}"), segment, shift, ends, &height);
+            if index + 1 == series.segments.len() {
+                margins(&mut svg, series, segment, ends, &height);
+            }
         }
         dots(&mut svg, old, &drawn, series.points.len() > DENSE);
-        if index > 0 {
-            let across = time.at(segment.first) - 0.4 * WIDTH / (time.days().max(1) as f64);
-            svg.line("segment", (across, TOP), (across, FLOOR));
-        }
     }
-    // Between the last good night and the first bad one.
-    let before = |first: Timestamp| time.at(first) - 0.4 * WIDTH / (time.days().max(1) as f64);
+    // Between the last night before it and the first one.
+    let before = |first: Timestamp| {
+        let last = series.points.iter().rev().map(|point| point.night).find(|night| *night < first);
+        let (first, last) = (time.at(first), last.map_or(0.0, |last| time.at(last)));
+        first - 0.4 * (first - last)
+    };
+    for run in runs(series).skip(1) {
+        let across = before(run[0].night);
+        svg.line("segment", (across, TOP), (across, FLOOR));
+    }
     let suspected = series.suspected.iter().map(|own| ("change", own.first));
     for (class, first) in series.confirmed.iter().map(|first| ("change sure", *first)).chain(suspected) {
         svg.line(class, (before(first), TOP), (before(first), FLOOR));
@@ -222,8 +250,19 @@ fn dots(svg: &mut Svg, old: &str, drawn: &[Drawn<'_>], dense: bool) {
     svg.dots(&format!("hole{small}"), unchanged.map(|own| (own.x, own.y)));
 }
 
-fn level(svg: &mut Svg, old: &str, segment: &SegmentReport, shift: f64, time: Time, height: &impl Fn(f64) -> f64) {
-    let (from, to) = ends(segment, time);
+/// Nights in a row of one segment, which another one may have interrupted.
+fn runs(series: &SeriesReport) -> impl Iterator<Item = &[PointReport]> {
+    series.points.chunk_by(|a, b| a.segment == b.segment)
+}
+
+fn level(
+    svg: &mut Svg,
+    old: &str,
+    segment: &SegmentReport,
+    shift: f64,
+    (from, to): (f64, f64),
+    height: &impl Fn(f64) -> f64,
+) {
     let (low, high) = (segment.level.interval95.low, segment.level.interval95.high);
     // The interval of a few nights would cover them all, and says nothing that they don't.
     if let (Some(low), Some(high), true) = (low, high, segment.nights >= LEARNED) {
@@ -234,17 +273,45 @@ fn level(svg: &mut Svg, old: &str, segment: &SegmentReport, shift: f64, time: Ti
     svg.line(&format!("mean{old}"), (from, at), (to, at));
 }
 
-fn margins(svg: &mut Svg, series: &SeriesReport, segment: &SegmentReport, time: Time, height: &impl Fn(f64) -> f64) {
+fn margins(
+    svg: &mut Svg,
+    series: &SeriesReport,
+    segment: &SegmentReport,
+    (from, to): (f64, f64),
+    height: &impl Fn(f64) -> f64,
+) {
     let Some(margin) = series.effect_margin() else { return };
-    let (from, to) = ends(segment, time);
     for side in [-margin, margin] {
         let at = height(segment.level.effect + side);
         svg.line("margin", (from, at), (to, at));
     }
 }
 
-/// A segment is drawn a bit longer than it is, so that one of a single night can be seen.
-fn ends(segment: &SegmentReport, time: Time) -> (f64, f64) {
+/// A level is drawn a bit longer than its nights are, so that one of a single night can be seen.
+fn ends(run: &[PointReport], time: Time) -> (f64, f64) {
     let room = WIDTH * 0.008;
-    (time.at(segment.first) - room, time.at(segment.last) + room)
+    let at = |point: Option<&PointReport>| point.map_or(0.0, |point| time.at(point.night));
+    (at(run.first()) - room, at(run.last()) + room)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn labels(nights: &[&str]) -> Vec<String> {
+        let times: Vec<Timestamp> = nights.iter().map(|night| format!("2026-11-{night}Z").parse().unwrap()).collect();
+        let time = Time::new(times[0], *times.last().unwrap());
+        let shares: Vec<f64> = times.iter().map(|night| time.share(*night)).collect();
+        assert!(shares[0] > 0.0 && shares.is_sorted() && shares[shares.len() - 1] < 1.0, "{shares:?}");
+        // Nights are as far apart as there is room.
+        assert!(shares[shares.len() - 1] - shares[0] > 0.6, "{shares:?}");
+        time.labels().into_iter().map(|(_, label)| label).collect()
+    }
+
+    #[test]
+    fn labels_tell_nights_apart() {
+        assert_eq!(labels(&["26T05:37", "26T05:47", "26T06:06"]), ["26 Nov 05:45", "06:00"]);
+        assert_eq!(labels(&["25T20:10", "26T03:30"]), ["25 Nov 21:00", "26 Nov 00:00", "03:00"]);
+        assert_eq!(labels(&["25T01:17", "26T01:17", "27T01:17"]), ["25 Nov", "26 Nov", "27 Nov"]);
+    }
 }

@@ -211,9 +211,15 @@ pub struct SegmentReport {
     pub level: LevelReport,
     /// How far the true effects of its nights scatter: a standard deviation.
     pub between_nights: f64,
-    /// What is new since the segment before.
+    /// What was new in its first night.
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub changed: Vec<&'static str>,
+    /// The night with which it went on after those of another segment.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub resumed: Option<Timestamp>,
+    /// What differs from the segment before it.
+    #[serde(skip)]
+    crossed: Vec<&'static str>,
     /// Nights in which the old reference ran beside the new one.
     pub bridge_nights: usize,
     /// The old reference against the new one, once the bridge is long enough.
@@ -335,20 +341,26 @@ impl SeriesReport {
         let Series { subject, scenario, metric } = view.series.clone();
         let has_ended = last_night.is_some_and(|night| !night.names(view.series));
         let last = view.segments.last();
-        let points = view.segments.iter().enumerate().flat_map(|(segment, own)| {
-            own.points.iter().map(move |(night, point)| {
-                let subject = night.subjects.iter().find(|subject| subject.name == point.series.subject);
-                PointReport {
-                    night: night.night,
-                    segment,
-                    effect: point.effect,
-                    interval95: point.interval95(),
-                    blocks: point.blocks,
-                    unchanged: subject.is_some_and(|subject| subject.unchanged),
-                    verdict: point.verdict,
-                }
+        let mut points: Vec<PointReport> = view
+            .segments
+            .iter()
+            .enumerate()
+            .flat_map(|(segment, own)| {
+                own.points.iter().map(move |(night, point)| {
+                    let subject = night.subjects.iter().find(|subject| subject.name == point.series.subject);
+                    PointReport {
+                        night: night.night,
+                        segment,
+                        effect: point.effect,
+                        interval95: point.interval95(),
+                        blocks: point.blocks,
+                        unchanged: subject.is_some_and(|subject| subject.unchanged),
+                        verdict: point.verdict,
+                    }
+                })
             })
-        });
+            .collect();
+        points.sort_by_key(|point| point.night);
         let gaps = view.entries.iter().filter_map(|entry| match entry.seen {
             Seen::Missing { outcome, reason } => Some(GapReport {
                 night: entry.night.night,
@@ -376,7 +388,7 @@ impl SeriesReport {
             nights_of_level,
             nights_measured: view.segments.iter().map(|segment| segment.points.len()).sum(),
             segments: view.segments.iter().filter_map(SegmentReport::of).collect(),
-            points: points.collect(),
+            points,
             gaps: gaps.collect(),
             subject,
             scenario,
@@ -410,7 +422,9 @@ impl SegmentReport {
             reference: last.reference.as_ref().map_or(String::new(), |reference| reference.name.clone()),
             level: segment.level.into(),
             between_nights: segment.level.between_nights,
-            changed: link.map_or(Vec::new(), |link| link.changed.clone()),
+            changed: segment.changed.clone(),
+            resumed: segment.resumed,
+            crossed: link.map_or(Vec::new(), |link| link.changed.clone()),
             bridge_nights: link.map_or(0, |link| link.nights),
             bridge: link.and_then(|link| link.bridge).map(Into::into),
             chained: segment.chained.map(Into::into),

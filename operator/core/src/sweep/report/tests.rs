@@ -1,11 +1,12 @@
 use std::collections::BTreeMap;
 
+use jiff::SignedDuration;
 use serde_json::{Value, json};
 
 use super::*;
 use crate::judge::tests::golden;
 use crate::report::html::tests::elements;
-use crate::sweep::testing::{Noise, night, reference, series, subject, unmeasured};
+use crate::sweep::testing::{Noise, night, reference, series, subject, time, unmeasured};
 use crate::sweep::{Gap, Night, Point, Subject};
 
 fn watch() -> Watch {
@@ -155,6 +156,42 @@ fn a_suspected_change_is_marked() {
         assert_eq!(text.contains("Nothing has confirmed these changes"), marks, "{text}");
         assert_eq!(text.contains("- `main` `fill` `throughput`: suspected "), marks, "{text}");
     }
+}
+
+/// Also with several nights a day, and where a segment was interrupted.
+#[test]
+fn a_new_segment_is_drawn_between_its_nights() {
+    let mut history = History::new("nightly");
+    for (minutes, name) in [(0, "v1"), (10, "v1"), (29, "v2"), (40, "v1")] {
+        let night_of = time(0) + SignedDuration::from_mins(minutes);
+        history.add(Night { night: night_of, reference: Some(reference(name)), ..night(0, 0.01) }).unwrap();
+    }
+    let report = report(&history);
+    let page = html(&report);
+    let chart = page.split("class=\"timeline").nth(1).unwrap();
+    let numbers = |start: &str| -> Vec<f64> {
+        chart.split(start).skip(1).map(|rest| rest.split(['"', ' ']).next().unwrap().parse().unwrap()).collect()
+    };
+    let marks =
+        chart.split("class=\"value").skip(1).map(|rest| rest.split("d=\"").nth(1).unwrap().split('"').next().unwrap());
+    let mut dots: Vec<f64> = marks
+        .flat_map(|path| path.split('M').skip(1).map(|dot| dot.split(' ').next().unwrap().parse().unwrap()))
+        .collect();
+    dots.sort_by(f64::total_cmp);
+    let lines = numbers("class=\"segment\" x1=\"");
+    let [first, second, third, fourth] = dots.as_slice() else { unreachable!("{dots:?}") };
+    let [away, back] = lines.as_slice() else { unreachable!("{lines:?}") };
+    assert!(
+        second - first > 100.0 && (second..third).contains(&away) && (third..fourth).contains(&back),
+        "{lines:?} {dots:?}"
+    );
+    // The level of a segment is drawn where its nights are.
+    assert_eq!(chart.matches("class=\"mean").count(), 3);
+    let text = markdown(&report);
+    assert!(
+        text.contains("| first night; again since 2026-01-01 02:40 |") && text.contains("| new reference |"),
+        "{text}"
+    );
 }
 
 #[test]

@@ -93,17 +93,19 @@ pub fn unknown() -> String {
 
 /// Why a segment starts, and how it is bridged.
 pub fn start(scale: Scale, segment: &SegmentReport) -> String {
+    let again = segment.resumed.map_or(String::new(), |night| format!("; again since {}", minute(night)));
     if segment.changed.is_empty() {
-        return "first night".to_owned();
+        return format!("first night{again}");
     }
-    let changed = format!("new {}", segment.changed.join(", "));
+    let changed = format!("new {}{again}", segment.changed.join(", "));
     let bridge = match &segment.bridge {
         Some(bridge) => {
             let (effect, interval) = (number::effect(scale, bridge.effect), interval(scale, bridge.interval95));
             let nights = plural(segment.bridge_nights, "night");
             format!("bridge of {nights}: old reference {effect} against the new one ({interval})")
         }
-        None if segment.changed != ["reference"] => "no bridge: levels before it are not comparable".to_owned(),
+        None if segment.crossed.is_empty() => return changed,
+        None if segment.crossed != ["reference"] => "no bridge: levels before it are not comparable".to_owned(),
         None => format!("bridge has {} of {BRIDGE_NIGHTS} nights with both references", segment.bridge_nights),
     };
     format!("{changed}; {bridge}")

@@ -147,7 +147,7 @@ fn a_damaged_object_is_named_and_the_others_are_read() {
         ([sound.as_slice(), b"x"].concat(), "can't be unpacked"),
         (compressed("{}").unwrap(), "line 1: missing field"),
         (line(other), "line 1: sweep: weekly; this is the history of nightly"),
-        (line(night(0, 0.02)), "line 1: night 2026-01-01T02:00:00Z is already there with another"),
+        (line(night(0, 0.02)), "line 1: night 2026-01-01T02:00:00Z is already there, with other"),
         (zeros, "more than 16777216 bytes when unpacked"),
     ] {
         stored.insert(second.to_owned(), bytes);

@@ -1,7 +1,5 @@
 //! One series over the nights: its points and gaps, its segments, and the bridges between them.
 
-use std::ops::Bound;
-
 use assay_protocol::Digest;
 use jiff::Timestamp;
 
@@ -19,7 +17,7 @@ pub struct SeriesView<'a> {
     pub series: &'a Series,
     /// The nights from the first that names it, in order; those in which the sweep did not have it are left out.
     pub entries: Vec<Entry<'a>>,
-    /// Empty as long as it has no point.
+    /// The last one is the present, behind those that led to it. Empty as long as it has no point.
     pub segments: Vec<Segment<'a>>,
 }
 
@@ -39,12 +37,16 @@ pub enum Seen<'a> {
     },
 }
 
-/// Nights that are measured alike and against the same reference.
+/// Nights that are measured alike and against the same reference, whatever was measured between them.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Segment<'a> {
     pub points: Vec<(&'a Night, &'a Point)>,
     pub level: Level,
-    /// What lies between it and the segment before.
+    /// What was new in its first night: of `reference`, `machine`, `protocol`, `workload` and `scale`. Nothing in the first of all.
+    pub changed: Vec<&'static str>,
+    /// The night with which it went on after the last night of another segment.
+    pub resumed: Option<Timestamp>,
+    /// What lies between it and the segment before it.
     pub link: Option<Link>,
     /// Its level against the reference of the last segment; none where a bridge is missing on the way.
     pub chained: Option<Level>,
@@ -53,7 +55,7 @@ pub struct Segment<'a> {
 /// What lies between two segments.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Link {
-    /// What is new: of `reference`, `machine`, `protocol`, `workload` and `scale`.
+    /// What differs.
     pub changed: Vec<&'static str>,
     /// Measured nights in which the old reference ran beside the new one, as a subject.
     pub nights: usize,
@@ -102,7 +104,8 @@ impl<'a> Setting<'a> {
         })
     }
 
-    fn changes(&self, before: &Self) -> Vec<&'static str> {
+    /// What is new since another one.
+    pub fn changes(&self, before: &Self) -> Vec<&'static str> {
         [
             ("reference", (self.image, self.config) != (before.image, before.config)),
             ("machine", self.machine != before.machine),
@@ -115,25 +118,35 @@ impl<'a> Setting<'a> {
     }
 }
 
+/// What becomes a segment.
+struct Part<'a> {
+    points: Vec<(&'a Night, &'a Point)>,
+    changed: Vec<&'static str>,
+    resumed: Option<Timestamp>,
+}
+
+/// What differs between two points of a series.
+fn changes(series: &Series, before: (&Night, &Point), after: (&Night, &Point)) -> Option<Vec<&'static str>> {
+    let of = |night| Setting::of(night, &series.scenario);
+    let mut changed = of(after.0)?.changes(&of(before.0)?);
+    if before.1.scale != after.1.scale {
+        changed.push("scale");
+    }
+    Some(changed)
+}
+
 impl History {
     /// A series over the nights; none if no night names it.
     pub fn view(&self, series: &Series) -> Option<SeriesView<'_>> {
         let (series, own) = self.named(series)?;
         let first = *own.keys().next()?;
-        let (mut entries, mut parts) = (Vec::new(), Vec::<Vec<(&Night, &Point)>>::new());
+        let (mut entries, mut parts) = (Vec::new(), Vec::<Part<'_>>::new());
         // Whether the last measured night had it.
         let mut is_in = false;
         for night in self.within(first..).filter(|night| night.is_of_series()) {
             let point = own.get(&night.night).copied().flatten().and_then(|index| night.points.get(index));
             if let Some(point) = point {
-                let same = |(last, before): &(&Night, &Point)| {
-                    before.scale == point.scale
-                        && Setting::of(last, &series.scenario) == Setting::of(night, &series.scenario)
-                };
-                match parts.last_mut().filter(|part| part.last().is_some_and(same)) {
-                    Some(part) => part.push((night, point)),
-                    None => parts.push(vec![(night, point)]),
-                }
+                join(series, &mut parts, (night, point));
             }
             let gap = night.gaps.iter().find(|gap| gap.covers(series));
             let missing = |outcome, reason| Some(Seen::Missing { outcome, reason });
@@ -155,14 +168,12 @@ impl History {
         Some(SeriesView { series, entries, segments: self.segments(series, parts) })
     }
 
-    fn segments<'a>(&'a self, series: &Series, parts: Vec<Vec<(&'a Night, &'a Point)>>) -> Vec<Segment<'a>> {
+    fn segments<'a>(&'a self, series: &Series, parts: Vec<Part<'a>>) -> Vec<Segment<'a>> {
         let mut segments: Vec<Segment<'a>> = Vec::new();
-        let starts: Vec<Timestamp> =
-            parts.iter().filter_map(|part| part.first().map(|(night, _)| night.night)).collect();
-        for (index, points) in parts.into_iter().enumerate() {
+        for Part { points, changed, resumed } in parts {
             let Some(level) = level(points.iter().map(|(_, point)| *point)) else { continue };
-            let link = segments.last().and_then(|before| self.link(series, before, &points, starts.get(index + 1)));
-            segments.push(Segment { points, level, link, chained: None });
+            let link = segments.last().and_then(|before| self.link(series, before, &points));
+            segments.push(Segment { points, level, changed, resumed, link, chained: None });
         }
         let mut shift: Option<Level> = None;
         let mut is_whole = true;
@@ -177,30 +188,39 @@ impl History {
         segments
     }
 
-    /// What lies between a segment and the points behind it, which end where the next segment starts.
-    fn link(
-        &self,
-        series: &Series,
-        before: &Segment<'_>,
-        points: &[(&Night, &Point)],
-        end: Option<&Timestamp>,
-    ) -> Option<Link> {
-        let ((old, past), (new, next)) = (*before.points.last()?, *points.first()?);
-        let setting = Setting::of(new, &series.scenario)?;
-        let mut changed = setting.changes(&Setting::of(old, &series.scenario)?);
-        if past.scale != next.scale {
-            changed.push("scale");
-        }
+    /// What lies between a segment and the points behind it.
+    fn link(&self, series: &Series, before: &Segment<'_>, points: &[(&Night, &Point)]) -> Option<Link> {
+        let (last, (new, next)) = (*before.points.last()?, *points.first()?);
+        let changed = changes(series, last, (new, next))?;
         if changed != ["reference"] {
             return Some(Link { changed, nights: 0, bridge: None });
         }
-        let former = old.reference.as_ref()?;
-        let span = (Bound::Excluded(old.night), end.map_or(Bound::Unbounded, |end| Bound::Excluded(*end)));
-        let both = self.within(span).filter(|night| Setting::of(night, &series.scenario) == Some(setting));
+        let former = last.0.reference.as_ref()?;
+        let setting = Setting::of(new, &series.scenario);
+        let both = self.nights().filter(|night| Setting::of(night, &series.scenario) == setting);
         let both: Vec<&Point> = both.filter_map(|night| of_former(night, former, series, next.scale)).collect();
         let bridge = level(both.iter().copied()).filter(|level| level.nights >= BRIDGE_NIGHTS);
         Some(Link { changed, nights: both.len(), bridge })
     }
+}
+
+/// Adds a point, the latest, to the part that was measured as it is, which thereby becomes the last.
+fn join<'a>(series: &Series, parts: &mut Vec<Part<'a>>, own: (&'a Night, &'a Point)) {
+    let difference = |part: &Part<'_>| changes(series, *part.points.last()?, own);
+    let place = parts.iter().position(|part| difference(part).is_some_and(|changed| changed.is_empty()));
+    let Some(place) = place else {
+        let changed = parts.last().and_then(difference).unwrap_or_default();
+        parts.push(Part { points: vec![own], changed, resumed: None });
+        return;
+    };
+    let is_back = place + 1 < parts.len();
+    // What came between leads nowhere, and what led to this one still does.
+    parts.rotate_left(place + 1);
+    let Some(part) = parts.last_mut() else { return };
+    if is_back {
+        part.resumed = Some(own.0.night);
+    }
+    part.points.push(own);
 }
 
 /// The point of a former reference that runs as a subject.

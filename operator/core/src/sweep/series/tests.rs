@@ -1,6 +1,6 @@
 use super::*;
 use crate::sweep::Gap;
-use crate::sweep::testing::{Noise, measured, night, reference, series, subject, unmeasured};
+use crate::sweep::testing::{Noise, measured, night, reference, series, subject, time, unmeasured};
 
 fn main() -> Series {
     series("main", "fill", "throughput")
@@ -149,13 +149,42 @@ fn bridges_make_a_chain() {
     assert!(chained[1].standard_error > chained[2].standard_error);
 }
 
+/// An edit that is undone costs the nights between, and no others.
 #[test]
-fn a_reference_that_returns_is_a_new_segment() {
-    let history = history((0..9).map(|day| {
-        let name = if day / 3 == 1 { "v2" } else { "v1" };
-        Night { reference: Some(reference(name)), ..night(day, 0.0) }
-    }));
-    assert_eq!(history.view(&main()).unwrap().segments.len(), 3);
+fn a_reference_that_returns_goes_on_with_its_segment() {
+    let returned = |until: u32| {
+        history((0..until).map(|day| {
+            let (name, effect) = if day / 3 == 1 { ("v2", 0.05) } else { ("v1", 0.01) };
+            Night { reference: Some(reference(name)), ..night(day, effect) }
+        }))
+    };
+    let (away, back) = (returned(6), returned(9));
+    let nights = |segment: &Segment<'_>| segment.points.iter().map(|(night, _)| night.night).collect::<Vec<_>>();
+    let view = away.view(&main()).unwrap();
+    let [old, new] = view.segments.as_slice() else { unreachable!("{:?}", view.segments) };
+    assert_eq!((nights(old).len(), nights(new)), (3, [3, 4, 5].map(time).to_vec()));
+    assert_eq!((old.changed.len(), new.changed.as_slice(), new.resumed), (0, &["reference"][..], None));
+    assert_eq!(away.learning(), [&main()]);
+    let view = back.view(&main()).unwrap();
+    let [other, own] = view.segments.as_slice() else { unreachable!("{:?}", view.segments) };
+    assert_eq!((nights(other), nights(own)), ([3, 4, 5].map(time).to_vec(), [0, 1, 2, 6, 7, 8].map(time).to_vec()));
+    assert_eq!((other.changed.as_slice(), own.changed.len(), own.resumed), (&["reference"][..], 0, Some(time(6))));
+    assert!(close(view.level().unwrap().mean, 0.01) && own.chained == Some(own.level) && other.chained.is_none());
+    assert!(back.learning().is_empty());
+}
+
+/// Of a bridge all nights count, also those before it was interrupted.
+#[test]
+fn a_bridge_goes_on_with_its_segment() {
+    let both = |days: std::ops::Range<u32>| days.map(|day| crossing(day, 0.02, -0.03));
+    let before = (0..5).map(|day| night(day, 0.05));
+    let broken = (9..11).map(|day| Night { reference: Some(reference("v3")), ..night(day, 0.0) });
+    let history = history(before.chain(both(5..9)).chain(broken).chain(both(11..14)));
+    let view = history.view(&main()).unwrap();
+    let [broken, old, own] = view.segments.as_slice() else { unreachable!("{:?}", view.segments) };
+    assert_eq!((broken.points.len(), old.points.len(), own.points.len()), (2, 5, 7));
+    assert_eq!(own.link.as_ref().unwrap().nights, 7);
+    assert!(old.chained.is_some() && broken.chained.is_none());
 }
 
 /// Whatever a night may say, what follows from it is a number.
