@@ -16,7 +16,7 @@ use crate::nights::sweep;
 /// A night as it was so many days earlier, and a little different.
 fn earlier(night: &Night, days: i64) -> Night {
     let mut night = night.clone();
-    night.sweep = "changed".to_owned();
+    "changed".clone_into(&mut night.sweep);
     night.night -= SignedDuration::from_hours(24 * days);
     night.run_now = None;
     night.trigger = Trigger::Schedule;

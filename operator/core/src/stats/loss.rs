@@ -22,6 +22,7 @@ impl Shift {
     }
 
     /// It without these parts of it.
+    #[must_use]
     pub fn without<'a>(&self, parts: impl Iterator<Item = &'a Self>) -> Self {
         let less = |rest: Self, part: &Self| Self {
             mean: rest.mean - part.mean,

@@ -175,7 +175,7 @@ pub enum Step {
     /// Read what a finished night has measured, and add it to the history.
     Collect(Timestamp),
     /// Add a night to the history that measured nothing.
-    Record(Unmeasured),
+    Record(Box<Unmeasured>),
     /// Delete the experiment of a night that is in the history as ended, or was in it.
     End(Timestamp),
     /// Look up what the tags of images mean now.
@@ -254,7 +254,7 @@ pub fn next(observed: &Observed<'_>) -> Step {
     if let Some(night) = observed.lost.filter(|night| !recorded(night) && !observed.children.contains_key(night)) {
         let message = "its experiment was deleted before it had finished";
         let (trigger, run_now) = observed.origin(night);
-        return Step::Record(unmeasured(night, trigger, run_now, Outcome::Gap, "Deleted", message));
+        return record(unmeasured(night, trigger, run_now, Outcome::Gap, "Deleted", message));
     }
     let active = observed.children.iter().find(|(night, _)| !recorded(night));
     if let Some((night, child)) = active
@@ -312,12 +312,12 @@ impl Observed<'_> {
         }
         let after = if late { "startingDeadlineSeconds" } else { "the time until the next night" };
         let message = format!("no trial has begun within {after}: {message}");
-        Some(Step::Record(child.gap(night, reason, &message)))
+        Some(record(child.gap(night, reason, &message)))
     }
 
     fn due(&self, due: Timestamp, older: &[Timestamp], active: Option<Timestamp>) -> Step {
         let skipped = |night: Timestamp, reason: &str, message: &str| {
-            Step::Record(unmeasured(night, Trigger::Schedule, None, Outcome::Skipped, reason, message))
+            record(unmeasured(night, Trigger::Schedule, None, Outcome::Skipped, reason, message))
         };
         // The oldest first, so that an interruption leaves none out.
         if let Some(oldest) = older.last() {
@@ -329,7 +329,7 @@ impl Observed<'_> {
                 return skipped(*oldest, "PreviousRunning", &format!("the night before it still ran{more}"));
             }
             let message = format!("nothing ran it in time, and a later night is due{more}");
-            return Step::Record(unmeasured(*oldest, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
+            return record(unmeasured(*oldest, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
         }
         if self.rules.suspended {
             return skipped(due, "Suspended", "the sweep is suspended");
@@ -339,13 +339,13 @@ impl Observed<'_> {
             // What kept it says more than that it is late.
             if let Tonight::Resolving { reason, message } | Tonight::Failed { reason, message } = &self.tonight {
                 let message = format!("its images were not known within startingDeadlineSeconds: {message}");
-                return Step::Record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, reason, &message));
+                return record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, reason, &message));
             }
             let message = format!(
                 "it could begin only {} s after its time, which is later than startingDeadlineSeconds allows",
                 late.as_secs()
             );
-            return Step::Record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
+            return record(unmeasured(due, Trigger::Schedule, None, Outcome::Gap, "Missed", &message));
         }
         let trigger = if late > LATE { Trigger::CatchUp } else { Trigger::Schedule };
         if let Some(active) = active {
@@ -354,7 +354,7 @@ impl Observed<'_> {
             }
             let child = &self.children[&active];
             let message = format!("the night of {due} was due, and concurrencyPolicy is Replace");
-            return Step::Record(child.gap(active, "Replaced", &message));
+            return record(child.gap(active, "Replaced", &message));
         }
         match &self.tonight {
             Tonight::Unresolved => Step::Resolve(due, trigger),
@@ -362,7 +362,7 @@ impl Observed<'_> {
                 Step::Wait(self.deadline_of(due).into_iter().chain(self.rules.schedule.next_after(self.now)).min())
             }
             Tonight::Failed { reason, message } => {
-                Step::Record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
+                record(unmeasured(due, trigger, None, Outcome::Gap, reason, message))
             }
             Tonight::Known(key) => match self.remembered.last_measured(self.now) {
                 Some((last, measured)) if measured == Some(key) && !self.remembered.is_curious() => {
@@ -396,7 +396,7 @@ impl Observed<'_> {
             Tonight::Resolving { .. } => Step::Wait(next),
             Tonight::Failed { reason, message } => {
                 let token = Some(token.to_owned());
-                Step::Record(unmeasured(minute, Trigger::Manual, token, Outcome::Gap, reason, message))
+                record(unmeasured(minute, Trigger::Manual, token, Outcome::Gap, reason, message))
             }
             Tonight::Known(_) => {
                 Step::Begin { night: minute, trigger: Trigger::Manual, run_now: Some(token.to_owned()) }
@@ -411,7 +411,7 @@ impl Observed<'_> {
             Err(taken) => return taken,
         };
         let own = unmeasured(minute, Trigger::Manual, None, Outcome::Accepted, "", &accept.reason);
-        Step::Record(Unmeasured { accepted: Some(Acceptance::of(accept)), ..own })
+        record(Unmeasured { accepted: Some(Acceptance::of(accept)), ..own })
     }
 
     /// A visit that is due, or nothing.
@@ -454,6 +454,10 @@ impl Child {
         let gap = unmeasured(night, self.trigger, self.run_now.clone(), Outcome::Gap, reason, message);
         Unmeasured { visit: self.visit.clone(), ..gap }
     }
+}
+
+fn record(unmeasured: Unmeasured) -> Step {
+    Step::Record(Box::new(unmeasured))
 }
 
 fn unmeasured(

@@ -199,7 +199,8 @@ impl World {
                 let outcome = if visit.is_some() { Outcome::Visited } else { Outcome::Measured };
                 self.record(night, Entry { outcome, trigger, reason: String::new(), run_now, visit, at: self.now });
             }
-            Step::Record(Unmeasured { night, trigger, run_now, visit, outcome, reason, .. }) => {
+            Step::Record(unmeasured) => {
+                let Unmeasured { night, trigger, run_now, visit, outcome, reason, .. } = *unmeasured;
                 if reason == "Unchanged" {
                     let last = self.measured().last().map(|(night, _)| *night).expect("a measured night");
                     assert!(self.measured().count() >= LEARNED, "skipped while it learns");

@@ -44,7 +44,7 @@ pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -
         let mut visit = first.anew(made.len() as u32 + 1);
         visit.series[0].losses = (0..blocks).map(|_| moved + BLOCK * noise.own(tails)).collect();
         made.push(visit);
-        let at = |number: usize| raised + SignedDuration::from_hours(6 * number as i64);
+        let at = |number: usize| raised + SignedDuration::from_hours(6) * i32::try_from(number).expect("few visits");
         let confirmation = Confirmation {
             visits: made.iter().enumerate().map(|(number, visit)| (at(number), visit)).collect(),
             visit: &first,

@@ -129,7 +129,9 @@ impl Confirmation<'_> {
             }
         }
         if self.has_failed() {
-            decisions.iter_mut().for_each(|decision| *decision = decision.or(Some(Decision::Undecided)));
+            for decision in &mut decisions {
+                *decision = decision.or(Some(Decision::Undecided));
+            }
         }
         let of = |(asked, decision): (&Asked, Option<Decision>)| {
             let (towards, direction) = (self.towards(asked, self.visits.len()), asked.shift.signum());

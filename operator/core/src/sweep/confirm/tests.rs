@@ -504,6 +504,8 @@ fn options_of_another_reference_are_not_taken_for_those_of_this_one() {
     assert_eq!(files(config("main", &[("max_background_jobs", 2)])), Err(Unvisited::NoConfig("main".to_owned())));
 }
 
+type Break = fn(&mut Night);
+
 #[test]
 fn entries_that_contradict_themselves_are_refused() {
     let history = history(24, 20);
@@ -512,7 +514,6 @@ fn entries_that_contradict_themselves_are_refused() {
     assert_eq!(good.check(), Ok(()));
     let line = good.line().unwrap();
     assert_eq!(serde_json::from_str::<Night>(&line).unwrap(), good);
-    type Break = fn(&mut Night);
     let broken: [(&str, Break); 8] = [
         ("visit", |night| night.visit = None),
         ("visit", |night| night.trigger = Trigger::Manual),
