@@ -47,7 +47,7 @@ pub async fn visit(reconcile: &mut Reconcile<'_>, minute: Timestamp, visit: Visi
 
 async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: TuningExperimentSpec) -> Result<(), Error> {
     let name = night::name(&reconcile.name, beginning.minute);
-    let experiment = experiment(reconcile, &name, &beginning, spec)?;
+    let experiment = experiment(reconcile, &name, &beginning, &spec)?;
     let api = reconcile.api::<TuningExperiment>();
     match call(api.create(&PostParams::default(), &experiment)).await {
         Ok(made) => {
@@ -103,7 +103,7 @@ fn experiment(
     reconcile: &Reconcile<'_>,
     name: &str,
     beginning: &Beginning,
-    spec: TuningExperimentSpec,
+    spec: &TuningExperimentSpec,
 ) -> Result<TuningExperiment, Error> {
     let mut labels = json!({SWEEP_LABEL: reconcile.name, MANAGED_LABEL: MANAGED_BY});
     // Nights wait in the queue that their sweep names.

@@ -127,7 +127,8 @@ impl<'a> Reconcile<'a> {
                 known = fresh;
                 continue;
             }
-            known = self.take(step, &children, &lookup, fresh).await?;
+            // What a step holds while it waits is too much for a stack.
+            known = Box::pin(self.take(step, &children, &lookup, fresh)).await?;
         }
         Err(Error::Unexpected(format!("{MOST_STEPS} steps have led to no end")))
     }

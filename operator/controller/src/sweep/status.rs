@@ -217,9 +217,10 @@ fn conditions(
             .filter(|change| change.stage == Stage::Regressed)
             .map(|change| change.name.as_str())
             .collect();
-        all.push(match open.is_empty() {
-            false => make(REGRESSED, "True", "ChangeConfirmed", &shorten(&open.join(", "), 1000)),
-            true => make(REGRESSED, "False", "NoOpenChange", ""),
+        all.push(if open.is_empty() {
+            make(REGRESSED, "False", "NoOpenChange", "")
+        } else {
+            make(REGRESSED, "True", "ChangeConfirmed", &shorten(&open.join(", "), 1000))
         });
     }
     all.extend(stale.map(|(is_stale, message)| match is_stale {
