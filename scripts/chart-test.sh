@@ -142,6 +142,7 @@ render nothing $monitoring --set rbac.create=false --set rbac.userRoles=false --
 # shellcheck disable=SC2086 # words
 render asked $monitoring --set metrics.serviceMonitor.enabled=false --set prometheus.url=http://thanos-query.monitoring:10902 \
     --set networkPolicy.prometheus.port=10902 --set networkPolicy.prometheus.queryPodLabels.app=thanos
+render webhooks --set 'namespaces={team-a}' --set 'sweeps.webhooks.allowedHosts={hooks.example.com,*.example.com:8443,http://[fd00::7],https://b.example}'
 render closed --set-json 'networkPolicy.prometheus.namespaces=[]'
 # One namespace with everything that a fence can say, an exception, and all others.
 cat >"$work/fences-values.yaml" <<'EOF'
@@ -158,6 +159,7 @@ render granted --set agent.enabled=true --set rbac.create=false --set rbac.userR
 golden cluster
 golden namespaced
 golden agent
+golden webhooks
 sed 's/automountServiceAccountToken/automountToken/' "$work/cluster.yaml" >"$work/typo.yaml"
 # shellcheck disable=SC2086 # words
 if $kubeconform "$work/typo.yaml" >"$work/out"; then wrong 'kubeconform accepts an unknown field'; fi
@@ -200,6 +202,12 @@ has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
 has asked 1 'podSelector: .*"thanos"'
 has asked 1 'port: 10902'
+has webhooks 4 '"--webhook-host='
+has webhooks 1 'protocol: TCP, port: 8443}'
+has webhooks 1 'protocol: TCP, port: 80}'
+has webhooks 1 'except: \[169.254.0.0/16\]'
+has webhooks 1 'protocol: UDP, port: 53}'
+has cluster 0 'secrets|webhook|port: 53}'
 has asked 2 'absent\(max\(assay_leader\) == 1\)|podSelector: .*"prometheus"'
 has everything 1 '^ +- --prometheus=https://prometheus.monitoring:9090$'
 has everything 2 '^ +- --prometheus-(ca=/etc/assay/prometheus-ca/ca.crt|token=/etc/assay/prometheus-token/token)$'
@@ -257,6 +265,8 @@ refused namespaces --set 'namespaces={Team_A}'
 refused interval --set metrics.podMonitor.interval=often
 refused kubeVersion --kube-version 1.32.0
 refused registry --set image.registry=registry.example/
+refused allowedHosts --set 'sweeps.webhooks.allowedHosts={hooks.example.com/path}'
+refused allowedHosts --set 'sweeps.webhooks.allowedHosts={*}'
 refused hostPaths --set 'hostPaths={/mnt: x}'
 refused trim --set 'agent.trim={/mnt:}'
 refused allowed --set 'image.allowed={registry.example:}'

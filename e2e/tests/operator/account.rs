@@ -12,7 +12,7 @@ use tokio::sync::OnceCell;
 
 use crate::chart::chart;
 
-const USER: &str = "assay-e2e";
+pub const USER: &str = "assay-e2e";
 
 /// A kubeconfig by which somebody acts as that account, in all namespaces.
 pub async fn kubeconfig(client: &Client) -> PathBuf {

@@ -1,12 +1,19 @@
 //! What becomes of a suspicion: visits, their answer, and what people make of it.
 
+use std::io::{BufRead as _, BufReader, Read as _, Write as _};
+use std::net::TcpListener;
+use std::sync::mpsc::{self, Receiver};
+
 use assay_api::condition::find;
 use assay_api::{TuningExperiment, TuningSweep, TuningSweepStatus, names};
 use assay_core::sweep::{Night, Outcome, Trigger};
+use k8s_openapi::api::core::v1::Secret;
+use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::jiff::SignedDuration;
 use kube::api::DeleteParams;
-use serde_json::json;
+use serde_json::{Value, json};
 
+use crate::account;
 use crate::bench::Bench;
 use crate::command_line::{assay, text};
 use crate::lab::Lab;
@@ -25,6 +32,46 @@ fn earlier(night: &Night, days: i64) -> Night {
     night
 }
 
+/// An endpoint that takes all messages, and those that it took, each with its signature.
+fn endpoint() -> (String, Receiver<(String, Value)>) {
+    let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
+    let address = format!("http://{}", listener.local_addr().expect("an address"));
+    let (tell, told) = mpsc::channel();
+    std::thread::spawn(move || {
+        for stream in listener.incoming().map_while(Result::ok) {
+            let mut reader = BufReader::new(stream);
+            let head = reader.by_ref().lines().map_while(Result::ok).take_while(|line| !line.is_empty());
+            let head: Vec<String> = head.collect();
+            let field =
+                |name: &str| head.iter().find_map(|line| line.strip_prefix(name)).unwrap_or_default().to_owned();
+            let mut body = vec![0; field("content-length: ").parse().unwrap_or(0)];
+            reader.read_exact(&mut body).expect("a message");
+            let _ = tell.send((field("x-signature: "), serde_json::from_slice(&body).unwrap_or_default()));
+            let _ = reader.into_inner().write_all(b"HTTP/1.1 204 No Content\r\n\r\n");
+        }
+    });
+    (address, told)
+}
+
+/// A Secret that messages are signed with, and the right to read it, which the chart gives with `sweeps.webhooks.allowedHosts`.
+async fn secret(lab: &Lab) {
+    let of = |name: &str| json!({"name": name, "labels": {names::WEBHOOK_LABEL: "true"}});
+    let namespace = Some(lab.namespace.as_str());
+    let secret = json!({"metadata": of("hooks"), "stringData": {"token": "a key"}});
+    lab.put::<Secret>(namespace, secret).await;
+    let rules = json!([{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]);
+    lab.put::<Role>(namespace, json!({"metadata": of("webhooks"), "rules": rules})).await;
+    let role = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": "webhooks"});
+    let user = json!({"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": account::USER});
+    lab.put::<RoleBinding>(namespace, json!({"metadata": of("webhooks"), "roleRef": role, "subjects": [user]})).await;
+}
+
+/// The stage of the latest change whose message has arrived.
+fn delivered(status: &TuningSweepStatus) -> Option<&str> {
+    let notified = status.changes.first()?.notified.as_ref()?;
+    notified.delivered_time.as_ref().map(|_| notified.stage.as_str())
+}
+
 fn stage(status: &TuningSweepStatus) -> &str {
     status.changes.first().map_or("", |change| change.stage.as_str())
 }
@@ -34,7 +81,9 @@ fn stage(status: &TuningSweepStatus) -> &str {
 async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     let lab = Lab::new("changes").await;
     let _bench = Bench::new(&lab).start(&lab);
-    let mut operator = lab.operator_with(&[], None);
+    let (hooks, told) = endpoint();
+    secret(&lab).await;
+    let mut operator = lab.operator_with(&["--webhook-host", &hooks], None);
 
     // What a good and a bad night look like.
     let candidate = |jobs: &str| json!([{"name": "candidate", "dbOptions": {"max_background_jobs": jobs}}]);
@@ -54,6 +103,7 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     let mut object = sweep(&lab, "changed");
     object["spec"]["subjects"] = candidate("4");
     object["spec"]["detect"] = json!({"visitGapSeconds": 60});
+    object["spec"]["notify"] = json!({"webhook": {"url": hooks, "secretRef": {"name": "hooks", "key": "token"}}});
     lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
     let status = lab.sweeps_to("changed", "a visit runs", |status| status.active.is_some()).await;
     let active = status.active.expect("a visit");
@@ -72,6 +122,10 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     let regressed = find(&status.conditions, names::REGRESSED).expect("a condition");
     lab.check(regressed.status == "True" && regressed.message == change, &format!("{regressed:?}")).await;
     lab.check(status.state.as_deref() == Some("Regressed"), &format!("{:?}", status.state)).await;
+    lab.sweeps_to("changed", "it is reported", |status| delivered(status) == Some("Regressed")).await;
+    // Whoever comes next knows what was reported.
+    operator.kill();
+    operator.start_again();
     let visits: Vec<Night> =
         lab.history("changed").await.into_iter().filter(|night| night.outcome == Outcome::Visited).collect();
     lab.check(visits.len() == 2, &format!("{visits:?}")).await;
@@ -112,6 +166,14 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     let regressed = find(&status.conditions, names::REGRESSED).expect("a condition");
     lab.check(regressed.status == "False", &format!("{regressed:?}")).await;
     lab.event("changed", "ChangeAccepted").await;
+    lab.sweeps_to("changed", "that is reported", |status| delivered(status) == Some("Accepted")).await;
+    let told: Vec<(String, Value)> = told.try_iter().collect();
+    let stages: Vec<&Value> = told.iter().map(|(_, message)| &message["data"]["stage"]).collect();
+    lab.check(stages == ["Regressed", "Accepted"], &format!("{told:?}")).await;
+    for (signature, message) in &told {
+        let right = signature.len() == "sha256=".len() + 64 && message["subject"] == json!(change);
+        lab.check(right, &format!("{signature}: {message}")).await;
+    }
     let entries = lab.history("changed").await;
     lab.check(entries.iter().filter(|night| night.outcome == Outcome::Accepted).count() == 1, "once").await;
     lab.close().await;

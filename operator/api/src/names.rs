@@ -27,6 +27,9 @@ pub const VISIT_ANNOTATION: &str = "assay.rocks/visit";
 /// On the experiment of a night: the value of `runNow` that it was begun for.
 pub const RUN_NOW_ANNOTATION: &str = "assay.rocks/run-now";
 
+/// On a Secret: that the operator may sign messages of sweeps with its keys.
+pub const WEBHOOK_LABEL: &str = "assay.rocks/webhook";
+
 /// The `TrialSpec`, or the question about options, that a pod reads from its own annotations.
 pub const INPUT_ANNOTATION: &str = "assay.rocks/input";
 /// Parts that a record lost to fit into a `ConfigMap`.

@@ -102,6 +102,9 @@ pub struct TuningSweepSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["change"]))]
     pub accept: Vec<Accept>,
+    /// Where the operator reports confirmed changes.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notify: Option<Notify>,
     /// What a night costs, for `assay sweep plan`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub cost: Option<Cost>,
@@ -206,6 +209,37 @@ pub struct Accept {
     /// Nights from then on are compared with the level before the change again. If not set, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
+}
+
+/// Where the operator reports confirmed changes.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Notify {
+    /// An endpoint that gets a signed message when a change is confirmed for the worse, and when that is accepted or over.
+    pub webhook: Webhook,
+}
+
+/// An endpoint for signed messages.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Webhook {
+    /// Where messages are posted to. The operator must be allowed to send there: sweeps.webhooks.allowedHosts of its chart.
+    #[schemars(length(min = 1, max = 1024), regex(pattern = "^https?://[!-~]+$"))]
+    pub url: String,
+    /// The Secret with the key that messages are signed with. It needs the label assay.rocks/webhook: "true".
+    pub secret_ref: SecretRef,
+}
+
+/// A key of a Secret in the sweep's namespace.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct SecretRef {
+    /// Name of the Secret.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"))]
+    pub name: String,
+    /// Key in it.
+    #[schemars(length(min = 1, max = 253), regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_.]*[A-Za-z0-9])?$"))]
+    pub key: String,
 }
 
 /// What machines cost.
@@ -333,6 +367,33 @@ pub struct KnownChange {
     /// What it is and what is known of it.
     #[schemars(length(max = bounds::MESSAGE))]
     pub message: String,
+    /// The latest message about it to the webhook of the sweep. Absent if there was none.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub notified: Option<Notified>,
+}
+
+/// A message to a webhook.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct Notified {
+    /// The stage that it reports.
+    #[schemars(length(max = 32))]
+    pub stage: String,
+    /// When the stage was reached, which is part of the id of the message.
+    pub time: Time,
+    /// How often it was sent.
+    #[serde(default)]
+    pub tries: u32,
+    /// When the endpoint took it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub delivered_time: Option<Time>,
+    /// When it is sent next. Absent once it is delivered, or after the last try.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub next_try_time: Option<Time>,
+    /// Why the last try failed.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 256))]
+    pub error: Option<String>,
 }
 
 /// A night without a measurement.

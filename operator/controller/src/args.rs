@@ -3,6 +3,7 @@
 use std::net::SocketAddr;
 use std::path::PathBuf;
 
+use assay_core::sweep::notify::Allowed;
 use clap::{Parser, ValueEnum};
 
 use crate::fence::{Fence, begins_with};
@@ -60,6 +61,10 @@ pub struct Args {
     /// What the experiments of some namespaces may ask for, in JSON, as an entry of the chart's `fences`; repeatable
     #[arg(long = "fence", value_name = "JSON", value_parser = fence)]
     pub fences: Vec<Fence>,
+    /// Host that webhooks of sweeps may be sent to, by https: hooks.example.com, hooks.example.com:8443 or *.example.com, or without TLS
+    /// <http://hooks.lab.svc:8080>; repeatable; default: none
+    #[arg(long = "webhook-host", value_name = "HOST")]
+    pub webhook_hosts: Vec<Allowed>,
     /// Address on which to serve /metrics, /healthz and /readyz
     #[arg(long, default_value = "0.0.0.0:8080")]
     pub listen: SocketAddr,
@@ -237,6 +242,17 @@ mod tests {
         assert_eq!(args.confining_label("team"), None);
         for odd in ["", "1a", "a=\"b\"", "a-b"] {
             assert!(Args::try_parse_from([&start[..], &["--prometheus-label", odd]].concat()).is_err(), "{odd}");
+        }
+    }
+
+    #[test]
+    fn webhooks_go_to_hosts_only() {
+        let start = ["assay-operator", "--bench-image", "bench"];
+        assert_eq!(Args::parse_from(start).webhook_hosts, []);
+        let some = ["--webhook-host", "hooks.example.com", "--webhook-host", "http://10.0.0.7:8080"];
+        assert_eq!(Args::parse_from([&start[..], &some].concat()).webhook_hosts.len(), 2);
+        for odd in ["*", "hooks.example.com/path", "ftp://hooks.example.com"] {
+            assert!(Args::try_parse_from([&start[..], &["--webhook-host", odd]].concat()).is_err(), "{odd}");
         }
     }
 

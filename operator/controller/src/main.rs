@@ -24,6 +24,7 @@ mod stop;
 mod sweep;
 mod tls;
 mod watch;
+mod webhook;
 
 use std::process::ExitCode;
 use std::sync::Arc;

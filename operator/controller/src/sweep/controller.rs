@@ -13,6 +13,7 @@ use tracing::{Span, error_span};
 use super::Reconcile;
 use super::memory::Memories;
 use super::metrics::Findings;
+use super::notify::Notifier;
 use super::status::State;
 use super::stores::Stores;
 use crate::cluster::Cluster;
@@ -30,6 +31,7 @@ pub struct Context {
     pub pods: Vec<Store<Pod>>,
     unreadable: Vec<Unreadable>,
     pub memories: Memories,
+    pub notifier: Notifier,
     /// A history may take megabytes when it is read: one at a time.
     pub reading: tokio::sync::Mutex<()>,
 }
@@ -46,6 +48,7 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
         pods: Vec::new(),
         unreadable: Vec::new(),
         memories: Memories::default(),
+        notifier: Notifier::new(wiring, cluster),
         reading: tokio::sync::Mutex::default(),
     };
     for Scope { stores, .. } in watched {

@@ -11,6 +11,7 @@ use assay_core::sweep::{Outcome, Ring, Standing, standings, worst};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
+use super::notify::Told;
 use crate::lock::locked;
 use crate::watch::version;
 
@@ -24,6 +25,8 @@ pub struct Memory {
     pub known: Option<Known>,
     /// As the API server had it when its status was written last.
     pub written: Option<TuningSweep>,
+    /// What came of the latest message.
+    pub told: Option<Told>,
     /// Experiments that were just made, which the watch may not have told of yet; `None` of those that were just deleted.
     made: BTreeMap<String, Option<Arc<TuningExperiment>>>,
 }

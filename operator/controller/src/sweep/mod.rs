@@ -7,6 +7,7 @@ mod collect;
 mod controller;
 mod memory;
 mod metrics;
+mod notify;
 mod resolve;
 mod status;
 mod store;
@@ -118,7 +119,9 @@ impl<'a> Reconcile<'a> {
                 // A little later, or a clock that is read twice may find it early.
                 self.wake_in(until.map_or(LONGEST, |until| until + Duration::from_millis(200)));
                 let state = State::Sound { children: &children, schedule, lookup: &lookup };
-                return status::write(self, &state, Some(&known)).await;
+                status::write(self, &state, Some(&known)).await?;
+                notify::send(self, &known);
+                return Ok(());
             }
             info!(?step, "next");
             // What is decided is decided by what the history says now, which somebody else may have added to.

@@ -13,10 +13,10 @@ use kube::api::Patch;
 use kube::runtime::events::EventType;
 use serde_json::json;
 
-use super::Reconcile;
 use super::children::Children;
 use super::memory::Known;
 use super::resolve::Lookup;
+use super::{Reconcile, notify};
 use crate::error::{Error, call};
 use crate::experiment::{condition, forced, whole_second};
 use crate::watch::version;
@@ -65,6 +65,7 @@ pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Opti
         after.schedule_since = Some(Time(whole_second(since(reconcile, &before))));
         after.schedule = Some(scheduled(reconcile));
         of_nights(reconcile, &mut after, children, schedule, known);
+        notify::carry(reconcile, &before, &mut after);
         stale = Some(is_stale(reconcile, schedule, &after));
     }
     after.conditions = conditions(reconcile, state, &after, stale.as_ref(), known, &before.conditions);
@@ -133,6 +134,7 @@ fn shown(change: &Change) -> KnownChange {
         name: change.name.clone(),
         stage: change.stage.to_string(),
         message: shorten(&change.said(), bounds::MESSAGE),
+        notified: None,
     }
 }
 
@@ -203,7 +205,7 @@ fn conditions(
         (None, Some(pulling), ..) => format!("looking up images: {pulling}"),
         (None, None, Some(waiting), _) => waiting,
         (None, None, None, Some(unknown)) => format!("spec.accept names what is no confirmed change: {unknown}"),
-        (None, None, None, None) => String::new(),
+        (None, None, None, None) => notify::trouble(reconcile, after).unwrap_or_default(),
     };
     let mut all = vec![
         make(ACCEPTED, "True", "Valid", "the spec is valid"),
@@ -268,6 +270,7 @@ async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSw
             reconcile.publish(type_, reason, &format!("{}: {}", change.name, change.message)).await;
         }
     }
+    notify::publish(reconcile, before, after).await;
     let stale = find(&after.conditions, STALE).filter(|stale| stale.status == "True");
     if let Some(stale) = stale.filter(|_| has_changed(STALE)) {
         reconcile.publish(EventType::Warning, "SweepStale", &stale.message).await;

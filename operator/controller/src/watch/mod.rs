@@ -65,6 +65,10 @@ impl Wiring {
         (Self { client, clock, metrics, health, stop, namespaces, sender, changes }, heard)
     }
 
+    pub fn tell(&self) -> Tell {
+        Tell(self.sender.downgrade())
+    }
+
     pub fn api<K>(&self, namespace: Option<&str>) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -72,6 +76,19 @@ impl Wiring {
     {
         let client = self.client.clone();
         namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace))
+    }
+}
+
+/// Asks for reconciles from outside of a watch. It keeps no watch alive.
+#[derive(Clone)]
+pub struct Tell(mpsc::WeakUnboundedSender<Touched>);
+
+impl Tell {
+    pub fn touched(&self, touched: Touched) {
+        // Without watches everything is about to end.
+        if let Some(sender) = self.0.upgrade() {
+            let _ = sender.send(touched);
+        }
     }
 }
 

@@ -8,6 +8,7 @@ mod kept;
 mod level;
 pub mod next;
 pub mod night;
+pub mod notify;
 mod point;
 pub mod report;
 mod ring;

@@ -13,6 +13,7 @@ use serde_json::{Map, Value, json};
 
 use super::confirm::{Promised, UNSUREST};
 use super::detect::Watch;
+use super::notify::Target;
 use super::point::MOST_SERIES;
 use super::schedule::{Schedule, Unscheduled};
 use crate::experiment::{Experiment, Scenario};
@@ -244,6 +245,11 @@ fn check(document: &Value, spec: &TuningSweepSpec, validated: &Validated, now: T
         problems.extend(too_close(experiment, closest));
     }
     problems.extend(detect_problems(&spec.detect));
+    if let Some(notify) = &spec.notify
+        && let Err(why) = Target::parse(&notify.webhook.url)
+    {
+        problems.push(Problem::error(path("spec.notify.webhook.url"), why));
+    }
     if spec.reference.image.as_deref().is_some_and(|image| !is_pinned(image)) {
         let message = "is a tag: where it moves, all series begin again. Name the reference's image by digest, as in repository@sha256:...";
         problems.push(Problem::warning(path("spec.reference.image"), message));
@@ -453,6 +459,34 @@ mod tests {
         for (detect, expected) in cases {
             let said = promised(detect);
             assert!(said.len() == 1 && said[0].starts_with(&format!("spec.detect.{expected}")), "{expected}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn a_webhook_needs_an_address_and_a_key() {
+        let secret = json!({"name": "hooks", "key": "token"});
+        let webhook = |webhook: Value| said(|sweep| sweep["spec"]["notify"] = json!({"webhook": webhook}));
+        let to = |url: &str| webhook(json!({"url": url, "secretRef": secret}));
+        for sound in ["https://hooks.example.com/assay?team=storage", "http://[fd00::7]:8080"] {
+            assert_eq!(to(sound), [""; 0], "{sound}");
+        }
+        let cases = [
+            (to("hooks.example.com"), ".url: must be an address that begins with https://"),
+            (to("https://user:word@hooks.example.com"), ".url: must not have a user or a password"),
+            (to("https://2130706433/"), ".url: has no host"),
+            (webhook(json!({"url": "https://hooks.example.com"})), ": secretRef is required"),
+            (
+                webhook(json!({"url": "https://h.example", "secretRef": {"name": "hooks"}})),
+                ".secretRef: key is required",
+            ),
+            (
+                webhook(json!({"url": "https://h.example", "secretRef": {"name": "../x", "key": "token"}})),
+                ".secretRef.name: ",
+            ),
+        ];
+        for (said, expected) in cases {
+            let expected = format!("spec.notify.webhook{expected}");
+            assert!(said.len() == 1 && said[0].starts_with(&expected), "{expected}: {said:?}");
         }
     }
 

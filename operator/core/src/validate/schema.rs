@@ -10,7 +10,7 @@ use super::problem::{FieldPath, Problem};
 use super::suggest::{did_you_mean, nearest};
 
 /// What the patterns of the schema mean, for people.
-const PATTERNS: [(&str, &str); 11] = [
+const PATTERNS: [(&str, &str); 12] = [
     ("^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter or digit at both ends"),
     ("^[a-z]([-a-z0-9]*[a-z0-9])?$", "lowercase letters, digits and '-', with a letter first and no '-' at the end"),
     ("^[a-z][a-z0-9_]*$", "lowercase letters, digits and '_', with a letter first"),
@@ -24,6 +24,7 @@ const PATTERNS: [(&str, &str); 11] = [
         "letters, digits, '-', '_', '.', '/' and '+', with a letter or digit at both ends",
     ),
     ("^[A-Z]{3}$", "three capital letters such as EUR"),
+    ("^https?://[!-~]+$", "an address that begins with https://"),
     (r"\[\$window\]", "a query with the range [$window], the measured window"),
     (r"^[0-9]+(\.[0-9]+)?%$", "a percentage such as 2% or 2.5%"),
     (r"^[0-9]+(\.[0-9]+)?$", "a decimal number such as 0.99"),

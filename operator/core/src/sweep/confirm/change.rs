@@ -152,7 +152,7 @@ fn stage(
 
 impl Change {
     /// The series that it was confirmed for; while that is open, and where nothing was, all of them.
-    fn shown(&self) -> Vec<&(Answered, Scale)> {
+    pub(in crate::sweep) fn shown(&self) -> Vec<&(Answered, Scale)> {
         let confirmed: Vec<_> =
             self.series.iter().filter(|(own, _)| own.decision == Some(Decision::Confirmed)).collect();
         if confirmed.is_empty() { self.series.iter().collect() } else { confirmed }
