@@ -203,7 +203,7 @@ pub struct Accept {
     /// Its name, as `assay sweep status` shows it.
     #[schemars(length(min = 1, max = 128))]
     pub change: String,
-    /// Why.
+    /// Why it is taken as it is, for the history.
     #[schemars(length(min = 1, max = 512))]
     pub reason: String,
     /// Nights from then on are compared with the level before the change again. If not set, never.
@@ -329,7 +329,7 @@ pub struct TuningSweepStatus {
     pub series: u32,
     /// The latest changes that are being confirmed, or were, the newest first.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
-    #[schemars(length(max = 20))]
+    #[schemars(length(max = 20), extend("x-kubernetes-list-type" = "atomic"))]
     pub changes: Vec<KnownChange>,
     /// The value of runNow for which a night has begun.
     #[serde(default, skip_serializing_if = "Option::is_none")]
