@@ -39,6 +39,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
 pub fn command(args: &AcceptArgs) -> anyhow::Result<ExitCode> {
     let ChangeArgs { history: dir, cluster, .. } = &args.change;
     let (sweep, name) = args.change.names()?;
+    ensure!(!args.reason.trim().is_empty(), "--reason is empty: say why, for whoever reads the history");
     ensure!(args.expires.is_none_or(|expires| expires > Timestamp::now()), "--expires is in the past");
     let (history, watch) = read(dir.as_deref(), sweep, cluster)?;
     let change = found(&history, &history.watched(&watch), name)?;
@@ -67,7 +68,8 @@ pub fn command(args: &AcceptArgs) -> anyhow::Result<ExitCode> {
             };
             let entry = entry.night(&nights.begun.sweep);
             nights.add(entry)?;
-            print::out(format_args!("{name}: accepted\n"))?;
+            let until = args.expires.map_or("for good".to_owned(), |expires| format!("until {expires}"));
+            print::out(format_args!("{name}: accepted {until}\n"))?;
         }
         (None, sweep) => {
             let sweep = sweep.context("name the sweep")?;

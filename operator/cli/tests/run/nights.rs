@@ -631,6 +631,7 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     assert!(shown(&lab).contains("; accepted until 2999-01-01: so be it"), "{}", shown(&lab));
     for (more, why) in [
         (vec!["nothing"], "has no change nothing"),
+        (vec![name.as_str(), "--expires", "2999-01-01T00:00:00"], "must be a day such as"),
         (vec![name.as_str(), "--expires", "2020-01-01"], "--expires is in the past"),
         (vec![name.as_str(), "--expires", "soon"], "must be a day such as"),
         (vec!["buffers", name.as_str()], "with --history, name the change alone"),

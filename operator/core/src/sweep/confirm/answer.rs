@@ -75,6 +75,14 @@ impl History {
         all
     }
 
+    /// The margins that visits went by, by series.
+    pub(in crate::sweep) fn confirmed_margins(&self) -> BTreeMap<Series, f64> {
+        let all = self.confirmations();
+        let asked =
+            all.values().flat_map(|own| own.visit.series.iter().map(|asked| (own.visit.series(asked), asked.margin)));
+        asked.collect()
+    }
+
     /// Answers to suspicions, by series.
     pub fn answers(&self) -> BTreeMap<Series, Vec<Answer>> {
         let mut answers: BTreeMap<Series, Vec<Answer>> = BTreeMap::new();

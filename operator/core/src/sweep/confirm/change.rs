@@ -168,7 +168,7 @@ impl Change {
         let bound = worst.bound.filter(|_| worst.decision == Some(Decision::Confirmed));
         let bound = bound.map_or(String::new(), |bound| {
             let side = if worst.asked.shift < 0.0 { "below" } else { "above" };
-            format!(", with 95 % {side} {}", number::effect(*scale, bound))
+            format!(", surely (95 %) {side} {}", number::effect(*scale, bound))
         });
         let others = match shown.len() - 1 {
             0 => String::new(),

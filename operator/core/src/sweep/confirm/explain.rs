@@ -19,7 +19,8 @@ impl History {
         let mut lines = vec![format!("{}: {}", change.name, change.said())];
         let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
         lines.push(format!("suspected in the night of {}, in {} series", minute(change.raised), change.series.len()));
-        for (what, night) in [("before", change.good), ("after", change.bad)] {
+        let first = change.series.iter().map(|(own, _)| own.asked.first).min().unwrap_or(change.bad);
+        for (what, night) in [("before", change.good), ("first", first), ("after", change.bad)] {
             let subject = self.get(night).and_then(|night| subject(night, &change.subject));
             let version = subject.map_or("no longer in the history".to_owned(), version);
             lines.push(format!("{what:<6} {} ({})", version, minute(night)));
@@ -46,12 +47,17 @@ impl History {
                 plural(blocks, "block")
             ));
         }
-        let level = |own: &Watched<'_>| {
-            let view = self.view(own.series)?;
-            Some(format!("now {} against the reference", number::effect(own.scale, view.level()?.mean)))
-        };
-        let first = change.series.first().map(|(own, _)| &own.series);
-        lines.extend(watched.iter().find(|own| Some(own.series) == first).and_then(level));
+        if let Some(own) = own {
+            let chance = 100.0 * own.visit.alpha;
+            lines.push(format!(
+                "if nothing had changed, visits would confirm it with a chance of at most {chance:.3} %"
+            ));
+        }
+        let others = watched.iter().filter(|own| {
+            own.series.subject == change.subject && change.series.iter().all(|(asked, _)| asked.series != *own.series)
+        });
+        let (moved, still): (Vec<_>, Vec<_>) = others.partition(|own| own.suspicion.is_some());
+        lines.push(format!("of the subject's other series, nights suspect {} and not {}", moved.len(), still.len()));
         lines.push(advice(change));
         lines
     }
@@ -139,7 +145,7 @@ fn advice(change: &Change) -> String {
     match change.stage {
         Stage::Confirming => "next: wait for the other visits, or measure more with `assay sweep run-now`".to_owned(),
         Stage::Regressed | Stage::SmallRegression => format!(
-            "next: find the commit with `assay bisect`, and fix it; or take it as it is: `assay accept SWEEP {name} --reason ...`"
+            "next: find the commit with `assay bisect`, and fix it; or accept it: `assay accept SWEEP {name} --reason ...`, on one machine --history DIR for SWEEP"
         ),
         Stage::Undecided => {
             "next: measure more with `assay sweep run-now`; if it is there, it will be suspected again".to_owned()

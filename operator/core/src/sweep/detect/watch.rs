@@ -111,7 +111,7 @@ impl History {
 
     /// The series of the last measured night, in order, with what confirmations have said of them.
     pub fn watched(&self, watch: &Watch) -> Vec<Watched<'_>> {
-        let answers = self.answers();
+        let (answers, margins) = (self.answers(), self.confirmed_margins());
         let Some(last) = self.last_measured() else { return Vec::new() };
         let is_spent = watch.promised.as_ref().is_some_and(|promised| is_spent(self, promised));
         let alarm = watch.alarm.unwrap_or_else(|| Promise::of_series(last.points.len()).alarm());
@@ -122,7 +122,9 @@ impl History {
                 let answers = answers.get(series).map_or(&[][..], Vec::as_slice);
                 let segment = view.segments.last()?;
                 let scale = segment.points.last()?.1.scale;
+                // A history that was moved has the margins of its visits.
                 let margin = watch.margins.get(&series.metric).map(|margin| scale.margin(*margin));
+                let margin = margin.or_else(|| margins.get(series).copied());
                 let course = Course::of(&measured(segment), Threshold { alarm, margin }, answers);
                 let suspicion = course.suspicion();
                 Some(Watched { series: view.series, scale, margin, course, suspicion, is_spent })

@@ -113,7 +113,7 @@ mod tests {
                 "change": "tonight-20261201-0117",
                 "subject": "tonight",
                 "stage": "Regressed",
-                "message": "Regressed -4.9 %, with 95 % below -3.9 % in throughput (fill-0) since 2026-12-01; 2 visits",
+                "message": "Regressed -4.9 %, surely (95 %) below -3.9 % in throughput (fill-0) since 2026-12-01; 2 visits",
                 "good": "2026-11-30T01:17:00Z",
                 "bad": "2026-12-01T01:17:00Z",
                 "series": [{"scenario": "fill-0", "metric": "throughput", "effect": "-4.9 %", "bound": "-3.9 %"}],

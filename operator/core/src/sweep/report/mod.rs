@@ -275,7 +275,8 @@ impl SweepReport {
     /// The report of a history, with what its sweep watches for.
     pub fn new(history: &History, watch: &Watch) -> Self {
         let mut nights = NightCounts::default();
-        for night in history.nights().filter(|night| night.is_of_series()) {
+        let of_series = || history.nights().filter(|night| night.is_of_series());
+        for night in of_series() {
             match night.outcome {
                 Outcome::Measured => nights.measured += 1,
                 Outcome::Skipped => nights.skipped += 1,
@@ -300,8 +301,8 @@ impl SweepReport {
             sweep: history.sweep().to_owned(),
             reference: last.and_then(|night| night.reference.clone()),
             nights,
-            first: history.nights().next().map(|night| night.night),
-            last: history.nights().next_back().map(|night| night.night),
+            first: of_series().next().map(|night| night.night),
+            last: of_series().next_back().map(|night| night.night),
             last_measured: last.map(|night| night.night),
             changes,
             series,
