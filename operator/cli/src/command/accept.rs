@@ -31,7 +31,9 @@ pub struct AcceptArgs {
 
 /// A time, or the beginning of a day in UTC.
 fn time(text: &str) -> Result<Timestamp, String> {
-    let day = || Some(text.parse::<Date>().ok()?.to_zoned(TimeZone::UTC).ok()?.timestamp());
+    // A time without its zone is no day.
+    let is_day = text.len() == "2027-03-31".len();
+    let day = || Some(text.parse::<Date>().ok().filter(|_| is_day)?.to_zoned(TimeZone::UTC).ok()?.timestamp());
     let time = text.parse().ok().or_else(day);
     time.ok_or_else(|| "must be a day such as 2027-03-31, or a time such as 2027-03-31T12:00:00Z".to_owned())
 }
@@ -39,7 +41,7 @@ fn time(text: &str) -> Result<Timestamp, String> {
 pub fn command(args: &AcceptArgs) -> anyhow::Result<ExitCode> {
     let ChangeArgs { history: dir, cluster, .. } = &args.change;
     let (sweep, name) = args.change.names()?;
-    ensure!(!args.reason.trim().is_empty(), "--reason is empty: say why, for whoever reads the history");
+    ensure!(!args.reason.trim().is_empty(), "--reason is empty: say why, for people who read the history");
     ensure!(args.expires.is_none_or(|expires| expires > Timestamp::now()), "--expires is in the past");
     let (history, watch) = read(dir.as_deref(), sweep, cluster)?;
     let change = found(&history, &history.watched(&watch), name)?;

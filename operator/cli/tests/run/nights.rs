@@ -639,5 +639,7 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
         let ran = accept(&more);
         assert!(ran.code() != 0 && ran.stderr().contains(why), "{more:?}: {}", ran.stderr());
     }
+    let ran = lab.assay(&["accept", "--history", "out", "--reason", " ", &name]);
+    assert!(ran.code() == 1 && ran.stderr().contains("--reason is empty"), "{}", ran.stderr());
     assert_eq!(lab.history().len(), 21);
 }
