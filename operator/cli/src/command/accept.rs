@@ -6,7 +6,6 @@ use anyhow::{Context as _, ensure};
 use assay_api::{Accept, Time};
 use assay_core::sweep::confirm::Stage;
 use assay_core::sweep::next::Unmeasured;
-use assay_core::sweep::{Acceptance, Outcome, Trigger};
 use k8s_openapi::jiff::civil::Date;
 use k8s_openapi::jiff::tz::TimeZone;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -58,17 +57,7 @@ pub fn command(args: &AcceptArgs) -> anyhow::Result<ExitCode> {
             while nights.history.get(minute).is_some() {
                 minute += SignedDuration::from_mins(1);
             }
-            let entry = Unmeasured {
-                night: minute,
-                trigger: Trigger::Manual,
-                run_now: None,
-                visit: None,
-                accepted: Some(Acceptance::of(&accept)),
-                outcome: Outcome::Accepted,
-                reason: String::new(),
-                message: accept.reason,
-            };
-            let entry = entry.night(&nights.begun.sweep);
+            let entry = Unmeasured::accepting(minute, &accept).night(&nights.begun.sweep);
             nights.add(entry)?;
             let until = args.expires.map_or("for good".to_owned(), |expires| format!("until {expires}"));
             print::out(format_args!("{name}: accepted {until}\n"))?;

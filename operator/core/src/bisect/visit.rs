@@ -120,11 +120,6 @@ pub fn observed(plan: &Plan, attempts: &[Attempt]) -> Result<Observed, Unplanned
     let Some(rule) = design.metrics.first() else { return Ok(Observed::Nothing("no metric".to_owned())) };
     let samples = Samples::of(&places, &design, design.max_blocks, true).observed.samples;
     let metric = samples.first().and_then(|metrics| metrics.first());
-    let better = |value: Option<f64>| value.and_then(|value| rule.scale.transform(rule.direction, value).ok());
-    let loss = |(baseline, candidate): (&Vec<Option<f64>>, &Option<f64>)| {
-        Some(better(baseline.first().copied().flatten())? - better(*candidate)?)
-    };
-    let blocks = metric.into_iter().flat_map(|metric| metric.baseline.iter().zip(metric.configs.iter().flatten()));
     let gated = places.gated();
     let configs = [Arm::Reference, Arm::Candidate].into_iter().zip(&plan.experiment.configs);
     for (arm, config) in configs.clone() {
@@ -137,7 +132,7 @@ pub fn observed(plan: &Plan, attempts: &[Attempt]) -> Result<Observed, Unplanned
             });
         }
     }
-    let losses: Vec<f64> = blocks.filter_map(loss).collect();
+    let losses = metric.map(|metric| metric.losses(None, Some(0), rule)).unwrap_or_default();
     if !losses.is_empty() {
         return Ok(Observed::Losses(losses));
     }

@@ -6,7 +6,7 @@ use super::ALPHA;
 pub const POWER: f64 = 0.8;
 
 /// Asymptotic efficiency of the signed-rank test against the t test under normal noise, 3/pi.
-const EFFICIENCY: f64 = 0.955;
+pub const EFFICIENCY: f64 = 0.955;
 
 /// Below this many blocks there is nothing to divide into looks.
 const FEWEST_FOR_LOOKS: usize = 12;

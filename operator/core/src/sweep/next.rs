@@ -206,6 +206,12 @@ pub struct Unmeasured {
 }
 
 impl Unmeasured {
+    /// The entry of a change that somebody accepts.
+    pub fn accepting(minute: Timestamp, accept: &Accept) -> Self {
+        let own = unmeasured(minute, Trigger::Manual, None, Outcome::Accepted, "", &accept.reason);
+        Self { accepted: Some(Acceptance::of(accept)), ..own }
+    }
+
     /// Its entry in the history.
     pub fn night(&self, sweep: &str) -> Night {
         Night {
@@ -410,8 +416,7 @@ impl Observed<'_> {
             Ok(minute) => minute,
             Err(taken) => return taken,
         };
-        let own = unmeasured(minute, Trigger::Manual, None, Outcome::Accepted, "", &accept.reason);
-        record(Unmeasured { accepted: Some(Acceptance::of(accept)), ..own })
+        record(Unmeasured::accepting(minute, accept))
     }
 
     /// A visit that is due, or nothing.

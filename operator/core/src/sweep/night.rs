@@ -266,7 +266,7 @@ impl Ended<'_> {
             }
             let revision = config.revision.clone();
             let mut subject = Subject { name, image, revision, config: digest, settings: None, unchanged: false };
-            let before = before.and_then(|night| night.subjects.iter().find(|known| known.name == subject.name));
+            let before = before.and_then(|night| night.subject(&subject.name));
             subject.unchanged = before.is_some_and(|before| before.same(&subject));
             if !is_same_base || before.is_none_or(|before| before.config != subject.config) {
                 subject.settings = written(config, &mut room)?;

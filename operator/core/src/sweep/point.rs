@@ -294,6 +294,10 @@ impl Night {
         serde_json::to_string(self)
     }
 
+    pub fn subject(&self, name: &str) -> Option<&Subject> {
+        self.subjects.iter().find(|own| own.name == name)
+    }
+
     /// Whether series may have points of it: it is neither about a suspicion nor an acceptance.
     pub fn is_of_series(&self) -> bool {
         self.trigger != Trigger::Confirmation && self.outcome != Outcome::Accepted

@@ -1,6 +1,6 @@
 use serde::{Deserialize, Serialize};
 
-use super::design::Design;
+use super::design::{Design, MetricRule};
 use crate::stats::median;
 
 /// The runs of one scenario, as one metric saw them. Positions are blocks in the order in which looks take them.
@@ -19,6 +19,18 @@ impl MetricSamples {
         let baseline: Vec<f64> = self.baseline.iter().flatten().flatten().copied().collect();
         let own: Vec<f64> = self.configs[config].iter().flatten().copied().collect();
         (median(&baseline), median(&own))
+    }
+
+    /// By how much one side was better than the other, block by block, as an effect. A side is a config, or without one the baseline.
+    pub fn losses(&self, before: Option<usize>, after: Option<usize>, rule: &MetricRule) -> Vec<f64> {
+        let value = |side: Option<usize>, block: usize| {
+            let measured = match side {
+                Some(config) => *self.configs.get(config)?.get(block)?,
+                None => self.baseline.get(block)?.first().copied().flatten(),
+            };
+            rule.scale.transform(rule.direction, measured?).ok()
+        };
+        (0..self.baseline.len()).filter_map(|block| Some(value(before, block)? - value(after, block)?)).collect()
     }
 }
 

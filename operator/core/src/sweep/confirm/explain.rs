@@ -21,7 +21,7 @@ impl History {
         lines.push(format!("suspected in the night of {}, in {} series", minute(change.raised), change.series.len()));
         let first = change.series.iter().map(|(own, _)| own.asked.first).min().unwrap_or(change.bad);
         for (what, night) in [("before", change.good), ("first", first), ("after", change.bad)] {
-            let subject = self.get(night).and_then(|night| subject(night, &change.subject));
+            let subject = self.get(night).and_then(|night| night.subject(&change.subject));
             let version = subject.map_or("no longer in the history".to_owned(), version);
             lines.push(format!("{what:<6} {} ({})", version, minute(night)));
         }
@@ -64,7 +64,7 @@ impl History {
 
     /// What the subject sets after the change, and what it set before, where the history knows both.
     fn options(&self, change: &Change) -> Option<String> {
-        let config = |night: Timestamp| Some(&subject(self.get(night)?, &change.subject)?.config);
+        let config = |night: Timestamp| Some(&self.get(night)?.subject(&change.subject)?.config);
         let (before, after) = (config(change.good)?, config(change.bad)?);
         if before == after {
             return Some("options the same before and after".to_owned());
@@ -111,10 +111,6 @@ fn tested(own: &Answered, scale: Scale) -> String {
     };
     let (p, blocks) = (own.p, plural(own.blocks, "block"));
     format!("{name}: {shift} by fresh trials in {blocks}; p {p:.2e} for beyond {limit}: {decision}")
-}
-
-fn subject<'a>(night: &'a Night, name: &str) -> Option<&'a Subject> {
-    night.subjects.iter().find(|own| own.name == name)
 }
 
 fn version(subject: &Subject) -> String {

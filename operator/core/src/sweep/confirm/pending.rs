@@ -9,7 +9,7 @@ use super::answer::Confirmation;
 use super::visit::{Asked, Visit};
 use crate::sweep::detect::{Cause, Suspicion, Watched};
 use crate::sweep::history::History;
-use crate::sweep::point::{Night, Subject};
+use crate::sweep::point::Night;
 
 /// The largest chance of an error of a confirmation: a less sure one confirms nothing.
 pub const UNSUREST: f64 = 0.1;
@@ -105,7 +105,7 @@ fn new(
         }
         let first = all.iter().filter_map(|(_, suspicion)| suspicion.nights.first()).min()?;
         let good = last_good(history, last, subject, *first)?;
-        if of(good, subject)?.same(of(last, subject)?) {
+        if good.subject(subject)?.same(last.subject(subject)?) {
             return None;
         }
         let asked = |(own, suspicion): &(&Watched<'_>, &Suspicion)| {
@@ -131,9 +131,5 @@ fn new(
 fn last_good<'a>(history: &'a History, last: &Night, subject: &str, first: Timestamp) -> Option<&'a Night> {
     let reference = last.reference.as_ref()?;
     let same = |night: &&Night| night.reference.as_ref().is_some_and(|own| own.same(reference));
-    history.within(..first).filter(same).filter(|night| of(night, subject).is_some()).last()
-}
-
-fn of<'a>(night: &'a Night, subject: &str) -> Option<&'a Subject> {
-    night.subjects.iter().find(|own| own.name == subject)
+    history.within(..first).filter(same).filter(|night| night.subject(subject).is_some()).last()
 }

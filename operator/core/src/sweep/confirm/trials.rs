@@ -10,19 +10,16 @@ use crate::attempt::Attempt;
 use crate::decide::{Places, Samples, Unplanned};
 use crate::experiment::ConfigUnderTest;
 use crate::plan::Plan;
-use crate::stats::{ALPHA, Direction, Scale, n_min};
+use crate::stats::{ALPHA, EFFICIENCY, n_min};
 use crate::sweep::history::History;
 use crate::sweep::point::Night;
 use crate::sweep::{night, settings};
 use crate::validate::{self, over};
-use crate::verdict::MetricSamples;
 
 /// The most blocks of a visit.
 const MOST_BLOCKS: usize = 64;
 /// With as many blocks as are planned, a change of a margin is found with 90 % probability.
 const POWER: f64 = 0.9;
-/// Asymptotic efficiency of the signed-rank test against the t test under normal noise, 3/pi.
-const EFFICIENCY: f64 = 0.955;
 
 /// Names of the configs of a visit: that of the subject before the change, and that of the subject as it is. Each visit has its own, so that
 /// the order of its trials and their operations are its own.
@@ -56,10 +53,7 @@ pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> R
     let today = effective(&night);
     let named = |time| history.get(time).ok_or(Unvisited::NoNight(time));
     let (good, bad) = (named(visit.good)?, named(visit.bad)?);
-    let side = |night: &Night| {
-        let own = night.subjects.iter().find(|own| own.name == visit.subject);
-        own.cloned().ok_or(Unvisited::NoNight(night.night))
-    };
+    let side = |night: &Night| night.subject(&visit.subject).cloned().ok_or(Unvisited::NoNight(night.night));
     let (before, after) = (side(good)?, side(bad)?);
     let reference = bad.reference.as_ref().ok_or(Unvisited::NoNight(bad.night))?;
     let is_it = |(config, digest): &&(&Config, Digest)| config.name == night.baseline && *digest == reference.config;
@@ -151,30 +145,11 @@ pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<Resu
         let losses = scenario.zip(rule).and_then(|(scenario, rule)| {
             let samples = samples.get(scenario)?.get(rule)?;
             let values = |name: &str| design.configs.iter().position(|config| config == name);
-            let rule = &design.metrics[rule];
-            Some(losses(samples, values(&arms.before), values(&arms.after), rule.scale, rule.direction))
+            Some(samples.losses(values(&arms.before), values(&arms.after), &design.metrics[rule]))
         });
         Asked { losses: losses.unwrap_or_default(), ..asked.clone() }
     };
     let series: Vec<Asked> = visit.series.iter().map(of).collect();
     let is_empty = series.iter().all(|asked| asked.losses.is_empty());
     Ok(if is_empty { Err("nothing was measured".to_owned()) } else { Ok(Visit { series, ..visit.clone() }) })
-}
-
-/// By how much one side was better than the other, block by block. The baseline is the side that has no config.
-fn losses(
-    samples: &MetricSamples,
-    before: Option<usize>,
-    after: Option<usize>,
-    scale: Scale,
-    direction: Direction,
-) -> Vec<f64> {
-    let value = |side: Option<usize>, block: usize| {
-        let measured = match side {
-            Some(config) => *samples.configs.get(config)?.get(block)?,
-            None => samples.baseline.get(block)?.first().copied().flatten(),
-        };
-        scale.transform(direction, measured?).ok()
-    };
-    (0..samples.baseline.len()).filter_map(|block| Some(value(before, block)? - value(after, block)?)).collect()
 }

@@ -159,7 +159,7 @@ impl Watch {
 fn measured(segment: &Segment<'_>) -> Vec<Measured> {
     let subject = |place: usize| {
         let (night, point) = segment.points.get(place)?;
-        night.subjects.iter().find(|subject| subject.name == point.series.subject)
+        night.subject(&point.series.subject)
     };
     let is_same = |place: usize| {
         let before = place.checked_sub(1).and_then(subject);

@@ -348,7 +348,7 @@ impl SeriesReport {
             .enumerate()
             .flat_map(|(segment, own)| {
                 own.points.iter().map(move |(night, point)| {
-                    let subject = night.subjects.iter().find(|subject| subject.name == point.series.subject);
+                    let subject = night.subject(&point.series.subject);
                     PointReport {
                         night: night.night,
                         segment,
