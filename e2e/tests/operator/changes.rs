@@ -7,6 +7,7 @@ use std::sync::mpsc::{self, Receiver};
 use assay_api::condition::find;
 use assay_api::{TuningExperiment, TuningSweep, TuningSweepStatus, names};
 use assay_core::sweep::{Night, Outcome, Trigger};
+use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::api::rbac::v1::{Role, RoleBinding};
 use k8s_openapi::jiff::SignedDuration;
@@ -76,6 +77,27 @@ fn stage(status: &TuningSweepStatus) -> &str {
     status.changes.first().map_or("", |change| change.stage.as_str())
 }
 
+/// The sweep `changed`, and a history in which its subjects have become worse three nights ago. What good and bad nights look like is
+/// measured.
+async fn has_changed(lab: &Lab, before: Value, after: Value) -> Value {
+    let mut object = sweep(lab, "seen");
+    object["spec"]["subjects"] = before;
+    object["spec"]["runNow"] = json!("good");
+    lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
+    lab.sweeps_to("seen", "a good night is measured", |status| status.nights_measured == 1).await;
+    lab.change("seen", json!({"subjects": after, "runNow": "bad"})).await;
+    lab.sweeps_to("seen", "a bad night is measured", |status| status.nights_measured == 2).await;
+    let [good, bad] = &lab.history("seen").await[..] else { panic!("two nights") };
+    lab.api::<TuningSweep>().delete("seen", &DeleteParams::default()).await.expect("a sweep can be deleted");
+    let nights: Vec<Night> =
+        (4..=16).rev().map(|days| earlier(good, days)).chain((1..=3).rev().map(|days| earlier(bad, days))).collect();
+    write_history(lab, "changed", &nights).await;
+    let mut object = sweep(lab, "changed");
+    object["spec"]["subjects"] = after;
+    object["spec"]["detect"] = json!({"visitGapSeconds": 60});
+    object
+}
+
 /// Nights speak for a change, fresh trials confirm it, whoever of the operators is killed meanwhile, and somebody accepts it.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
@@ -85,24 +107,8 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     secret(&lab).await;
     let mut operator = lab.operator_with(&["--webhook-host", &hooks], None);
 
-    // What a good and a bad night look like.
     let candidate = |jobs: &str| json!([{"name": "candidate", "dbOptions": {"max_background_jobs": jobs}}]);
-    let mut object = sweep(&lab, "seen");
-    object["spec"]["subjects"] = candidate("8");
-    object["spec"]["runNow"] = json!("good");
-    lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
-    lab.sweeps_to("seen", "a good night is measured", |status| status.nights_measured == 1).await;
-    lab.change("seen", json!({"subjects": candidate("4"), "runNow": "bad"})).await;
-    lab.sweeps_to("seen", "a bad night is measured", |status| status.nights_measured == 2).await;
-    let [good, bad] = &lab.history("seen").await[..] else { panic!("two nights") };
-    lab.api::<TuningSweep>().delete("seen", &DeleteParams::default()).await.expect("a sweep can be deleted");
-    let nights: Vec<Night> =
-        (4..=16).rev().map(|days| earlier(good, days)).chain((1..=3).rev().map(|days| earlier(bad, days))).collect();
-    write_history(&lab, "changed", &nights).await;
-
-    let mut object = sweep(&lab, "changed");
-    object["spec"]["subjects"] = candidate("4");
-    object["spec"]["detect"] = json!({"visitGapSeconds": 60});
+    let mut object = has_changed(&lab, candidate("8"), candidate("4")).await;
     object["spec"]["notify"] = json!({"webhook": {"url": hooks, "secretRef": {"name": "hooks", "key": "token"}}});
     lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
     let status = lab.sweeps_to("changed", "a visit runs", |status| status.active.is_some()).await;
@@ -176,5 +182,58 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     }
     let entries = lab.history("changed").await;
     lab.check(entries.iter().filter(|night| night.outcome == Outcome::Accepted).count() == 1, "once").await;
+    lab.close().await;
+}
+
+/// A build and its options have changed in one night. Further visits find that it was the options, whoever of the operators is killed.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn what_brought_a_change_is_found_by_further_visits() {
+    let lab = Lab::new("culprit").await;
+    let _bench = Bench::new(&lab).start(&lab);
+    let mut operator = lab.operator_with(&["--allow-image", "registry.example/lab"], None);
+    let version = |number: u32| {
+        let digest = Digest::of(&number.to_le_bytes());
+        json!({"image": format!("registry.example/lab/bench@sha256:{digest}{digest}"), "revision": format!("r{number}")})
+    };
+    let candidate = |number: u32, jobs: &str| {
+        let mut own = version(number);
+        (own["name"], own["dbOptions"]) = (json!("candidate"), json!({"max_background_jobs": jobs}));
+        json!([own])
+    };
+    let mut object = has_changed(&lab, candidate(0, "8"), candidate(4, "4")).await;
+    object["spec"]["bisect"] = json!({"candidates": (0..=4).map(version).collect::<Vec<_>>()});
+    lab.put::<TuningSweep>(Some(&lab.namespace), object).await;
+    let culprit = |status: &TuningSweepStatus| status.changes.first().and_then(|change| change.culprit.clone());
+    for visits in ["0 visits", "1 visit", "2 visits"] {
+        lab.sweeps_to("changed", &format!("the search has {visits}"), |status| match culprit(status) {
+            Some(said) => said.ends_with(&format!("; {visits} so far")),
+            None => visits == "0 visits" && stage(status) == "Regressed",
+        })
+        .await;
+        operator.kill();
+        operator.start_again();
+    }
+    let status = lab
+        .sweeps_to("changed", "the search is over", |status| {
+            culprit(status).is_some_and(|said| !said.ends_with("so far"))
+        })
+        .await;
+    let said = culprit(&status).unwrap_or_default();
+    lab.check(said.starts_with("the change of options (-1"), &said).await;
+    let told = lab.event("changed", "CulpritFound").await;
+    lab.check(told.contains(&said), &told).await;
+    let visits: Vec<Night> = lab.history("changed").await.into_iter().filter(|night| night.visit.is_some()).collect();
+    let numbers: Vec<u32> = visits.iter().filter_map(|night| Some(night.visit.as_ref()?.number)).collect();
+    lab.check(numbers == (1..=numbers.len() as u32).collect::<Vec<_>>(), &format!("each visit once: {numbers:?}"))
+        .await;
+    let searches = || visits.iter().filter_map(|night| night.visit.as_ref()?.search.as_ref());
+    lab.check(searches().next().is_some_and(|first| first.candidates.len() == 6), "the first one lists all").await;
+    for night in visits.iter().filter(|night| night.outcome == Outcome::Visited) {
+        lab.follows_from_trials(night.experiment.as_deref().unwrap_or_default()).await;
+    }
+    let name = status.changes[0].name.clone();
+    let explained = text(&assay(&lab, &["sweep", "explain", "changed", &name]).await);
+    lab.check(explained.contains("search: ") && explained.contains("next: fix it, or revert it"), &explained).await;
+    println!("{explained}");
     lab.close().await;
 }

@@ -137,7 +137,7 @@ if [ $# -gt 0 ]; then
     beside_trials "$@"
     exit
 fi
-slow="size:: pretenders:: rights::an_operator_of_all_namespaces tenants::an_experiment_that_another_version_planned nights::nights_that_are_due"
+slow="size:: pretenders:: rights::an_operator_of_all_namespaces tenants::an_experiment_that_another_version_planned nights::nights_that_are_due changes::what_brought"
 if [ "$part" = --slow ]; then
     # shellcheck disable=SC2086 # words
     run 8 "$tests" $slow

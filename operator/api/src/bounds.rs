@@ -8,6 +8,8 @@ pub const AXES: usize = 8;
 pub const SCENARIOS: usize = 32;
 /// Objectives, guardrails and metrics of its own, of each.
 pub const METRICS: usize = 8;
+/// Candidates of a bisection.
+pub const CANDIDATES: usize = 128;
 
 /// What was seen or said, in a sentence or two.
 pub const MESSAGE: usize = 1024;

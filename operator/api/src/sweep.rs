@@ -102,6 +102,9 @@ pub struct TuningSweepSpec {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(length(max = 32), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["change"]))]
     pub accept: Vec<Accept>,
+    /// Versions among which the operator finds the one that brought a confirmed change for the worse.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub bisect: Option<Bisect>,
     /// Where the operator reports confirmed changes.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notify: Option<Notify>,
@@ -209,6 +212,41 @@ pub struct Accept {
     /// Nights from then on are compared with the level before the change again. If not set, never.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub expires: Option<Time>,
+}
+
+/// Where the operator looks for what brought a change.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Bisect {
+    /// All versions in order, from old to new; those between the last good one and the first bad one are measured.
+    /// `assay sweep candidates` adds to it.
+    #[schemars(length(min = 1, max = bounds::CANDIDATES), extend("x-kubernetes-list-type" = "atomic"))]
+    pub candidates: Vec<Candidate>,
+}
+
+/// A version that subjects ran, or could have run.
+#[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase", deny_unknown_fields)]
+pub struct Candidate {
+    /// Its image.
+    #[schemars(length(min = 1, max = 512))]
+    pub image: String,
+    /// The commit or version that the image was built from.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 128), regex(pattern = "^[A-Za-z0-9]([-A-Za-z0-9_./+]*[A-Za-z0-9])?$"))]
+    pub revision: Option<String>,
+    /// The subject that it is a version of. If not set, of all of them.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(min = 1, max = 63), regex(pattern = "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$"))]
+    pub subject: Option<String>,
+    /// How likely it is to be the culprit, compared with one of weight 1.
+    #[serde(default = "weight")]
+    #[schemars(range(min = 1, max = 1000))]
+    pub weight: u32,
+}
+
+fn weight() -> u32 {
+    1
 }
 
 /// Where the operator reports confirmed changes.
@@ -347,7 +385,7 @@ pub struct ActiveNight {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 63))]
     pub experiment: Option<String>,
-    /// The change that it is to confirm, if it is no night.
+    /// The change that it is about, if it is no night.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub confirms: Option<String>,
@@ -367,6 +405,10 @@ pub struct KnownChange {
     /// What it is and what is known of it.
     #[schemars(length(max = bounds::MESSAGE))]
     pub message: String,
+    /// What is known of the version that brought it. Absent if that is not looked for.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 512))]
+    pub culprit: Option<String>,
     /// The latest message about it to the webhook of the sweep. Absent if there was none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub notified: Option<Notified>,

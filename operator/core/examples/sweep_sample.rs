@@ -45,7 +45,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::create_dir_all(folder)?;
     let margins: BTreeMap<String, f64> =
         METRICS.iter().map(|(name, _, margin)| ((*name).to_owned(), *margin)).collect();
-    let watch = Watch { alarm: None, margins, promised: None };
+    let watch = Watch { alarm: None, margins, promised: None, bisect: None };
     let stories = [
         ("sweep-0", Story { nights: 0, repin: 9, machine: 9, branch: 0 }),
         ("sweep-3", Story { nights: 3, repin: 9, machine: 9, branch: 0 }),

@@ -5,7 +5,7 @@ use std::time::Duration;
 use anyhow::{Context as _, bail};
 use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, SWEEP_LABEL};
-use assay_api::{Accept, TuningHistory, TuningSweep, TuningSweepSpec};
+use assay_api::{Accept, Candidate, TuningHistory, TuningSweep, TuningSweepSpec};
 use assay_core::sweep::{History, Imported, Night, Object, Ring};
 use kube::api::{DeleteParams, ListParams, Patch, PatchParams, PostParams, ValidationDirective};
 use kube::core::DeserializeGuard;
@@ -110,6 +110,19 @@ pub async fn accept(cluster: &Cluster, name: &str, accept: &Accept) -> anyhow::R
     change(cluster, name, |sweep| {
         let others = sweep.spec.accept.iter().filter(|own| own.change != accept.change);
         Ok(json!({"accept": others.chain([accept]).collect::<Vec<_>>()}))
+    })
+    .await
+}
+
+/// Changes the versions among which a culprit is looked for.
+pub async fn list_candidates(
+    cluster: &Cluster,
+    name: &str,
+    of: impl Fn(&[Candidate]) -> Vec<Candidate>,
+) -> anyhow::Result<()> {
+    change(cluster, name, |sweep| {
+        let listed = sweep.spec.bisect.as_ref().map_or(&[][..], |bisect| &bisect.candidates);
+        Ok(json!({"bisect": {"candidates": of(listed)}}))
     })
     .await
 }

@@ -1,9 +1,11 @@
-//! The file of candidates, with the lines of what is wrong with it.
+//! Files of candidates, with the lines of what is wrong with it.
 
 use std::path::{Path, PathBuf};
 
 use anyhow::bail;
+use assay_api::Candidate;
 use assay_core::bisect::{Listing, read_listing};
+use assay_core::sweep::culprit::read_candidates;
 use assay_core::validate::{FieldPath, Problem};
 
 use super::document::{self, Document};
@@ -22,17 +24,7 @@ pub struct ListingFile {
 impl ListingFile {
     /// Reads a listing, or says all that is wrong with it.
     pub fn read(path: &Path) -> anyhow::Result<Self> {
-        let name = path.display().to_string();
-        let document = match document::read(path) {
-            Ok(document) => document,
-            Err(problems) => {
-                let count = problems.len();
-                for problem in problems {
-                    print::note(format_args!("{name}: {problem}"));
-                }
-                bail!("nothing was run: fix the {} above", plural(count, "error"));
-            }
-        };
+        let (name, document) = open(path)?;
         match read_listing(&document.value) {
             Ok(listing) => {
                 // A program without a folder would be looked for elsewhere.
@@ -59,10 +51,30 @@ impl ListingFile {
     }
 }
 
+/// Reads the versions that a sweep is to have, or says all that is wrong with them.
+pub fn read_versions(path: &Path) -> anyhow::Result<Vec<Candidate>> {
+    let (name, document) = open(path)?;
+    read_candidates(&document.value).map_err(|problems| refuse(&name, &document, &problems))
+}
+
+fn open(path: &Path) -> anyhow::Result<(String, Document)> {
+    let name = path.display().to_string();
+    match document::read(path) {
+        Ok(document) => Ok((name, document)),
+        Err(problems) => {
+            let count = problems.len();
+            for problem in problems {
+                print::note(format_args!("{name}: {problem}"));
+            }
+            bail!("nothing was done: fix the {} above", plural(count, "error"));
+        }
+    }
+}
+
 fn refuse(name: &str, document: &Document, problems: &[Problem]) -> anyhow::Error {
     for problem in problems {
         let Position { line, column } = document.places.find(&problem.path, problem.at_key);
         print::note(format_args!("{name}:{line}:{column}: {problem}"));
     }
-    anyhow::anyhow!("nothing was run: fix the {} above", plural(problems.len(), "error"))
+    anyhow::anyhow!("nothing was done: fix the {} above", plural(problems.len(), "error"))
 }

@@ -9,4 +9,4 @@ mod problem;
 
 pub use check::{Checked, Wanted, check, check_for_cluster, check_text};
 pub use document::{Document, read};
-pub use listing::ListingFile;
+pub use listing::{ListingFile, read_versions};

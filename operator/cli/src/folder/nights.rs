@@ -72,7 +72,7 @@ pub struct Begun {
 
 impl Begun {
     pub fn watch(&self) -> Watch {
-        Watch { alarm: self.alarm, margins: self.margins.clone(), promised: None }
+        Watch { alarm: self.alarm, margins: self.margins.clone(), promised: None, bisect: None }
     }
 }
 

@@ -134,12 +134,16 @@ impl Sweep {
                 print::note(format_args!("{}: {note}", checked.file()));
             }
         }
+        if spec.bisect.is_some() {
+            let note = "spec.bisect is for sweeps on a cluster: on one machine, `assay bisect` finds a culprit";
+            print::note(format_args!("{}: {note}", checked.file()));
+        }
         images(&experiment, &benches)?;
         let schedule = Schedule::parse(&spec.schedule, &spec.time_zone, now)
             .map_err(|(Unscheduled::Schedule(why) | Unscheduled::Zone(why))| anyhow!("{}: {why}", checked.file()))?;
         let name = document.value["metadata"]["name"].as_str().unwrap_or_default().to_owned();
         let digests = benches.digests()?;
-        let watch = Watch::of(&spec, &experiment, now);
+        let watch = Watch { bisect: None, ..Watch::of(&spec, &experiment, now) };
         Ok(Self {
             file: checked.file().to_string(),
             name,

@@ -169,6 +169,41 @@ fn a_sweep_that_someone_else_changes_is_read_again() {
     server.assay(&["sweep", "set-image", "nightly", &image("tonight")]).refused("someone else changed it (modified)");
 }
 
+#[test]
+fn versions_are_listed_one_by_one_or_all_at_once() {
+    let server = set_up();
+    let listed = || server.assay(&["sweep", "candidates", "nightly"]).stdout();
+    assert_eq!(listed(), "");
+    let add = |image: &str, more: &[&str]| {
+        server.assay(&[&["sweep", "candidates", "nightly", image][..], more].concat()).stdout()
+    };
+    assert_eq!(add("r/a:1", &["--revision", "one"]), "sweep nightly: 1 candidate, the newest one r/a:1\n");
+    add("r/a:2", &["--revision", "two", "--subject", "tonight", "--weight", "5"]);
+    // A build that runs again.
+    add("r/a:1b", &["--revision", "one"]);
+    let both = "one r/a:1b\ntwo r/a:2 for tonight, weight 5\n";
+    assert_eq!(listed(), both);
+    // Somebody else adds one at the same time.
+    let conflict =
+        json!({"kind": "Status", "status": "Failure", "code": 409, "reason": "Conflict", "message": "modified"});
+    server.fail("PATCH", 2, 409, &conflict.to_string());
+    add("r/a:3", &[]);
+    assert_eq!(listed(), format!("{both}r/a:3\n"));
+
+    let file = |text: &str| {
+        fs::write(server.dir().join("versions.yaml"), text).unwrap();
+        server.assay(&["sweep", "candidates", "nightly", "--file", "versions.yaml"])
+    };
+    let refused = file("- image: r/b:1\n  revison: one\n");
+    refused.refused("nothing was done: fix the 1 error above");
+    assert!(refused.stderr().contains("versions.yaml:2:3: [0].revison: unknown field"), "{}", refused.stderr());
+    assert_eq!(listed().lines().count(), 3);
+    file("- {image: r/b:1, revision: one}\n- {image: r/b:2, revision: two}\n").succeeded();
+    assert_eq!(listed(), "one r/b:1\ntwo r/b:2\n");
+    let without = server.assay(&["sweep", "candidates", "nightly", "--revision", "one"]);
+    assert!(without.code() == 2 && without.stderr().contains("<IMAGE>"), "{}", without.stderr());
+}
+
 /// The step of the workflow as it is, with what GitHub would put into its environment.
 #[test]
 fn the_workflow_sets_the_image_that_it_has_built() {

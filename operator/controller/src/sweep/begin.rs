@@ -1,4 +1,4 @@
-//! The beginning of a night, or of a visit that confirms a change: its experiment.
+//! The beginning of a night, or of a visit about a change: its experiment.
 
 use assay_api::names::{
     MANAGED_BY, MANAGED_LABEL, NIGHT_ANNOTATION, QUEUE_LABELS, RUN_NOW_ANNOTATION, SWEEP_LABEL, TRIGGER_ANNOTATION,
@@ -55,10 +55,10 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
             let (minute, trigger) = (beginning.minute, beginning.trigger);
             let (reason, note) = match &beginning.visit {
                 None => ("NightBegun", format!("the night of {minute}: {trigger:?}, as experiment {name}")),
-                Some(visit) => (
-                    "VisitBegun",
-                    format!("visit {} to confirm {}, as experiment {name}", visit.number, visit.change()),
-                ),
+                Some(visit) => {
+                    let what = if visit.search.is_some() { "find what brought" } else { "confirm" };
+                    ("VisitBegun", format!("visit {} to {what} {}, as experiment {name}", visit.number, visit.change()))
+                }
             };
             reconcile.publish(EventType::Normal, reason, &note).await;
         }

@@ -82,7 +82,7 @@ pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Opti
     let api = reconcile.api::<TuningSweep>();
     let written = call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await?;
     reconcile.context.memories.of(reconcile.sweep).lock().written = Some(written);
-    publish(reconcile, state, &before, &after).await;
+    publish(reconcile, state, known, (&before, &after)).await;
     Ok(())
 }
 
@@ -134,6 +134,7 @@ fn shown(change: &Change) -> KnownChange {
         name: change.name.clone(),
         stage: change.stage.to_string(),
         message: shorten(&change.said(), bounds::MESSAGE),
+        culprit: change.finding.as_ref().map(|finding| shorten(&finding.said(), bounds::ADVICE)),
         notified: None,
     }
 }
@@ -253,7 +254,12 @@ fn word(
     }
 }
 
-async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSweepStatus, after: &TuningSweepStatus) {
+async fn publish(
+    reconcile: &Reconcile<'_>,
+    state: &State<'_>,
+    known: Option<&Known>,
+    (before, after): (&TuningSweepStatus, &TuningSweepStatus),
+) {
     let status_of = |status: &TuningSweepStatus, type_: &str| {
         find(&status.conditions, type_).map(|known| (known.status.clone(), known.reason.clone()))
     };
@@ -268,6 +274,17 @@ async fn publish(reconcile: &Reconcile<'_>, state: &State<'_>, before: &TuningSw
         if known.is_none_or(|known| known.stage != change.stage) {
             let (type_, reason) = told(&change.stage);
             reconcile.publish(type_, reason, &format!("{}: {}", change.name, change.message)).await;
+        }
+    }
+    for change in known.into_iter().flat_map(|known| &known.changes) {
+        let Some(finding) = change.finding.as_ref().filter(|finding| finding.is_over()) else { continue };
+        let said = shorten(&finding.said(), bounds::ADVICE);
+        let of = |status: &TuningSweepStatus| {
+            status.changes.iter().find(|own| own.name == change.name).and_then(|own| own.culprit.clone())
+        };
+        if of(before).as_ref() != Some(&said) && of(after).is_some() {
+            let reason = if finding.is_found() { "CulpritFound" } else { "CulpritNotFound" };
+            reconcile.publish(EventType::Normal, reason, &format!("{}: {said}", change.name)).await;
         }
     }
     notify::publish(reconcile, before, after).await;

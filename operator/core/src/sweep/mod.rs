@@ -2,6 +2,7 @@
 //! Pure: what a cluster and a single machine do alike.
 
 pub mod confirm;
+pub mod culprit;
 pub mod detect;
 mod history;
 mod kept;

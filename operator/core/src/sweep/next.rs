@@ -9,7 +9,8 @@ use assay_api::{Accept, bounds};
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
-use super::confirm::{Confirmation, Pending, Visit, pending};
+use super::confirm::{self, Confirmation, Pending, Visit};
+use super::culprit;
 use super::detect::{Decision, WATCHFUL, Watch};
 use super::history::History;
 use super::point::{Acceptance, Night, Outcome, Trigger, VERSION};
@@ -22,6 +23,10 @@ const MOST_MISSED: usize = 32;
 const LATE: SignedDuration = SignedDuration::from_mins(5);
 /// Days have 23 to 25 hours where clocks are changed.
 const DAYLIGHT: SignedDuration = SignedDuration::from_hours(2);
+
+/// Why an experiment waits for an image that can't be pulled, and how long that of a visit does: a registry that restarts is back by then.
+const IMAGE: &str = "ImagePullFailed";
+const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What of a sweep's spec decides when nights begin.
 #[derive(Clone, Debug)]
@@ -91,6 +96,9 @@ impl Remembered {
         let nights = || history.nights();
         let measured = nights().filter(|night| night.outcome == Outcome::Measured);
         let watched = history.watched(watch);
+        let confirms = watch.promised.as_ref().and_then(|promised| confirm::pending(history, &watched, promised));
+        let searches = watch.bisect.as_ref().and_then(|bisect| culprit::pending(history, &watched, bisect));
+        let visit = confirms.into_iter().chain(searches).min_by_key(|pending| pending.from);
         Self {
             changes: confirmed(history),
             nights: nights().map(|night| night.night).collect(),
@@ -101,7 +109,7 @@ impl Remembered {
             learning: !history.learning().is_empty(),
             unseen: history.has_unseen(),
             suspecting: watched.iter().any(|watched| watched.course.evidence() >= WATCHFUL),
-            visit: watch.promised.as_ref().and_then(|promised| pending(history, &watched, promised)),
+            visit,
         }
     }
 
@@ -310,6 +318,10 @@ impl Observed<'_> {
     /// How a night that has begun ends before its time.
     fn ends(&self, night: Timestamp, child: &Child) -> Option<Step> {
         let ChildState::Waiting { reason, message } = &child.state else { return None };
+        // A version of a visit is not pushed once more.
+        if child.visit.is_some() && reason == IMAGE && self.now.duration_since(night) > PATIENCE {
+            return Some(record(child.gap(night, reason, message)));
+        }
         let late = self.rules.deadline.is_some_and(|deadline| self.now.duration_since(night) > deadline);
         // Nothing is lost with it, and the next one may have more luck.
         let is_followed = self.overdue().iter().any(|due| *due > night);
@@ -443,13 +455,16 @@ impl Observed<'_> {
     /// When to look again: at the next night, or when the one that waits must have begun.
     fn deadline_of_active(&self, next: Option<Timestamp>) -> Option<Timestamp> {
         let waiting = self.children.iter().filter(|(_, child)| matches!(child.state, ChildState::Waiting { .. }));
-        waiting.filter_map(|(night, _)| self.deadline_of(*night)).chain(next).min()
+        let until = |(night, child): (&Timestamp, &Child)| {
+            let patience = child.visit.as_ref().and_then(|_| after(*night, PATIENCE)).filter(|until| *until > self.now);
+            patience.into_iter().chain(self.deadline_of(*night)).min()
+        };
+        waiting.filter_map(until).chain(next).min()
     }
 
     /// When the deadline of a night has passed.
     fn deadline_of(&self, night: Timestamp) -> Option<Timestamp> {
-        let deadline = self.rules.deadline?.checked_add(SignedDuration::from_secs(1))?;
-        night.checked_add(deadline).ok()
+        after(night, self.rules.deadline?)
     }
 }
 
@@ -459,6 +474,11 @@ impl Child {
         let gap = unmeasured(night, self.trigger, self.run_now.clone(), Outcome::Gap, reason, message);
         Unmeasured { visit: self.visit.clone(), ..gap }
     }
+}
+
+/// The first second after a time since a night.
+fn after(night: Timestamp, time: SignedDuration) -> Option<Timestamp> {
+    night.checked_add(time.checked_add(SignedDuration::from_secs(1))?).ok()
 }
 
 fn record(unmeasured: Unmeasured) -> Step {
@@ -487,6 +507,8 @@ fn unmeasured(
 
 #[cfg(test)]
 mod tests {
+    use serde_json::json;
+
     use super::*;
 
     fn at(time: &str) -> Timestamp {
@@ -596,6 +618,33 @@ mod tests {
         let skipped = after(&["2026-11-25T23:17:00Z", "2027-11-26T01:17:00Z"]);
         let Step::Record(skipped) = skipped else { panic!("{skipped:?}") };
         assert_eq!((skipped.reason.as_str(), skipped.message.ends_with("2026-11-25T23:17:00Z")), ("Unchanged", true));
+    }
+
+    #[test]
+    fn a_visit_whose_image_can_not_be_pulled_ends_before_its_night_would() {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
+        let asked = json!({"scenario": "fill", "metric": "throughput", "first": at("00:00:00"), "shift": -0.05, "margin": 0.03});
+        let visit: Visit = serde_json::from_value(json!({
+            "raised": at("00:00:00"), "subject": "main", "number": 3, "good": at("00:00:00"), "bad": at("00:00:00"),
+            "alpha": 0.02, "series": [asked],
+        }))
+        .expect("a visit");
+        let step = |now: &str, visit: Option<Visit>, reason: &str| {
+            let state = ChildState::Waiting { reason: reason.to_owned(), message: "no such tag".to_owned() };
+            let child = Child { trigger: Trigger::Confirmation, run_now: None, visit, state };
+            let (children, remembered) = (BTreeMap::from([(at("02:00:00"), child)]), Remembered::default());
+            let mut observed = observed(now, &schedule, &remembered, Tonight::Unresolved);
+            (observed.rules.deadline, observed.last_scheduled) = (None, Some(at("01:17:00")));
+            next(&Observed { children: &children, ..observed })
+        };
+        let until = Step::Wait(Some(at("02:10:01")));
+        assert_eq!(step("02:05:00", Some(visit.clone()), IMAGE), until);
+        let Step::Record(gap) = step("02:10:01", Some(visit.clone()), IMAGE) else { panic!("it waits") };
+        assert_eq!((gap.outcome, gap.reason.as_str(), gap.visit), (Outcome::Gap, IMAGE, Some(visit.clone())));
+        // A night may have its image pushed once more, and nodes come back.
+        for (visit, reason) in [(None, IMAGE), (Some(visit), "NodesMissing")] {
+            assert!(matches!(step("02:10:01", visit, reason), Step::Wait(_)), "{reason}");
+        }
     }
 
     #[test]

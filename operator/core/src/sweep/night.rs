@@ -201,15 +201,11 @@ impl Ended<'_> {
     /// The entry in the history of a night whose plan is done: a gap where no series has a point.
     pub fn entry(&self, plan: &Plan, attempts: &[Attempt], history: &History) -> Result<Night, Unreadable> {
         if let Some(visit) = self.visit {
-            return Ok(match confirm::measured(visit, plan, attempts)? {
-                Ok(visit) => Night {
-                    outcome: Outcome::Visited,
-                    reason: None,
-                    message: None,
-                    visit: Some(visit),
-                    ..self.gap("", "")
-                },
-                Err(why) => self.gap("InvalidNight", &format!("no series could be measured: {why}")),
+            let (visit, failed) = confirm::measured(visit, plan, attempts)?;
+            let night = Night { visit: Some(visit), ..self.gap("InvalidNight", "") };
+            return Ok(match failed {
+                None => Night { outcome: Outcome::Visited, reason: None, message: None, ..night },
+                Some(why) => Night { message: Some(format!("no series could be measured: {why}")), ..night },
             });
         }
         let (points, gaps) = measured(plan, attempts)?;

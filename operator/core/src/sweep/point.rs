@@ -2,12 +2,13 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_api::{Accept, Config};
+use assay_api::{Accept, Config, bounds};
 use assay_protocol::Digest;
 use jiff::Timestamp;
 use serde::{Deserialize, Serialize};
 
 use super::confirm::Visit;
+use super::culprit::Search;
 use super::level::interval;
 use crate::stats::{Interval, Scale};
 use crate::verdict::Verdict;
@@ -23,6 +24,8 @@ const MOST_NAME: usize = 253;
 const MOST_IMAGE: usize = 512;
 const MOST_MESSAGE: usize = 1024;
 const MOST_REASON: usize = 64;
+/// Candidates of a search: those that a sweep may list, both ends, and a change of options.
+const MOST_CANDIDATES: usize = bounds::CANDIDATES + 3;
 /// Blocks of a visit.
 const MOST_BLOCKS: usize = 1000;
 
@@ -288,6 +291,28 @@ fn refused(field: impl Into<String>, problem: impl Into<String>) -> Refused {
     Refused { field: field.into(), problem: problem.into() }
 }
 
+/// Whether what a visit says of a search makes sense.
+fn check_search(search: &Search) -> Result<(), Refused> {
+    let Search { reference, candidate, blocks, candidates, unusable } = search;
+    if candidates.len() > MOST_CANDIDATES || *candidate >= MOST_CANDIDATES || reference >= candidate {
+        return Err(refused("visit.search", format!("a candidate after another one, of at most {MOST_CANDIDATES}")));
+    }
+    if !candidates.is_empty() && *candidate >= candidates.len() {
+        return Err(refused("visit.search.candidate", format!("there are only {}", candidates.len())));
+    }
+    if *blocks > MOST_BLOCKS {
+        return Err(refused("visit.search.blocks", format!("at most {MOST_BLOCKS}")));
+    }
+    if unusable.is_some_and(|which| ![reference, candidate].contains(&&which)) {
+        return Err(refused("visit.search.unusable", "neither the reference nor the candidate"));
+    }
+    for (index, own) in candidates.iter().enumerate() {
+        image(format!("visit.search.candidates[{index}].image"), own.image.as_deref())?;
+        image(format!("visit.search.candidates[{index}].revision"), own.revision.as_deref())?;
+    }
+    Ok(())
+}
+
 impl Night {
     /// A line of JSON, without its end.
     pub fn line(&self) -> Result<String, serde_json::Error> {
@@ -386,6 +411,7 @@ impl Night {
                 return Err(refused(field("losses"), format!("at most {MOST_BLOCKS} finite numbers")));
             }
         }
+        visit.search.as_ref().map_or(Ok(()), check_search)?;
         let is_measured = visit.series.iter().any(|asked| !asked.losses.is_empty());
         if is_measured != (self.outcome == Outcome::Visited) {
             return Err(refused("visit.series", "losses are what a visit has measured, and nothing else has"));

@@ -8,6 +8,7 @@ use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
 use super::confirm::{Asked, Pending, Visit};
+use super::culprit::Search;
 use super::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use super::point::{Outcome, Trigger};
 use super::schedule::Schedule;
@@ -69,6 +70,13 @@ struct World {
 const LEARNED: usize = 5;
 const VISIT_GAP: SignedDuration = SignedDuration::from_hours(6);
 
+/// Visits until what brought a change is found.
+const SEARCH: usize = 4;
+
+fn searches(entry: &Entry) -> bool {
+    entry.visit.as_ref().is_some_and(|visit| visit.search.is_some())
+}
+
 /// A change that is suspected from now on.
 fn change(raised: Timestamp) -> Visit {
     let asked = Asked {
@@ -80,7 +88,7 @@ fn change(raised: Timestamp) -> Visit {
         losses: Vec::new(),
     };
     let (subject, good, bad) = ("main".to_owned(), raised, raised);
-    Visit { raised, subject, number: 1, good, bad, alpha: 0.02, series: vec![asked] }
+    Visit { raised, subject, number: 1, good, bad, alpha: 0.02, series: vec![asked], search: None }
 }
 
 impl World {
@@ -138,16 +146,36 @@ impl World {
         self.history.iter().filter(of_change).map(|(night, entry)| (*night, entry)).collect()
     }
 
-    fn is_answered(&self, change: &Visit) -> bool {
+    /// Visits that measured something and others: of its confirmation, or of the search for what brought it.
+    fn counts(&self, change: &Visit, is_search: bool) -> (usize, usize) {
         let visits = self.visits(change);
-        let measured = visits.iter().filter(|(_, entry)| entry.outcome == Outcome::Visited).count();
-        measured >= 2 || visits.len() - measured >= 3
+        let of_kind = |(_, entry): &&(Timestamp, &Entry)| searches(entry) == is_search;
+        let all = visits.iter().filter(of_kind).count();
+        let measured = visits.iter().filter(of_kind).filter(|(_, entry)| entry.outcome == Outcome::Visited).count();
+        (measured, all - measured)
+    }
+
+    fn is_answered(&self, change: &Visit) -> bool {
+        let (measured, failed) = self.counts(change, false);
+        measured >= 2 || failed >= 3
+    }
+
+    /// Whether the version that brought it is found or given up, if there is one.
+    fn is_searched(&self, change: &Visit) -> bool {
+        let (measured, failed) = self.counts(change, true);
+        self.counts(change, false).0 < 2 || measured >= SEARCH || failed >= 3
     }
 
     fn pending(&self, change: &Visit) -> Option<Pending> {
         let visits = self.visits(change);
-        let from = visits.last().map_or(change.raised, |(night, _)| *night + VISIT_GAP);
-        (!self.is_answered(change)).then(|| Pending { from, visit: change.anew(visits.len() as u32 + 1) })
+        let last = visits.last().map(|(night, _)| *night);
+        let visit = change.anew(visits.len() as u32 + 1);
+        if !self.is_answered(change) {
+            return Some(Pending { from: last.map_or(change.raised, |night| night + VISIT_GAP), visit });
+        }
+        let search = Search { reference: 0, candidate: 1, blocks: 6, candidates: Vec::new(), unusable: None };
+        let visit = Visit { search: Some(search), ..visit };
+        (!self.is_searched(change)).then(|| Pending { from: last.unwrap_or(change.raised), visit })
     }
 
     fn step(&self) -> Step {
@@ -444,21 +472,27 @@ fn an_unchanged_sweep_is_measured_once_in_seven_days() {
     assert!(world.history.iter().all(|(night, entry)| entry.at.duration_since(*night).as_hours() < 1));
 }
 
-/// Whatever happens to an operator, to experiments and to clocks, each visit of a change is made once, hours after the one before, and
-/// each change has its answer in the end.
+/// Whatever happens to an operator, to experiments and to clocks, each visit of a change is made once, those of a confirmation hours apart, and
+/// each change has its answer in the end, and a confirmed one what brought it.
 #[test]
 fn every_change_has_its_visits_once_and_apart() {
-    let (mut answered, mut failed, mut beside) = (0, 0, 0);
+    let (mut answered, mut failed, mut beside, mut searched) = (0, 0, 0, 0);
     for (seed, world) in sound().iter().enumerate() {
         for change in &world.changes {
             let visits = world.visits(change);
             let numbers: Vec<u32> = visits.iter().filter_map(|(_, entry)| Some(entry.visit.as_ref()?.number)).collect();
             assert_eq!(numbers, (1..=numbers.len() as u32).collect::<Vec<_>>(), "seed {seed}: {}", change.raised);
-            for pair in visits.windows(2) {
+            for pair in visits.windows(2).filter(|pair| !searches(pair[1].1)) {
                 assert!(pair[1].0 >= pair[0].0 + VISIT_GAP, "seed {seed}: too close to {}", pair[0].0);
             }
             let is_late = world.now.duration_since(change.raised).as_hours() < 24 * 10;
             assert!(world.is_answered(change) || is_late, "seed {seed}: {} has no answer", change.raised);
+            let answered_at = visits.iter().rfind(|(_, entry)| !searches(entry)).map_or(world.now, |(night, _)| *night);
+            let is_late = world.now.duration_since(answered_at).as_hours() < 24 * 10;
+            assert!(world.is_searched(change) || is_late, "seed {seed}: {} has no culprit", change.raised);
+            let (measured, _) = world.counts(change, true);
+            assert!(measured <= SEARCH, "seed {seed}: {} is searched for ever", change.raised);
+            searched += usize::from(measured == SEARCH);
             answered += usize::from(world.is_answered(change));
             failed += visits.iter().filter(|(_, entry)| entry.outcome == Outcome::Gap).count();
             let overlaps = |other: &&Visit| {
@@ -467,5 +501,6 @@ fn every_change_has_its_visits_once_and_apart() {
             beside += world.changes.iter().filter(overlaps).count();
         }
     }
-    assert!(answered > 60 && failed > 5 && beside > 2, "{answered} answered, {failed} visits failed, {beside} beside");
+    let seen = format!("{answered} answered, {searched} searched, {failed} visits failed, {beside} beside");
+    assert!(answered > 60 && searched > 40 && failed > 5 && beside > 2, "{seen}");
 }

@@ -3,10 +3,10 @@
 //! A night is an experiment, so what is wrong with it is found where experiments are validated, and told at the field of the sweep that it
 //! comes from.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
 
-use assay_api::{Detect, TuningSweep, TuningSweepSpec};
+use assay_api::{Bisect, Detect, TuningSweep, TuningSweepSpec};
 use assay_protocol::OptionsAnswer;
 use jiff::{SignedDuration, Timestamp};
 use serde_json::{Map, Value, json};
@@ -19,7 +19,7 @@ use super::schedule::{Schedule, Unscheduled};
 use crate::experiment::{Experiment, Scenario};
 use crate::plan::{assumed, assumed_seconds};
 use crate::validate::{
-    API_VERSION, FieldPath, KIND as EXPERIMENT, Problem, Segment, Validation, fraction, schema,
+    API_VERSION, FieldPath, KIND as EXPERIMENT, Problem, Segment, Validation, did_you_mean, fraction, schema,
     validate_document as validate_experiment,
 };
 
@@ -245,6 +245,7 @@ fn check(document: &Value, spec: &TuningSweepSpec, validated: &Validated, now: T
         problems.extend(too_close(experiment, closest));
     }
     problems.extend(detect_problems(&spec.detect));
+    problems.extend(spec.bisect.iter().flat_map(|bisect| candidate_problems(bisect, experiment)));
     if let Some(notify) = &spec.notify
         && let Err(why) = Target::parse(&notify.webhook.url)
     {
@@ -276,6 +277,27 @@ fn detect_problems(detect: &Detect) -> Vec<Problem> {
             detect.confirmations_per_year
         );
         problems.push(Problem::error(path.key("falseAlertsPerYear"), message));
+    }
+    problems
+}
+
+/// Candidates of nobody, and revisions that are two versions.
+fn candidate_problems(bisect: &Bisect, experiment: &Experiment) -> Vec<Problem> {
+    let path = FieldPath::root().keys("spec.bisect.candidates");
+    let subjects: Vec<&str> = experiment.candidates().map(|config| config.name.as_str()).collect();
+    let mut problems = Vec::new();
+    let mut seen: BTreeMap<(Option<&str>, &str), usize> = BTreeMap::new();
+    for (index, own) in bisect.candidates.iter().enumerate() {
+        let at = |field: &str| path.index(index).key(field);
+        if let Some(subject) = own.subject.as_deref().filter(|subject| !subjects.contains(subject)) {
+            let hint = did_you_mean(subject, subjects.iter().copied());
+            problems.push(Problem::error(at("subject"), format!("there is no subject {subject}{hint}")));
+        }
+        let Some(revision) = own.revision.as_deref() else { continue };
+        if let Some(first) = seen.insert((own.subject.as_deref(), revision), index) {
+            let message = format!("duplicate {revision:?}; first used in {}", path.index(first).key("revision"));
+            problems.push(Problem::error(at("revision"), message));
+        }
     }
     problems
 }
@@ -459,6 +481,32 @@ mod tests {
         for (detect, expected) in cases {
             let said = promised(detect);
             assert!(said.len() == 1 && said[0].starts_with(&format!("spec.detect.{expected}")), "{expected}: {said:?}");
+        }
+    }
+
+    #[test]
+    fn candidates_are_versions_of_a_subject_each_with_a_revision_of_its_own() {
+        let of = |candidates: Value| said(|sweep| sweep["spec"]["bisect"] = json!({"candidates": candidates}));
+        let subject = json!({"image": "r/b:1", "revision": "one", "subject": "main", "weight": 3});
+        for sound in
+            [json!([{"image": "r/b:1"}, {"image": "r/b:1"}]), json!([subject, {"image": "r/b:2", "revision": "one"}])]
+        {
+            assert_eq!(of(sound.clone()), [""; 0], "{sound}");
+        }
+        let cases = [
+            (json!([]), ": has 0 entries"),
+            (json!([{"revision": "one"}]), "[0]: image is required"),
+            (json!([{"image": "r/b", "weight": 0}]), "[0].weight: "),
+            (json!([{"image": "r/b", "subject": "mane"}]), "[0].subject: there is no subject mane; did you mean"),
+            (
+                json!([{"image": "r/b:1", "revision": "one"}, {"image": "r/b:2", "revision": "one"}]),
+                "[1].revision: duplicate \"one\"; first used in spec.bisect.candidates[0].revision",
+            ),
+        ];
+        for (candidates, expected) in cases {
+            let said = of(candidates);
+            let expected = format!("spec.bisect.candidates{expected}");
+            assert!(said.len() == 1 && said[0].starts_with(&expected), "{expected}: {said:?}");
         }
     }
 

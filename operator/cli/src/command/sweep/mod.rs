@@ -1,5 +1,6 @@
 //! `assay sweep`: nights that are measured again and again.
 
+mod candidates;
 mod explain;
 mod history;
 mod import;
@@ -49,6 +50,8 @@ pub enum SweepCommand {
     RunNow(run_now::RunNowArgs),
     /// Set the image that a subject runs from the next night on
     SetImage(set_image::SetImageArgs),
+    /// Show or change the versions among which a culprit is looked for
+    Candidates(candidates::CandidatesArgs),
 }
 
 /// Arguments of commands that only need a name.
@@ -73,6 +76,7 @@ pub fn command(command: &SweepCommand) -> anyhow::Result<ExitCode> {
         SweepCommand::Resume(args) => suspend(args, false),
         SweepCommand::RunNow(args) => run_now::command(args),
         SweepCommand::SetImage(args) => set_image::command(args),
+        SweepCommand::Candidates(args) => candidates::command(args),
     }
 }
 

@@ -54,7 +54,7 @@ impl History {
     pub fn confirmations(&self) -> BTreeMap<(Timestamp, &str), Confirmation<'_>> {
         let mut all: BTreeMap<(Timestamp, &str), Confirmation<'_>> = BTreeMap::new();
         for night in self.nights() {
-            let Some(visit) = &night.visit else { continue };
+            let Some(visit) = night.visit.as_ref().filter(|visit| visit.search.is_none()) else { continue };
             // Where the first visits have fallen out, what is left can't be looked at as it was.
             if visit.number > 1 && !all.contains_key(&(visit.raised, visit.subject.as_str())) {
                 continue;
@@ -107,7 +107,7 @@ impl History {
 
 impl Confirmation<'_> {
     /// Visits begun.
-    pub(super) fn count(&self) -> u32 {
+    pub(in crate::sweep) fn count(&self) -> u32 {
         (self.visits.len() + self.failed) as u32
     }
 

@@ -8,9 +8,10 @@ use serde::Serialize;
 use super::answer::{Answered, Confirmation, LOOKS};
 use crate::report::number;
 use crate::stats::Scale;
+use crate::sweep::culprit::Finding;
 use crate::sweep::detect::{Course, Decision, Watched};
 use crate::sweep::history::History;
-use crate::sweep::point::{Night, Outcome};
+use crate::sweep::point::{Night, Outcome, Series};
 
 /// Confirmations by which a sweep is called noisy.
 const LATEST: usize = 6;
@@ -66,6 +67,8 @@ pub struct Change {
     pub series: Vec<(Answered, Scale)>,
     /// Why it was accepted, and until when.
     pub accepted: Option<(String, Option<Timestamp>)>,
+    /// What the search for its culprit says, if there was one.
+    pub finding: Option<Finding>,
 }
 
 impl History {
@@ -75,12 +78,12 @@ impl History {
             let visit = confirmation.visit;
             let name = visit.change();
             let scale = |answered: Answered| {
-                let scale =
-                    self.view(&answered.series).and_then(|view| Some(view.segments.last()?.points.last()?.1.scale));
-                (answered, scale.unwrap_or(Scale::Log))
+                let scale = self.scale(&answered.series);
+                (answered, scale)
             };
             let series: Vec<(Answered, Scale)> = confirmation.answered().into_iter().map(scale).collect();
             let acceptance = self.acceptance(&name);
+            let finding = self.hunt(confirmation).map(|hunt| Finding::of(&hunt, self.scale(&hunt.series)));
             let stage = stage(confirmation, &series, acceptance.is_some(), watched);
             Change {
                 subject: visit.subject.clone(),
@@ -95,10 +98,17 @@ impl History {
                     let expires = night.accepted.as_ref().and_then(|accepted| accepted.expires);
                     (night.message.clone().unwrap_or_default(), expires)
                 }),
+                finding,
                 name,
             }
         };
         self.confirmations().values().map(of).collect()
+    }
+
+    /// The scale of the effects of a series.
+    pub(super) fn scale(&self, series: &Series) -> Scale {
+        let scale = self.view(series).and_then(|view| Some(view.segments.last()?.points.last()?.1.scale));
+        scale.unwrap_or(Scale::Log)
     }
 
     /// The entry that accepts a change, as long as it holds.
@@ -187,6 +197,7 @@ impl Change {
             let until = expires.map_or(String::new(), |expires| format!(" until {}", day(expires)));
             format!("; accepted{until}: {why}")
         });
-        format!("{} {shift}{bound} in {what} since {}{visits}{accepted}", self.stage, day(worst.asked.first))
+        let culprit = self.finding.as_ref().map_or(String::new(), |finding| format!("; culprit: {}", finding.said()));
+        format!("{} {shift}{bound} in {what} since {}{visits}{culprit}{accepted}", self.stage, day(worst.asked.first))
     }
 }

@@ -1,9 +1,11 @@
 //! Why a change is believed, in a few lines.
 
+use std::collections::BTreeMap;
+
 use assay_protocol::Digest;
 use jiff::Timestamp;
 
-use super::answer::{Answered, SESSION};
+use super::answer::{Answered, Confirmation, SESSION};
 use super::change::{Change, Stage};
 use crate::report::html::plural;
 use crate::report::number;
@@ -53,6 +55,7 @@ impl History {
                 "if nothing had changed, visits would confirm it with a chance of at most {chance:.3} %"
             ));
         }
+        lines.extend(own.into_iter().flat_map(|own| self.searched(own)));
         let others = watched.iter().filter(|own| {
             own.series.subject == change.subject && change.series.iter().all(|(asked, _)| asked.series != *own.series)
         });
@@ -80,6 +83,23 @@ impl History {
         let mut differing = Vec::new();
         difference("", &before, &after, &mut differing);
         Some(format!("options {}", differing.join("; ")))
+    }
+
+    /// What the visits of the search have measured: each candidate once, in order.
+    fn searched(&self, confirmation: &Confirmation<'_>) -> Vec<String> {
+        let Some(hunt) = self.hunt(confirmation) else { return Vec::new() };
+        let scale = self.scale(&hunt.series);
+        let mut seen: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
+        for visit in hunt.bisection.visits() {
+            seen.entry((visit.candidate, visit.reference)).or_default().extend(&visit.losses);
+        }
+        let named = |place: usize| hunt.candidates[place].name();
+        let of = |((candidate, reference), losses): ((usize, usize), Vec<f64>)| {
+            let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+            let (effect, blocks) = (number::effect(scale, -mean), plural(losses.len(), "block"));
+            format!("search: {} against {}: {effect} in {blocks}", named(candidate), named(reference))
+        };
+        seen.into_iter().map(of).collect()
     }
 
     /// The nights of a series before and after the change.
@@ -138,15 +158,25 @@ fn difference(path: &str, before: &serde_json::Value, after: &serde_json::Value,
 /// What to do about it.
 fn advice(change: &Change) -> String {
     let name = &change.name;
-    match change.stage {
-        Stage::Confirming => "next: wait for the other visits, or measure more with `assay sweep run-now`".to_owned(),
-        Stage::Regressed | Stage::SmallRegression => format!(
-            "next: find the commit with `assay bisect`, and fix it; or accept it: `assay accept SWEEP {name} --reason ...`, on one machine --history DIR for SWEEP"
-        ),
-        Stage::Undecided => {
+    match (change.stage, &change.finding) {
+        (Stage::Confirming, _) => {
+            "next: wait for the other visits, or measure more with `assay sweep run-now`".to_owned()
+        }
+        (Stage::Regressed | Stage::SmallRegression, finding) => {
+            let first = match finding {
+                None => "find the commit with `assay bisect`, or list versions in spec.bisect, and fix it",
+                Some(finding) if !finding.is_over() => "wait for what is found",
+                Some(finding) if finding.is_found() => "fix it, or revert it",
+                Some(_) => "find the commit with `assay bisect`, and fix it",
+            };
+            format!(
+                "next: {first}; or accept it: `assay accept SWEEP {name} --reason ...`, on one machine --history DIR for SWEEP"
+            )
+        }
+        (Stage::Undecided, _) => {
             "next: measure more with `assay sweep run-now`; if it is there, it will be suspected again".to_owned()
         }
-        Stage::Improved | Stage::Refuted | Stage::Accepted | Stage::Recovered | Stage::Ended => {
+        (Stage::Improved | Stage::Refuted | Stage::Accepted | Stage::Recovered | Stage::Ended, _) => {
             "next: nothing".to_owned()
         }
     }

@@ -121,7 +121,7 @@ fn new(
         let series: Vec<Asked> = all.iter().filter_map(asked).collect();
         let alpha = before.unwrap_or_else(|| promised.alpha / of_night(raised) as f64);
         let (good, bad) = (good.night, last.night);
-        let visit = Visit { raised, subject: (*subject).to_owned(), number: 1, good, bad, alpha, series };
+        let visit = Visit { raised, subject: (*subject).to_owned(), number: 1, good, bad, alpha, series, search: None };
         (!visit.series.is_empty()).then_some(Pending { from: last.night, visit })
     };
     changes.iter().find_map(visit)

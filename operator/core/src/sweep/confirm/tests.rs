@@ -17,7 +17,12 @@ use crate::validate::over;
 const PROMISED: Promised = Promised { alpha: 0.02, per_year: 50, visit_gap: SignedDuration::from_hours(6) };
 
 fn watch() -> Watch {
-    Watch { alarm: None, margins: BTreeMap::from([("throughput".to_owned(), 0.03)]), promised: Some(PROMISED) }
+    Watch {
+        alarm: None,
+        margins: BTreeMap::from([("throughput".to_owned(), 0.03)]),
+        promised: Some(PROMISED),
+        bisect: None,
+    }
 }
 
 fn point(subject: &str, effect: f64) -> Point {
@@ -449,6 +454,46 @@ fn a_visit_runs_the_versions_before_and_after_beside_the_reference() {
     // Another visit has another order.
     let again = super::experiment(&spec(&reference, &main), &history, &visit.anew(2)).expect("an experiment");
     assert_ne!(Digest::of_json(&again.fixed()).unwrap(), Digest::of_json(&experiment.fixed()).unwrap());
+}
+
+#[test]
+fn a_visit_of_a_search_runs_two_candidates_beside_the_reference() {
+    let (reference, main) = (config("release", &[]), config("main", &[("max_open_files", 100)]));
+    let build = |day| image(if day < 20 { "build-0" } else { "build-4" });
+    let mut history = of_spec(&reference, |_| main.clone(), build);
+    confirm(&mut history, |_| spread(0.05));
+    let candidate = |number| json!({"image": image(&format!("build-{number}"))});
+    let mut sweep = spec(&reference, &main);
+    sweep
+        .experiment
+        .objectives
+        .push(serde_json::from_value(json!({"metric": "step_latency_p99", "margin": "5%"})).unwrap());
+    sweep.bisect = serde_json::from_value(json!({"candidates": (1..4).map(candidate).collect::<Vec<_>>()})).unwrap();
+    let next = |history: &History| {
+        let watch = Watch { bisect: sweep.bisect.clone(), ..watch() };
+        Remembered::of(history, &watch).visit.expect("a visit").visit
+    };
+    let run = |history: &History, visit: &Visit| experiment(&sweep, history, visit).expect("an experiment");
+    let visit = next(&history);
+    let built = run(&history, &visit);
+    let names: Vec<&str> = built.configs.iter().map(|config| config.name.as_str()).collect();
+    assert_eq!(names, ["release", "before-3", "after-3"]);
+    let images: Vec<&str> = built.configs.iter().filter_map(|config| config.image.as_deref()).collect();
+    assert_eq!(images, [image("release"), image("build-0"), image("build-2")]);
+    assert!(built.configs[1..].iter().all(|own| own.db_options == main.db_options));
+    // One metric needs fewer blocks than two.
+    assert_eq!((built.objectives.len(), built.repetitions), (1, 6));
+    let problems = crate::validate::validate("visit", &built).problems;
+    assert!(problems.iter().all(|problem| !problem.is_error()), "{problems:?}");
+    // Later visits find the candidates in the first one, and can't without it.
+    history.add(visited(&visit, time(25), &spread(0.05))).unwrap();
+    let second = next(&history);
+    assert_eq!(run(&history, &second).configs[2].image, Some(image("build-1")));
+    let mut rest = History::new("nightly");
+    for night in history.nights().filter(|night| night.visit.as_ref().is_none_or(|visit| visit.search.is_none())) {
+        rest.add(night.clone()).unwrap();
+    }
+    assert_eq!(experiment(&sweep, &rest, &second), Err(Unvisited::NoCandidates));
 }
 
 #[test]

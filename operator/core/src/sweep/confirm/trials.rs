@@ -1,7 +1,8 @@
 //! The experiment of a visit, and what it measures.
 
-use assay_api::{Config, TuningExperimentSpec, TuningSweepSpec};
+use assay_api::{Config, JudgedMetric, TuningExperimentSpec, TuningSweepSpec};
 use assay_protocol::{Digest, EngineConfig};
+use jiff::Timestamp;
 use statrs::distribution::{ContinuousCDF, Normal};
 
 use super::answer::{LOOKS, SESSION};
@@ -11,6 +12,7 @@ use crate::decide::{Places, Samples, Unplanned};
 use crate::experiment::ConfigUnderTest;
 use crate::plan::Plan;
 use crate::stats::{ALPHA, EFFICIENCY, n_min};
+use crate::sweep::culprit::{Search, Sought};
 use crate::sweep::history::History;
 use crate::sweep::point::Night;
 use crate::sweep::{night, settings};
@@ -39,22 +41,22 @@ impl Arms {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unvisited {
     #[error("the history no longer has the night of {0}")]
-    NoNight(jiff::Timestamp),
+    NoNight(Timestamp),
     #[error("the history does not say what {0} was set to")]
     NoConfig(String),
     #[error("the reference is another one than in the night of {0}")]
-    Reference(jiff::Timestamp),
+    Reference(Timestamp),
+    #[error("the history no longer has the list of candidates")]
+    NoCandidates,
 }
 
-/// The experiment of a visit: the reference, and the subject before and after the change, in the scenarios that it is suspected in. All that
-/// made the nights comparable is part of it: options, workloads, gates. A side that is the reference runs as it.
+/// The experiment of a visit: the reference, and both versions of the subject, in the scenarios that are asked about. All that made the
+/// nights comparable is part of it: options, workloads, gates. A side that is the reference runs as it.
 pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> Result<TuningExperimentSpec, Unvisited> {
-    let night = night::experiment(spec);
+    let mut night = night::experiment(spec);
     let today = effective(&night);
-    let named = |time| history.get(time).ok_or(Unvisited::NoNight(time));
-    let (good, bad) = (named(visit.good)?, named(visit.bad)?);
-    let side = |night: &Night| night.subject(&visit.subject).cloned().ok_or(Unvisited::NoNight(night.night));
-    let (before, after) = (side(good)?, side(bad)?);
+    let bad = named(history, visit.bad)?;
+    let [before, after] = sides(history, visit)?;
     let reference = bad.reference.as_ref().ok_or(Unvisited::NoNight(bad.night))?;
     let is_it = |(config, digest): &&(&Config, Digest)| config.name == night.baseline && *digest == reference.config;
     let Some((written, _)) = today.iter().find(is_it) else { return Err(Unvisited::Reference(bad.night)) };
@@ -68,19 +70,49 @@ pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> R
     };
     let mut configs = vec![with(written, night.baseline.clone(), &reference.image)];
     let arms = Arms::of(visit);
-    for (subject, name) in [(before, arms.before), (after, arms.after)] {
-        let config = written_as(&today, history, written, &subject.config);
-        let config = config.ok_or_else(|| Unvisited::NoConfig(subject.name.clone()))?;
-        if (&subject.image, &subject.config) != (&reference.image, &reference.config) {
-            configs.push(with(&config, name, &subject.image));
+    for (side, name) in [(before, arms.before), (after, arms.after)] {
+        let config = written_as(&today, history, written, &side.config);
+        let config = config.ok_or_else(|| Unvisited::NoConfig(visit.subject.clone()))?;
+        if (&side.image, &side.config) != (&reference.image, &reference.config) {
+            configs.push(with(&config, name, &side.image));
         }
     }
-    let mut scenarios = night.scenarios.clone();
-    scenarios.retain(|scenario| visit.series.iter().any(|asked| asked.scenario == scenario.name));
+    night.scenarios.retain(|scenario| visit.series.iter().any(|asked| asked.scenario == scenario.name));
+    let mut blocks = blocks(visit, bad).max(night.repetitions as usize);
+    if let Some(search) = &visit.search {
+        blocks = search.blocks;
+        narrow(&mut night, visit);
+    }
     // An experiment with more configs than a night has needs more blocks to be one.
     let fewest = n_min((configs.len() - 1) * night.objectives.len(), ALPHA);
-    let blocks = blocks(visit, bad).max(night.repetitions as usize).max(fewest) as u32;
-    Ok(TuningExperimentSpec { configs, scenarios, repetitions: blocks, ..night })
+    Ok(TuningExperimentSpec { configs, repetitions: blocks.max(fewest) as u32, ..night })
+}
+
+fn named(history: &History, night: Timestamp) -> Result<&Night, Unvisited> {
+    history.get(night).ok_or(Unvisited::NoNight(night))
+}
+
+/// What a visit compares: the subject before a change and after it, or two of the candidates for it.
+fn sides(history: &History, visit: &Visit) -> Result<[Sought; 2], Unvisited> {
+    let Some(search) = &visit.search else {
+        let side = |night| {
+            let subject = named(history, night)?.subject(&visit.subject);
+            subject.map(Sought::of).ok_or(Unvisited::NoNight(night))
+        };
+        return Ok([side(visit.good)?, side(visit.bad)?]);
+    };
+    let listed = history.candidates(visit).unwrap_or(&search.candidates);
+    let side = |place: usize| listed.get(place).cloned().ok_or(Unvisited::NoCandidates);
+    Ok([side(search.reference)?, side(search.candidate)?])
+}
+
+/// Leaves only the metric that a search goes by: each one more asks for more blocks.
+fn narrow(night: &mut TuningExperimentSpec, visit: &Visit) {
+    let is_asked = |own: &&JudgedMetric| visit.series.iter().any(|asked| asked.metric == own.metric);
+    if let Some(own) = night.objectives.iter().chain(&night.guardrails).find(is_asked).cloned() {
+        night.objectives = vec![own];
+        night.guardrails = Vec::new();
+    }
 }
 
 /// The configs of a night, each with the digest of what it sets.
@@ -128,15 +160,19 @@ pub fn visit_blocks(sd: f64, margin: f64, alpha: f64, series: usize) -> usize {
     ((needed / visits as f64).ceil() as usize).clamp(fewest, MOST_BLOCKS)
 }
 
-/// What the attempts at the experiment of a visit say, or in a word why they say nothing.
-pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<Result<Visit, String>, Unplanned> {
+/// What the attempts at the experiment of a visit say. What comes with a reason has measured nothing.
+pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<(Visit, Option<String>), Unplanned> {
     let places = Places::new(plan, attempts)?;
     let design = plan.experiment.design();
     let samples = Samples::of(&places, &design, design.max_blocks, true).observed.samples;
     let arms = Arms::of(visit);
+    let side =
+        |search: &Search, config: &String| if *config == arms.before { search.reference } else { search.candidate };
     for config in [&arms.before, &arms.after] {
         if let Some(finding) = places.gated().configs.get(config).and_then(|findings| findings.first()) {
-            return Ok(Err(finding.code.to_string()));
+            let search = visit.search.as_ref();
+            let search = search.map(|search| Search { unusable: Some(side(search, config)), ..search.clone() });
+            return Ok((Visit { search, ..visit.clone() }, Some(finding.code.to_string())));
         }
     }
     let of = |asked: &Asked| {
@@ -151,5 +187,5 @@ pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<Resu
     };
     let series: Vec<Asked> = visit.series.iter().map(of).collect();
     let is_empty = series.iter().all(|asked| asked.losses.is_empty());
-    Ok(if is_empty { Err("nothing was measured".to_owned()) } else { Ok(Visit { series, ..visit.clone() }) })
+    Ok((Visit { series, ..visit.clone() }, is_empty.then(|| "nothing was measured".to_owned())))
 }

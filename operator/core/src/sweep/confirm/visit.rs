@@ -4,6 +4,7 @@ use jiff::Timestamp;
 use jiff::tz::TimeZone;
 use serde::{Deserialize, Serialize};
 
+use crate::sweep::culprit::Search;
 use crate::sweep::point::Series;
 
 /// Fresh trials about a change that is suspected.
@@ -22,6 +23,9 @@ pub struct Visit {
     /// The chance that any of the series is called changed although none is, over all visits.
     pub alpha: f64,
     pub series: Vec<Asked>,
+    /// What it compares, if the change is confirmed and this is to find what brought it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub search: Option<Search>,
 }
 
 /// A series that a visit asks about.
@@ -36,7 +40,7 @@ pub struct Asked {
     pub shift: f64,
     /// The smallest change that matters, as an effect.
     pub margin: f64,
-    /// By how much the version before the change was better, block by block, as an effect. Empty where nothing was measured.
+    /// By how much the version before was better than that after it, block by block, as an effect. Empty where nothing was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f64>,
 }

@@ -404,7 +404,12 @@ fn history(moves: impl Fn(&Series) -> bool, changes: impl Fn(u32) -> bool) -> Hi
 }
 
 fn watch() -> Watch {
-    Watch { alarm: Some(365.0), margins: BTreeMap::from([("throughput".to_owned(), 0.03)]), promised: None }
+    Watch {
+        alarm: Some(365.0),
+        margins: BTreeMap::from([("throughput".to_owned(), 0.03)]),
+        promised: None,
+        bisect: None,
+    }
 }
 
 fn causes(history: &History) -> Vec<Option<Cause>> {

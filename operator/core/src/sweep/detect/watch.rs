@@ -2,7 +2,7 @@
 
 use std::collections::BTreeMap;
 
-use assay_api::TuningSweepSpec;
+use assay_api::{Bisect, TuningSweepSpec};
 use jiff::Timestamp;
 
 use super::course::{Cause, Course, Measured, Suspicion, Threshold};
@@ -29,6 +29,8 @@ pub struct Watch {
     pub margins: BTreeMap<String, f64>,
     /// What is promised of confirmations; none where only what nights say is asked.
     pub promised: Option<Promised>,
+    /// Among what a culprit is looked for, if it is.
+    pub bisect: Option<Bisect>,
 }
 
 /// A series that the last measured night is about.
@@ -150,6 +152,7 @@ impl Watch {
             alarm: Promise::of(spec, experiment.series(), now).map(|promise| promise.alarm()),
             margins: margins.collect(),
             promised: Some(Promised::of(&spec.detect)),
+            bisect: spec.bisect.clone(),
         }
     }
 }

@@ -5,6 +5,7 @@ use serde_json::{Value, json};
 
 use crate::report::number;
 use crate::sweep::confirm::Change;
+use crate::sweep::culprit::Finding;
 use crate::sweep::detect::Decision;
 
 /// Series that a message lists. Its sentence counts all.
@@ -50,6 +51,7 @@ pub fn event(source: Source<'_>, change: &Change, stage: &str, since: Timestamp)
             "good": change.good,
             "bad": change.bad,
             "series": series.collect::<Value>(),
+            "culprit": change.finding.as_ref().map(Finding::said),
             "accepted": accepted.map(|(reason, expires)| json!({"reason": reason, "expires": expires})),
         },
     })
@@ -82,6 +84,7 @@ mod tests {
             },
         };
         Change {
+            finding: None,
             name: "tonight-20261201-0117".to_owned(),
             subject: "tonight".to_owned(),
             stage: Stage::Regressed,
@@ -117,6 +120,7 @@ mod tests {
                 "good": "2026-11-30T01:17:00Z",
                 "bad": "2026-12-01T01:17:00Z",
                 "series": [{"scenario": "fill-0", "metric": "throughput", "effect": "-4.9 %", "bound": "-3.9 %"}],
+                "culprit": null,
                 "accepted": null,
             },
         });

@@ -11,7 +11,7 @@ use crate::sweep::{Gap, Night, Point, Subject};
 
 fn watch() -> Watch {
     let margins = BTreeMap::from([("throughput".to_owned(), 0.05), ("stall_fraction".to_owned(), 0.02)]);
-    Watch { alarm: None, margins, promised: None }
+    Watch { alarm: None, margins, promised: None, bisect: None }
 }
 
 /// Two references with a bridge, two metrics, a gap of each kind, and a series that never had a value.
