@@ -58,7 +58,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate-bisection simulate-nights \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
-    fake-nodes-test real-node-test test-faults images-test limits-test nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
+    fake-nodes-test real-node-test test-faults images-test limits-test mornings nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -176,6 +176,12 @@ simulate-nights: tools ## Simulate how often sweeps suspect what is not there, a
 campaign: build ## Measure on this machine how often verdicts err and write it to docs/evidence.md (hours, resumes if interrupted); COUNT=3 for some
 	$(run) cargo build --locked --profile planted -p assay-bench --features assay-bench/planted
 	@scripts/campaign/run.py $(if $(COUNT),--count $(COUNT)) $(TARGET)/planted/assay-bench
+
+mornings: images ## Measure twenty real nights with a planted regression on a real node, until its culprit is named and accepted (two hours, resumes if interrupted)
+	@scripts/setup.sh cluster
+	@scripts/setup.sh chart
+	$(run) cargo build --locked --profile planted -p assay-bench --features assay-bench/planted
+	@$(run) e2e/mornings/mornings.sh
 
 images: image-bench image-operator ## Write container images and their contents to target/images, for example for docker load
 

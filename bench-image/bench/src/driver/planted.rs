@@ -1,6 +1,6 @@
 //! Effects of known size, to see whether Assay finds them: `make campaign`. Only with the feature `planted`, which no bench for users has.
 //!
-//! The variable says which config does what, in words like `old:slow=5.26 new:stall=2000`:
+//! The variable says which config does what, in words like `old:slow=5.26 new:stall=2000`; `*` is every config:
 //!
 //! - `slow=PERCENT`: each thread of the primary role sleeps so many percent of the time that it spends otherwise;
 //! - `stall=MILLISECONDS`: in one run of eight, the primary role stands still once, in the middle of its steps;
@@ -15,6 +15,8 @@ use crate::{engine::EngineError, workload::mix};
 
 /// The variable.
 pub const VARIABLE: &str = "ASSAY_PLANTED";
+/// Stands for every config, so that an image can have an effect, whatever runs it.
+const ANY: &str = "*";
 /// Of so many blocks in a row, one has a stall or a failure.
 const ONE_OF: u64 = 8;
 /// Shorter sleeps would cost more than they last.
@@ -44,7 +46,7 @@ impl Plant {
         let mut plant = Self::default();
         for word in text.split_whitespace() {
             let (config, what) = word.split_once(':').ok_or(word)?;
-            let own = config == spec.trial.config;
+            let own = config == ANY || config == spec.trial.config;
             match what.split_once('=') {
                 Some(("slow", percent)) => {
                     let percent: f64 = percent.parse().map_err(|_| word)?;
@@ -243,6 +245,7 @@ mod tests {
         }
         assert_eq!(Plant::parse(text, &spec("old", 0, 0)), Ok(Plant { slow: 0.0525, ..Plant::default() }));
         assert_eq!(Plant::parse("", &spec("old", 0, 0)), Ok(Plant::default()));
+        assert_eq!(Plant::parse("*:slow=5.25", &spec("new", 0, 0)), Ok(Plant { slow: 0.0525, ..Plant::default() }));
         let hits: Vec<usize> =
             (0..50).map(|seed| (0..8).find(|&block| is_hit(&spec("new", block, seed))).unwrap() as usize).collect();
         assert!((0..8).all(|block| hits.contains(&block)), "{hits:?}");

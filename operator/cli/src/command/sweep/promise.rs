@@ -6,20 +6,24 @@ use std::path::Path;
 use anyhow::{Context as _, anyhow, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
-use assay_core::plan::power;
+use assay_core::plan::{assumed, power};
+use assay_core::sweep::confirm::{Promised, visit_blocks};
 use assay_core::sweep::detect::{Delay, Movement, Promise, Watch, delay};
 use assay_core::sweep::{History, LEARNED};
 use assay_core::validate::display_percent;
 use k8s_openapi::jiff::Timestamp;
 
-use crate::command::plan::Noise;
+use crate::command::plan::{Noise, duration};
 use crate::folder::{kept_history, kept_sweep};
+use crate::text::plural;
 
 /// Noise of a run that is shown where none is known.
 const ASSUMED_NOISE: f64 = 0.05;
 /// Parts of the margin that a series moves by, at once or each night.
 const STEPS: [f64; 3] = [0.5, 1.0, 2.0];
 const DRIFT: f64 = 1.0 / 15.0;
+/// The reference, and the subject before and after a change.
+const SIDES: usize = 3;
 
 /// The nights of a sweep: its folder, or a file of `assay sweep history --format jsonl`.
 pub fn measured(path: &Path, sweep: &str) -> anyhow::Result<History> {
@@ -88,6 +92,7 @@ pub fn promise(
             None => rows.push((vec![&rule.name], margin, ratio)),
         }
     }
+    alerts(spec, experiment, &promise, rows.iter().map(|(.., ratio)| *ratio).reduce(f64::min), out);
     if rows.is_empty() {
         return;
     }
@@ -113,6 +118,31 @@ pub fn promise(
     for source in sources {
         let _ = writeln!(out, "             {source}");
     }
+}
+
+/// What confirmations promise and cost. `ratio` is the margin of the noisiest metric in standard deviations of a night.
+fn alerts(spec: &TuningSweepSpec, experiment: &Experiment, promise: &Promise, ratio: Option<f64>, out: &mut String) {
+    let promised = Promised::of(&spec.detect);
+    let most = promise.suspicions_a_year().min(promised.per_year.into());
+    // Writing to a string can't fail.
+    let _ = writeln!(
+        out,
+        "alerts     at most {:.2} false ones a year are expected: each of at most {most:.0} confirmations a year errs with a chance of {:.2} %",
+        most * promised.alpha,
+        100.0 * promised.alpha,
+    );
+    let Some(ratio) = ratio else { return };
+    let repetitions = experiment.repetitions as usize;
+    let blocks = visit_blocks((repetitions as f64).sqrt(), ratio, promised.alpha, 1).max(repetitions);
+    let run = |scenario| assumed(scenario, experiment.cpus).trial_seconds;
+    let longest = experiment.scenarios.iter().map(run).fold(0.0, f64::max);
+    let _ = writeln!(
+        out,
+        "             a confirmation takes two visits {} apart, or four, each of about {} x {SIDES} runs: {} in the longest scenario",
+        duration(promised.visit_gap.as_secs_f64()),
+        plural(blocks, "block"),
+        duration(longest * (blocks * SIDES) as f64),
+    );
 }
 
 fn shown(delay: Delay) -> String {
