@@ -5,6 +5,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 
 use assay_api::{TuningExperiment, TuningSweep};
 use assay_core::sweep::confirm::Change;
+use assay_core::sweep::culprit::{Unlisted, unlisted};
 use assay_core::sweep::detect::{Cause, Suspicion, Watch};
 use assay_core::sweep::next::Remembered;
 use assay_core::sweep::{Outcome, Ring, Standing, standings, worst};
@@ -61,6 +62,8 @@ pub struct Known {
     pub is_reference_broken: bool,
     /// What confirmations are or were about, the oldest first.
     pub changes: Vec<Change>,
+    /// Why those of them that are to be searched are not, by their name.
+    pub unlisted: BTreeMap<String, Unlisted>,
     /// Objects of the history that can't be read.
     pub damaged: Vec<String>,
 }
@@ -72,6 +75,8 @@ impl Known {
             history.nights().rev().find(|night| night.is_of_series() && night.outcome != Outcome::Measured);
         let standings = standings(history);
         let watched = history.watched(watch);
+        let changes = history.changes(&watched);
+        let unlisted = |change: &Change| Some((change.name.clone(), unlisted(history, change, watch.bisect.as_ref()?)?));
         let suspicions: Vec<&Suspicion> = watched.iter().filter_map(|own| own.suspicion.as_ref()).collect();
         Self {
             remembered: Remembered { kept_from: ring.kept_from(), ..Remembered::of(history, watch) },
@@ -90,7 +95,8 @@ impl Known {
                 .collect(),
             suspects: suspicions.len(),
             is_reference_broken: suspicions.iter().any(|own| own.cause == Cause::ReferenceBroken),
-            changes: history.changes(&watched),
+            unlisted: changes.iter().filter_map(unlisted).collect(),
+            changes,
             damaged: ring.damaged().iter().map(ToString::to_string).collect(),
         }
     }

@@ -6,6 +6,7 @@ use assay_api::{ActiveNight, Condition, KnownChange, SkippedNight, Time, TuningS
 use assay_core::status::shorten;
 use assay_core::sweep::Schedule;
 use assay_core::sweep::confirm::{Change, Stage, Visit};
+use assay_core::sweep::culprit::Finding;
 use assay_core::sweep::next::ChildState;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
@@ -120,7 +121,7 @@ fn of_nights(
     status.nights_measured = known.measured;
     status.level = known.level.as_deref().map(|level| shorten(level, 256));
     status.series = reconcile.checked().series;
-    status.changes = known.changes.iter().rev().take(MOST_CHANGES).map(shown).collect();
+    status.changes = known.changes.iter().rev().take(MOST_CHANGES).map(|change| shown(known, change)).collect();
     if let Some(token) = &spec.run_now {
         let of_child = children.values().any(|(child, _)| child.run_now.as_ref() == Some(token));
         if of_child || remembered.answered.contains(token) {
@@ -129,12 +130,14 @@ fn of_nights(
     }
 }
 
-fn shown(change: &Change) -> KnownChange {
+fn shown(known: &Known, change: &Change) -> KnownChange {
+    let unlisted = || known.unlisted.get(&change.name).map(|why| format!("not looked for: {why}"));
+    let culprit = change.finding.as_ref().map(Finding::said).or_else(unlisted);
     KnownChange {
         name: change.name.clone(),
         stage: change.stage.to_string(),
         message: shorten(&change.said(), bounds::MESSAGE),
-        culprit: change.finding.as_ref().map(|finding| shorten(&finding.said(), bounds::ADVICE)),
+        culprit: culprit.map(|said| shorten(&said, bounds::ADVICE)),
         notified: None,
     }
 }

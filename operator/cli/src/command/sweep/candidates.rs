@@ -30,7 +30,7 @@ pub struct CandidatesArgs {
     /// How likely it is to be the culprit, compared with one of weight 1
     #[arg(long, value_name = "NUMBER", default_value_t = 1, requires = "image", value_parser = clap::value_parser!(u32).range(1..=1000))]
     weight: u32,
-    /// A YAML file with the whole list, as spec.bisect.candidates has it, in the place of what is there; - for standard input
+    /// A YAML file with the whole list, as spec.bisect.candidates has it, instead of what is there; - for standard input
     #[arg(long, value_name = "FILE", conflicts_with = "image")]
     file: Option<PathBuf>,
 }

@@ -49,7 +49,7 @@ pub fn command(args: &ExplainArgs) -> anyhow::Result<ExitCode> {
     let (sweep, name) = args.change.names()?;
     let (history, watch) = read(dir.as_deref(), sweep, cluster)?;
     let watched = history.watched(&watch);
-    let lines = history.explain(&found(&history, &watched, name)?, &watched);
+    let lines = history.explain(&found(&history, &watched, name)?, &watched, watch.bisect.as_ref());
     print::out(lines.join("\n") + "\n")?;
     Ok(ExitCode::SUCCESS)
 }

@@ -2,6 +2,7 @@
 
 use std::collections::BTreeMap;
 
+use assay_api::Bisect;
 use assay_protocol::Digest;
 use jiff::Timestamp;
 
@@ -10,14 +11,15 @@ use super::change::{Change, Stage};
 use crate::report::html::plural;
 use crate::report::number;
 use crate::stats::Scale;
+use crate::sweep::culprit::unlisted;
 use crate::sweep::detect::{Decision, Watched};
 use crate::sweep::history::History;
 use crate::sweep::level::Level;
 use crate::sweep::point::{Night, Subject};
 
 impl History {
-    /// Why the change is believed, or is not: a line each.
-    pub fn explain(&self, change: &Change, watched: &[Watched<'_>]) -> Vec<String> {
+    /// Why the change is believed, or is not: a line each. `bisect` is among what its culprit is looked for.
+    pub fn explain(&self, change: &Change, watched: &[Watched<'_>], bisect: Option<&Bisect>) -> Vec<String> {
         let mut lines = vec![format!("{}: {}", change.name, change.said())];
         let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
         lines.push(format!("suspected in the night of {}, in {} series", minute(change.raised), change.series.len()));
@@ -56,6 +58,8 @@ impl History {
             ));
         }
         lines.extend(own.into_iter().flat_map(|own| self.searched(own)));
+        let unlisted = bisect.and_then(|bisect| unlisted(self, change, bisect));
+        lines.extend(unlisted.map(|why| format!("search: none: {why}")));
         let others = watched.iter().filter(|own| {
             own.series.subject == change.subject && change.series.iter().all(|(asked, _)| asked.series != *own.series)
         });

@@ -213,7 +213,7 @@ fn an_explanation_names_versions_nights_and_visits() {
     let mut history = history(24, 20);
     confirm(&mut history, |_| spread(0.05));
     let watched = history.watched(&watch());
-    let lines = history.explain(&only_change(&history), &watched);
+    let lines = history.explain(&only_change(&history), &watched, None);
     for (line, parts) in lines.iter().zip([
         &["Regressed -4.9 %", "since 2026-01-2"][..],
         &["suspected in the night of 2026-01-2", "in 1 series"],

@@ -11,7 +11,7 @@ mod sought;
 
 pub use finding::{Finding, Found};
 pub use list::{read as read_candidates, with as with_candidate};
-pub use pending::pending;
+pub use pending::{pending, unlisted};
 pub use search::Search;
 pub use sought::{Sought, Unlisted};
 

@@ -3,9 +3,9 @@
 use assay_api::Bisect;
 
 use super::search::{Search, question};
-use super::sought::between;
+use super::sought::{Unlisted, between};
 use crate::bisect::Next;
-use crate::sweep::confirm::{Asked, Confirmation, Pending, Stage, Visit};
+use crate::sweep::confirm::{Asked, Change, Confirmation, Pending, Stage, Visit};
 use crate::sweep::detect::{Decision, Watched};
 use crate::sweep::history::History;
 
@@ -27,6 +27,15 @@ pub fn pending(history: &History, watched: &[Watched<'_>], bisect: &Bisect) -> O
             None => first(history, confirmation, bisect),
         }
     })
+}
+
+/// Why a change that is to be searched is not.
+pub fn unlisted(history: &History, change: &Change, bisect: &Bisect) -> Option<Unlisted> {
+    if change.stage != Stage::Regressed || change.finding.is_some() {
+        return None;
+    }
+    let side = |night| history.get(night)?.subject(&change.subject);
+    between(bisect, side(change.good)?, side(change.bad)?).err()
 }
 
 /// The first visit of a search.

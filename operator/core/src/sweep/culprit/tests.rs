@@ -141,7 +141,7 @@ fn a_confirmed_regression_is_searched_until_one_version_is_named() {
         assert_eq!(change.stage, Stage::Regressed);
         assert!(change.said().contains(&format!("; culprit: r{culprit} (-")), "{}", change.said());
         let watched = history.watched(&watch(None));
-        let lines = history.explain(&change, &watched);
+        let lines = history.explain(&change, &watched, Some(&listed()));
         let searched: Vec<&String> = lines.iter().filter(|line| line.starts_with("search: ")).collect();
         assert!((2..10).contains(&searched.len()) && searched[0].contains(" against r0: "), "{lines:#?}");
         assert!(lines.last().unwrap().starts_with("next: fix it, or revert it; or accept it"), "{lines:#?}");
@@ -179,6 +179,20 @@ fn what_is_searched_is_asked_as_it_was_confirmed() {
     assert_eq!(next_visit(&history, &others).unwrap().visit, second);
     // Without a list nothing is begun. A search that has begun is not gone on with either.
     assert_eq!(Remembered::of(&history, &watch(None)).visit, None);
+}
+
+#[test]
+fn a_list_that_says_nothing_of_a_change_is_told() {
+    let mut history = history();
+    let backwards = Bisect { candidates: listed().candidates.into_iter().rev().collect() };
+    assert_eq!(search(&mut history, &backwards, 1, since(5)), []);
+    let (change, watched) = (only_change(&history), history.watched(&watch(None)));
+    assert_eq!(unlisted(&history, &change, &backwards), Some(Unlisted::OutOfOrder));
+    let lines = history.explain(&change, &watched, Some(&backwards));
+    assert!(lines.iter().any(|line| line.starts_with("search: none: spec.bisect.candidates has the version after")));
+    assert_eq!(unlisted(&history, &change, &listed()), None, "it will be searched");
+    search(&mut history, &listed(), 1, since(5));
+    assert_eq!(unlisted(&history, &only_change(&history), &backwards), None, "it was searched");
 }
 
 #[test]
