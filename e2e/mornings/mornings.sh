@@ -39,8 +39,10 @@ trap 'kill $served' EXIT
 trap 'exit 130' INT TERM
 
 kubectl create namespace mornings --dry-run=client --output yaml | kubectl apply --filename - >&2
-"$helm" upgrade --install assay charts/assay --namespace mornings --wait --set "namespaces={mornings}" --set "images.allowed={*}" >&2
-ctr="$cluster exec ctr --namespace k8s.io images push --plain-http"
-$ctr "$address/lab/bench:base" "localhost/assay-bench-planted:$version" >&2
+"$helm" upgrade --install assay charts/assay --namespace mornings --wait --set "namespaces={mornings}" --set "image.allowed={*}" >&2
+# The reference is another program than what is measured against it, or there would be nothing to measure.
+push() { "$cluster" exec ctr --namespace k8s.io images push --plain-http "$address/lab/bench:$1" "$2:$version" >&2; }
+push release localhost/assay-bench
+push base localhost/assay-bench-planted
 # Whatever else this machine does is told apart from the CPU of trials.
 taskset --cpu-list "${ASSAY_CLUSTER_RESERVED_CPUS:-0}" e2e/mornings/mornings.py "$PWD/bin/assay" "http://$address" "$ASSAY_NODE"
