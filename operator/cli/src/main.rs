@@ -3,7 +3,7 @@
 //! Who may use whom, from left to right:
 //!
 //! ```text
-//! command -> local, cluster, judge -> folder, file -> bench, machine, screen -> print, text
+//! command -> local, cluster, judge -> search -> folder, file -> bench, machine, screen -> print, text
 //! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -18,6 +18,7 @@ mod local;
 mod machine;
 mod print;
 mod screen;
+mod search;
 mod text;
 
 use std::path::Path;
