@@ -235,9 +235,9 @@ images-test: images ## Test where the images of sweeps come from, with a real re
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh --images
 
-nights-test: images ## Run real nights of a sweep on the real node, from schedule to series; half an hour at most. CI leaves it out
+nights-test: images ## Run real nights of a sweep and a bisection on the real node; 45 minutes at most. CI leaves it out
 	@scripts/setup.sh cluster
-	@$(run) e2e/tests/operator/test.sh nights::long
+	@$(run) e2e/tests/operator/test.sh ::long::
 
 slow-test: image-operator ## Run the tests on fake nodes that take longest and rarely fail; CI leaves them out
 	@scripts/setup.sh cluster

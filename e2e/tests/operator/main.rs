@@ -10,6 +10,7 @@ mod account;
 mod agent;
 mod alone;
 mod bench;
+mod bisection;
 mod changes;
 mod chart;
 mod command_line;

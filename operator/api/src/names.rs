@@ -15,6 +15,10 @@ pub const ROLE_PLACEHOLDER: &str = "placeholder";
 pub const ROLE_RESOLVE: &str = "resolve";
 /// Name of the sweep, on its nights, its history and the pods that look up its images.
 pub const SWEEP_LABEL: &str = "assay.rocks/sweep";
+/// Name of the bisection, on the experiments of its visits.
+pub const BISECT_LABEL: &str = "assay.rocks/bisect";
+/// On the experiment of a visit: the candidate that can't be measured, and why.
+pub const UNMEASURED_ANNOTATION: &str = "assay.rocks/unmeasured";
 /// On a node: what kind of machine it is. Nights on another kind are not compared.
 pub const KIND_LABEL: &str = "assay.rocks/kind";
 

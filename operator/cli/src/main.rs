@@ -3,7 +3,7 @@
 //! Who may use whom, from left to right:
 //!
 //! ```text
-//! command -> local, cluster, judge -> folder, file -> bench, machine, screen -> print, text
+//! command -> local, cluster, github, judge -> search -> folder, file -> bench, machine, screen -> print, text
 //! ```
 
 #![deny(clippy::print_stdout, clippy::print_stderr)]
@@ -13,11 +13,13 @@ mod cluster;
 mod command;
 mod file;
 mod folder;
+mod github;
 mod judge;
 mod local;
 mod machine;
 mod print;
 mod screen;
+mod search;
 mod text;
 
 use std::path::Path;

@@ -1,6 +1,7 @@
 //! All that we change on a cluster: an experiment is made, suspended, resumed and deleted.
 
 use anyhow::bail;
+use assay_api::names::UNMEASURED_ANNOTATION;
 use assay_api::{TuningExperiment, TuningExperimentSpec};
 use kube::ResourceExt as _;
 use kube::api::{DeleteParams, Patch, PatchParams, PostParams, Preconditions, ValidationDirective};
@@ -40,11 +41,11 @@ pub async fn create(cluster: &Cluster, object: Value) -> anyhow::Result<TuningEx
     Ok(created)
 }
 
-/// The experiment of this name, which may be there already.
-pub async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Result<TuningExperiment> {
+/// The experiment of this name, which may be there already. `otherwise` says what to do if it is another one.
+pub async fn apply(cluster: &Cluster, name: &str, object: &Value, otherwise: &str) -> anyhow::Result<TuningExperiment> {
     let found = cluster.find(name).await?;
     if let Some(found) = &found {
-        refuse_another(cluster, name, found, &object["spec"])?;
+        refuse_another(cluster, found, &serde_json::from_value(object["spec"].clone())?, otherwise)?;
     }
     let params = PatchParams {
         field_manager: Some(MANAGER.to_owned()),
@@ -59,16 +60,19 @@ pub async fn apply(cluster: &Cluster, name: &str, object: &Value) -> anyhow::Res
 }
 
 /// An experiment that changes is a new experiment, so it needs a new name.
-fn refuse_another(cluster: &Cluster, name: &str, found: &TuningExperiment, spec: &Value) -> anyhow::Result<()> {
-    let namespace = &cluster.namespace;
+pub fn refuse_another(
+    cluster: &Cluster,
+    found: &TuningExperiment,
+    wanted: &TuningExperimentSpec,
+    otherwise: &str,
+) -> anyhow::Result<()> {
+    let (name, namespace) = (found.name_any(), &cluster.namespace);
     if found.metadata.deletion_timestamp.is_some() {
         bail!("experiment {name} in namespace {namespace} is being deleted: try again when it is gone");
     }
-    let wanted: TuningExperimentSpec = serde_json::from_value(spec.clone())?;
     if wanted.fixed() != found.spec.fixed() {
         bail!(
-            "another experiment {name} exists in namespace {namespace}, and a changed experiment is a new experiment: \
-             rename yours, or delete that one with `assay cancel {name} -n {namespace}`"
+            "another experiment {name} exists in namespace {namespace}, and a changed experiment is a new experiment: {otherwise}"
         );
     }
     Ok(())
@@ -79,6 +83,15 @@ pub async fn suspend(cluster: &Cluster, name: &str, suspend: bool) -> anyhow::Re
     let patch = Patch::Merge(json!({"spec": {"suspend": suspend}}));
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     cluster.experiments().patch(name, &params, &patch).await.explain(&format!("can't change experiment {name}"))?;
+    Ok(())
+}
+
+/// Suspends the experiment of a visit in which a candidate can't be measured, and notes which and why, so that it is not tried again.
+pub async fn set_aside(cluster: &Cluster, name: &str, why: &str) -> anyhow::Result<()> {
+    let patch = json!({"metadata": {"annotations": {UNMEASURED_ANNOTATION: why}}, "spec": {"suspend": true}});
+    let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
+    let api = cluster.experiments();
+    api.patch(name, &params, &Patch::Merge(patch)).await.explain(&format!("can't change experiment {name}"))?;
     Ok(())
 }
 

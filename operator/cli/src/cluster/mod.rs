@@ -1,5 +1,6 @@
 //! Experiments and sweeps on a cluster: the operator runs them, we ask for them and say what came of them.
 
+pub mod bisect;
 pub mod changes;
 mod client;
 mod errors;

@@ -11,9 +11,13 @@ use assay_core::stats::Shift;
 use clap::{Args, ValueEnum};
 use serde_json::{Value, json};
 
-use super::options::{INTERRUPTED, duration};
-use crate::local::bisect::{Asked, Found, bisect, worse, worse_percent};
+use super::options::{INTERRUPTED, duration, experiment_name};
+use crate::cluster::bisect::There;
+use crate::cluster::{self, ClusterArgs};
+use crate::local;
+use crate::local::bisect::Here;
 use crate::print;
+use crate::search::{Found, worse, worse_percent};
 use crate::text::plural;
 
 /// What a search without a culprit is to a script.
@@ -25,7 +29,8 @@ const WIDE: f64 = 1.96;
 #[derive(Clone, Debug, Args)]
 #[command(
     after_help = "Exit code 0: a culprit was found; 11: none was (both ends are alike, or the budget is spent); 1: error; 2: wrong \
-                  arguments; 130: interrupted. After an error or Ctrl-C, run the same command again to continue."
+                  arguments; 130: interrupted. After an error or Ctrl-C, run the same command again to continue. An experiment on a \
+                  cluster keeps running."
 )]
 pub struct BisectArgs {
     /// The name or revision of a candidate that is good
@@ -46,9 +51,18 @@ pub struct BisectArgs {
     /// Before each trial, wait until other programs leave its CPUs alone, or for this long; 10m if you name no duration
     #[arg(long, value_name = "DURATION", num_args = 0..=1, require_equals = true, default_missing_value = "10m", value_parser = duration)]
     pub wait_for_quiet: Option<Duration>,
+    /// Run on a Kubernetes cluster with the Assay operator: candidates are images or configs, each visit an experiment
+    #[arg(long, conflicts_with_all = ["bench", "out", "wait_for_quiet"])]
+    pub cluster: bool,
+    /// What the experiments on a cluster are called: NAME-bisect-001 and so on; default: the name of the experiment or sweep that the file
+    /// of candidates names
+    #[arg(long, requires = "cluster", value_parser = experiment_name)]
+    pub name: Option<String>,
     /// Output format
     #[arg(long, short, value_enum, default_value_t = Output::Text)]
     pub output: Output,
+    #[command(flatten)]
+    pub which: ClusterArgs,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -60,17 +74,19 @@ pub enum Output {
 }
 
 pub fn command(args: &BisectArgs) -> anyhow::Result<ExitCode> {
-    let found = bisect(&Asked {
-        good: &args.good,
-        bad: &args.bad,
-        listing: &args.candidates,
-        out: args.out.as_deref(),
-        bench: args.bench.as_deref(),
-        wait_for_quiet: args.wait_for_quiet,
-    })?;
+    let (good, bad, listing) = (args.good.as_str(), args.bad.as_str(), args.candidates.as_path());
+    let found = if args.cluster {
+        cluster::bisect::bisect(&There { good, bad, listing, name: args.name.as_deref(), which: &args.which })?
+    } else {
+        args.which.must_be_empty()?;
+        let (out, bench) = (args.out.as_deref(), args.bench.as_deref());
+        local::bisect::bisect(&Here { good, bad, listing, out, bench, wait_for_quiet: args.wait_for_quiet })?
+    };
     let Some(found) = found else { return Ok(ExitCode::from(INTERRUPTED)) };
     let answer = json(&found);
-    found.keep(&answer)?;
+    if let Some(folder) = &found.folder {
+        folder.keep_answer(&answer)?;
+    }
     match args.output {
         Output::Text => print::out(text(&found))?,
         Output::Json => print::out(serde_json::to_string_pretty(&answer)? + "\n")?,
@@ -108,7 +124,7 @@ fn text(found: &Found) -> String {
     }
     let blocks: usize = found.visits.iter().filter_map(losses).map(<[f64]>::len).sum();
     let count = plural(found.visits.len(), "visit");
-    let _ = writeln!(text, "{} in {count}: {}", plural(blocks, "block"), found.dir.join("visits").display());
+    let _ = writeln!(text, "{} in {count}: {}", plural(blocks, "block"), found.place);
     text
 }
 

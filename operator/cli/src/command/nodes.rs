@@ -7,7 +7,7 @@ use anyhow::Context as _;
 use assay_api::Placement;
 
 use crate::cluster::{ClusterArgs, nodes, on};
-use crate::file::check_for_cluster;
+use crate::file::{Wanted, check_for_cluster};
 use crate::print;
 
 /// Arguments of `assay nodes`.
@@ -23,7 +23,7 @@ pub fn command(args: &NodesArgs) -> anyhow::Result<ExitCode> {
     let placement = match &args.file {
         None => Placement::default(),
         Some(file) => {
-            let checked = check_for_cluster(file);
+            let checked = check_for_cluster(file, Wanted::Experiment);
             print::err(&checked);
             let spec = checked.spec.filter(|_| checked.experiment.is_some());
             spec.with_context(|| format!("{} is not a valid experiment: see above", file.display()))?.placement

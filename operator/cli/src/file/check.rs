@@ -78,8 +78,8 @@ pub fn check(
 }
 
 /// The same for a cluster: its operator asks the bench that runs there, so a bench of this machine is a help at most.
-pub fn check_for_cluster(file: &Path) -> Checked {
-    check_document(file, document::read(file), Wanted::Experiment, |checked, validation| {
+pub fn check_for_cluster(file: &Path, wanted: Wanted) -> Checked {
+    check_document(file, document::read(file), wanted, |checked, validation| {
         checked.ask_a_bench_if_there(validation, "options not checked here; the operator will check them");
     })
 }

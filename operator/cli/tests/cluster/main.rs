@@ -2,6 +2,7 @@
 // Helpers outside of test functions count as production code for this lint.
 #![allow(clippy::unwrap_used)]
 
+mod bisecting;
 mod changing;
 mod faults;
 mod following;
@@ -9,6 +10,8 @@ mod following;
 #[allow(dead_code)]
 mod lab;
 mod objects;
+#[path = "../support/record.rs"]
+mod record;
 mod refusing;
 mod reporting;
 mod server;

@@ -202,7 +202,7 @@ fn mistakes_are_refused_where_they_are() {
         "list.yaml:6:10: candidates[2].name: duplicate \"v2\"; first used in candidates[1].name",
     );
     refused(&list.replace("bench: v3", "bench: none/v3"), "candidates[2].bench: can't read ./none/v3: No such file");
-    refused(&list.replace("bench: v3", "config: base"), "candidates[2]: mixes benches and configs");
+    refused(&list.replace("bench: v3", "config: base"), "candidates[2]: mixes kinds of candidates: list only programs");
     refused(&list.replace("experiment.yaml", "none.yaml"), "list.yaml:1:13: experiment: there is no file ./none.yaml");
     refused(
         &list.replace("proof", "metric: speed\nproof"),

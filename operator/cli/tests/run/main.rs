@@ -6,6 +6,7 @@ mod bisect;
 mod broken;
 mod elsewhere;
 mod folders;
+mod github;
 mod judged;
 mod killed;
 mod lab;

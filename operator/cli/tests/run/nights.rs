@@ -10,6 +10,7 @@ use nix::unistd::Pid;
 use serde_json::{Value, json};
 use tempfile::TempDir;
 
+use crate::github::GitHub;
 use crate::killed::for_each;
 use crate::lab::{self, BLOCKS, Ran, fake_bench, now_ms, wait_for};
 use crate::trace::{calls_of_a_run, kill_before, places};
@@ -40,7 +41,7 @@ spec:
 ";
 
 /// A folder with a sweep whose last night was due two hours ago.
-struct Lab {
+pub struct Lab {
     dir: TempDir,
     epoch: u128,
     bench: PathBuf,
@@ -48,7 +49,7 @@ struct Lab {
 }
 
 impl Lab {
-    fn new() -> Self {
+    pub fn new() -> Self {
         let now = Timestamp::now();
         let minute = Timestamp::from_second(now.as_second() / 60 * 60).unwrap();
         let due = minute - SignedDuration::from_hours(2);
@@ -63,11 +64,11 @@ impl Lab {
         fs::write(self.dir.path().join("sweep.yaml"), text).unwrap();
     }
 
-    fn path(&self, name: &str) -> PathBuf {
+    pub fn path(&self, name: &str) -> PathBuf {
         self.dir.path().join("out").join(name)
     }
 
-    fn command(&self, args: &[&str], faults: &str) -> Command {
+    pub fn command(&self, args: &[&str], faults: &str) -> Command {
         let mut command = Command::new(env!("CARGO_BIN_EXE_assay"));
         command
             .current_dir(self.dir.path())
@@ -81,11 +82,11 @@ impl Lab {
         command
     }
 
-    fn assay(&self, args: &[&str]) -> Ran {
+    pub fn assay(&self, args: &[&str]) -> Ran {
         Ran(self.command(args, "").output().unwrap())
     }
 
-    fn run(&self, more: &[&str]) -> Ran {
+    pub fn run(&self, more: &[&str]) -> Ran {
         self.assay(&[&["sweep", "run", "sweep.yaml", "--history", "out"], more].concat())
     }
 
@@ -574,6 +575,19 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     assert!(visit["series"][0]["losses"][0].as_f64().unwrap() > 0.1, "{visit}");
     let shown = |lab: &Lab| lab.assay(&["sweep", "history", "--history", "out"]).stdout();
     assert!(shown(&lab).contains("1 of 2 visits measured"), "{}", shown(&lab));
+    let raised: Timestamp = visit["raised"].as_str().unwrap().parse().unwrap();
+    let name = format!("candidate-{}", raised.strftime("%Y%m%d-%H%M"));
+    let github = GitHub::start();
+    let told = || {
+        let ran = github.told(&lab, &["--pull-request", "7"]);
+        ran.succeeded();
+        ran.stdout()
+    };
+    assert!(
+        told().contains(&format!(": pending: confirming 1 change: {name}\ncomment on #7: written\n")),
+        "{}",
+        told()
+    );
 
     // Too early for the second one.
     lab.run(&[]).succeeded();
@@ -582,13 +596,15 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     let ran = lab.run(&[]);
     ran.succeeded();
     assert_eq!(lab.history().len(), 19, "{}{}", ran.stdout(), ran.stderr());
-    let raised: Timestamp = visit["raised"].as_str().unwrap().parse().unwrap();
-    let name = format!("candidate-{}", raised.strftime("%Y%m%d-%H%M"));
     assert!(shown(&lab).contains(&format!("{name}: Regressed -")), "{}", shown(&lab));
     assert!(ran.stdout().contains(&format!("{name}: Regressed -")), "{}", ran.stdout());
     for report in ["report.md", "report.html", "report.json"] {
         assert!(fs::read_to_string(lab.path(report)).unwrap().contains("Regressed"), "{report} says so");
     }
+    assert!(told().contains(&format!(": failure: 1 change regressed: {name}\ncomment on #7: edited\n")));
+    assert!(told().ends_with(" (unchanged)\ncomment on #7: unchanged\n"));
+    let row = format!("| `{name}` | `Regressed -");
+    assert!(github.comments()[0]["body"].as_str().unwrap().contains(&row), "{:?}", github.comments());
 
     let ran = lab.assay(&["sweep", "explain", "--history", "out", &name]);
     ran.succeeded();
@@ -621,6 +637,9 @@ fn a_change_is_confirmed_by_two_visits_and_can_be_accepted() {
     lab.run(&[]).succeeded();
     assert_eq!(outcomes(&lab.history())[19..], ["Accepted Manual"]);
     assert!(shown(&lab).contains("; accepted: less memory"), "{}", shown(&lab));
+    assert!(told().contains(": success: no open regression\ncomment on #7: edited\n"));
+    let states: Vec<String> = github.statuses().into_iter().map(|(state, _)| state).collect();
+    assert_eq!((states, github.comments().len()), (["success", "failure", "pending"].map(str::to_owned).to_vec(), 1));
     lab.run(&[]).succeeded();
     assert_eq!(lab.history().len(), 20, "once");
 

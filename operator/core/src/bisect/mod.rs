@@ -9,9 +9,11 @@ mod file;
 mod monotone;
 mod search;
 mod visit;
+mod written;
 
 pub use belief::{Belief, Prior, Spread};
 pub use candidates::{Candidate, Candidates, Group};
 pub use file::{Listed, Listing, read as read_listing};
 pub use search::{Answer, Bisection, Culprit, End, Next, PROOF, Question, QuestionError};
 pub use visit::{Arm, Came, Observed, Probe, Purpose, Unvisited, Visit, observed, plan};
+pub use written::{experiment, whole};

@@ -80,6 +80,11 @@ pub enum Unvisited {
     NoMetric(String),
     #[error("there is no scenario {0:?} to go by")]
     NoScenario(String),
+    /// An experiment writes configs over its baseline, and can't take an option away.
+    #[error(
+        "{candidate} would inherit options of {reference} that it does not set: on a cluster, set every option of {reference} in {candidate}, too"
+    )]
+    Inherits { reference: String, candidate: String },
     #[error(transparent)]
     Plan(#[from] PlanError),
 }

@@ -7,7 +7,7 @@ use assay_api::{AttemptStatus, TuningExperiment, TuningTrial, names};
 use assay_core::cluster::trial_id;
 use assay_protocol::TrialId;
 
-use crate::cluster::words::{self, conditions, decisions, finished, is_over, waits_for};
+use crate::cluster::words::{self, conditions, decisions, is_over, waits_for};
 
 /// Something to show.
 #[derive(Clone, Debug, PartialEq)]
@@ -88,11 +88,6 @@ impl Follower {
             0 => Vec::new(),
             count => vec![Line::Say(format!("assay: following; attempts so far: {count}"))],
         }
-    }
-
-    /// The experiment, once nothing more will come of it.
-    pub fn finished(&self) -> Option<&TuningExperiment> {
-        self.experiment.as_ref().filter(|experiment| finished(experiment).is_some())
     }
 
     pub fn experiment(&self) -> Option<&TuningExperiment> {
@@ -213,10 +208,8 @@ mod tests {
         let line = "assay: new decided after 12 blocks: Win (Better:throughput); no more runs";
         assert_eq!(says(&follower.see_experiment(experiment(&decided, false))), [line]);
         assert_eq!(words::so_far(follower.experiment().unwrap()), "so far: new +12.3 % throughput (12 blocks)");
-        assert!(follower.finished().is_none());
         let end = json!({"conditions": [{"type": "Finished", "status": "True", "reason": "Decided", "message": "",
             "lastTransitionTime": time}]});
         assert_eq!(says(&follower.see_experiment(experiment(&end, false))), [""; 0]);
-        assert!(follower.finished().is_some());
     }
 }

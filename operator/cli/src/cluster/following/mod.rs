@@ -28,7 +28,8 @@ const OPERATOR_PATIENCE: Duration = Duration::from_secs(30);
 
 /// How following ended.
 pub enum Followed {
-    Finished(Box<TuningExperiment>),
+    /// As it was when it was over.
+    Over(Box<TuningExperiment>),
     /// By Ctrl-C.
     Interrupted,
 }
@@ -49,19 +50,28 @@ pub async fn interrupted() -> anyhow::Result<()> {
     Ok(())
 }
 
-/// Shows every attempt of this very experiment, of so many planned trials, until nothing more will come.
-pub async fn follow(cluster: &Cluster, experiment: &TuningExperiment, planned: usize) -> anyhow::Result<Followed> {
+/// Shows every attempt of this very experiment, of so many planned trials, until it is over.
+pub async fn follow(
+    cluster: &Cluster,
+    experiment: &TuningExperiment,
+    planned: usize,
+    is_over: impl Fn(&TuningExperiment) -> bool,
+) -> anyhow::Result<Followed> {
     let mut view = View::new(experiment, planned);
-    let followed = watch(cluster, &mut view).await;
+    let followed = watch(cluster, &mut view, is_over).await;
     view.screen.clear();
-    if let Ok(Followed::Finished(_)) = followed {
+    if let Ok(Followed::Over(_)) = followed {
         // The end of the experiment may have come before the news of its last trials.
         view.say_new(readable(cluster.trials_of(experiment).await?));
     }
     followed
 }
 
-async fn watch(cluster: &Cluster, view: &mut View) -> anyhow::Result<Followed> {
+async fn watch(
+    cluster: &Cluster,
+    view: &mut View,
+    is_over: impl Fn(&TuningExperiment) -> bool,
+) -> anyhow::Result<Followed> {
     let mut events = events(cluster, &view.name);
     let mut interrupted = std::pin::pin!(interrupted());
     let mut tick = tokio::time::interval(TICK);
@@ -75,8 +85,8 @@ async fn watch(cluster: &Cluster, view: &mut View) -> anyhow::Result<Followed> {
             _ = tick.tick() => view.miss_operator(),
         }
         view.refresh();
-        if let Some(experiment) = view.follower.finished() {
-            return Ok(Followed::Finished(experiment.clone().into()));
+        if let Some(experiment) = view.follower.experiment().filter(|experiment| is_over(experiment)) {
+            return Ok(Followed::Over(experiment.clone().into()));
         }
     }
 }

@@ -2,6 +2,7 @@
 
 mod candidates;
 mod explain;
+mod github;
 mod history;
 mod import;
 mod list;
@@ -38,6 +39,9 @@ pub enum SweepCommand {
     History(history::HistoryArgs),
     /// Say why a change is believed, or is not
     Explain(explain::ExplainArgs),
+    /// Tell GitHub what is known of changes: a status of a commit, and one comment that is edited in place
+    #[command(name = "github")]
+    GitHub(github::GitHubArgs),
     /// Show the sweeps on a cluster
     List(list::ListArgs),
     /// Show one sweep on a cluster in detail
@@ -70,6 +74,7 @@ pub fn command(command: &SweepCommand) -> anyhow::Result<ExitCode> {
         SweepCommand::Run(args) => run::command(args),
         SweepCommand::History(args) => history::command(args),
         SweepCommand::Explain(args) => explain::command(args),
+        SweepCommand::GitHub(args) => github::command(args),
         SweepCommand::List(args) => list::command(args),
         SweepCommand::Status(args) => status::command(args),
         SweepCommand::Suspend(args) => suspend(args, true),

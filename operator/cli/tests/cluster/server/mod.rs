@@ -5,6 +5,7 @@ mod answers;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Command, Stdio};
+use std::sync::Arc;
 
 use serde_json::{Value, json};
 use tempfile::TempDir;
@@ -17,14 +18,14 @@ pub const NAMESPACE: &str = "perf";
 /// The server, with a kubeconfig that leads to it.
 pub struct Server {
     shared: Shared,
-    dir: TempDir,
+    dir: Arc<TempDir>,
     url: String,
 }
 
 impl Server {
     pub fn start() -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").unwrap();
-        let dir = TempDir::new().unwrap();
+        let dir = Arc::new(TempDir::new().unwrap());
         let url = format!("http://{}/", listener.local_addr().unwrap());
         let kubeconfig = json!({
             "apiVersion": "v1", "kind": "Config", "current-context": "test",
@@ -42,6 +43,11 @@ impl Server {
             }
         });
         Self { shared, dir, url }
+    }
+
+    /// The same server, for another thread.
+    pub fn beside(&self) -> Self {
+        Self { shared: self.shared.clone(), dir: Arc::clone(&self.dir), url: self.url.clone() }
     }
 
     pub fn kubeconfig(&self) -> PathBuf {
@@ -63,6 +69,13 @@ impl Server {
 
     pub fn get(&self, path: &str) -> Option<Value> {
         self.shared.0.0.lock().unwrap().objects.get(path).cloned()
+    }
+
+    /// All objects of a kind, by name.
+    pub fn all(&self, plural: &str) -> Vec<Value> {
+        let state = self.shared.0.0.lock().unwrap();
+        let own = state.objects.iter().filter(|(path, _)| path.split('/').rev().nth(1) == Some(plural));
+        own.map(|(_, object)| object.clone()).collect()
     }
 
     /// The next requests whose method and path hold a text get this answer.

@@ -65,6 +65,32 @@ fn each_candidate_is_found_when_it_is_the_culprit() {
     }
 }
 
+/// Of neighbours the later one is the only suspect, and proven to be worse like any other.
+#[test]
+fn neighbours_are_a_question_too() {
+    let (made, answer) = search(&question("ab"), &[(1, 0.04)], &[]);
+    assert_eq!((named(&answer), &answer.end), (vec![(0, 1)], &End::Found));
+    assert_eq!(made.last().map(|(probe, _)| probe.purpose), Some(Purpose::Verify));
+    assert_eq!(search(&question("ab"), &[], &[]).1.end, End::NotReproduced(None));
+}
+
+/// An experiment on a cluster has five blocks at least.
+#[test]
+fn visits_may_have_more_blocks_than_were_asked_for() {
+    let question = Question { blocks: 1, proof: PROOF, ..question("abcdefghi") };
+    let mut bisection = Bisection::new(question).unwrap();
+    let answer = loop {
+        match bisection.next() {
+            Next::Answer(answer) => break answer,
+            Next::Visit(probe) => {
+                let longer = Probe { blocks: probe.blocks.max(5), ..probe };
+                bisection.add(&probe, Came::Measured(losses(&[(3, 0.04)], &longer)));
+            }
+        }
+    };
+    assert_eq!((named(&answer), answer.end), (vec![(2, 3)], End::Found));
+}
+
 /// What is known after any number of visits follows from them alone.
 #[test]
 fn a_search_continues_from_its_records() {
