@@ -76,7 +76,8 @@ impl Known {
         let standings = standings(history);
         let watched = history.watched(watch);
         let changes = history.changes(&watched);
-        let unlisted = |change: &Change| Some((change.name.clone(), unlisted(history, change, watch.bisect.as_ref()?)?));
+        let unlisted =
+            |change: &Change| Some((change.name.clone(), unlisted(history, change, watch.bisect.as_ref()?)?));
         let suspicions: Vec<&Suspicion> = watched.iter().filter_map(|own| own.suspicion.as_ref()).collect();
         Self {
             remembered: Remembered { kept_from: ring.kept_from(), ..Remembered::of(history, watch) },

@@ -36,6 +36,7 @@ pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -
         bad: raised,
         alpha: ALPHA,
         series: vec![asked],
+        search: None,
     };
     let blocks = visit_blocks(BLOCK, MARGIN, ALPHA, 1);
     let mut made: Vec<Visit> = Vec::new();

@@ -52,11 +52,11 @@ enum Came {
     Nothing(&'static str),
 }
 
-fn entry(visit: &Visit, at: Timestamp, came: Came, noise: &mut Noise) -> Night {
+fn entry(visit: &Visit, at: Timestamp, came: &Came, noise: &mut Noise) -> Night {
     match came {
         Came::Loss(loss) => {
             let blocks = visit.search.as_ref().map_or(8, |search| search.blocks);
-            let losses = |_: &Asked| (0..blocks).map(|_| loss + 0.01 * noise.normal()).collect::<Vec<f64>>();
+            let losses = |_: &Asked| (0..blocks).map(|_| *loss + 0.01 * noise.normal()).collect::<Vec<f64>>();
             let mut losses = losses;
             let series =
                 visit.series.iter().map(|asked| Asked { losses: losses(asked), ..asked.clone() }).collect::<Vec<_>>();
@@ -79,7 +79,7 @@ fn entry(visit: &Visit, at: Timestamp, came: Came, noise: &mut Noise) -> Night {
             visit: Some(visit.clone()),
             accepted: None,
             outcome: Outcome::Gap,
-            reason: reason.to_owned(),
+            reason: (*reason).to_owned(),
             message: "can't pull it".to_owned(),
         }
         .night("nightly"),
@@ -114,7 +114,7 @@ fn search(
                 came(search.reference, search.candidate)
             }
         };
-        history.add(entry(&visit, from + HOUR, came, &mut noise)).unwrap();
+        history.add(entry(&visit, from + HOUR, &came, &mut noise)).unwrap();
         // A history that was written and read again says the same.
         let lines: Vec<String> = history.nights().map(|night| night.line().unwrap()).collect();
         let read: Vec<Night> = lines.iter().map(|line| serde_json::from_str(line).unwrap()).collect();
@@ -157,7 +157,7 @@ fn what_is_searched_is_asked_as_it_was_confirmed() {
         let visit = before(&history);
         assert_eq!((visit.number, &visit.search), (number, &None), "nothing is searched before it is confirmed");
         let from = next_visit(&history, &listed()).unwrap().from;
-        history.add(entry(&visit, from + HOUR, Came::Loss(0.05), &mut noise)).unwrap();
+        history.add(entry(&visit, from + HOUR, &Came::Loss(0.05), &mut noise)).unwrap();
         assert_eq!(only_change(&history).finding, None);
     }
     let pending = next_visit(&history, &listed()).unwrap();
@@ -168,7 +168,7 @@ fn what_is_searched_is_asked_as_it_was_confirmed() {
     assert_eq!((search.reference, search.candidate, search.blocks, first.number), (0, 4, 6, 3));
     assert_eq!(first.change(), only_change(&history).name);
     assert!(pending.from <= history.nights().next_back().unwrap().night, "it need not wait");
-    history.add(entry(first, pending.from + HOUR, Came::Loss(0.0), &mut noise)).unwrap();
+    history.add(entry(first, pending.from + HOUR, &Came::Loss(0.0), &mut noise)).unwrap();
     let second = next_visit(&history, &listed()).unwrap().visit;
     assert!(second.search.as_ref().unwrap().candidates.is_empty(), "they are listed once");
     assert_eq!(second.number, 4);
@@ -229,7 +229,7 @@ fn a_change_that_is_accepted_or_gone_is_not_searched_any_more() {
     let mut noise = Noise::new(1);
     for _ in 0..3 {
         let Pending { from, visit } = next_visit(&history, &listed()).unwrap();
-        history.add(entry(&visit, from + HOUR, Came::Loss(0.05), &mut noise)).unwrap();
+        history.add(entry(&visit, from + HOUR, &Came::Loss(0.05), &mut noise)).unwrap();
     }
     assert!(next_visit(&history, &listed()).is_some());
     let accept = assay_api::Accept { change: only_change(&history).name, reason: "worth it".to_owned(), expires: None };
@@ -280,13 +280,13 @@ fn lines_about_a_search_that_make_no_sense_are_refused() {
     let mut noise = Noise::new(1);
     for _ in 0..2 {
         let Pending { from, visit } = next_visit(&history, &listed()).unwrap();
-        history.add(entry(&visit, from + HOUR, Came::Loss(0.05), &mut noise)).unwrap();
+        history.add(entry(&visit, from + HOUR, &Came::Loss(0.05), &mut noise)).unwrap();
     }
     let Pending { from, visit } = next_visit(&history, &listed()).unwrap();
     let with = |change: fn(&mut Search)| {
         let mut wrong = visit.clone();
         change(wrong.search.as_mut().unwrap());
-        entry(&wrong, from + HOUR, Came::Loss(0.0), &mut Noise::new(2)).check().map_err(|refused| refused.field)
+        entry(&wrong, from + HOUR, &Came::Loss(0.0), &mut Noise::new(2)).check().map_err(|refused| refused.field)
     };
     assert_eq!(with(|_| ()), Ok(()));
     assert_eq!(with(|own| own.candidate = 0).unwrap_err(), "visit.search");
@@ -300,6 +300,6 @@ fn lines_about_a_search_that_make_no_sense_are_refused() {
     // What lists no candidates belongs to a search whose beginning has fallen out.
     let mut rest = visit.clone();
     rest.search.as_mut().unwrap().candidates = Vec::new();
-    history.add(entry(&rest, from + HOUR, Came::Loss(0.0), &mut noise)).unwrap();
+    history.add(entry(&rest, from + HOUR, &Came::Loss(0.0), &mut noise)).unwrap();
     assert_eq!(only_change(&history).finding, None);
 }
