@@ -9,7 +9,7 @@ import math
 import random
 from statistics import median
 
-BEFORE, AFTER, WINDOW, PRIOR, CLIPPED_AFTER, LATEST, SHRUNK = 3, 2, 60, 4.0, 10, 60, 2.0
+BEFORE, AFTER, WINDOW, PRIOR, CLIPPED_AFTER, LATEST, SHRUNK = 3, 2, 60, 4.0, 5, 60, 2.0
 
 
 def clip(before, value):
@@ -17,7 +17,7 @@ def clip(before, value):
         return value
     latest = before[-LATEST:]
     centre = median(latest)
-    spread = 3 * 1.4826 * median(abs(own - centre) for own in latest)
+    spread = 3 * 1.4826 * (1 + 100 / len(latest) ** 2) * median(abs(own - centre) for own in latest)
     return value if spread == 0 else min(max(value, centre - spread), centre + spread)
 
 

@@ -9,9 +9,11 @@ pub const AFTER: usize = 2;
 const WINDOW: usize = 60;
 /// Variance of the prior on the size of a change, in that of a night of weight 1 (Gönen and others, "The Bayesian Two-Sample t Test", 2005).
 const PRIOR: f64 = 4.0;
-/// Nights after which values are clipped, and how far from the median of the latest: three standard deviations of normal nights.
-const CLIPPED_AFTER: usize = 10;
+/// Nights after which values are clipped, and how far from the median of the latest: three standard deviations of normal nights, and more
+/// while there are few, which show their scatter badly.
+const CLIPPED_AFTER: usize = 5;
 const CLIP: f64 = 3.0 * 1.4826;
+const FEW: f64 = 10.0;
 /// How much of the usual variance is added to that of a night. Errors of a few blocks are themselves uncertain: weights that trust them
 /// treble false suspicions.
 const SHRUNK: f64 = 2.0;
@@ -135,7 +137,10 @@ impl Detector {
         match median(&values) {
             // Of nights most of which are equal, nothing says what is far.
             None | Some(0.0) => effect,
-            Some(spread) => effect.clamp(center - CLIP * spread, center + CLIP * spread),
+            Some(spread) => {
+                let room = CLIP * spread * (1.0 + (FEW / latest.len() as f64).powi(2));
+                effect.clamp(center - room, center + room)
+            }
         }
     }
 

@@ -77,6 +77,23 @@ fn a_likelihood_ratio_has_a_mean_of_one() {
     }
 }
 
+/// Nine real nights, and four that are half as fast: the first of them once counted whole, and the others as if they were not so far, which
+/// looked like scatter.
+#[test]
+fn a_large_step_is_suspected_however_young_the_series_is() {
+    let good = [-0.030, -0.115, 0.0, -0.123, -0.098, -0.128, -0.064, 0.008, 0.012];
+    let bad = [-0.832, -0.671, -0.579, -0.607];
+    let after = |first: usize| {
+        let nights = good[good.len() - first..].iter().chain(&bad[..3]).map(|effect| value(*effect, 0.08));
+        Detector::of(nights).evidence().sum()
+    };
+    for first in 8..=9 {
+        assert!(after(first) > 365.0, "{first} nights before: {}", after(first));
+    }
+    let quiet = Detector::of(good.iter().chain(&good[..4]).map(|effect| value(*effect, 0.08)));
+    assert!(quiet.evidence().sum() < 20.0, "{}", quiet.evidence().sum());
+}
+
 /// From the definition, all nights at once.
 fn whole(nights: &[Value]) -> f64 {
     let median = |values: &mut Vec<f64>| {
@@ -86,11 +103,13 @@ fn whole(nights: &[Value]) -> f64 {
     let clipped = |night: usize| {
         let effect = nights[night].effect;
         let mut latest: Vec<f64> = nights[night.saturating_sub(60)..night].iter().map(|own| own.effect).collect();
-        if latest.len() < 10 {
+        let count = latest.len() as f64;
+        if count < 5.0 {
             return effect;
         }
         let center = median(&mut latest);
-        let room = 3.0 * 1.4826 * median(&mut latest.iter().map(|own| (own - center).abs()).collect());
+        let spread = median(&mut latest.iter().map(|own| (own - center).abs()).collect());
+        let room = 3.0 * 1.4826 * spread * (1.0 + 100.0 / (count * count));
         if room == 0.0 { effect } else { effect.clamp(center - room, center + room) }
     };
     let values: Vec<f64> = (0..nights.len()).map(clipped).collect();
@@ -185,8 +204,8 @@ fn too_few_nights_say_nothing() {
     assert!(plain([0.0, 0.01, -0.01, 1.0, 1.01]).evidence().sum() > 1.0);
     // One night alone is no change, however far it is.
     let once = plain([0.0, 0.01, -0.01, 0.005, -0.005, 5.0]);
-    let twice = plain([0.0, 0.01, -0.01, 0.005, -0.005, 5.0, 5.01]);
-    assert!(once.evidence().sum() < 10.0 && twice.evidence().sum() > 100.0);
+    let again = plain([0.0, 0.01, -0.01, 0.005, -0.005, 5.0, 5.01, 4.99]);
+    assert!(once.evidence().sum() < 10.0 && again.evidence().sum() > 100.0, "{}", again.evidence().sum());
 }
 
 /// Constants that stay are no change, and a step between constants is one that says what it lacks.
