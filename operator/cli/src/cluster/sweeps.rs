@@ -192,7 +192,7 @@ async fn patch(cluster: &Cluster, name: &str, changed: &Value) -> Result<TuningS
 
 /// Waits for the night that was asked for with a token, and returns its entry in the history.
 pub async fn night_of(cluster: &Cluster, name: &str, token: &str) -> anyhow::Result<Night> {
-    let (mut told, mut unreachable) = (String::new(), false);
+    let (mut told, mut unreachable, mut own) = (String::new(), false, None::<String>);
     loop {
         let sweep = match cluster.sweeps().get(name).await {
             Ok(sweep) => sweep,
@@ -213,8 +213,11 @@ pub async fn night_of(cluster: &Cluster, name: &str, token: &str) -> anyhow::Res
         if sweep.spec.run_now.as_deref() != Some(token) {
             bail!("someone else asked for another night of sweep {name}: `assay sweep status {name}` shows it");
         }
+        let is_visit = status.active.as_ref().is_some_and(|active| active.confirms.is_some());
         let running = status.active.as_ref().and_then(|active| active.experiment.clone()).unwrap_or_default();
-        if status.last_manual_run.as_deref() == Some(token) && running.is_empty() {
+        let has_begun = status.last_manual_run.as_deref() == Some(token);
+        // What follows a night, at once if it looks suspicious, need not be waited for.
+        if has_begun && (running.is_empty() || is_visit || *own.get_or_insert_with(|| running.clone()) != running) {
             let (ring, _) = cluster.ring(name).await?;
             let night = ring.history().nights().rev().find(|night| night.run_now.as_deref() == Some(token)).cloned();
             if let Some(night) = night {

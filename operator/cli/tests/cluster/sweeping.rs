@@ -258,7 +258,10 @@ fn a_night_is_asked_for_and_waited_for() {
     for object in held(&lines(1..2, &token())) {
         server.put(object);
     }
-    running["status"]["active"] = Value::Null;
+    // Visits about what it has found follow at once.
+    running["status"]["active"] = json!({
+        "time": "2026-11-26T00:03:00Z", "experiment": "nightly-20261126-0003", "confirms": "tonight-20261126-0001",
+    });
     server.put(running);
     let ran = Ran(child.wait_with_output().unwrap());
     assert_eq!(ran.code(), 11, "{}{}", ran.stdout(), ran.stderr());

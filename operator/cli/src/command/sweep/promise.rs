@@ -7,6 +7,7 @@ use anyhow::{Context as _, anyhow, bail};
 use assay_api::TuningSweepSpec;
 use assay_core::experiment::Experiment;
 use assay_core::plan::{assumed, power};
+use assay_core::stats::default_m0;
 use assay_core::sweep::confirm::{Promised, visit_blocks};
 use assay_core::sweep::detect::{Delay, Movement, Promise, Watch, delay};
 use assay_core::sweep::{History, LEARNED};
@@ -22,8 +23,8 @@ const ASSUMED_NOISE: f64 = 0.05;
 /// Parts of the margin that a series moves by, at once or each night.
 const STEPS: [f64; 3] = [0.5, 1.0, 2.0];
 const DRIFT: f64 = 1.0 / 15.0;
-/// The reference, and the subject before and after a change.
-const SIDES: usize = 3;
+/// The subject before a change and after it.
+const SIDES: usize = 2;
 
 /// The nights of a sweep: its folder, or a file of `assay sweep history --format jsonl`.
 pub fn measured(path: &Path, sweep: &str) -> anyhow::Result<History> {
@@ -134,14 +135,15 @@ fn alerts(spec: &TuningSweepSpec, experiment: &Experiment, promise: &Promise, ra
     let Some(ratio) = ratio else { return };
     let repetitions = experiment.repetitions as usize;
     let blocks = visit_blocks((repetitions as f64).sqrt(), ratio, promised.alpha, 1).max(repetitions);
+    let runs = SIDES + default_m0(SIDES);
     let run = |scenario| assumed(scenario, experiment.cpus).trial_seconds;
     let longest = experiment.scenarios.iter().map(run).fold(0.0, f64::max);
     let _ = writeln!(
         out,
-        "             a confirmation takes two visits {} apart, or four, each of about {} x {SIDES} runs: {} in the longest scenario",
+        "             a confirmation takes two visits {} apart, or four, each of about {} x {runs} runs: {} in the longest scenario",
         duration(promised.visit_gap.as_secs_f64()),
         plural(blocks, "block"),
-        duration(longest * (blocks * SIDES) as f64),
+        duration(longest * (blocks * runs) as f64),
     );
 }
 
