@@ -228,7 +228,7 @@ pub struct Bisect {
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct Candidate {
-    /// Its image.
+    /// The image of the bench that is this version.
     #[schemars(length(min = 1, max = 512))]
     pub image: String,
     /// The commit or version that the image was built from.
