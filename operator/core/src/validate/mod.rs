@@ -22,6 +22,7 @@ pub mod schema;
 mod suggest;
 
 use std::collections::BTreeSet;
+use std::sync::LazyLock;
 
 use assay_api::{CellsAdjust, Requirement, TuningExperiment, TuningExperimentSpec};
 use assay_protocol::{Digest, OptionsAnswer, OptionsQuestion, Summary};
@@ -131,7 +132,10 @@ pub fn validate(name: &str, spec: &TuningExperimentSpec) -> Validation {
 
 /// Validates a document as it was read, before any type is put on it.
 pub fn validate_document(document: &Value) -> Validation {
-    let schema = match assay_api::schema::<TuningExperiment>() {
+    // It is always the same, and takes longer to make than all that follows.
+    static SCHEMA: LazyLock<Result<Value, String>> =
+        LazyLock::new(|| assay_api::schema::<TuningExperiment>().map_err(|error| error.to_string()));
+    let schema = match &*SCHEMA {
         Ok(schema) => schema,
         Err(error) => return refused(FieldPath::root(), format!("can't build the schema of {KIND}: {error}")),
     };
