@@ -2,11 +2,13 @@
 //! namespace take no room from another's.
 
 use std::collections::HashMap;
+use std::io;
+use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
 use assay_api::names::CONTAINER;
 use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
-use futures::AsyncReadExt as _;
+use futures::{AsyncRead, AsyncReadExt as _};
 use k8s_openapi::api::core::v1::Pod;
 use kube::Api;
 use kube::api::LogParams;
@@ -18,6 +20,9 @@ use crate::lock::locked;
 /// Logs in memory at the same time, of all namespaces and of one.
 const AT_ONCE: usize = 2;
 const OF_A_NAMESPACE: usize = 1;
+
+/// A log is read in parts of this many bytes.
+const PART: usize = 16 * 1024;
 
 /// The room that there is for logs.
 pub struct Logs {
@@ -96,14 +101,25 @@ async fn read(pods: &Api<Pod>, pod: &str) -> Result<Vec<u8>, Error> {
         ..LogParams::default()
     };
     let read = async {
-        // All at once: a buffer that grows is there twice. What is not written to takes no memory.
-        let mut bytes = Vec::with_capacity(MAX_LOG_BYTES as usize);
         // Whoever answers may do so without end.
         let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
-        std::pin::pin!(log).read_to_end(&mut bytes).await.map_err(kube::Error::ReadEvents)?;
-        Ok(bytes)
+        all_of(log).await.map_err(kube::Error::ReadEvents)
     };
     call(read).await
+}
+
+async fn all_of(log: impl AsyncRead) -> io::Result<Vec<u8>> {
+    let mut log = pin!(log);
+    // All at once: a buffer that grows is there twice. What is not written to takes no memory, so this is no matter for `read_to_end`:
+    // it would write zeros to all that is left of it, before each part that comes.
+    let mut bytes = Vec::with_capacity(MAX_LOG_BYTES as usize);
+    let mut part = vec![0; PART];
+    loop {
+        match log.read(&mut part).await? {
+            0 => return Ok(bytes),
+            length => bytes.extend_from_slice(&part[..length]),
+        }
+    }
 }
 
 /// The text that bytes are, in their place: what is none becomes a question mark each.
@@ -118,7 +134,8 @@ fn text(mut bytes: Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::pin::pin;
+    use std::pin::Pin;
+    use std::task::{Context, Poll};
 
     use assay_protocol::output::record_line;
     use futures::poll;
@@ -145,6 +162,35 @@ mod tests {
         drop(log);
         let none = logs.room("here").await.expect("room").end_of(&Api::namespaced(server(404).0, "here"), "p").await;
         assert!(none.expect_err("no pod").is_not_found());
+    }
+
+    /// A log that comes in parts, for which it gets buffers of so many bytes.
+    struct Slow {
+        parts: usize,
+        largest: Arc<Mutex<usize>>,
+    }
+
+    impl AsyncRead for Slow {
+        fn poll_read(mut self: Pin<&mut Self>, _: &mut Context<'_>, buffer: &mut [u8]) -> Poll<io::Result<usize>> {
+            let largest = locked(&self.largest).max(buffer.len());
+            *locked(&self.largest) = largest;
+            if self.parts == 0 {
+                return Poll::Ready(Ok(0));
+            }
+            self.parts -= 1;
+            buffer[..2].copy_from_slice(b"ab");
+            Poll::Ready(Ok(2))
+        }
+    }
+
+    /// One of 16 MiB has to be filled with zeros first, which takes longer than all that is done with most logs.
+    #[tokio::test]
+    async fn a_short_log_takes_little() {
+        let largest = Arc::new(Mutex::new(0));
+        let bytes = all_of(Slow { parts: 3, largest: Arc::clone(&largest) }).await.expect("a log");
+        assert_eq!((bytes.as_slice(), bytes.capacity() as u64), (b"ababab".as_slice(), MAX_LOG_BYTES));
+        let largest = *locked(&largest);
+        assert!(largest <= PART, "a buffer of {largest} bytes");
     }
 
     #[test]
