@@ -5,6 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 use std::fmt::Write as _;
+use std::sync::LazyLock;
 
 use assay_api::{Bisect, Detect, TuningSweep, TuningSweepSpec};
 use assay_protocol::OptionsAnswer;
@@ -57,7 +58,9 @@ pub fn validate(name: &str, spec: &TuningSweepSpec, now: Timestamp) -> Validated
 /// Validates a document as it was read, before any type is put on it. `now` is where the schedule begins.
 pub fn validate_document(document: &Value, now: Timestamp) -> Validated {
     let mut own = Vec::new();
-    match assay_api::schema::<TuningSweep>() {
+    static SCHEMA: LazyLock<Result<Value, String>> =
+        LazyLock::new(|| assay_api::schema::<TuningSweep>().map_err(|error| error.to_string()));
+    match &*SCHEMA {
         Ok(schema) => {
             let path = FieldPath::root().key("spec");
             match document.get("spec").filter(|spec| spec.is_object()) {
