@@ -57,9 +57,9 @@ pub fn validate(name: &str, spec: &TuningSweepSpec, now: Timestamp) -> Validated
 
 /// Validates a document as it was read, before any type is put on it. `now` is where the schedule begins.
 pub fn validate_document(document: &Value, now: Timestamp) -> Validated {
-    let mut own = Vec::new();
     static SCHEMA: LazyLock<Result<Value, String>> =
         LazyLock::new(|| assay_api::schema::<TuningSweep>().map_err(|error| error.to_string()));
+    let mut own = Vec::new();
     match &*SCHEMA {
         Ok(schema) => {
             let path = FieldPath::root().key("spec");
