@@ -1,9 +1,10 @@
 //! Which visit of a search comes next.
 
 use assay_api::Bisect;
+use jiff::Timestamp;
 
 use super::search::{Search, question};
-use super::sought::{Unlisted, between};
+use super::sought::{Sought, Unlisted, between};
 use crate::bisect::Next;
 use crate::sweep::confirm::{Asked, Change, Confirmation, Pending, Stage, Visit};
 use crate::sweep::detect::{Decision, Watched};
@@ -34,15 +35,24 @@ pub fn unlisted(history: &History, change: &Change, bisect: &Bisect) -> Option<U
     if change.stage != Stage::Regressed || change.finding.is_some() {
         return None;
     }
-    let side = |night| history.get(night)?.subject(&change.subject);
-    between(bisect, side(change.good)?, side(change.bad)?).err()
+    versions(history, &change.subject, [change.good, change.bad], bisect)?.err()
+}
+
+/// All versions from that of a good night to that of a bad one; none where the history has lost one of the nights.
+fn versions(
+    history: &History,
+    subject: &str,
+    [good, bad]: [Timestamp; 2],
+    bisect: &Bisect,
+) -> Option<Result<Vec<Sought>, Unlisted>> {
+    let side = |night| history.get(night)?.subject(subject);
+    Some(between(bisect, side(good)?, side(bad)?))
 }
 
 /// The first visit of a search.
 fn first(history: &History, confirmation: &Confirmation<'_>, bisect: &Bisect) -> Option<Pending> {
     let visit = confirmation.visit;
-    let side = |night| history.get(night)?.subject(&visit.subject);
-    let candidates = between(bisect, side(visit.good)?, side(visit.bad)?).ok()?;
+    let candidates = versions(history, &visit.subject, [visit.good, visit.bad], bisect)?.ok()?;
     let asked = worst(confirmation)?;
     let Next::Visit(probe) = question(&candidates, &asked, confirmation)?.next() else { return None };
     let (number, search) = (confirmation.count() + 1, Some(Search::new(&probe, candidates)));

@@ -92,17 +92,11 @@ pub fn between(bisect: &Bisect, before: &Subject, after: &Subject) -> Result<Vec
             weight: own.weight,
         }));
     }
-    let end = named(after, end);
-    let weight = end_weight(&listed, to);
-    all.push(Sought { weight, ..end });
+    let weight = listed.get(to).map_or(one(), |own| own.weight);
+    all.push(Sought { weight, ..named(after, end) });
     // One that can't be told from an end is none between them.
     let (good, bad) = (&all[0], &all[all.len() - 1]);
     let differs = |own: &Sought, from: &Sought| (&own.image, &own.config) != (&from.image, &from.config);
     let is_between = |own: &Sought| differs(own, good) && differs(own, bad);
     if all[1..all.len() - 1].iter().any(is_between) { Ok(all) } else { Err(Unlisted::NoneBetween) }
-}
-
-/// The weight of the bad end, where it is listed.
-fn end_weight(listed: &[&Candidate], place: usize) -> u32 {
-    listed.get(place).map_or(one(), |own| own.weight)
 }
