@@ -168,7 +168,7 @@ fn root(error: &dyn StdError) -> String {
 
 #[cfg(test)]
 mod tests {
-    use std::io::Write as _;
+    use std::io::{Read as _, Write as _};
     use std::net::TcpListener;
     use std::thread;
 
@@ -180,6 +180,8 @@ mod tests {
         let addresses = [&silent, &slow].map(|listener| listener.local_addr().unwrap());
         thread::spawn(move || {
             let (mut stream, _) = slow.accept().unwrap();
+            // An answer that comes before the question is refused at once.
+            assert!(stream.read(&mut [0; 1024]).unwrap() > 0);
             stream.write_all(b"HTTP/1.1 200 OK\r\ncontent-length: 1000000\r\n\r\n[").unwrap();
             while stream.write_all(b" ").is_ok() {
                 thread::sleep(Duration::from_millis(100));
