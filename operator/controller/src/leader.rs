@@ -38,6 +38,7 @@ pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leas
     let mut told = String::new();
     loop {
         tokio::select! {
+            biased;
             change = changes.next() => match change {
                 Some(Ok(lease)) => known = lease,
                 Some(Err(error)) => {

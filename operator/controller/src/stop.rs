@@ -5,18 +5,19 @@ use tokio::signal::unix::{SignalKind, signal};
 use tokio::sync::watch;
 use tracing::info;
 
-#[derive(Clone)]
+#[derive(Clone, Default)]
 pub struct Stop(watch::Sender<bool>);
 
 impl Stop {
     /// That SIGTERM and Ctrl-C ask for.
     pub fn on_signals() -> anyhow::Result<Self> {
-        let stop = Self(watch::Sender::new(false));
+        let stop = Self::default();
         let mut terminate = signal(SignalKind::terminate()).context("can't handle signals")?;
         tokio::spawn({
             let stop = stop.clone();
             async move {
                 tokio::select! {
+                    biased;
                     _ = terminate.recv() => {}
                     _ = tokio::signal::ctrl_c() => {}
                 }

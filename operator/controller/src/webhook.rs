@@ -132,6 +132,7 @@ where
     Ok(answer.await?.status())
 }
 
+#[expect(clippy::disallowed_methods, reason = "endpoints that dawdle have threads of their own")]
 #[cfg(test)]
 mod tests {
     use std::io::{BufRead as _, BufReader, Read as _, Write as _};

@@ -15,6 +15,7 @@ use super::stores::Stores;
 use super::{Reconcile, is_finished, node_lease, progress, upkeep};
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::task;
 use crate::watch::{self, Running, Wiring};
 
 /// Begins to watch, and runs experiments once all that is needed can be seen.
@@ -28,9 +29,13 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
     }
     let context = Arc::new(Context::new(wiring, Arc::clone(cluster), watched, agents));
     wiring.metrics.collect(Findings(Arc::clone(&context)));
-    tokio::spawn(progress::keep_up(Arc::clone(&context)));
-    tokio::spawn(upkeep::keep_up(Arc::clone(&context)));
-    Ok(wiring.run(&context, context.experiments.clone()))
+    let beside =
+        [task::begin(progress::keep_up(Arc::clone(&context))), task::begin(upkeep::keep_up(Arc::clone(&context)))];
+    let running = wiring.run(&context, context.experiments.clone());
+    Ok(Box::pin(async move {
+        running.await;
+        drop(beside);
+    }))
 }
 
 impl watch::Controller for Context {

@@ -138,6 +138,7 @@ impl Pods {
             }
             true
         });
+        seen.doubtful.sort_unstable();
         seen
     }
 }

@@ -68,7 +68,7 @@ impl Memory {
 }
 
 /// The memories of all experiments. Who has locked one must not ask for another.
-pub struct Memories(Mutex<HashMap<Name, Shared>>);
+pub struct Memories(Mutex<BTreeMap<Name, Shared>>);
 
 /// A memory that others may look into while its experiment is reconciled.
 #[derive(Clone, Default)]
@@ -83,7 +83,7 @@ impl Shared {
 impl Memories {
     /// Pods that are there from the beginning are known even if they are gone before the first reconcile.
     pub fn new(pods: impl IntoIterator<Item = Arc<Pod>>, now: Instant) -> Self {
-        let mut memories: HashMap<Name, Shared> = HashMap::new();
+        let mut memories: BTreeMap<Name, Shared> = BTreeMap::new();
         for pod in pods {
             if let Some(name) = experiment_of(&pod) {
                 memories.entry(name).or_default().lock().pods.saw(pod, now);

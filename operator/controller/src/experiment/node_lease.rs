@@ -90,11 +90,12 @@ pub async fn release(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error>
     }
 }
 
-/// Every node that this experiment holds.
+/// Every node that this experiment holds, in the order of their names.
 pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
     let leases = reconcile.cluster().node_leases.state();
     let ours = leases.iter().filter(|lease| is_ours(reconcile, lease));
-    ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect()
+    let nodes: BTreeSet<String> = ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect();
+    nodes.into_iter().collect()
 }
 
 /// Namespace, name and uid of the experiment that a Lease was written for.

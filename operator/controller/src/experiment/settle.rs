@@ -19,6 +19,7 @@ use tracing::info;
 use super::observe::Observed;
 use super::{Reconcile, UNREADABLE, condition, forced};
 use crate::error::{Error, call};
+use crate::task;
 use crate::watch::version;
 
 /// How an experiment stands.
@@ -106,7 +107,7 @@ fn judged(
         return Ok(status.clone());
     }
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
-    let status = tokio::task::block_in_place(|| {
+    let status = task::compute(|| {
         let places = Places::new(plan, &observed.attempts).map_err(|error| unexpected(&error))?;
         let intervals = if is_finished { Intervals::All } else { Intervals::None };
         let report = judge_with(&places, &plan.experiment.design(), intervals).map_err(|error| unexpected(&error))?;

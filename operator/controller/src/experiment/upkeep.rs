@@ -61,7 +61,9 @@ pub async fn keep_up(context: Arc<Context>) {
                 }
             }
         }
-        for lease in context.cluster.node_leases.state() {
+        let mut leases_of_nodes = context.cluster.node_leases.state();
+        leases_of_nodes.sort_by_key(|lease| lease.name_any());
+        for lease in leases_of_nodes {
             if let Some(holder) = abandoned(&context, &lease) {
                 info!(lease = lease.name_any(), holder, "its experiment is gone: releasing the node");
                 if let Err(error) = leases.release(&lease).await {

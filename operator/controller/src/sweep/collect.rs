@@ -20,6 +20,7 @@ use kube::runtime::reflector::ObjectRef;
 use super::Reconcile;
 use super::store;
 use crate::error::{Error, call};
+use crate::task;
 
 pub async fn collect(
     reconcile: &Reconcile<'_>,
@@ -66,7 +67,7 @@ pub async fn collect(
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
     let attempts = cluster::attempts(&plan, trials).map_err(|error| unexpected(&error))?;
     let ((ring, _), _) = store::read(reconcile).await?;
-    tokio::task::block_in_place(|| ended.entry(&plan, &attempts, ring.history()).map_err(|error| unexpected(&error)))
+    task::compute(|| ended.entry(&plan, &attempts, ring.history()).map_err(|error| unexpected(&error)))
 }
 
 fn plan(experiment: &TuningExperiment) -> Option<Plan> {

@@ -12,6 +12,7 @@ use tracing::warn;
 use super::Reconcile;
 use super::memory::Known;
 use crate::error::{Error, call};
+use crate::task;
 
 /// The history as it is in the cluster, by the version of each of its objects.
 pub async fn read(reconcile: &Reconcile<'_>) -> Result<((Ring, BTreeMap<String, String>), Known), Error> {
@@ -21,7 +22,7 @@ pub async fn read(reconcile: &Reconcile<'_>) -> Result<((Ring, BTreeMap<String, 
     let versions = objects.iter().map(|one| (one.name_any(), one.resource_version().unwrap_or_default())).collect();
     let objects = objects.into_iter().map(Object::from);
     let watch = &reconcile.checked().watch;
-    let (ring, known) = tokio::task::block_in_place(|| {
+    let (ring, known) = task::compute(|| {
         let ring = Ring::read(&reconcile.name, objects);
         let known = Known::of(&ring, watch);
         (ring, known)
@@ -56,7 +57,7 @@ pub async fn add(reconcile: &Reconcile<'_>, night: Night) -> Result<Known, Error
         }
     }
     let watch = &reconcile.checked().watch;
-    let known = tokio::task::block_in_place(|| Known::of(&ring, watch));
+    let known = task::compute(|| Known::of(&ring, watch));
     reconcile.context.memories.of(reconcile.sweep).lock().known = Some(known.clone());
     Ok(known)
 }

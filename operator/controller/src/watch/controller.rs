@@ -20,6 +20,7 @@ use super::{Touched, Wiring};
 use crate::clock::SharedClock;
 use crate::error::Error;
 use crate::metrics::Metrics;
+use crate::task;
 
 /// Several changes at once are one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(20);
@@ -60,7 +61,7 @@ impl Wiring {
         let begin = move |object: Arc<C::Kind>, controller| {
             let (health, failures, name) = (Arc::clone(&health), Arc::clone(&failures), ObjectRef::from_obj(&*object));
             let reconcile = reconcile(controller, object, Arc::clone(&clock), Arc::clone(&metrics));
-            let reconcile = tokio::spawn(async move { health.watch(reconcile).await });
+            let reconcile = task::begin(async move { health.watch(reconcile).await });
             reconcile.map(move |ended| {
                 let ended = ended.unwrap_or_else(|panic| Err(Error::Unexpected(panic.to_string())));
                 if ended.is_ok() {

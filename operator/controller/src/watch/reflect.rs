@@ -69,7 +69,6 @@ impl Wiring {
             };
             let event = event.map(|event| apart.divide(event, |name| known.get(name)));
             if let Some(touched) = hidden {
-                // Nobody listens any more at the end.
                 let _ = sender.send(touched);
             }
             std::future::ready(event.transpose())
@@ -98,7 +97,14 @@ impl Wiring {
         tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
             let mut is_broken = false;
-            while let Some(event) = events.next().await {
+            loop {
+                let event = tokio::select! {
+                    biased;
+                    // Nobody listens any more at the end.
+                    () = sender.closed() => return,
+                    event = events.next() => event,
+                };
+                let Some(event) = event else { return };
                 let touched = match event {
                     Ok(Event::Apply(object) | Event::Delete(object)) => touches(&object),
                     // A list after a broken watch does not say what has gone meanwhile.
@@ -114,10 +120,8 @@ impl Wiring {
                     }
                 };
                 is_broken = false;
-                if let Some(touched) = touched
-                    && sender.send(touched).is_err()
-                {
-                    return;
+                if let Some(touched) = touched {
+                    let _ = sender.send(touched);
                 }
             }
         });

@@ -24,7 +24,7 @@ impl Touched {
     where
         K: Resource<DynamicType = ()> + Clone + 'static,
     {
-        match self {
+        let mut all = match self {
             Self::One { kind, namespace, name } if *kind == K::kind(&()) => {
                 vec![ObjectRef::new(name).within(namespace)]
             }
@@ -34,7 +34,10 @@ impl Touched {
                 concerned.map(|object| ObjectRef::from_obj(&*object)).collect()
             }
             Self::All => store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect(),
-        }
+        };
+        // A store has no order of its own.
+        all.sort_unstable_by(|a: &ObjectRef<K>, b| (&a.namespace, &a.name).cmp(&(&b.namespace, &b.name)));
+        all
     }
 }
 
@@ -56,12 +59,11 @@ mod tests {
             writer.apply_watcher_event(&Event::<Pod>::Apply(pod.expect("a pod")));
         }
         let names = |touched: Touched| {
-            let mut names: Vec<String> = touched
+            let names: Vec<String> = touched
                 .of(&store, |object, node| object.metadata.name.as_deref() == Some("b") && node == "n")
                 .into_iter()
                 .map(|object| object.name)
                 .collect();
-            names.sort();
             names
         };
         let own = || ("ns".to_owned(), "a".to_owned());
