@@ -227,10 +227,11 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BT
 
 /// Counts a refusal and makes room for another try.
 async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
-    let mut status = found.trial.status.clone().unwrap_or_default();
+    let known = observed.newest(&found.trial);
+    let mut status = known.status.clone().unwrap_or_default();
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
-    let trial = write(reconcile, &found.trial, &status).await?;
+    let trial = write(reconcile, &known, &status).await?;
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
     observed.leftover.push(UnderWay { trial, ..found });
     Ok(())

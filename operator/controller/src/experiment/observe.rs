@@ -88,6 +88,11 @@ impl Observed {
         is_ours.then_some(UnderWay { trial, attempt, pod, known_for, has_vanished, is_dismissed })
     }
 
+    /// A trial as it is known now: another attempt of it may have ended in this reconcile.
+    pub fn newest(&self, trial: &Arc<TuningTrial>) -> Arc<TuningTrial> {
+        Arc::clone(self.trials.get(&trial.name_any()).unwrap_or(trial))
+    }
+
     /// Pods that may use a node: all but those that have ended and are kept to be looked at. One that was just removed is there
     /// until the watch tells that it has gone.
     pub fn on_nodes(&self, reconcile: &Reconcile<'_>) -> impl Iterator<Item = &UnderWay> {

@@ -24,7 +24,7 @@ pub async fn end_attempt(
     reconcile: &Reconcile<'_>,
     plan: &Plan,
     observed: &mut Observed,
-    trial: &TuningTrial,
+    trial: &Arc<TuningTrial>,
     mut attempt_status: AttemptStatus,
 ) -> Result<Arc<TuningTrial>, Error> {
     let unexpected = |error: String| Error::Unexpected(format!("trial {}: {error}", trial.name_any()));
@@ -35,8 +35,7 @@ pub async fn end_attempt(
     let is_open = is_open(&places, plan, trial);
     drop(places);
 
-    // The newest known, since another attempt of it may have ended in this reconcile.
-    let known = observed.trials.get(&trial.name_any()).map_or(trial, AsRef::as_ref);
+    let known = observed.newest(trial);
     let mut status = known.status.clone().unwrap_or_default();
     status.refusals = 0;
     let (finished, reason) = if is_open { ("False", "Retrying") } else { ("True", attempt_status.outcome.as_str()) };
@@ -52,7 +51,7 @@ pub async fn end_attempt(
     status.attempts.retain(|known| known.attempt != number);
     status.attempts.push(attempt_status.clone());
     status.attempts.sort_by_key(|known| known.attempt);
-    let written = write(reconcile, known, &status).await?;
+    let written = write(reconcile, &known, &status).await?;
     observed.trials.insert(written.name_any(), Arc::clone(&written));
     let (name, why) = (written.name_any(), attempt_status.reason.as_deref().unwrap_or_default());
     info!(trial = name, attempt = number, outcome, why, "ended");
@@ -84,8 +83,9 @@ pub async fn write(
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningTrial",
-        // Of this very object, not of one that has its name by now.
-        "metadata": {"name": trial.name_any(), "uid": trial.metadata.uid},
+        // Of this very object as it is known, not of one that has its name by now: the attempts that somebody else has written meanwhile,
+        // or we ourselves where the answer was lost, would be overwritten by what is known without them.
+        "metadata": {"name": trial.name_any(), "uid": trial.metadata.uid, "resourceVersion": trial.metadata.resource_version},
         "status": status,
     });
     let api = reconcile.api::<TuningTrial>();
