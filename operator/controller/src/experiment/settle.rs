@@ -11,6 +11,7 @@ use assay_core::plan::Plan;
 use assay_core::status;
 use assay_core::verdict::Intervals;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
+use kube::ResourceExt as _;
 use kube::api::Patch;
 use kube::runtime::events::EventType;
 use serde_json::json;
@@ -40,7 +41,7 @@ pub async fn write(
     state: &State,
     seen: Option<(&Plan, &Observed)>,
 ) -> Result<(), Error> {
-    let before = latest(reconcile);
+    let (before, version) = latest(reconcile);
     let mut after = before.clone();
     if let Some((plan, observed)) = seen {
         after = judged(reconcile, plan, observed, matches!(state, State::Finished))?;
@@ -61,7 +62,8 @@ pub async fn write(
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningExperiment",
-        "metadata": {"name": reconcile.name, "uid": reconcile.uid},
+        // As it is known: a leader that another one has followed could say of a finished experiment that it goes on.
+        "metadata": {"name": reconcile.name, "uid": reconcile.uid, "resourceVersion": version},
         "status": after,
     });
     let api = reconcile.api::<TuningExperiment>();
@@ -73,7 +75,7 @@ pub async fn write(
 
 /// A finished experiment that could not be read for a while is not judged again, and would say so for ever.
 pub async fn take_back_unreadable(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
-    let conditions = latest(reconcile).conditions;
+    let (TuningExperimentStatus { conditions, .. }, _) = latest(reconcile);
     if !conditions.iter().any(|known| known.reason == UNREADABLE) {
         return Ok(());
     }
@@ -86,11 +88,13 @@ pub async fn take_back_unreadable(reconcile: &mut Reconcile<'_>) -> Result<(), E
     write(reconcile, &state, None).await
 }
 
-/// The status as it is: a watch may be late to tell of what was just written, which would be written again.
-fn latest(reconcile: &Reconcile<'_>) -> TuningExperimentStatus {
+/// The status as it is, and the version of the experiment that has it: a watch may be late to tell of what was just written, which would be
+/// written again.
+fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>) {
     let memory = reconcile.memory();
     let newer = memory.written.as_ref().filter(|(_, written)| version(written) > version(reconcile.experiment));
-    newer.map_or(reconcile.experiment, |(_, written)| written).status.clone().unwrap_or_default()
+    let known = newer.map_or(reconcile.experiment, |(_, written)| written);
+    (known.status.clone().unwrap_or_default(), known.resource_version())
 }
 
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
