@@ -13,7 +13,7 @@ use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::{ContainerImage, Node, ObjectReference};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
 use kube::api::ListParams;
-use kube::runtime::events::{Event, EventType, Recorder, Reporter};
+use kube::runtime::events::EventType;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
@@ -22,6 +22,7 @@ use tracing::warn;
 use crate::args::Args;
 use crate::clock::SharedClock;
 use crate::error::{Error, call};
+use crate::events::{Events, Saying};
 use crate::http::Http;
 use crate::kubelet::Kubelets;
 use crate::lease::Leases;
@@ -42,7 +43,7 @@ pub struct Cluster {
     pub nodes: Store<Node>,
     pub node_leases: Store<Lease>,
     pub leases: Leases,
-    recorder: Recorder,
+    events: Events,
     /// Since when each node that is not ready was seen to be so.
     silent: Mutex<Silences>,
 }
@@ -84,13 +85,12 @@ impl Cluster {
         let node_leases = wiring.reflect(leases, ours, |lease: &Lease| {
             Some(Touched::Node(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
         });
-        let reporter = Reporter { controller: "assay-operator".to_owned(), instance: Some(args.identity.clone()) };
         Self {
             http: Http::new(),
             kubelets,
             logs: Logs::new(),
             leases: Leases::new(client, args.node_lease_namespace(), NODE_LEASE, Arc::clone(&wiring.clock)),
-            recorder: Recorder::new(client.clone(), reporter),
+            events: Events::new(client, &args.identity, Arc::clone(&wiring.clock)),
             client: client.clone(),
             args,
             clock: Arc::clone(&wiring.clock),
@@ -132,8 +132,7 @@ impl Cluster {
         since.map(|since| self.clock.since(since))
     }
 
-    /// Publishes an event. Best effort: the status says everything as well. Events that differ in their note alone are counted as one,
-    /// so each related object has its own.
+    /// Publishes an event. Best effort: the status says everything as well.
     pub async fn publish(
         &self,
         about: &ObjectReference,
@@ -142,14 +141,8 @@ impl Cluster {
         reason: &str,
         note: &str,
     ) {
-        let event = Event {
-            type_,
-            reason: reason.to_owned(),
-            note: Some(assay_core::status::shorten(note, 1000)),
-            action: "Reconcile".to_owned(),
-            secondary: related,
-        };
-        if let Err(error) = call(self.recorder.publish(&event, about)).await {
+        let note = assay_core::status::shorten(note, 1000);
+        if let Err(error) = self.events.publish(&Saying { about, related, type_, reason, note }).await {
             warn!(%error, "can't write an event");
         }
     }

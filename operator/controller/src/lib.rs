@@ -5,6 +5,7 @@ mod args;
 mod clock;
 mod cluster;
 mod error;
+mod events;
 mod experiment;
 mod fence;
 mod health;
