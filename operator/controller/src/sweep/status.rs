@@ -33,10 +33,16 @@ pub enum State<'a> {
 
 /// The status as it is: a watch may be late to tell of what was just written.
 pub fn latest(reconcile: &Reconcile<'_>) -> TuningSweepStatus {
+    as_known(reconcile).0
+}
+
+/// The same, with the version of the sweep that has it.
+fn as_known(reconcile: &Reconcile<'_>) -> (TuningSweepStatus, Option<String>) {
     let memory = reconcile.context.memories.of(reconcile.sweep);
     let memory = memory.lock();
     let newer = memory.written.as_ref().filter(|written| version(*written) > version(reconcile.sweep));
-    newer.unwrap_or(reconcile.sweep).status.clone().unwrap_or_default()
+    let known = newer.unwrap_or(reconcile.sweep);
+    (known.status.clone().unwrap_or_default(), known.resource_version())
 }
 
 /// Since when nights are this sweep's: its creation, or when its schedule was first seen. What another schedule would have asked for before is
@@ -58,7 +64,7 @@ fn scheduled(reconcile: &Reconcile<'_>) -> String {
 }
 
 pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Option<&Known>) -> Result<(), Error> {
-    let before = latest(reconcile);
+    let (before, version) = as_known(reconcile);
     let mut after = before.clone();
     after.observed_generation = reconcile.sweep.metadata.generation;
     let mut stale = None;
@@ -77,7 +83,8 @@ pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Opti
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningSweep",
-        "metadata": {"name": reconcile.name, "uid": reconcile.uid},
+        // As it is known: a leader that another one has followed would tell once more of changes that its successor has told of.
+        "metadata": {"name": reconcile.name, "uid": reconcile.uid, "resourceVersion": version},
         "status": after,
     });
     let api = reconcile.api::<TuningSweep>();
