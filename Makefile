@@ -56,7 +56,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 
 # The order of prerequisites is the order of checks, the cheap ones first.
 .NOTPARALLEL:
-.PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate-bisection simulate-nights \
+.PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate simulate-bisection simulate-nights \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
     fake-nodes-test real-node-test test-faults images-test limits-test mornings nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
 
@@ -165,6 +165,10 @@ chart-test: ## Check the Helm chart without a cluster; builds Helm if needed
 
 calibrate: tools ## Simulate how often the judge errs and write it to docs/statistics.md (up to an hour, resumes if interrupted); ROWS="null gain" for some
 	$(run) cargo run --locked --release -p assay-core --example calibrate -- $(if $(ROWS),$(ROWS),--write)
+
+simulate: tools ## Look for a world in which the operator does not hold: SEEDS=10000 of them (resumes if interrupted), or SEED=7 with all that happens there; BUG=NoPrecondition plants one
+	$(run) cargo build --locked --quiet --release -p assay-controller --example simulate
+	@$(TARGET)/release/examples/simulate $(if $(SEED),--seed $(SEED),--seeds $(or $(SEEDS),1000)) $(if $(BUG),--bug $(BUG))
 
 simulate-bisection: tools ## Simulate how often a bisection names the culprit and write it to docs/statistics.md (a minute)
 	$(run) cargo run --locked --release -p assay-core --example bisection_table -- --write

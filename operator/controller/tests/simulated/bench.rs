@@ -1,0 +1,76 @@
+//! What pods leave when they end: the records that the tests of the CLI and on a cluster have, with seeded mishaps.
+
+use assay_api::names::{INPUT_ANNOTATION, ROLE_CHECK, ROLE_LABEL, ROLE_TRIAL};
+use assay_protocol::output::record_line;
+use assay_protocol::{Digest, Exit, OptionsAnswer, Summary, TrialSpec};
+use serde_json::Value;
+
+use super::random::Random;
+use super::record::{Measured, record};
+
+/// How the only container of a pod ends.
+#[derive(Clone, Debug)]
+pub struct End {
+    pub code: i32,
+    pub reason: &'static str,
+    pub message: String,
+    pub log: String,
+}
+
+impl End {
+    fn new(exit: Exit, message: String, log: String) -> Self {
+        let reason = if exit == Exit::Completed { "Completed" } else { "Error" };
+        Self { code: exit as i32, reason, message, log }
+    }
+
+    /// By a signal.
+    pub fn killed(code: i32) -> Self {
+        Self { code, reason: "Error", message: String::new(), log: String::new() }
+    }
+}
+
+/// How a pod will end that has begun at this time, on a node with this boot.
+pub fn end_of(pod: &Value, boot: &str, started_unix_ms: u64, mishaps: u64, random: &mut Random) -> End {
+    let input = pod["metadata"]["annotations"][INPUT_ANNOTATION].as_str().unwrap_or_default();
+    match pod["metadata"]["labels"][ROLE_LABEL].as_str() {
+        Some(ROLE_CHECK) => {
+            let answer = serde_json::to_string(&OptionsAnswer::default()).unwrap();
+            End::new(Exit::Completed, answer, String::new())
+        }
+        Some(ROLE_TRIAL) => trial(input, boot, started_unix_ms, mishaps, random),
+        // One that looks up an image, or keeps a node.
+        _ => End::new(Exit::Completed, String::new(), String::new()),
+    }
+}
+
+fn trial(input: &str, boot: &str, started_unix_ms: u64, mishaps: u64, random: &mut Random) -> End {
+    if random.happens(mishaps) {
+        match random.below(5) {
+            0 => return End::killed(9),
+            1 => return End { reason: "OOMKilled", ..End::killed(137) },
+            2 => return End::new(Exit::EnvironmentRefused, String::new(), "the disk is full\n".to_owned()),
+            3 => return End::new(Exit::Completed, "not a summary".to_owned(), String::new()),
+            _ => return End::killed(139),
+        }
+    }
+    let spec = TrialSpec::from_json(input.as_bytes()).unwrap();
+    let is_baseline = spec.config == spec.baseline;
+    // Of one attempt everybody can tell it from every other one.
+    let noise = 1.0 + 0.01 * (random.below(2_000_001) as f64 / 1e6 - 1.0);
+    let measured = Measured {
+        started_unix_ms,
+        throughput: 1000.0 * if is_baseline { 1.0 } else { 1.3 } * noise,
+        other: noise,
+        boot_id: Some(boot.to_owned()),
+        cpus: Some("0".to_owned()),
+    };
+    let mut record = record(spec, Digest::of(input.as_bytes()), measured);
+    if random.happens(mishaps) {
+        record.evidence.disturbance.throttled_periods = Some(3);
+    }
+    let json = serde_json::to_vec(&record).unwrap();
+    let summary = serde_json::to_string(&Summary::of(&record, &json).unwrap()).unwrap();
+    // The log may be gone before anybody has read it.
+    let log = if random.happens(mishaps) { String::new() } else { String::from_utf8(record_line(&json)).unwrap() };
+    End::new(Exit::Completed, summary, log)
+}

@@ -1,0 +1,42 @@
+//! The whole operator in virtual time, by seeds: its own calls and watches, an API server in memory, and whatever goes wrong between them.
+//! The same seed does the same again, so what it finds can be looked at.
+
+mod api;
+mod bench;
+mod client;
+mod law;
+mod log;
+mod machines;
+mod nights;
+mod random;
+#[path = "../../../cli/tests/support/record.rs"]
+mod record;
+mod weather;
+mod world;
+
+pub use client::Bug;
+use world::World;
+
+/// What came of a seed.
+pub struct Outcome {
+    /// What was wrong first.
+    pub wrong: Option<String>,
+    /// What happened, a line each.
+    pub trace: Vec<String>,
+    /// Attempts that were written down.
+    pub attempts: usize,
+}
+
+/// Runs the world of a seed from its beginning to its end. If asked for, the operator's log is part of its trace.
+pub fn simulate(seed: u64, bug: Option<Bug>, is_logged: bool) -> Outcome {
+    // What kube decides by chance: how long a broken watch waits.
+    fastrand::seed(seed);
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    let (wrong, trace, attempts) = runtime.block_on(async {
+        let world = World::new(seed, bug, is_logged);
+        let _logged = is_logged.then(|| log::begin(&world));
+        world.run().await;
+        world.into_outcome()
+    });
+    Outcome { wrong, trace, attempts }
+}
