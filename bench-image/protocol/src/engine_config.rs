@@ -97,26 +97,28 @@ fn merged(earlier: &str, later: &str) -> String {
 
 /// Whether a glob matches a whole name: `*` is any run of characters, `?` any one.
 pub fn glob_matches(pattern: &str, name: &str) -> bool {
-    let (pattern, name): (Vec<char>, Vec<char>) = (pattern.chars().collect(), name.chars().collect());
-    let (mut p, mut n) = (0, 0);
-    // Where to go on when what follows the last star doesn't fit: let the star take one character more.
+    let (mut pattern, mut name) = (pattern.chars(), name.chars());
+    // What follows the last star, and where it is looked for.
     let mut retry = None;
-    while n < name.len() {
-        if p < pattern.len() && pattern[p] == '*' {
-            retry = Some((p + 1, n));
-            p += 1;
-        } else if p < pattern.len() && (pattern[p] == '?' || pattern[p] == name[n]) {
-            p += 1;
-            n += 1;
-        } else if let Some((after_star, taken)) = retry {
-            retry = Some((after_star, taken + 1));
-            p = after_star;
-            n = taken + 1;
-        } else {
-            return false;
+    loop {
+        let (mut p, mut n) = (pattern.clone(), name.clone());
+        match (p.next(), n.next()) {
+            (None, None) => return true,
+            (Some('*'), _) => {
+                retry = Some((p.clone(), name.clone()));
+                pattern = p;
+            }
+            (Some(wanted), Some(found)) if wanted == '?' || wanted == found => (pattern, name) = (p, n),
+            _ => {
+                // It doesn't fit there: let the star take one character more.
+                let Some((after_star, rest)) = &mut retry else { return false };
+                if rest.next().is_none() {
+                    return false;
+                }
+                (pattern, name) = (after_star.clone(), rest.clone());
+            }
         }
     }
-    pattern[p..].iter().all(|c| *c == '*')
 }
 
 #[cfg(test)]
