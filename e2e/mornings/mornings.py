@@ -93,10 +93,10 @@ class Sweep:
                               text=True, check=True).stdout
         return json.loads(text).get("status", {})
 
-    def change(self):
-        """The change that is open or was, or nothing."""
-        changes = self.status().get("changes", [])
-        return changes[0] if changes else {}
+    def changes(self, stage=None):
+        """By name. What is suspected of two metrics in different nights is two changes."""
+        changes = {change["name"]: change for change in self.status().get("changes", [])}
+        return {name: change for name, change in changes.items() if stage in (None, change["stage"])}
 
 
 def object_of(registry, node):
@@ -171,9 +171,8 @@ def run_nights(sweep, registry):
             listed = json.dumps(list(candidates(registry, slow)))
             subprocess.run([sweep.program, "sweep", "candidates", SWEEP, "--file", "-", "-n", NAMESPACE], input=listed,
                            text=True, check=True, stdout=subprocess.DEVNULL)
-        change = sweep.change()
-        if number > PLANTED and change.get("stage") == "Regressed":
-            answer(sweep, change)
+        if number > PLANTED and sweep.changes("Regressed"):
+            answer(sweep)
             continue
         image = registry.build(f"night-{number}", slow)
         sweep.must("sweep", "set-image", SWEEP, f"tonight={image}", "--revision", f"night-{number}")
@@ -183,25 +182,30 @@ def run_nights(sweep, registry):
             sys.exit(f"mornings: night {number}: {ran.stderr}")
         nights = measured(sweep.entries())
         said = point(nights[-1]) if len(nights) == number else f"{last.get('reason')}: {last.get('message')}"
-        change = sweep.change()
-        say(f"night {number}: {said}; {change.get('name', 'no change')} {change.get('stage', '')}")
+        stages = [f"{name} {change['stage']}" for name, change in sweep.changes().items()]
+        say(f"night {number}: {said}; {', '.join(stages) or 'no change'}")
 
 
-def answer(sweep, change):
-    """What a team does in the morning: it waits until the culprit is known, and takes the change."""
-    say("regressed:", change["message"])
-    said = change.get("culprit")
-    while said is None or said.endswith("so far"):
+def answer(sweep):
+    """What a team does in the morning: it waits until a culprit is known, and takes what that brought."""
+    told = {}
+    while not any(known(change) for change in sweep.changes().values()):
+        for name, change in sweep.changes("Regressed").items():
+            if told.get(name) != change["message"]:
+                say(f"{name}:", change["message"])
+            told[name] = change["message"]
         time.sleep(15)
-        now = sweep.change().get("culprit")
-        if now != said:
-            say("culprit:", now)
-        said = now
-    print(sweep.must("sweep", "explain", SWEEP, change["name"]), flush=True)
-    sweep.must("accept", SWEEP, change["name"], "--reason", "planted")
-    while sweep.change().get("stage") != "Accepted":
-        time.sleep(5)
-    say("accepted:", sweep.change()["message"])
+    for name in sweep.changes("Regressed"):
+        print(sweep.must("sweep", "explain", SWEEP, name), flush=True)
+        sweep.must("accept", SWEEP, name, "--reason", "planted")
+        while sweep.changes()[name]["stage"] != "Accepted":
+            time.sleep(5)
+        say("accepted:", sweep.changes()[name]["message"])
+
+
+def known(change):
+    """Whether the search for the culprit of a change has ended."""
+    return "culprit" in change and not change["culprit"].endswith("so far")
 
 
 def wrong(sweep):
@@ -209,19 +213,20 @@ def wrong(sweep):
     entries = sweep.entries()
     nights = measured(entries)
     planted = nights[PLANTED - 1]["night"]
-    changes = sweep.status().get("changes", [])
-    confirmed = [change for change in changes if change["stage"] not in ("Refuted", "Undecided", "Confirming", "Improved")]
+    quiet = ("Refuted", "Undecided", "Confirming", "Improved")
+    confirmed = [change for change in sweep.changes().values() if change["stage"] not in quiet]
     begun = [entry["night"] for entry in entries if entry.get("visit") and not entry["visit"].get("search")]
     raised = {entry["visit"]["raised"] for entry in entries if entry.get("visit")}
     say(f"{len(nights)} nights, {len(entries) - len(nights)} other entries; suspected in {sorted(raised)}")
-    if len(confirmed) != 1:
-        yield f"{len(confirmed)} changes instead of 1: {changes}"
+    if not confirmed:
+        yield "nothing was confirmed"
         return
-    change = confirmed[0]
-    if change["stage"] != "Accepted":
-        yield f"it is {change['stage']}, not Accepted"
-    if not change.get("culprit", "").startswith(f"build-{CULPRIT} ("):
-        yield f"the culprit is {change.get('culprit')}, not build-{CULPRIT}"
+    for change in confirmed:
+        if change["stage"] != "Accepted":
+            yield f"{change['name']} is {change['stage']}, not Accepted"
+    culprits = [change["culprit"] for change in confirmed if known(change)]
+    if not culprits or not all(culprit.startswith(f"build-{CULPRIT} (") for culprit in culprits):
+        yield f"the culprits are {culprits}, not build-{CULPRIT}"
     if min(begun) <= planted:
         yield f"something was suspected before the night of {planted}"
     reasons = [entry.get("reason") for entry in entries if (entry.get("visit") or {}).get("search")]
@@ -237,9 +242,8 @@ def main():
         subprocess.run(["kubectl", "apply", "--server-side", "-f", "-"], input=json.dumps(object_of(registry, node)),
                        text=True, check=True)
     run_nights(sweep, registry)
-    change = sweep.change()
-    if change.get("stage") == "Regressed":
-        answer(sweep, change)
+    if sweep.changes("Regressed"):
+        answer(sweep)
     print(sweep.must("sweep", "history", SWEEP), flush=True)
     problems = list(wrong(sweep))
     for problem in problems:
