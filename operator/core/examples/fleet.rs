@@ -64,7 +64,7 @@ fn main() -> Result<(), Box<dyn Error>> {
             summary.window_seconds = STEPS as f64 / rate;
             summary.metrics.insert("throughput".to_owned(), rate);
             summary.metrics.insert("step_latency_mean".to_owned(), summary.primary.db_percent * 1e4 / rate);
-            Attempt::Finished(Box::new(summary))
+            Attempt::Finished(summary.into())
         })
         .collect();
     let start = Instant::now();

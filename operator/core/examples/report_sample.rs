@@ -3,7 +3,7 @@
 //!
 //! The numbers are made up, everything else is real: the plan, the gates, the statistics and the page.
 
-use std::{collections::BTreeMap, env, error::Error, fs, path::Path};
+use std::{collections::BTreeMap, env, error::Error, fs, path::Path, sync::Arc};
 
 use assay_core::attempt::Attempt;
 use assay_core::import::{self, Collector, Place, Policy};
@@ -71,7 +71,7 @@ fn main() -> Result<(), Box<dyn Error>> {
     fs::write(folder.join("single.html"), html(&report, &attachments(&report), None))?;
     let broken = attempts.into_iter().map(|attempt| match attempt {
         Attempt::Finished(mut summary) => {
-            summary.disturbance.throttled_periods = Some(7);
+            Arc::make_mut(&mut summary).disturbance.throttled_periods = Some(7);
             Attempt::Finished(summary)
         }
         lost @ Attempt::Lost(_) => lost,
@@ -226,11 +226,11 @@ fn experiment(
         if number % 41 == 17 && summary.failure.is_none() {
             let mut disturbed = summary.clone();
             disturbed.disturbance.throttled_periods = Some(7);
-            attempts.push(Attempt::Finished(Box::new(disturbed)));
+            attempts.push(Attempt::Finished(Arc::new(disturbed)));
             summary.trial.attempt = 1;
             summary.started_unix_ms += 1_000;
         }
-        attempts.push(Attempt::Finished(Box::new(summary)));
+        attempts.push(Attempt::Finished(Arc::new(summary)));
     }
     Ok((plan, attempts))
 }

@@ -1,5 +1,7 @@
 //! One try of one trial, and which pass over its block it belongs to.
 
+use std::sync::Arc;
+
 use assay_protocol::{Digest, Summary, TrialId};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -20,7 +22,7 @@ pub fn pass(attempt: u32) -> u32 {
 #[derive(Clone, Debug, PartialEq)]
 pub enum Attempt {
     /// There is a record: of a completed trial, or of one that failed under its config.
-    Finished(Box<Summary>),
+    Finished(Arc<Summary>),
     Lost(Lost),
 }
 

@@ -72,7 +72,7 @@ impl Objects {
         let name = trial_name(&plan.experiment.name, &id);
         let record = read("record.json").map(|bytes| record(&name, id.attempt, &bytes));
         let (summary, started) = match &attempt {
-            Attempt::Finished(summary) => (serde_json::to_string(summary).ok(), summary.started_unix_ms),
+            Attempt::Finished(summary) => (serde_json::to_string(&**summary).ok(), summary.started_unix_ms),
             Attempt::Lost(lost) => (None, lost.started_unix_ms),
         };
         let status = AttemptStatus {

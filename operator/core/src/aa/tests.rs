@@ -1,3 +1,5 @@
+use std::sync::Arc;
+
 use serde_json::json;
 
 use super::*;
@@ -96,7 +98,7 @@ fn false_claims_are_counted() {
         let claimed = all.into_iter().map(|attempt| match attempt {
             Attempt::Finished(mut summary) => {
                 let factor = if summary.trial.config == "base" { 1.0 } else { size };
-                summary.metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);
+                Arc::make_mut(&mut summary).metrics.entry("throughput".to_owned()).and_modify(|value| *value *= factor);
                 Attempt::Finished(summary)
             }
             lost @ Attempt::Lost(_) => lost,

@@ -212,7 +212,7 @@ fn a_folder_is_judged_as_it_was() {
         assert_eq!(*name, attempt.trial().file_stem());
         if let Attempt::Finished(summary) = attempt {
             let kept: Value = serde_json::from_slice(&read(format!("folder/trials/{name}/summary.json"))).unwrap();
-            assert_same(name, &kept, &serde_json::to_value(summary).unwrap());
+            assert_same(name, &kept, &serde_json::to_value(&**summary).unwrap());
         }
     }
     let attempts: Vec<Attempt> = attempts.into_iter().map(|(_, attempt)| attempt).collect();

@@ -98,7 +98,7 @@ fn objects_of_a_cluster_are_read_as_they_were() {
             let attempt = cluster::attempt(&spec, told).unwrap();
             assert_eq!(matches!(attempt, Attempt::Lost(_)), told.outcome == "Lost");
             if let Attempt::Finished(summary) = attempt {
-                assert_eq!(summary.pod.unwrap().foreign_containers, ["istio-proxy"]);
+                assert_eq!(summary.pod.as_ref().unwrap().foreign_containers, ["istio-proxy"]);
             }
         }
     }

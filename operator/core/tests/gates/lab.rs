@@ -1,6 +1,7 @@
 //! A whole experiment of the records of two real trials.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use assay_core::{
     attempt::{Attempt, Lost, LostReason},
@@ -65,7 +66,7 @@ impl Lab {
             if let Attempt::Finished(summary) = attempt
                 && config.is_none_or(|config| summary.trial.config == config)
             {
-                change(summary);
+                change(Arc::make_mut(summary));
             }
         }
     }

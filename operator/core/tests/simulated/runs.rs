@@ -1,5 +1,7 @@
 //! Runs as a bench would report them: summaries that no gate objects to, with what the world did to them.
 
+use std::sync::Arc;
+
 use assay_core::attempt::Attempt;
 use assay_protocol::{Digest, Summary, TrialId, VERSION};
 use serde_json::json;
@@ -126,7 +128,7 @@ impl Template {
         started: u64,
     ) -> Attempt {
         let Attempt::Finished(mut summary) = self.ended(setting, id, run, own, started, false) else { unreachable!() };
-        summary.disturbance.memory_pressure_full_percent = Some(9.0);
+        Arc::make_mut(&mut summary).disturbance.memory_pressure_full_percent = Some(9.0);
         Attempt::Finished(summary)
     }
 

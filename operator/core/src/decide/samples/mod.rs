@@ -210,6 +210,8 @@ impl Samples {
 
 #[cfg(test)]
 mod tests {
+    use std::sync::Arc;
+
     use super::*;
     use crate::gates::testing;
 
@@ -218,7 +220,7 @@ mod tests {
         let ending = |kind: FailureKind| {
             let mut summary = testing::summaries(&testing::experiment()).remove(0);
             testing::fail(&mut summary, &format!("{kind:?}"));
-            ending(&Attempt::Finished(Box::new(summary)))
+            ending(&Attempt::Finished(Arc::new(summary)))
         };
         assert_eq!(ending(FailureKind::Corruption), Ending::Damaged);
         for kind in [FailureKind::OutOfMemory, FailureKind::Deadline, FailureKind::DiskQuota, FailureKind::EngineError]

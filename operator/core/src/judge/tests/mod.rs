@@ -1,6 +1,7 @@
 mod cluster;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 
 use assay_protocol::Summary;
 
@@ -226,7 +227,7 @@ fn lost_attempts_are_listed_and_do_not_count() {
         let lost = all.iter().position(|attempt| attempt.trial().config == config).unwrap();
         let mut trial = all[lost].trial().clone();
         if let Attempt::Finished(summary) = &mut all[lost] {
-            summary.trial.attempt = 1;
+            Arc::make_mut(summary).trial.attempt = 1;
         }
         trial.attempt = 0;
         all.push(Attempt::Lost(Lost {
@@ -311,10 +312,10 @@ pub(crate) fn full_report(complete: bool) -> Report {
         if let Attempt::Finished(summary) = attempt
             && summary.disturbance.throttled_periods == Some(7)
         {
-            let mut summary = summary.clone();
+            let mut summary = Summary::clone(summary);
             summary.disturbance.throttled_periods = Some(0);
             summary.trial.attempt = 1;
-            again.push(Attempt::Finished(summary));
+            again.push(Attempt::Finished(summary.into()));
         }
     }
     all.extend(again);

@@ -1,14 +1,17 @@
 //! Trials as objects of a cluster: what they are called, and the attempts that they tell of.
 
+mod attempts;
+
 use std::fmt::Write as _;
 
-use assay_api::{AttemptStatus, FindingStatus, PageCacheState, TuningTrial, TuningTrialSpec, bounds};
+use assay_api::{AttemptStatus, FindingStatus, PageCacheState, TuningTrialSpec, bounds};
 use assay_protocol::{Digest, PodEvidence, Summary, TrialId};
 
 use crate::attempt::{Attempt, Lost, LostReason};
 use crate::decide::Fate;
 use crate::plan::Plan;
 use crate::status::{finding, shorten};
+pub use attempts::{Attempts, Unfit, attempts};
 
 /// The longest part of a name that is kept of each thing that it is made of.
 const PART: usize = 13;
@@ -22,15 +25,6 @@ const DIGEST: usize = 8;
 
 /// The longest part of a trial's name that is kept in its pod's, besides the digest at its end.
 const POD_PART: usize = 39;
-
-/// An attempt that can't be understood, so nothing can be judged.
-#[derive(Debug, thiserror::Error)]
-#[error("attempt {attempt} of trial {trial} can't be read: {why}")]
-pub struct Unfit {
-    pub trial: String,
-    pub attempt: u32,
-    pub why: String,
-}
 
 /// The name of a trial's object. Whatever was cut off is in the digest, so two trials never share one.
 pub fn trial_name(experiment: &str, trial: &TrialId) -> String {
@@ -103,22 +97,6 @@ pub fn spec(plan: &Plan, trial: &TrialId, seed: u64, node: &str) -> TuningTrialS
         seed,
         node: node.to_owned(),
     }
-}
-
-/// Every attempt that these trials tell of, in the order of the plan.
-pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<Vec<Attempt>, Unfit> {
-    let mut attempts = Vec::new();
-    for trial in trials.into_iter().filter(|trial| trial.spec.plan == plan.digest.as_str()) {
-        for status in trial.status.iter().flat_map(|status| &status.attempts) {
-            attempts.push(attempt(&trial.spec, status).map_err(|why| Unfit {
-                trial: trial.metadata.name.clone().unwrap_or_default(),
-                attempt: status.attempt,
-                why,
-            })?);
-        }
-    }
-    attempts.sort_by(|a, b| a.trial().cmp(b.trial()));
-    Ok(attempts)
 }
 
 /// A metric's value as a status has it, in the room that there is for a number.
@@ -316,7 +294,7 @@ mod tests {
         let Ok(Attempt::Finished(read)) = attempt(&spec, &told) else { unreachable!() };
         assert_eq!(read.metrics["watts"], 17.25);
         assert_eq!(read.started_unix_ms, 1_767_323_045_000, "not by the node's clock");
-        let pod = read.pod.unwrap_or_default();
+        let pod = read.pod.clone().unwrap_or_default();
         assert_eq!((pod.node.as_deref(), pod.qos_class.as_deref()), (Some("n0"), Some("Guaranteed")));
         assert_eq!(pod.foreign_containers, ["proxy"]);
         assert_eq!((pod.page_cache_dropped, pod.throttle_events), (Some(false), Some(3)));

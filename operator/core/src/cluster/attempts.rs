@@ -1,0 +1,172 @@
+//! The attempts that trials tell of.
+
+use std::collections::{BTreeMap, HashMap};
+
+use assay_api::TuningTrial;
+use assay_protocol::TrialId;
+
+use super::attempt;
+use crate::attempt::Attempt;
+use crate::plan::Plan;
+
+/// An attempt that can't be understood, so nothing can be judged.
+#[derive(Debug, thiserror::Error)]
+#[error("attempt {attempt} of trial {trial} can't be read: {why}")]
+pub struct Unfit {
+    pub trial: String,
+    pub attempt: u32,
+    pub why: String,
+}
+
+/// The attempts that the trials of a plan tell of. To read a summary takes longer than all that follows from it, so each version of a
+/// trial is read once.
+#[derive(Default)]
+pub struct Attempts {
+    all: BTreeMap<TrialId, Attempt>,
+    /// By the name of their trial.
+    read: HashMap<String, Read>,
+    updates: u64,
+}
+
+/// What was read of a trial.
+struct Read {
+    version: Option<String>,
+    attempts: Vec<TrialId>,
+    /// The last update that had this trial.
+    seen: u64,
+}
+
+impl Attempts {
+    /// Goes by these trials from now on.
+    pub fn update<'a>(&mut self, plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<(), Unfit> {
+        self.updates += 1;
+        let mut there = 0;
+        for trial in trials.into_iter().filter(|trial| trial.spec.plan == plan.digest.as_str()) {
+            there += 1;
+            let (name, version) =
+                (trial.metadata.name.as_deref().unwrap_or_default(), &trial.metadata.resource_version);
+            match self.read.get_mut(name) {
+                Some(read) if version.is_some() && read.version == *version => read.seen = self.updates,
+                _ => self.read(name, trial)?,
+            }
+        }
+        if self.read.len() > there {
+            let gone: Vec<String> =
+                self.read.iter().filter(|(_, read)| read.seen < self.updates).map(|(name, _)| name.clone()).collect();
+            for name in gone {
+                self.forget(&name);
+            }
+        }
+        Ok(())
+    }
+
+    /// In the order of the plan.
+    pub fn all(&self) -> Vec<Attempt> {
+        self.all.values().cloned().collect()
+    }
+
+    fn read(&mut self, name: &str, trial: &TuningTrial) -> Result<(), Unfit> {
+        self.forget(name);
+        let mut read =
+            Read { version: trial.metadata.resource_version.clone(), attempts: Vec::new(), seen: self.updates };
+        let mut new = Vec::new();
+        for status in trial.status.iter().flat_map(|status| &status.attempts) {
+            let attempt = attempt(&trial.spec, status);
+            let attempt = attempt.map_err(|why| Unfit { trial: name.to_owned(), attempt: status.attempt, why })?;
+            read.attempts.push(attempt.trial().clone());
+            new.push((attempt.trial().clone(), attempt));
+        }
+        self.all.extend(new);
+        self.read.insert(name.to_owned(), read);
+        Ok(())
+    }
+
+    fn forget(&mut self, name: &str) {
+        for id in self.read.remove(name).into_iter().flat_map(|read| read.attempts) {
+            self.all.remove(&id);
+        }
+    }
+}
+
+/// Every attempt that these trials tell of, in the order of the plan.
+pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<Vec<Attempt>, Unfit> {
+    let mut attempts = Attempts::default();
+    attempts.update(plan, trials)?;
+    Ok(attempts.all())
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_api::{AttemptStatus, TuningTrialStatus};
+    use proptest::prelude::*;
+
+    use super::*;
+    use crate::cluster::{spec, trial_name};
+    use crate::gates::testing::{experiment, plan};
+
+    /// What happens to the trials of a plan: position of a trial, and attempts that it has from then on; none is the end of it.
+    type Change = (usize, Option<Vec<u32>>);
+
+    fn trial(plan: &Plan, position: usize, attempts: &[u32], version: u64) -> TuningTrial {
+        let id = plan.trials().nth(position).unwrap_or_else(|| unreachable!());
+        let mut trial = TuningTrial::new(&trial_name("e", &id), spec(plan, &id, 1, "n0"));
+        trial.metadata.resource_version = Some(version.to_string());
+        let lost = |attempt: &u32| AttemptStatus {
+            attempt: *attempt,
+            reason: Some("Evicted".to_owned()),
+            message: Some(version.to_string()),
+            ..AttemptStatus::default()
+        };
+        let attempts = attempts.iter().map(lost).collect();
+        trial.status = Some(TuningTrialStatus { attempts, ..TuningTrialStatus::default() });
+        trial
+    }
+
+    proptest! {
+        #[test]
+        fn what_is_read_once_is_what_is_there(
+            changes in prop::collection::vec(
+                (0..6_usize, prop::option::weighted(0.8, prop::collection::vec(0..4_u32, 0..3))), 1..30),
+        ) {
+            let plan = plan(&experiment());
+            let (mut known, mut there) = (Attempts::default(), BTreeMap::new());
+            let changes: Vec<Change> = changes;
+            for (version, (position, attempts)) in (1..).zip(&changes) {
+                match attempts {
+                    Some(attempts) => drop(there.insert(*position, trial(&plan, *position, attempts, version))),
+                    None => drop(there.remove(position)),
+                }
+                known.update(&plan, there.values()).unwrap_or_else(|error| unreachable!("{error}"));
+                let anew = attempts_of(there.values());
+                prop_assert_eq!(known.all(), anew);
+            }
+        }
+    }
+
+    /// As a list of what each trial says.
+    fn attempts_of<'a>(trials: impl IntoIterator<Item = &'a TuningTrial>) -> Vec<Attempt> {
+        let told = trials.into_iter().flat_map(|trial| {
+            let own = trial.status.iter().flat_map(|status| &status.attempts);
+            own.map(|status| attempt(&trial.spec, status).unwrap_or_else(|error| unreachable!("{error}")))
+        });
+        let told: BTreeMap<TrialId, Attempt> = told.map(|attempt| (attempt.trial().clone(), attempt)).collect();
+        told.into_values().collect()
+    }
+
+    #[test]
+    fn what_has_the_version_that_was_read_is_not_read_again() {
+        let plan = plan(&experiment());
+        let mut known = Attempts::default();
+        let mut told = trial(&plan, 0, &[0], 7);
+        known.update(&plan, [&told]).unwrap_or_else(|error| unreachable!("{error}"));
+        let before = known.all();
+        told.status.as_mut().unwrap_or_else(|| unreachable!()).attempts[0].reason = Some("Bored".to_owned());
+        assert!(known.update(&plan, [&told]).is_ok(), "it is not read");
+        assert_eq!(known.all(), before);
+        told.metadata.resource_version = Some("8".to_owned());
+        let refused = known.update(&plan, [&told]).map_err(|error| error.to_string());
+        assert!(refused.is_err_and(|why| why.contains("unknown reason")), "it is");
+        told.metadata.resource_version = None;
+        assert!(known.update(&plan, [&told]).is_err(), "without a version it is read each time");
+    }
+}
