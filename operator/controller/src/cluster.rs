@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use assay_api::Placement;
-use assay_api::names::{MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
+use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
 use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +17,7 @@ use kube::runtime::events::EventType;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
 use kube::{Api, Client, Resource, ResourceExt as _};
+use serde_json::json;
 use tracing::warn;
 
 use crate::args::Args;
@@ -28,7 +29,7 @@ use crate::kubelet::Kubelets;
 use crate::lease::Leases;
 use crate::lock::locked;
 use crate::logs::Logs;
-use crate::watch::{Touched, Wiring};
+use crate::watch::{Part, Touched, Wiring};
 
 /// How long a node stays with an operator that is not heard of.
 const NODE_LEASE: Duration = Duration::from_mins(3);
@@ -79,10 +80,10 @@ impl Cluster {
     pub fn watch(wiring: &Wiring, args: Args, kubelets: Kubelets) -> Self {
         let client = &wiring.client;
         let touched = |node: &Node| Some(Touched::Node(node.name_any()));
-        let nodes = wiring.reflect_slim(Api::all(client.clone()), watcher::Config::default(), slim, touched);
+        let nodes = wiring.reflect_part(Api::all(client.clone()), watcher::Config::default(), PART_OF_NODE, touched);
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
         let leases = Api::namespaced(client.clone(), args.node_lease_namespace());
-        let node_leases = wiring.reflect(leases, ours, |lease: &Lease| {
+        let node_leases = wiring.reflect_part(leases, ours, PART_OF_LEASE, |lease: &Lease| {
             Some(Touched::Node(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
         });
         Self {
@@ -154,13 +155,28 @@ impl Cluster {
     }
 }
 
-/// Leaves out what takes most of the space of a node and nobody asks for.
-fn slim(node: &mut Node) {
-    if let Some(status) = &mut node.status {
-        (status.images, status.volumes_attached, status.volumes_in_use) = (None, None, None);
-    }
-    node.metadata.annotations = None;
-}
+/// Without what takes most of the space of a node and nobody asks for. A node says again and again that it is alive.
+const PART_OF_NODE: Part<Node> = Part {
+    slim: |node| {
+        if let Some(status) = &mut node.status {
+            (status.images, status.volumes_attached, status.volumes_in_use) = (None, None, None);
+            for condition in status.conditions.iter_mut().flatten() {
+                condition.last_heartbeat_time = None;
+            }
+        }
+        node.metadata.annotations = None;
+    },
+    matters: Some(|node| json!([node.metadata.labels, node.metadata.uid, node.spec, node.status])),
+};
+
+/// That a Lease was renewed touches nobody: that it was not is seen by whoever looks at it.
+const PART_OF_LEASE: Part<Lease> = Part {
+    slim: |_| (),
+    matters: Some(|lease| {
+        let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
+        json!([lease.metadata.uid, holder, lease.annotations().get(HOLDER_ANNOTATION)])
+    }),
+};
 
 #[cfg(test)]
 mod tests {

@@ -16,7 +16,7 @@ use tokio::sync::{broadcast, mpsc};
 
 pub use controller::{Controller, Running};
 pub use namespaces::{Scope, Stores};
-pub use reflect::version;
+pub use reflect::{Part, version};
 pub use touched::Touched;
 pub use unreadable::Unreadable;
 

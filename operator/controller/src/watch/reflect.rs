@@ -1,7 +1,8 @@
 //! Stores that watches keep up to date, and what a change touches.
 
+use std::collections::HashMap;
 use std::fmt::Debug;
-use std::hash::Hash;
+use std::hash::{DefaultHasher, Hash, Hasher as _};
 
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, ObjectMeta};
@@ -12,6 +13,7 @@ use kube::runtime::reflector::{self, Store};
 use kube::runtime::watcher::{self, Event, watcher};
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
+use serde_json::Value;
 use tracing::warn;
 
 use super::{Touched, Unreadable, Wiring};
@@ -28,22 +30,22 @@ impl Wiring {
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
     {
-        self.reflect_slim(api, config, |_| (), touches)
+        self.reflect_part(api, config, Part::all(), touches)
     }
 
-    /// The same without what of each object need not be kept.
-    pub fn reflect_slim<K>(
+    /// The same of a part of each object, which are all of one namespace or of none.
+    pub fn reflect_part<K>(
         &self,
         api: Api<K>,
         config: watcher::Config,
-        slim: fn(&mut K),
+        part: Part<K>,
         touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
     ) -> Store<K>
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
         K::DynamicType: Default + Eq + Hash + Clone + Debug + Unpin,
     {
-        self.keep(reflector::store(), watcher(api, config).default_backoff(), slim, touches)
+        self.keep(reflector::store(), watcher(api, config).default_backoff(), part, touches)
     }
 
     /// The same of a kind that a newer version may have written: what can't be read is kept apart. `unreadable_touches` says what such
@@ -73,14 +75,14 @@ impl Wiring {
             }
             std::future::ready(event.transpose())
         });
-        (self.keep((store, writer), readable, |_| (), touches), unreadable)
+        (self.keep((store, writer), readable, Part::all(), touches), unreadable)
     }
 
     fn keep<K>(
         &self,
         (store, writer): (Store<K>, Writer<K>),
         events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
-        slim: fn(&mut K),
+        Part { slim, matters }: Part<K>,
         touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
     ) -> Store<K>
     where
@@ -97,6 +99,7 @@ impl Wiring {
         tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
             let mut is_broken = false;
+            let mut news = News { matters, known: HashMap::new() };
             loop {
                 let event = tokio::select! {
                     biased;
@@ -105,7 +108,9 @@ impl Wiring {
                     event = events.next() => event,
                 };
                 let Some(event) = event else { return };
+                let is_new = event.as_ref().is_ok_and(|event| news.is_new(event));
                 let touched = match event {
+                    Ok(Event::Apply(_)) if !is_new => None,
                     Ok(Event::Apply(object) | Event::Delete(object)) => touches(&object),
                     // A list after a broken watch does not say what has gone meanwhile.
                     Ok(Event::InitDone) => Some(Touched::All),
@@ -129,7 +134,74 @@ impl Wiring {
     }
 }
 
+/// What of each object is kept and looked at.
+pub struct Part<K> {
+    /// Leaves out what need not be kept.
+    pub slim: fn(&mut K),
+    /// What has to change before it touches anything; `None`: whatever changes does.
+    pub matters: Option<fn(&K) -> Value>,
+}
+
+impl<K> Part<K> {
+    fn all() -> Self {
+        Self { slim: |_| (), matters: None }
+    }
+}
+
+/// A digest of what mattered of each object when it was seen last, by its name.
+struct News<K> {
+    matters: Option<fn(&K) -> Value>,
+    known: HashMap<String, u64>,
+}
+
+impl<K: Resource> News<K> {
+    /// Whether what matters has changed since.
+    fn is_new(&mut self, event: &Event<K>) -> bool {
+        let Some(matters) = self.matters else { return true };
+        match event {
+            Event::Apply(object) | Event::InitApply(object) => {
+                let mut now = DefaultHasher::new();
+                matters(object).to_string().hash(&mut now);
+                let now = now.finish();
+                self.known.insert(object.name_any(), now) != Some(now)
+            }
+            Event::Delete(object) => {
+                self.known.remove(&object.name_any());
+                true
+            }
+            Event::Init | Event::InitDone => true,
+        }
+    }
+}
+
 /// Resource versions of one kind are numbers that grow with every write.
 pub fn version<K: Resource>(object: &K) -> u64 {
     object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+}
+
+#[cfg(test)]
+mod tests {
+    use k8s_openapi::api::core::v1::Pod;
+    use serde_json::json;
+
+    use super::*;
+
+    #[test]
+    fn only_what_matters_is_news() {
+        let pod = |label: &str, other: &str| -> Pod {
+            let pod = json!({"metadata": {"name": "p", "labels": {"l": label}, "annotations": {"a": other}}});
+            serde_json::from_value(pod).unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        let mut news = News { matters: Some(|pod: &Pod| json!(pod.metadata.labels)), known: HashMap::new() };
+        assert!(news.is_new(&Event::Apply(pod("1", "x"))));
+        assert!(!news.is_new(&Event::Apply(pod("1", "y"))));
+        assert!(news.is_new(&Event::Apply(pod("2", "y"))));
+        // What changed while the watch was interrupted is known from the list that followed.
+        news.is_new(&Event::InitApply(pod("1", "y")));
+        assert!(news.is_new(&Event::Apply(pod("2", "y"))));
+        assert!(news.is_new(&Event::Delete(pod("2", "y"))));
+        assert!(news.is_new(&Event::Apply(pod("2", "y"))), "another one of this name");
+        let mut all = News { matters: None, known: HashMap::new() };
+        assert!((0..2).all(|_| all.is_new(&Event::Apply(pod("1", "x")))));
+    }
 }
