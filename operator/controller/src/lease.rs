@@ -35,6 +35,8 @@ struct Sighting {
     renewed: Option<Instant>,
     /// As the API server answered when we wrote it.
     written: Option<Arc<Lease>>,
+    /// The version that we gave back, of which a watch may be late to tell.
+    released: Option<u64>,
 }
 
 /// A watch that has not told of what we wrote after this has something newer to tell: that it is gone.
@@ -83,7 +85,7 @@ impl Leases {
         let version = lease.resource_version().unwrap_or_default();
         let mut seen = locked(&self.seen);
         let now = self.clock.instant();
-        let new = || Sighting { version: version.clone(), since: now, renewed: None, written: None };
+        let new = || Sighting { version: version.clone(), since: now, renewed: None, written: None, released: None };
         let sighting = seen.entry(lease.name_any()).or_insert_with(new);
         if sighting.version != version {
             (sighting.version, sighting.since) = (version, now);
@@ -102,8 +104,10 @@ impl Leases {
     /// A lease as it is known best: a watch may be late to tell of what we have just written.
     pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
         let seen = locked(&self.seen);
-        let written =
-            seen.get(name).filter(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
+        let known = seen.get(name);
+        let released = known.and_then(|known| known.released);
+        let watched = watched.filter(|watched| released.is_none_or(|released| version(&**watched) > released));
+        let written = known.filter(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
         let written = written.and_then(|known| known.written.clone());
         match (watched, written) {
             (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
@@ -142,6 +146,13 @@ impl Leases {
             return Ok(Asked::Taken(other.to_owned()));
         }
         self.replace(&self.lease(name, holder, note, now, Some(known))).await
+    }
+
+    /// Renews a lease for whoever holds it, if nobody has changed it meanwhile.
+    pub async fn renew(&self, held: &Lease) -> Result<Asked, Error> {
+        let note = held.annotations().get(HOLDER_ANNOTATION).map_or("", String::as_str);
+        let lease = self.lease(&held.name_any(), holder(held).unwrap_or_default(), note, self.clock.time(), Some(held));
+        self.replace(&lease).await
     }
 
     /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
@@ -186,8 +197,12 @@ impl Leases {
         let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
         self.forget(name);
         match call(self.api.delete(name, &params)).await {
-            Err(error) if !(error.is_conflict() || error.is_not_found()) => Err(error),
-            _ => Ok(()),
+            Err(error) if error.is_conflict() => Ok(()),
+            Err(error) if !error.is_not_found() => Err(error),
+            _ => {
+                self.sighting(held, |sighting| sighting.released = Some(version(held)));
+                Ok(())
+            }
         }
     }
 
@@ -286,6 +301,21 @@ mod tests {
         assert_eq!(versions(None).as_deref(), Some("12"));
         clock.pass(Duration::from_millis(1));
         assert_eq!(versions(None), None, "a watch is not so late");
+    }
+
+    /// Who went by the watch would take it for held.
+    #[tokio::test]
+    async fn what_was_given_back_is_gone_whatever_is_watched() {
+        for (status, is_there) in [(200, false), (404, false), (409, true), (500, true)] {
+            let (client, _asked) = server(status);
+            let leases = Leases::new(&client, "here", DURATION, Manual::new());
+            leases.held(lease("a", "7"));
+            let _ = leases.release(&lease("a", "7")).await;
+            for (version, is_there) in [("6", is_there), ("7", is_there), ("8", true)] {
+                let newest = leases.newest("l", Some(Arc::new(lease("a", version))));
+                assert_eq!(newest.is_some(), is_there, "{status}: {version}");
+            }
+        }
     }
 
     /// Whoever has taken it meanwhile keeps it.

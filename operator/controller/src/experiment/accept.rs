@@ -42,7 +42,7 @@ pub enum Accepted {
     Refused(Vec<String>),
 }
 
-pub async fn accept(reconcile: &mut Reconcile<'_>) -> Result<Accepted, Error> {
+pub async fn accept(reconcile: &Reconcile<'_>) -> Result<Accepted, Error> {
     let status = reconcile.experiment.status.as_ref();
     // Also of one that was planned: a status can be written by others, and what is allowed by an administrator is not theirs to say.
     let disallowed = disallowed(reconcile);
@@ -197,7 +197,7 @@ enum Checked {
 }
 
 /// Asks the bench of every config about its options, in a pod each, all at once: nothing is measured yet.
-async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -> Result<Checked, Error> {
+async fn check_options(reconcile: &Reconcile<'_>, validation: &Validation) -> Result<Checked, Error> {
     let mut waiting = Vec::new();
     let mut failed = Vec::new();
     let mut problems = Vec::new();
@@ -249,7 +249,7 @@ async fn check_options(reconcile: &mut Reconcile<'_>, validation: &Validation) -
 
 /// The pod that asks about a config, or why there is none yet.
 async fn pod(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     name: &str,
     config: &str,
     question: &OptionsQuestion,
@@ -287,7 +287,7 @@ enum Answered {
     Failed(String),
 }
 
-async fn answered(reconcile: &mut Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
+async fn answered(reconcile: &Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
     let read = |text: &str| serde_json::from_str::<OptionsAnswer>(text.trim()).ok();
     if let Some(answer) = ended::message(pod).and_then(read) {
         return Ok(Answered::Yes(answer));

@@ -84,7 +84,7 @@ fn answer_in(lease: &Lease) -> Option<AgentAnswer> {
 }
 
 /// Whether an attempt may begin: once its node is prepared, or its agent has had the time for it.
-pub async fn is_prepared(reconcile: &mut Reconcile<'_>, trial: &TuningTrial, attempt: u32) -> Result<bool, Error> {
+pub async fn is_prepared(reconcile: &Reconcile<'_>, trial: &TuningTrial, attempt: u32) -> Result<bool, Error> {
     let Some(agents) = &reconcile.context.agents else { return Ok(true) };
     let (key, node) = (key(reconcile, trial, attempt), trial.spec.node.as_str());
     if agents.answer(node, &key).is_some() {
@@ -99,7 +99,7 @@ pub async fn is_prepared(reconcile: &mut Reconcile<'_>, trial: &TuningTrial, att
 
 /// What the agent of its node says about an attempt that has ended; `None` while it may yet say it.
 pub async fn seen(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     found: &UnderWay,
     cpus: Option<String>,
 ) -> Result<Option<PodEvidenceStatus>, Error> {
@@ -170,7 +170,7 @@ fn key(reconcile: &Reconcile<'_>, trial: &TuningTrial, attempt: u32) -> AttemptK
 
 /// Asks the agent of a node, once; whether there is an answer to wait for.
 async fn ask(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     agents: &Agents,
     node: &str,
     attempt: AttemptKey,

@@ -7,8 +7,9 @@ use std::time::Duration;
 
 use assay_api::names::CONTAINER;
 use assay_api::{AttemptStatus, PodEvidenceStatus, Time};
-use assay_core::attempt::LostReason;
+use assay_core::attempt::{Attempt, LostReason};
 use assay_core::cluster;
+use assay_core::decide::Places;
 use assay_core::node;
 use assay_core::plan::Plan;
 use assay_protocol::Digest;
@@ -21,8 +22,8 @@ use super::agent;
 use super::ended;
 use super::observe::{Observed, UnderWay};
 use super::outcome::{Outcome, node_lost, outcome};
-use super::trial_status::{end_attempt, write};
-use super::{Reconcile, refusals};
+use super::trial_status::{attempt, end_attempts, write};
+use super::{AT_MOST, Reconcile, all, refusals};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
 use crate::record::{self, Glance};
@@ -33,14 +34,37 @@ const REFUSALS: u32 = 5;
 /// How far the clocks of nodes may be apart from ours where a time is asked for.
 const CLOCK_SECONDS: f64 = 5.0;
 
-/// Writes down what has ended. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
-pub async fn collect(
-    reconcile: &mut Reconcile<'_>,
-    plan: &Plan,
-    observed: &mut Observed,
-) -> Result<Option<String>, Error> {
+/// What came of the pods.
+pub enum Collected {
+    /// These attempts have ended, and their ends are not written down yet.
+    Ended(Vec<Ended>),
+    /// A bench can't run what was planned.
+    Unfit(String),
+}
+
+/// An attempt that has ended.
+pub struct Ended {
+    found: UnderWay,
+    pub attempt: Attempt,
+    status: AttemptStatus,
+}
+
+impl Ended {
+    fn new(found: UnderWay, status: AttemptStatus) -> Result<Self, Error> {
+        let attempt = attempt(&found.trial, &status)?;
+        Ok(Self { found, attempt, status })
+    }
+}
+
+/// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
+pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
     let mut ended = Vec::new();
     for found in std::mem::take(&mut observed.under_way) {
+        if ended.len() == AT_MOST {
+            reconcile.wake_in(Duration::ZERO);
+            observed.under_way.push(found);
+            continue;
+        }
         let Some(outcome) = outcome(reconcile, plan, &found).await? else {
             observed.under_way.push(found);
             continue;
@@ -49,7 +73,7 @@ pub async fn collect(
             Outcome::Unfit(why) => {
                 let (trial, image) =
                     (found.trial.name_any(), reconcile.template().image(&found.trial.spec.config).to_owned());
-                return Ok(Some(format!("the bench {image} refuses trial {trial}: {why}")));
+                return Ok(Collected::Unfit(format!("the bench {image} refuses trial {trial}: {why}")));
             }
             // Counted already: it is on its way out.
             Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
@@ -58,7 +82,8 @@ pub async fn collect(
             Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
                 None => refuse(reconcile, observed, found, &why).await?,
                 Some(lost) => {
-                    ended.push((status(reconcile, &found, lost, PodEvidenceStatus::default()).await?, found));
+                    let status = status(reconcile, &found, lost, PodEvidenceStatus::default()).await?;
+                    ended.push(Ended::new(found, status)?);
                 }
             },
             outcome => {
@@ -66,22 +91,36 @@ pub async fn collect(
                     observed.under_way.push(found);
                     continue;
                 };
-                ended.push((status(reconcile, &found, outcome, seen).await?, found));
+                let status = status(reconcile, &found, outcome, seen).await?;
+                ended.push(Ended::new(found, status)?);
             }
         }
     }
-    for (status, found) in ended {
-        let trial = end_attempt(reconcile, plan, observed, &found.trial, status).await?;
-        observed.leftover.push(UnderWay { trial, ..found });
+    Ok(Collected::Ended(ended))
+}
+
+/// Writes down what became of attempts, which are the last of those of the places. Then their pods go.
+pub async fn tell(
+    reconcile: &Reconcile<'_>,
+    places: &Places<'_>,
+    observed: &mut Observed,
+    ended: Vec<Ended>,
+) -> Result<(), Error> {
+    let (told, pods): (Vec<_>, Vec<_>) = ended
+        .into_iter()
+        .map(|ended| ((ended.found.trial.name_any(), ended.attempt, ended.status), ended.found))
+        .unzip();
+    end_attempts(reconcile, places, observed, told).await?;
+    for found in pods {
+        observed.leftover.push(UnderWay { trial: observed.newest(&found.trial), ..found });
     }
-    for found in &observed.leftover {
-        if !is_kept(reconcile, found) {
-            // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
-            let is_lost = node_lost(reconcile, &found.trial.spec.node).is_some();
-            dismiss(reconcile, found, is_lost).await?;
-        }
-    }
-    Ok(None)
+    let gone = observed.leftover.iter().filter(|found| !is_kept(reconcile, found)).map(|found| {
+        // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
+        let is_lost = node_lost(reconcile, &found.trial.spec.node).is_some();
+        dismiss(reconcile, found, is_lost)
+    });
+    all(gone.collect()).await?;
+    Ok(())
 }
 
 /// What becomes of an attempt that was refused again, after so many times; `None` where it is tried once more.
@@ -92,7 +131,7 @@ fn lost_by_refusals(before: u32, why: &str) -> Option<Outcome> {
 
 /// What its node's agent saw of an attempt that left a summary; `None` while it may yet say it.
 async fn seen(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     found: &UnderWay,
     outcome: &Outcome,
 ) -> Result<Option<PodEvidenceStatus>, Error> {

@@ -2,11 +2,12 @@
 
 use std::sync::Arc;
 
+use assay_api::names::TRIAL_LABEL;
 use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::core::error_boundary::InvalidObject;
-use kube::runtime::reflector::Store;
+use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::agent::Agents;
 use super::memory::Memories;
@@ -71,6 +72,13 @@ impl Context {
     /// All pods that the watches tell of.
     pub fn all_pods(&self) -> Vec<Arc<Pod>> {
         self.pods.iter().flat_map(Store::state).collect()
+    }
+
+    /// The trial that a pod is an attempt of.
+    pub fn trial_of(&self, pod: &Pod) -> Option<Arc<TuningTrial>> {
+        let trial = ObjectRef::new(pod.labels().get(TRIAL_LABEL)?).within(pod.metadata.namespace.as_deref()?);
+        let found = self.trials.iter().find_map(|store| store.get(&trial));
+        found.filter(|trial| pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref()))
     }
 
     /// Whether the watches tell of an experiment with this uid.

@@ -12,7 +12,7 @@ use super::agent::Agents;
 use super::context::{Context, why_unreadable};
 use super::metrics::Findings;
 use super::stores::Stores;
-use super::{Reconcile, is_finished, node_lease, progress, upkeep};
+use super::{Reconcile, is_finished, node_lease, progress, renew, upkeep};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::task;
@@ -29,8 +29,11 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
     }
     let context = Arc::new(Context::new(wiring, Arc::clone(cluster), watched, agents));
     wiring.metrics.collect(Findings(Arc::clone(&context)));
-    let beside =
-        [task::begin(progress::keep_up(Arc::clone(&context))), task::begin(upkeep::keep_up(Arc::clone(&context)))];
+    let beside = [
+        task::begin(progress::keep_up(Arc::clone(&context))),
+        task::begin(upkeep::keep_up(Arc::clone(&context))),
+        task::begin(renew::keep_up(Arc::clone(&context))),
+    ];
     let running = wiring.run(&context, context.experiments.clone());
     Ok(Box::pin(async move {
         running.await;
@@ -56,7 +59,7 @@ impl watch::Controller for Context {
     }
 
     async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {
-        let mut reconcile = Reconcile::new(self, experiment);
+        let reconcile = Reconcile::new(self, experiment);
         let ended = reconcile.run().await;
         // What is stored makes no sense, and will make none the next time.
         if let Err(Error::Unexpected(why)) = &ended {

@@ -6,6 +6,7 @@ use std::time::Instant;
 
 use assay_api::names::EXPERIMENT_LABEL;
 use assay_api::{TuningExperiment, TuningExperimentStatus};
+use assay_core::cluster::Attempts;
 use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
@@ -23,6 +24,8 @@ pub type Name = (String, String);
 pub struct Memory {
     uid: String,
     pub trials: Trials,
+    /// What its trials tell of.
+    pub attempts: Attempts,
     pub pods: Pods,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,

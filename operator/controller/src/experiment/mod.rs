@@ -25,6 +25,7 @@ mod observe;
 mod outcome;
 mod progress;
 mod provision;
+mod renew;
 mod settle;
 mod share;
 mod stores;
@@ -34,12 +35,16 @@ mod upkeep;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::{Arc, MutexGuard};
+use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
 use assay_api::names::{EXPERIMENT_LABEL, FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
+use assay_core::attempt::Attempt;
+use assay_core::decide::Places;
+use assay_core::plan::Plan;
+use futures::{StreamExt as _, stream};
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
@@ -53,9 +58,12 @@ use tracing::info;
 
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
+use crate::lock::locked;
 use crate::logs::Log;
 use crate::pod::Template;
+use crate::task;
 use accept::Accepted;
+use collect::Collected;
 use context::Context;
 pub use context::why_unreadable;
 pub use controller::controller;
@@ -70,6 +78,12 @@ const UNREADABLE: &str = "Unreadable";
 /// What such an object is part of does not hear that it can be read again.
 const UNTIL_READABLE: Duration = Duration::from_secs(30);
 
+/// Requests of one reconcile at the same time.
+const AT_ONCE: usize = 16;
+
+/// Attempts that one reconcile writes down, and that it begins: whoever waits for the next one need not wait for all of them.
+const AT_MOST: usize = 64;
+
 /// When to ask again whether a log of the namespace can be read.
 const TURN: Duration = Duration::from_millis(500);
 
@@ -83,7 +97,7 @@ pub struct Reconcile<'a> {
     pub uid: String,
     pub now: Timestamp,
     /// When to reconcile again if nothing happens before.
-    pub wake: Duration,
+    wake: Mutex<Duration>,
 }
 
 impl<'a> Reconcile<'a> {
@@ -96,12 +110,12 @@ impl<'a> Reconcile<'a> {
             name: experiment.name_any(),
             uid: experiment.uid().unwrap_or_default(),
             now: context.cluster.clock.time(),
-            wake: Duration::from_mins(5),
+            wake: Mutex::new(Duration::from_mins(5)),
         }
     }
 
     /// Says when to reconcile again.
-    pub async fn run(&mut self) -> Result<Action, Error> {
+    pub async fn run(&self) -> Result<Action, Error> {
         if self.experiment.metadata.deletion_timestamp.is_some() {
             // What it owns goes with it, and its nodes when its pods have gone.
             return Ok(Action::await_change());
@@ -119,22 +133,29 @@ impl<'a> Reconcile<'a> {
             Accepted::Waiting(reason, message) => {
                 advance::keep_nodes(self).await?;
                 settle::write(self, &State::Waiting { reason, message }, None).await?;
-                return Ok(Action::requeue(self.wake));
+                return Ok(self.again());
             }
             Accepted::Refused(problems) => return refuse(self, problems).await,
         };
-        let mut observed = observe::observe(self, &plan).await?;
-        advance::keep_nodes(self).await?;
-        if let Some(problem) = collect::collect(self, &plan, &mut observed).await? {
-            return refuse(self, vec![problem]).await;
-        }
-        let state = advance::advance(self, &plan, &mut observed).await?;
-        settle::write(self, &state, Some((&plan, &observed))).await?;
-        Ok(Action::requeue(self.wake))
+        let (mut observed, mut attempts) = observe::observe(self, &plan).await?;
+        let ended = match collect::collect(self, &plan, &mut observed).await? {
+            Collected::Ended(ended) => ended,
+            Collected::Unfit(problem) => return refuse(self, vec![problem]).await,
+        };
+        attempts.extend(ended.iter().map(|ended| ended.attempt.clone()));
+        let places = places(&plan, &attempts)?;
+        collect::tell(self, &places, &mut observed, ended).await?;
+        let state = advance::advance(self, &places, &mut observed).await?;
+        settle::write(self, &state, Some((&places, &observed))).await?;
+        Ok(self.again())
+    }
+
+    fn again(&self) -> Action {
+        Action::requeue(*locked(&self.wake))
     }
 
     /// Says why nothing is done. What runs keeps its node.
-    async fn wait_for_another_version(&mut self, message: String) -> Result<(), Error> {
+    async fn wait_for_another_version(&self, message: String) -> Result<(), Error> {
         advance::keep_nodes(self).await?;
         settle::write(self, &State::Waiting { reason: UNREADABLE, message }, None).await
     }
@@ -186,7 +207,7 @@ impl<'a> Reconcile<'a> {
 
     /// The end of a pod's log; `None` while another one of its namespace is read. Nobody waits for that in a reconcile: the places of those
     /// are few, and a namespace with many logs would have them all.
-    async fn log(&mut self, pod: &str) -> Result<Option<Log>, Error> {
+    async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
         let Some(room) = self.cluster().logs.room(&self.namespace).await else {
             self.wake_in(TURN);
             return Ok(None);
@@ -205,8 +226,9 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Reconciles again after this at the latest.
-    fn wake_in(&mut self, wait: Duration) {
-        self.wake = self.wake.min(wait.max(Duration::from_millis(100)));
+    fn wake_in(&self, wait: Duration) {
+        let mut wake = locked(&self.wake);
+        *wake = (*wake).min(wait.max(Duration::from_millis(100)));
     }
 
     /// Deletes a pod that nobody needs any more; somebody may have been faster.
@@ -241,6 +263,29 @@ impl<'a> Reconcile<'a> {
     }
 }
 
+/// What attempts have made of a plan.
+fn places<'a>(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Places<'a>, Error> {
+    task::compute(|| Places::new(plan, attempts)).map_err(|error| Error::Unexpected(error.to_string()))
+}
+
+/// Does all of this, many at once, since each waits for the API server most of the time. What is begun is brought to its end, whatever
+/// fails beside it.
+async fn all<T>(work: Vec<impl Future<Output = Result<T, Error>>>) -> Result<Vec<T>, Error> {
+    let done: Vec<Result<T, Error>> = stream::iter(work).buffered(AT_ONCE).collect().await;
+    done.into_iter().collect()
+}
+
+/// What is said of nodes, which of many are not all named: a status would grow with the cluster.
+fn some_of(nodes: &[String], between: &str) -> String {
+    const NAMED: usize = 8;
+    match nodes.get(..NAMED) {
+        Some(first) if nodes.len() > NAMED => {
+            format!("{}{between}and {} more nodes", first.join(between), nodes.len() - NAMED)
+        }
+        _ => nodes.join(between),
+    }
+}
+
 /// How long ago a moment was, which other clocks may have told.
 pub fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
@@ -268,7 +313,7 @@ fn is_left_over<O: Resource<DynamicType = ()>>(object: &impl Resource, owner: &O
     object.owner_references().iter().any(is_predecessor)
 }
 
-async fn refuse(reconcile: &mut Reconcile<'_>, problems: Vec<String>) -> Result<Action, Error> {
+async fn refuse(reconcile: &Reconcile<'_>, problems: Vec<String>) -> Result<Action, Error> {
     info!("refused: {}", problems.join("; "));
     settle::write(reconcile, &State::Refused(problems), None).await?;
     Ok(Action::await_change())
@@ -334,6 +379,14 @@ mod tests {
             assert_eq!(asked.body["preconditions"], json!({"uid": "u1"}));
             assert_eq!(asked.body["gracePeriodSeconds"], json!(0));
         }
+    }
+
+    #[test]
+    fn of_many_nodes_some_are_named() {
+        let nodes = |count: usize| (0..count).map(|number| format!("n{number}")).collect::<Vec<_>>();
+        assert_eq!(some_of(&nodes(2), ", "), "n0, n1");
+        assert_eq!(some_of(&nodes(8), ", "), "n0, n1, n2, n3, n4, n5, n6, n7");
+        assert_eq!(some_of(&nodes(1000), "; "), "n0; n1; n2; n3; n4; n5; n6; n7; and 992 more nodes");
     }
 
     #[test]

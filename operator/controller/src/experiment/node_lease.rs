@@ -1,6 +1,6 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
-use std::collections::BTreeSet;
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -8,8 +8,10 @@ use assay_api::TuningExperiment;
 use assay_api::names::{HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::Lease;
 use kube::ResourceExt as _;
+use kube::runtime::reflector::ObjectRef;
 
-use super::Reconcile;
+use super::context::Context;
+use super::{Reconcile, ended};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::lease::Asked;
@@ -28,7 +30,7 @@ pub fn node_of(lease: &Lease) -> Option<&str> {
 
 fn find(cluster: &Cluster, node: &str) -> Option<Arc<Lease>> {
     let name = name(node);
-    let watched = cluster.node_leases.find(|lease| lease.metadata.name.as_deref() == Some(&name));
+    let watched = cluster.node_leases.get(&ObjectRef::new(&name).within(cluster.args.node_lease_namespace()));
     cluster.leases.newest(&name, watched)
 }
 
@@ -62,13 +64,29 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
     (!is_ours(reconcile, &lease)).then(|| holder.to_owned())
 }
 
-/// Takes a node, or keeps it; the answer is who else has it.
-pub async fn hold(reconcile: &mut Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
-    reconcile.wake_in(RENEW);
+/// The Leases of nodes on which something runs that are to be renewed.
+pub fn due(context: &Context) -> Vec<Arc<Lease>> {
+    let of_running = context.all_pods().into_iter().filter_map(|pod| {
+        // What waits in a queue has no node to keep.
+        if ended::ended(&pod).is_some() || ended::gate(&pod).is_some() {
+            return None;
+        }
+        let trial = context.trial_of(&pod)?;
+        let lease = find(&context.cluster, &trial.spec.node)?;
+        let (.., uid) = noted(&lease)?;
+        let is_its = trial.owner_references().iter().any(|owner| owner.uid == uid);
+        let is_due = context.cluster.leases.renewed_for(&lease).is_none_or(|since| since >= RENEW);
+        (is_its && is_due).then_some((trial.spec.node.clone(), lease))
+    });
+    of_running.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// Takes a node, unless this experiment has it; the answer is who else has it.
+pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
     let known = find(reconcile.cluster(), node);
     if let Some(known) = &known
         && is_ours(reconcile, known)
-        && reconcile.cluster().leases.renewed_for(known).is_some_and(|since| since < RENEW)
+        && reconcile.cluster().leases.holder_of(known).is_some()
     {
         return Ok(None);
     }
@@ -93,8 +111,9 @@ pub async fn release(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error>
 /// Every node that this experiment holds, in the order of their names.
 pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
     let leases = reconcile.cluster().node_leases.state();
-    let ours = leases.iter().filter(|lease| is_ours(reconcile, lease));
-    let nodes: BTreeSet<String> = ours.filter_map(|lease| node_of(lease).map(ToOwned::to_owned)).collect();
+    let known = |lease: &Arc<Lease>| reconcile.cluster().leases.newest(&lease.name_any(), Some(Arc::clone(lease)));
+    let ours = leases.iter().filter_map(known).filter(|lease| is_ours(reconcile, lease));
+    let nodes: BTreeSet<String> = ours.filter_map(|lease| node_of(&lease).map(ToOwned::to_owned)).collect();
     nodes.into_iter().collect()
 }
 
@@ -118,16 +137,6 @@ pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
         })
     };
     nodes.into_iter().filter(is_held).collect()
-}
-
-/// Says that this experiment would like to have a node, or no longer.
-pub fn wait_for(reconcile: &Reconcile<'_>, node: &str, wanted: bool) {
-    let waits_for = &mut reconcile.memory().waits_for;
-    if wanted {
-        waits_for.insert(node.to_owned());
-    } else {
-        waits_for.remove(node);
-    }
 }
 
 /// Whether somebody else would like to have a node.

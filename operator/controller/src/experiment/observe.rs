@@ -7,19 +7,17 @@ use std::time::Duration;
 use assay_api::TuningTrial;
 use assay_api::names::{ATTEMPT_LABEL, ROLE_LABEL, ROLE_TRIAL, TRIAL_LABEL};
 use assay_core::attempt::Attempt;
-use assay_core::cluster;
 use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::{Reconcile, collect};
 use crate::error::{Error, call};
+use crate::task;
 
 /// What there is of an experiment.
 pub struct Observed {
     pub trials: BTreeMap<String, Arc<TuningTrial>>,
-    /// Those that have ended, in the order of the plan.
-    pub attempts: Vec<Attempt>,
     /// Pods of attempts whose end is not written down yet.
     pub under_way: Vec<UnderWay>,
     /// Pods of attempts whose end is.
@@ -40,10 +38,14 @@ pub struct UnderWay {
     pub is_dismissed: bool,
 }
 
-pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Observed, Error> {
+/// What there is, and the attempts that have ended, in the order of the plan.
+pub async fn observe(reconcile: &Reconcile<'_>, plan: &Plan) -> Result<(Observed, Vec<Attempt>), Error> {
     let trials = reconcile.trials();
-    let attempts = cluster::attempts(plan, trials.values().map(AsRef::as_ref))
-        .map_err(|error| Error::Unexpected(error.to_string()))?;
+    let attempts = task::compute(|| {
+        let known = &mut reconcile.memory().attempts;
+        known.update(plan, trials.values().map(AsRef::as_ref)).map(|()| known.all())
+    });
+    let attempts = attempts.map_err(|error| Error::Unexpected(error.to_string()))?;
     let mut seen = reconcile.pods();
     for name in std::mem::take(&mut seen.doubtful) {
         match call(reconcile.api::<Pod>().get_opt(&name)).await? {
@@ -51,7 +53,7 @@ pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Obser
             None => seen.vanished.extend(seen.present.remove_entry(&name)),
         }
     }
-    let mut observed = Observed { trials, attempts, under_way: Vec::new(), leftover: Vec::new() };
+    let mut observed = Observed { trials, under_way: Vec::new(), leftover: Vec::new() };
     let present = seen.present.into_values().map(|pod| (pod, false));
     let vanished = seen.vanished.into_values().map(|pod| (pod, true));
     for (pod, has_vanished) in present.chain(vanished) {
@@ -72,7 +74,7 @@ pub async fn observe(reconcile: &mut Reconcile<'_>, plan: &Plan) -> Result<Obser
             (false, _) => observed.under_way.push(found),
         }
     }
-    Ok(observed)
+    Ok((observed, attempts))
 }
 
 impl Observed {

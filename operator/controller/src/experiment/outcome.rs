@@ -44,7 +44,7 @@ pub enum Outcome {
 }
 
 /// What came of a pod; `None` while it goes on.
-pub async fn outcome(reconcile: &mut Reconcile<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
+pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -> Result<Option<Outcome>, Error> {
     let pod = &found.pod;
     match ended::ended(pod) {
         Some(Ended::Exited { code }) => return exited(reconcile, plan, found, code).await,
@@ -117,7 +117,7 @@ fn limit(patience: Duration, seconds: u32) -> Duration {
 }
 
 /// Whether the pod of a check runs for longer than it may and its kubelet does not end it.
-pub fn is_overdue(reconcile: &mut Reconcile<'_>, check: &Pod) -> bool {
+pub fn is_overdue(reconcile: &Reconcile<'_>, check: &Pod) -> bool {
     let Some(age) = free_for(reconcile, check).filter(|_| !ended::is_pending(check)) else { return false };
     let limit = limit(pending_patience(reconcile), CHECK_SECONDS);
     reconcile.wake_in(limit.saturating_sub(age) + Duration::from_secs(1));
@@ -132,7 +132,7 @@ fn not_started(pod: &Pod, age: Duration, patience: Duration) -> Option<Outcome> 
 }
 
 /// Why what runs on a node is lost; `None` where it is not.
-pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
+pub fn node_lost(reconcile: &Reconcile<'_>, name: &str) -> Option<String> {
     let Some(node) = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
         return Some(format!("its node {name} is gone"));
     };
@@ -146,12 +146,7 @@ pub fn node_lost(reconcile: &mut Reconcile<'_>, name: &str) -> Option<String> {
 }
 
 /// What came of a pod whose bench has exited; `None` while its log is not read yet.
-async fn exited(
-    reconcile: &mut Reconcile<'_>,
-    plan: &Plan,
-    found: &UnderWay,
-    code: i32,
-) -> Result<Option<Outcome>, Error> {
+async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Option<Outcome>, Error> {
     let log = if found.has_vanished { Ok(None) } else { reconcile.log(&found.pod.name_any()).await };
     if matches!(log, Ok(None)) && !found.has_vanished {
         return Ok(None);

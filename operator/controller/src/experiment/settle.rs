@@ -18,7 +18,7 @@ use serde_json::json;
 use tracing::info;
 
 use super::observe::Observed;
-use super::{Reconcile, UNREADABLE, condition, forced};
+use super::{Reconcile, UNREADABLE, condition, forced, some_of};
 use crate::error::{Error, call};
 use crate::task;
 use crate::watch::version;
@@ -37,17 +37,18 @@ pub enum State {
 const ESTIMATES: Duration = Duration::from_mins(1);
 
 pub async fn write(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     state: &State,
-    seen: Option<(&Plan, &Observed)>,
+    seen: Option<(&Places<'_>, &Observed)>,
 ) -> Result<(), Error> {
     let (before, version) = latest(reconcile);
     let mut after = before.clone();
-    if let Some((plan, observed)) = seen {
-        after = judged(reconcile, plan, observed, matches!(state, State::Finished))?;
-        after.plan = before.plan.clone().or_else(|| Some(planned(plan, &reconcile.cluster().args.bench_image)));
+    if let Some((places, observed)) = seen {
+        after = judged(reconcile, places, matches!(state, State::Finished))?;
+        after.plan =
+            before.plan.clone().or_else(|| Some(planned(places.plan(), &reconcile.cluster().args.bench_image)));
         if let Some(progress) = &mut after.progress {
-            progress.estimated_completion_time = estimate(reconcile, plan, observed, progress, state);
+            progress.estimated_completion_time = estimate(reconcile, places, observed, progress, state);
         }
     }
     if matches!(state, State::Refused(_)) {
@@ -74,7 +75,7 @@ pub async fn write(
 }
 
 /// A finished experiment that could not be read for a while is not judged again, and would say so for ever.
-pub async fn take_back_unreadable(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
+pub async fn take_back_unreadable(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     let (TuningExperimentStatus { conditions, .. }, _) = latest(reconcile);
     if !conditions.iter().any(|known| known.reason == UNREADABLE) {
         return Ok(());
@@ -98,13 +99,8 @@ fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>)
 }
 
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
-fn judged(
-    reconcile: &Reconcile<'_>,
-    plan: &Plan,
-    observed: &Observed,
-    is_finished: bool,
-) -> Result<TuningExperimentStatus, Error> {
-    let key = (observed.attempts.len(), is_finished);
+fn judged(reconcile: &Reconcile<'_>, places: &Places<'_>, is_finished: bool) -> Result<TuningExperimentStatus, Error> {
+    let key = (places.attempts().len(), is_finished);
     if let Some((known, status)) = &reconcile.memory().judged
         && *known == key
     {
@@ -112,9 +108,9 @@ fn judged(
     }
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
     let status = task::compute(|| {
-        let places = Places::new(plan, &observed.attempts).map_err(|error| unexpected(&error))?;
         let intervals = if is_finished { Intervals::All } else { Intervals::None };
-        let report = judge_with(&places, &plan.experiment.design(), intervals).map_err(|error| unexpected(&error))?;
+        let report =
+            judge_with(places, &places.plan().experiment.design(), intervals).map_err(|error| unexpected(&error))?;
         Ok::<_, Error>(status::of(&report)?)
     })?;
     reconcile.memory().judged = Some((key, status.clone()));
@@ -135,7 +131,7 @@ fn planned(plan: &Plan, bench_image: &str) -> PlanStatus {
 /// When the open trials will be done, going by those that are.
 fn estimate(
     reconcile: &Reconcile<'_>,
-    plan: &Plan,
+    places: &Places<'_>,
     observed: &Observed,
     progress: &ProgressStatus,
     state: &State,
@@ -152,7 +148,6 @@ fn estimate(
         return None;
     }
     let mean = seconds.iter().sum::<f64>() / seconds.len() as f64;
-    let places = Places::new(plan, &observed.attempts).ok()?;
     let open = places.blocks().iter().flat_map(|block| &block.places);
     let open = open.filter(|place| matches!(place, Place::Open { .. })).count() as f64;
     // What running trials have done already is not to come.
@@ -206,7 +201,7 @@ fn conditions(
             let message = format!("{running} running trials finish; no new ones start until spec.suspend is false");
             make(PROGRESSING, "True", "Suspending", &message)
         }
-        State::Running { nodes } => make(PROGRESSING, "True", "Running", &format!("on {}", nodes.join(", "))),
+        State::Running { nodes } => make(PROGRESSING, "True", "Running", &format!("on {}", some_of(nodes, ", "))),
         State::Finished => make(PROGRESSING, "False", "Finished", "nothing is left to run"),
     };
     let suspended = if reconcile.is_suspended() {
@@ -257,7 +252,7 @@ fn same(before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool
     timeless(before) == timeless(after)
 }
 
-fn is_due(reconcile: &mut Reconcile<'_>, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
+fn is_due(reconcile: &Reconcile<'_>, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
     let end = |status: &TuningExperimentStatus| -> Option<Timestamp> {
         Some(status.progress.as_ref()?.estimated_completion_time.as_ref()?.0)
     };

@@ -15,7 +15,7 @@ use tracing::info;
 use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
 
-pub async fn after_the_end(reconcile: &mut Reconcile<'_>) -> Result<Action, Error> {
+pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     let ttl = reconcile.experiment.spec.ttl_seconds_after_finished;
     let ttl = ttl.or(reconcile.cluster().args.ttl_seconds_after_finished).map(|ttl| Duration::from_secs(ttl.into()));
     let end = ended_at(reconcile.experiment);

@@ -1,5 +1,6 @@
 //! The status of a trial: what became of each of its attempts, with what the gates say about it.
 
+use std::collections::BTreeMap;
 use std::sync::Arc;
 
 use assay_api::names::FINISHED;
@@ -7,7 +8,6 @@ use assay_api::{AttemptStatus, Time, TuningTrial, TuningTrialStatus};
 use assay_core::attempt::{Attempt, LostReason};
 use assay_core::cluster;
 use assay_core::decide::{Place, Places};
-use assay_core::plan::Plan;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::Patch;
@@ -16,30 +16,58 @@ use serde_json::json;
 use tracing::info;
 
 use super::observe::Observed;
-use super::{Reconcile, condition, forced, whole_second};
+use super::{Reconcile, all, condition, forced, whole_second};
 use crate::error::{Error, call};
 
-/// Writes down what became of an attempt, with what the gates say about it.
-pub async fn end_attempt(
+/// Writes down what became of attempts, with what the gates say about them. Each comes with the name of its trial, and they are the last of
+/// those of the places.
+pub async fn end_attempts(
     reconcile: &Reconcile<'_>,
-    plan: &Plan,
+    places: &Places<'_>,
     observed: &mut Observed,
-    trial: &Arc<TuningTrial>,
-    mut attempt_status: AttemptStatus,
-) -> Result<Arc<TuningTrial>, Error> {
-    let unexpected = |error: String| Error::Unexpected(format!("trial {}: {error}", trial.name_any()));
-    let attempt = cluster::attempt(&trial.spec, &attempt_status).map_err(unexpected)?;
-    observed.attempts.push(attempt.clone());
-    let places = Places::new(plan, &observed.attempts).map_err(|error| unexpected(error.to_string()))?;
-    cluster::tell(&mut attempt_status, &attempt, &places.fate(observed.attempts.len() - 1));
-    let is_open = is_open(&places, plan, trial);
-    drop(places);
+    ended: Vec<(String, Attempt, AttemptStatus)>,
+) -> Result<(), Error> {
+    let first = places.attempts().len() - ended.len();
+    let mut of_trials: BTreeMap<String, Vec<(Attempt, AttemptStatus)>> = BTreeMap::new();
+    for (position, (trial, attempt, mut status)) in (first..).zip(ended) {
+        cluster::tell(&mut status, &attempt, &places.fate(position));
+        of_trials.entry(trial).or_default().push((attempt, status));
+    }
+    let known = &observed.trials;
+    let told = of_trials.into_iter().filter_map(|(name, ended)| {
+        let trial = Arc::clone(known.get(&name)?);
+        Some(async move {
+            let is_open = is_open(places, &trial);
+            let mut trial = trial;
+            // One after the other: each goes by the version before it.
+            for (attempt, status) in ended {
+                trial = end_attempt(reconcile, &trial, &attempt, status, is_open).await?;
+            }
+            Ok(trial)
+        })
+    });
+    let written = all(told.collect()).await?;
+    observed.trials.extend(written.into_iter().map(|trial| (trial.name_any(), trial)));
+    Ok(())
+}
 
-    let known = observed.newest(trial);
+/// An attempt that has ended, as its status says it.
+pub fn attempt(trial: &TuningTrial, status: &AttemptStatus) -> Result<Attempt, Error> {
+    let attempt = cluster::attempt(&trial.spec, status);
+    attempt.map_err(|error| Error::Unexpected(format!("trial {}: {error}", trial.name_any())))
+}
+
+async fn end_attempt(
+    reconcile: &Reconcile<'_>,
+    known: &TuningTrial,
+    attempt: &Attempt,
+    ended: AttemptStatus,
+    is_open: bool,
+) -> Result<Arc<TuningTrial>, Error> {
     let mut status = known.status.clone().unwrap_or_default();
     status.refusals = 0;
-    let (finished, reason) = if is_open { ("False", "Retrying") } else { ("True", attempt_status.outcome.as_str()) };
-    let message = attempt_status.message.clone().unwrap_or_default();
+    let (finished, reason) = if is_open { ("False", "Retrying") } else { ("True", ended.outcome.as_str()) };
+    let message = ended.message.clone().unwrap_or_default();
     status.conditions = vec![condition(
         (FINISHED, finished),
         (reason, &message),
@@ -47,15 +75,14 @@ pub async fn end_attempt(
         &status.conditions,
         reconcile.now,
     )];
-    let (number, outcome) = (attempt_status.attempt, attempt_status.outcome.clone());
+    let (number, outcome, why) = (ended.attempt, ended.outcome.clone(), ended.reason.clone().unwrap_or_default());
     status.attempts.retain(|known| known.attempt != number);
-    status.attempts.push(attempt_status.clone());
+    status.attempts.push(ended);
     status.attempts.sort_by_key(|known| known.attempt);
-    let written = write(reconcile, &known, &status).await?;
-    observed.trials.insert(written.name_any(), Arc::clone(&written));
-    let (name, why) = (written.name_any(), attempt_status.reason.as_deref().unwrap_or_default());
+    let written = write(reconcile, known, &status).await?;
+    let name = written.name_any();
     info!(trial = name, attempt = number, outcome, why, "ended");
-    reconcile.context.metrics.attempt(&outcome, why);
+    reconcile.context.metrics.attempt(&outcome, &why);
     let is_bad = matches!(attempt, Attempt::Lost(_)) || outcome == "Failed" || outcome == "Invalid";
     if is_bad {
         let note = format!("{name}, attempt {number}: {outcome} {why}: {message}");
@@ -65,9 +92,12 @@ pub async fn end_attempt(
     Ok(written)
 }
 
-fn is_open(places: &Places<'_>, plan: &Plan, trial: &TuningTrial) -> bool {
-    let position =
-        plan.blocks.iter().position(|block| block.number == trial.spec.block && block.scenario == trial.spec.scenario);
+fn is_open(places: &Places<'_>, trial: &TuningTrial) -> bool {
+    let position = places
+        .plan()
+        .blocks
+        .iter()
+        .position(|block| block.number == trial.spec.block && block.scenario == trial.spec.scenario);
     let block = position.and_then(|position| places.blocks().get(position));
     block.is_some_and(|block| {
         let place = block.places.get(trial.spec.order as usize);

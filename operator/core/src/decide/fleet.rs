@@ -3,7 +3,7 @@
 //! A block begins on a node and stays there, one trial at a time. When the node is gone for good, the block is begun again on
 //! another one, as after a reboot: runs of two machines are never compared.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 
 use assay_protocol::Digest;
 
@@ -46,16 +46,26 @@ pub struct Assignment {
     pub action: Action,
 }
 
+/// What is next.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub struct Next {
+    /// At most one of each node.
+    pub assignments: Vec<Assignment>,
+    /// Something could begin that no node is free for.
+    pub lacks_nodes: bool,
+}
+
 /// The next assignment of every node that has nothing to do. `begun` says where blocks are, by their position in the plan.
-pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Vec<Assignment> {
+pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Next {
     if places.is_over() {
-        return Vec::new();
+        return Next::default();
     }
+    let known: HashMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
     let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
     let mut assignments = Vec::new();
-    let mut homeless = Vec::new();
+    let (mut homeless, mut lacks_nodes) = (Vec::new(), false);
     for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
-        let node = nodes.iter().find(|node| node.name == at.node);
+        let node = known.get(at.node.as_str());
         let state = node.map_or(NodeState::Gone, |node| node.state);
         // Where nothing has run, nothing is lost by going elsewhere.
         if state == NodeState::Gone || (at.fresh && state == NodeState::Busy) {
@@ -68,30 +78,24 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
         if taken.insert(&at.node) && state == NodeState::Usable {
             assignments.push(Assignment { node: at.node.clone(), action });
         }
+        lacks_nodes |= state == NodeState::Busy;
     }
+    let free = |node: &&Node| node.state == NodeState::Usable && !taken.contains(node.name.as_str());
+    let mut free = nodes.iter().filter(free).peekable();
     let elsewhere = Digest::of(b"another machine");
-    for block in homeless {
-        let moment = Moment { unix_ms: now_unix_ms, boot: Some(&elsewhere) };
-        let Some(action) = places.next_in(block, moment) else { continue };
-        if let Some(node) = free(nodes, &taken) {
-            taken.insert(node);
-            assignments.push(Assignment { node: node.to_owned(), action });
-        }
+    let homeless = homeless.into_iter().map(|block| (block, Some(&elsewhere)));
+    let unbegun = (0..places.blocks().len()).filter(|block| !begun.contains_key(block)).map(|block| (block, None));
+    for (block, boot) in homeless.chain(unbegun) {
+        let node = free.peek();
+        let boot = boot.or_else(|| node.and_then(|node| node.boot.as_ref()));
+        let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) else { continue };
+        let Some(node) = free.next() else {
+            lacks_nodes = true;
+            break;
+        };
+        assignments.push(Assignment { node: node.name.clone(), action });
     }
-    for block in (0..places.blocks().len()).filter(|block| !begun.contains_key(block)) {
-        let Some(node) = free(nodes, &taken) else { break };
-        let boot = nodes.iter().find(|known| known.name == node).and_then(|node| node.boot.as_ref());
-        if let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) {
-            taken.insert(node);
-            assignments.push(Assignment { node: node.to_owned(), action });
-        }
-    }
-    assignments
-}
-
-fn free<'a>(nodes: &'a [Node], taken: &BTreeSet<&str>) -> Option<&'a str> {
-    let mut usable = nodes.iter().filter(|node| node.state == NodeState::Usable).map(|node| node.name.as_str());
-    usable.find(|name| !taken.contains(name))
+    Next { assignments, lacks_nodes }
 }
 
 #[cfg(test)]
@@ -129,7 +133,7 @@ mod tests {
         for round in 0..500 {
             let nodes = nodes(&states(round));
             let places = Places::new(plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-            let assignments = next(&places, &begun, &nodes, NOW);
+            let assignments = next(&places, &begun, &nodes, NOW).assignments;
             if assignments.is_empty() && nodes.iter().any(|node| node.state == NodeState::Usable) {
                 return (attempts, ran);
             }
@@ -182,10 +186,33 @@ mod tests {
         let plan = plan(&experiment());
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         for state in [NodeState::Busy, NodeState::Gone] {
-            assert_eq!(next(&places, &BTreeMap::new(), &nodes(&[state]), NOW), []);
+            let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
+            assert_eq!(next(&places, &BTreeMap::new(), &nodes(&[state]), NOW), lacking);
         }
         let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true, fresh: false })]);
-        assert_eq!(next(&places, &running, &nodes(&[NodeState::Usable]), NOW), []);
+        let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
+        assert_eq!(next(&places, &running, &nodes(&[NodeState::Usable]), NOW), lacking);
+    }
+
+    #[test]
+    fn nodes_are_lacking_while_something_could_begin() {
+        let plan = plan(&experiment());
+        let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
+        let lacks = |running: usize, states: &[NodeState]| {
+            let at = |block: usize| (block, Begun { node: format!("n{block}"), running: true, fresh: false });
+            next(&places, &(0..running).map(at).collect(), &nodes(states), NOW).lacks_nodes
+        };
+        let blocks = plan.blocks.len();
+        let (usable, busy) = (vec![NodeState::Usable; blocks], vec![NodeState::Busy; blocks]);
+        assert!(!lacks(0, &usable), "each block has its node");
+        assert!(lacks(0, &usable[1..]));
+        assert!(lacks(blocks - 1, &busy));
+        assert!(!lacks(blocks, &busy), "everything runs");
+        let begun = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh: false })]);
+        let mut states = usable.clone();
+        assert!(!next(&places, &begun, &nodes(&states), NOW).lacks_nodes);
+        states[0] = NodeState::Busy;
+        assert!(next(&places, &begun, &nodes(&states), NOW).lacks_nodes, "a block waits for its own");
     }
 
     #[test]
@@ -194,7 +221,7 @@ mod tests {
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         let begun = |fresh| BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh })]);
         let first = |fresh, states: &[NodeState]| {
-            let assigned = next(&places, &begun(fresh), &nodes(states), NOW).into_iter();
+            let assigned = next(&places, &begun(fresh), &nodes(states), NOW).assignments.into_iter();
             let of_block = |(node, action)| match action {
                 Action::Run { block: 0, trial, .. } => Some((node, trial.attempt)),
                 _ => None,

@@ -8,6 +8,7 @@ use assay_api::TuningTrial;
 use assay_api::names::{EXPERIMENT_LABEL, MANAGER, NODE_GATE};
 use assay_core::attempt::pass;
 use assay_core::cluster;
+use assay_core::decide::Places;
 use assay_core::plan::Plan;
 use assay_protocol::TrialId;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
@@ -21,7 +22,10 @@ use super::decide::Action;
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
-use crate::experiment::{Reconcile, agent, claims, forced, is_left_over, node_lease, provision, share, trial_status};
+use crate::experiment::{
+    AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, places as places_of, provision, share,
+    trial_status,
+};
 use crate::pod::owner;
 
 /// What came of the actions.
@@ -49,91 +53,126 @@ enum Begins {
 }
 
 pub async fn apply(
-    reconcile: &mut Reconcile<'_>,
-    plan: &Plan,
+    reconcile: &Reconcile<'_>,
+    places: &Places<'_>,
     observed: &mut Observed,
-    actions: Vec<Action>,
+    mut actions: Vec<Action>,
 ) -> Result<Applied, Error> {
-    let mut applied = Applied::default();
-    let takes = |action: &Action| matches!(action, Action::Open(_) | Action::Run { .. });
-    if !actions.iter().any(takes) {
+    let begins = |action: &Action| matches!(action, Action::Open(_) | Action::Run { .. } | Action::GiveUp { .. });
+    // What is given back first may be what others wait for.
+    let mut begin = actions.extract_if(.., |action| begins(action)).collect::<Vec<_>>();
+    if begin.is_empty() {
         reconcile.memory().is_limited = false;
     }
-    for action in actions {
-        match action {
-            Action::WaitFor(node) => node_lease::wait_for(reconcile, &node, true),
-            Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
-            Action::Yield(node) => {
-                node_lease::release(reconcile, &node).await?;
-                reconcile.memory().yielded.insert(node, reconcile.instant());
-            }
-            Action::Hold(node) => {
-                node_lease::hold(reconcile, &node).await?;
-            }
-            Action::Release(node) => node_lease::release(reconcile, &node).await?,
-            Action::Open(node) => match Box::pin(open(reconcile, observed, &mut applied, &node)).await? {
-                Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
-                Begins::NotYet => {}
-                Begins::Not(why) => applied.refused = Some(refused(reconcile, why)),
-            },
-            Action::Run { node, block, slot, trial } => {
-                if !take(reconcile, &mut applied, &node).await? {
-                    continue;
-                }
-                // Boxed, since every reconcile would have to hold it and few begin anything.
-                match Box::pin(run(reconcile, plan, observed, (block, slot), &trial, &node)).await? {
-                    Begins::Now | Begins::Soon => drop(applied.begun.insert(node)),
-                    Begins::NotYet => {}
-                    Begins::Not(why) => {
-                        // Others may have more luck with it meanwhile.
-                        node_lease::release(reconcile, &node).await?;
-                        applied.refused = Some(refused(reconcile, why));
-                    }
-                }
-            }
-            Action::Provision if !share::may_ask(reconcile) => applied.limited = Some(share::why(reconcile)),
-            Action::Provision => {
-                if let Some(why) = provision::ask(reconcile).await? {
-                    applied.refused = Some(refused(reconcile, why));
-                }
-            }
-            Action::Unprovision => provision::end(reconcile).await?,
-            Action::GiveUp { node, block, trial } => {
-                match give_up(reconcile, plan, observed, block, &trial, &node).await? {
-                    Ok(()) => reconcile.wake_in(Duration::ZERO),
-                    Err(why) => applied.refused = Some(refused(reconcile, why)),
-                }
+    if begin.len() > AT_MOST {
+        begin.truncate(AT_MOST);
+        reconcile.wake_in(Duration::ZERO);
+    }
+    let mut applied = Applied::default();
+    let mut given_up = Vec::new();
+    for actions in [actions, begin] {
+        let acts = actions.into_iter().map(|action| act(reconcile, places, observed, action));
+        for done in all(acts.collect()).await? {
+            match done {
+                Done::Nothing => {}
+                Done::Begun(node) => drop(applied.begun.insert(node)),
+                Done::Refused(why) => applied.refused = Some(refused(reconcile, why)),
+                Done::Held(why) => applied.held = applied.held.or(Some(why)),
+                Done::Limited => applied.limited = Some(share::why(reconcile)),
+                Done::GivenUp(trial, number) => given_up.push((trial, number)),
             }
         }
+    }
+    if !given_up.is_empty() {
+        give_up(reconcile, places, observed, given_up).await?;
+        reconcile.wake_in(Duration::ZERO);
     }
     Ok(applied)
 }
 
-/// Takes a node, or gets in line for it.
-async fn take(reconcile: &mut Reconcile<'_>, applied: &mut Applied, node: &str) -> Result<bool, Error> {
-    let Some(_taken) = share::take(reconcile, node) else {
-        applied.limited = Some(share::why(reconcile));
-        return Ok(false);
-    };
+/// What came of an action.
+enum Done {
+    Nothing,
+    /// Something begins on this node.
+    Begun(String),
+    /// The API server would not have an object.
+    Refused(String),
+    /// Others have the node, which was not known before.
+    Held(String),
+    /// Its namespace has as many nodes as it may have.
+    Limited,
+    /// Nothing is run in the place of this attempt of a trial.
+    GivenUp(Arc<TuningTrial>, u32),
+}
+
+async fn act(
+    reconcile: &Reconcile<'_>,
+    places: &Places<'_>,
+    observed: &Observed,
+    action: Action,
+) -> Result<Done, Error> {
+    match action {
+        Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
+        Action::Yield(node) => {
+            node_lease::release(reconcile, &node).await?;
+            reconcile.memory().yielded.insert(node, reconcile.instant());
+        }
+        Action::Hold(node) => drop(node_lease::hold(reconcile, &node).await?),
+        Action::Release(node) => node_lease::release(reconcile, &node).await?,
+        Action::Open(node) => {
+            let is_free =
+                |found: &&UnderWay| found.trial.spec.node == node && ended::gate(&found.pod) == Some(Gate::Node);
+            let Some(found) = observed.under_way.iter().find(is_free) else { return Ok(Done::Nothing) };
+            if let Some(other) = take(reconcile, &node).await? {
+                return Ok(other);
+            }
+            return Ok(match open(reconcile, found, &node).await? {
+                Begins::Now | Begins::Soon => Done::Begun(node),
+                Begins::NotYet => Done::Nothing,
+                Begins::Not(why) => Done::Refused(why),
+            });
+        }
+        Action::Run { node, block, slot, trial } => {
+            if let Some(other) = take(reconcile, &node).await? {
+                return Ok(other);
+            }
+            // Boxed, since every reconcile would have to hold it and few begin anything.
+            return Ok(match Box::pin(run(reconcile, places.plan(), observed, (block, slot), &trial, &node)).await? {
+                Begins::Now | Begins::Soon => Done::Begun(node),
+                Begins::NotYet => Done::Nothing,
+                Begins::Not(why) => {
+                    // Others may have more luck with it meanwhile.
+                    node_lease::release(reconcile, &node).await?;
+                    Done::Refused(why)
+                }
+            });
+        }
+        Action::Provision if !share::may_ask(reconcile) => return Ok(Done::Limited),
+        Action::Provision => return Ok(provision::ask(reconcile).await?.map_or(Done::Nothing, Done::Refused)),
+        Action::Unprovision => provision::end(reconcile).await?,
+        Action::GiveUp { node, block, trial } => {
+            let plan = places.plan();
+            return Ok(match make_trial(reconcile, plan, observed, &trial, plan.blocks[block].seed, &node).await? {
+                Ok(object) => Done::GivenUp(object, trial.attempt),
+                Err(why) => Done::Refused(why),
+            });
+        }
+    }
+    Ok(Done::Nothing)
+}
+
+/// Takes a node, or gets in line for it; the answer is what stands in the way.
+async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<Done>, Error> {
+    let Some(_taken) = share::take(reconcile, node) else { return Ok(Some(Done::Limited)) };
     let other = node_lease::hold(reconcile, node).await?;
-    node_lease::wait_for(reconcile, node, other.is_some());
-    let is_ours = other.is_none();
-    applied.held = applied.held.take().or_else(|| other.map(|other| format!("{node} is held by {other}")));
-    Ok(is_ours)
+    if other.is_some() {
+        reconcile.memory().waits_for.insert(node.to_owned());
+    }
+    Ok(other.map(|other| Done::Held(format!("{node} is held by {other}"))))
 }
 
 /// Lets the pod on a node run whose queue has let it go.
-async fn open(
-    reconcile: &mut Reconcile<'_>,
-    observed: &Observed,
-    applied: &mut Applied,
-    node: &str,
-) -> Result<Begins, Error> {
-    let is_free = |found: &&UnderWay| found.trial.spec.node == node && ended::gate(&found.pod) == Some(Gate::Node);
-    let Some(found) = observed.under_way.iter().find(is_free) else { return Ok(Begins::NotYet) };
-    if !take(reconcile, applied, node).await? {
-        return Ok(Begins::NotYet);
-    }
+async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result<Begins, Error> {
     if !agent::is_prepared(reconcile, &found.trial, found.attempt).await? {
         return Ok(Begins::Soon);
     }
@@ -155,7 +194,7 @@ async fn open(
 }
 
 /// Remembers that the API server would not have an object of this experiment.
-fn refused(reconcile: &mut Reconcile<'_>, why: String) -> String {
+fn refused(reconcile: &Reconcile<'_>, why: String) -> String {
     reconcile.memory().refused = Some((reconcile.instant(), why.clone()));
     reconcile.wake_in(RETRY);
     why
@@ -163,9 +202,9 @@ fn refused(reconcile: &mut Reconcile<'_>, why: String) -> String {
 
 /// Runs an attempt: its trial, the volume of its block, its pod.
 async fn run(
-    reconcile: &mut Reconcile<'_>,
+    reconcile: &Reconcile<'_>,
     plan: &Plan,
-    observed: &mut Observed,
+    observed: &Observed,
     (block, slot): (usize, usize),
     trial: &TrialId,
     node: &str,
@@ -234,7 +273,7 @@ async fn run(
 async fn make_trial(
     reconcile: &Reconcile<'_>,
     plan: &Plan,
-    observed: &mut Observed,
+    observed: &Observed,
     trial: &TrialId,
     seed: u64,
     node: &str,
@@ -269,12 +308,10 @@ async fn make_trial(
             made => made,
         }
     };
-    let written = match written {
-        Err(error) if error.is_refusal() => return Ok(Err(error.message())),
-        written => reconcile.memory().trials.wrote(written?),
-    };
-    observed.trials.insert(name, Arc::clone(&written));
-    Ok(Ok(written))
+    match written {
+        Err(error) if error.is_refusal() => Ok(Err(error.message())),
+        written => Ok(Ok(reconcile.memory().trials.wrote(written?))),
+    }
 }
 
 fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
@@ -285,27 +322,21 @@ fn created() -> PostParams {
     PostParams { field_manager: Some(MANAGER.to_owned()), ..PostParams::default() }
 }
 
-/// Notes that nothing is run in a trial's place.
+/// Notes that nothing is run in the place of these attempts.
 async fn give_up(
     reconcile: &Reconcile<'_>,
-    plan: &Plan,
+    places: &Places<'_>,
     observed: &mut Observed,
-    block: usize,
-    trial: &TrialId,
-    node: &str,
-) -> Result<Result<(), String>, Error> {
-    Ok(match make_trial(reconcile, plan, observed, trial, plan.blocks[block].seed, node).await? {
-        Ok(object) => {
-            trial_status::end_attempt(
-                reconcile,
-                plan,
-                observed,
-                &object,
-                trial_status::given_up(trial.attempt, reconcile.now),
-            )
-            .await?;
-            Ok(())
-        }
-        Err(why) => Err(why),
-    })
+    given_up: Vec<(Arc<TuningTrial>, u32)>,
+) -> Result<(), Error> {
+    let mut attempts = places.attempts().to_vec();
+    let mut ended = Vec::new();
+    for (trial, number) in given_up {
+        let status = trial_status::given_up(number, reconcile.now);
+        let attempt = trial_status::attempt(&trial, &status)?;
+        attempts.push(attempt.clone());
+        ended.push((trial.name_any(), attempt, status));
+        observed.trials.insert(trial.name_any(), trial);
+    }
+    trial_status::end_attempts(reconcile, &places_of(places.plan(), &attempts)?, observed, ended).await
 }

@@ -4,12 +4,10 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use assay_api::Provision;
-use assay_core::attempt::Attempt;
 use assay_core::cluster::claim_name;
-use assay_core::decide::fleet::{self, Assignment, Node, NodeState};
-use assay_core::decide::{self, Places, Unplanned};
+use assay_core::decide::fleet::{self, Assignment, Next, Node, NodeState};
+use assay_core::decide::{self, Places};
 use assay_core::node;
-use assay_core::plan::Plan;
 use assay_protocol::TrialId;
 use kube::ResourceExt as _;
 
@@ -19,6 +17,7 @@ use super::survey::{Gated, Seen, Survey};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
+use crate::experiment::some_of;
 
 /// How long a pod usually takes to start, and nobody need hear of it.
 const STARTS: Duration = Duration::from_secs(10);
@@ -33,6 +32,8 @@ const WELL_AFTER: Duration = Duration::from_secs(1);
 /// What is to be done, in this order.
 pub struct Decision {
     pub actions: Vec<Action>,
+    /// Nodes that others hold and that it would like to have.
+    pub waits_for: BTreeSet<String>,
     /// When to decide again if nothing happens before.
     pub wake: Duration,
     pub outlook: Outlook,
@@ -40,8 +41,6 @@ pub struct Decision {
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Action {
-    /// Says that the experiment would like to have a node.
-    WaitFor(String),
     /// Removes the volume of a block that needs it no more.
     RemoveClaim(String),
     /// Gives a node back, to be left to others for a moment.
@@ -75,13 +74,13 @@ pub enum Outlook {
     },
 }
 
-pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<Decision, Unplanned> {
-    let places = Places::new(plan, attempts)?;
-    let mut decision = Decision { actions: Vec::new(), wake: Duration::MAX, outlook: Outlook::Finished };
-    let (nodes, no_node) = decision.judge(survey);
-    decision.end_blocks(plan, &places, survey);
+pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
+    let mut decision =
+        Decision { actions: Vec::new(), waits_for: BTreeSet::new(), wake: Duration::MAX, outlook: Outlook::Finished };
+    let yields = decision.end_blocks(places, survey);
+    let (nodes, held, no_node) = decision.judge(survey, &yields);
     if places.is_complete() && survey.busy.is_empty() {
-        return Ok(decision);
+        return decision;
     }
     // What runs is never abandoned for a lease; the record says whether somebody else was there.
     for node in &survey.busy {
@@ -93,26 +92,31 @@ pub fn decide(plan: &Plan, attempts: &[Attempt], survey: &Survey<'_>) -> Result<
         decision.actions.extend(idle.map(|held| Action::Release(held.node.clone())));
         decision.provision(survey, false);
         decision.outlook = Outlook::Suspended;
-        return Ok(decision);
+        return decision;
     }
     // The Lease of a node that is taken and given back wakes everybody who waits for it, ourselves included.
-    let assignments = if let Some((_, left)) = &survey.refused {
+    let next = if let Some((_, left)) = &survey.refused {
         decision.wake_in(*left + AFTER);
-        Vec::new()
+        Next::default()
     } else {
         let now = survey.now.as_millisecond().max(0) as u64;
-        fleet::next(&places, &survey.begun, &nodes, now)
+        fleet::next(places, &survey.begun, &nodes, now)
     };
+    // Whoever holds a node that is waited for gives it up after a block, for nothing if nothing is to be run there.
+    if next.lacks_nodes && !held.is_empty() {
+        decision.waits_for = held;
+        decision.wake_in(HELD);
+    }
     // What is only busy will be free, and an autoscaler's node could be that very one.
     let is_none = nodes.iter().all(|node| node.state == NodeState::Gone) && survey.busy.is_empty();
     let asks = decision.provision(survey, is_none && survey.refused.is_none());
     let no_node = asks.map_or(no_node, |waits_for| ("Provisioning", waits_for));
-    let assignments = assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
+    let assignments = next.assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
     decision.actions.extend(assignments.filter_map(action));
     let refused = survey.refused.as_ref().map(|(why, _)| why.clone());
     let is_usable = nodes.iter().any(|node| node.state == NodeState::Usable);
     decision.outlook = Outlook::Open { refused, no_node: (!is_usable).then_some(no_node) };
-    Ok(decision)
+    decision
 }
 
 fn action(Assignment { node, action }: Assignment) -> Option<Action> {
@@ -159,9 +163,15 @@ impl Decision {
         is_needed.then(|| format!("a node is asked for: {}", waits_for.unwrap_or("its pod starts")))
     }
 
-    /// Every node as this experiment may use it, and why it may not use those that it may not, in a word and in sentences.
-    fn judge(&mut self, survey: &Survey<'_>) -> (Vec<Node>, (&'static str, String)) {
+    /// Every node as this experiment may use it, those that it could use if others did not hold them, and why it may not use those that it
+    /// may not, in a word and in sentences.
+    fn judge(
+        &mut self,
+        survey: &Survey<'_>,
+        yields: &BTreeSet<&str>,
+    ) -> (Vec<Node>, BTreeSet<String>, (&'static str, String)) {
         let (mut nodes, mut busy, mut others) = (Vec::new(), Vec::new(), Vec::new());
+        let mut held_by_others = BTreeSet::new();
         // To wait in line is as it should be: nobody has to do anything.
         let mut reason = "WaitingForNode";
         for Seen { node, silent, policy, holder, yielded, full } in &survey.nodes {
@@ -181,12 +191,12 @@ impl Decision {
                 self.wake_in(*left + AFTER);
             }
             if state == NodeState::Usable
-                && let Some(held) = self.held(holder.as_deref(), *yielded)
+                && let Some(held) =
+                    self.held(holder.as_deref(), yielded.or(yields.contains(name.as_str()).then_some(YIELD)))
             {
                 (state, why) = (NodeState::Busy, Some(held));
                 reason = "NodeHeld";
-                self.actions.push(Action::WaitFor(name.clone()));
-                self.wake_in(HELD);
+                held_by_others.insert(name.clone());
             }
             if let Some(why) = why {
                 let of_its_kind = if state == NodeState::Busy { &mut busy } else { &mut others };
@@ -194,7 +204,7 @@ impl Decision {
             }
             nodes.push(Node { boot: node::boot(node), name, state });
         }
-        (nodes, (reason, why_no_node(busy, others)))
+        (nodes, held_by_others, (reason, why_no_node(busy, others)))
     }
 
     /// Why a node that would do has to be waited for.
@@ -206,8 +216,9 @@ impl Decision {
         Some("was released for other experiments that wait for it".to_owned())
     }
 
-    /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
-    fn end_blocks(&mut self, plan: &Plan, places: &Places<'_>, survey: &Survey<'_>) {
+    /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them, which are returned.
+    fn end_blocks<'a>(&mut self, places: &Places<'_>, survey: &'a Survey<'_>) -> BTreeSet<&'a str> {
+        let plan = places.plan();
         let mut in_use: BTreeSet<&str> = survey.busy.iter().map(String::as_str).collect();
         let mut wanted = BTreeSet::new();
         for (&block, at) in &survey.begun {
@@ -222,24 +233,22 @@ impl Decision {
         }
         let unwanted = survey.claims.iter().filter(|claim| !wanted.contains(*claim));
         self.actions.extend(unwanted.cloned().map(Action::RemoveClaim));
-        for held in survey.held.iter().filter(|held| !in_use.contains(held.node.as_str())) {
-            if places.is_complete() || held.is_wanted {
-                // The others come first: this experiment gets in line.
-                self.actions.push(Action::Yield(held.node.clone()));
-                self.wake_in(YIELD);
-            }
+        let idle = survey.held.iter().filter(|held| !in_use.contains(held.node.as_str()));
+        let yields: BTreeSet<&str> =
+            idle.filter(|held| places.is_complete() || held.is_wanted).map(|held| held.node.as_str()).collect();
+        for node in &yields {
+            // The others come first: this experiment gets in line.
+            self.actions.push(Action::Yield((*node).to_owned()));
+            self.wake_in(YIELD);
         }
+        yields
     }
 }
 
-/// Those that will be free again come first: of many nodes not all are named.
+/// Those that will be free again come first.
 pub fn why_no_node(busy: Vec<String>, others: Vec<String>) -> String {
-    const NAMED: usize = 8;
-    match &[busy, others].concat()[..] {
-        [] => "the cluster has no node for trials".to_owned(),
-        many if many.len() > NAMED => format!("{}; and {} more nodes", many[..NAMED].join("; "), many.len() - NAMED),
-        few => few.join("; "),
-    }
+    let nodes = [busy, others].concat();
+    if nodes.is_empty() { "the cluster has no node for trials".to_owned() } else { some_of(&nodes, "; ") }
 }
 
 /// How the experiment stands after what was applied, and when to see again.

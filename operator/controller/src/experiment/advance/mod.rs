@@ -16,7 +16,7 @@ use std::collections::BTreeSet;
 use std::time::Duration;
 
 use assay_api::names::TRIAL_LABEL;
-use assay_core::plan::Plan;
+use assay_core::decide::Places;
 use kube::ResourceExt as _;
 
 use super::observe::Observed;
@@ -30,19 +30,19 @@ const RETRY: Duration = Duration::from_secs(5);
 /// How long a node that was given back is left to others.
 pub const YIELD: Duration = Duration::from_secs(3);
 
-pub async fn advance(reconcile: &mut Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<State, Error> {
-    let survey = survey::survey(reconcile, plan, observed).await?;
-    let decided = decide::decide(plan, &observed.attempts, &survey);
-    let decision = decided.map_err(|error| Error::Unexpected(error.to_string()))?;
+pub async fn advance(reconcile: &Reconcile<'_>, places: &Places<'_>, observed: &mut Observed) -> Result<State, Error> {
+    let survey = survey::survey(reconcile, places.plan(), observed).await?;
+    let decision = decide::decide(places, &survey);
     reconcile.wake_in(decision.wake);
-    let applied = apply::apply(reconcile, plan, observed, decision.actions).await?;
+    reconcile.memory().waits_for = decision.waits_for;
+    let applied = apply::apply(reconcile, places, observed, decision.actions).await?;
     let (state, wake) = decide::state(decision.outlook, &survey, applied, &observed.under_way);
     reconcile.wake_in(wake);
     Ok(state)
 }
 
 /// Keeps the nodes on which something runs, whatever else there is to do for an experiment, and however long that takes.
-pub async fn keep_nodes(reconcile: &mut Reconcile<'_>) -> Result<(), Error> {
+pub async fn keep_nodes(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     let trials = reconcile.trials();
     let pods = reconcile.pods().present;
     // What waits in a queue has no node to keep.

@@ -6,6 +6,7 @@ use assay_api::names::NODE_GATE;
 use assay_api::{Placement, Provision};
 use assay_core::attempt::{Attempt, Lost, LostReason};
 use assay_core::cluster::claim_name;
+use assay_core::decide::Places;
 use assay_core::decide::fleet::Begun;
 use assay_core::node::Needs;
 use assay_core::plan::Plan;
@@ -109,14 +110,13 @@ fn decided(plan: &Plan, change: impl FnOnce(&Plan, &mut Vec<Attempt>, &mut Surve
     let (placement, mut attempts) = (Placement::default(), Vec::new());
     let mut survey = survey(&placement);
     change(plan, &mut attempts, &mut survey);
-    decide(plan, &attempts, &survey).expect("attempts of this plan")
+    decide(&Places::new(plan, &attempts).expect("attempts of this plan"), &survey)
 }
 
-fn words(actions: &[Action]) -> Vec<String> {
+fn words(decision: &Decision) -> Vec<String> {
     let claims: BTreeMap<String, String> =
         (0..6).flat_map(|block| (0..4).map(move |pass| (claim(block, pass), format!("{block}/{pass}")))).collect();
     let words = |action: &Action| match action {
-        Action::WaitFor(node) => format!("wait for {node}"),
         Action::RemoveClaim(name) => format!("remove {}", claims[name]),
         Action::Yield(node) => format!("yield {node}"),
         Action::Hold(node) => format!("hold {node}"),
@@ -127,7 +127,8 @@ fn words(actions: &[Action]) -> Vec<String> {
         Action::Run { node, block, trial, .. } => format!("run {block}.{} on {node}", trial.attempt),
         Action::GiveUp { node, block, trial } => format!("give up {block}.{} on {node}", trial.attempt),
     };
-    actions.iter().map(words).collect()
+    let waits = decision.waits_for.iter().map(|node| format!("wait for {node}"));
+    waits.chain(decision.actions.iter().map(words)).collect()
 }
 
 /// Why nothing can be run, in a word; `Open` where something can.
@@ -155,6 +156,26 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             &["wait for n0", "run 0.0 on n1"],
             "open",
             seconds(30),
+        ),
+        (
+            "a node is held by another, and nothing else is to be begun",
+            |_, _, survey| {
+                survey.nodes[0].holder = Some("b/other".to_owned());
+                (0..6).for_each(|block| survey.begin(block, "n1", true));
+            },
+            &["hold n1"],
+            "open",
+            never,
+        ),
+        (
+            "a node is held by another, and nothing may be begun",
+            |_, _, survey| {
+                survey.nodes[0].holder = Some("b/other".to_owned());
+                survey.is_suspended = true;
+            },
+            &[],
+            "suspended",
+            never,
         ),
         (
             "a node was given back, and others want it yet",
@@ -312,8 +333,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
                 survey.hold("n1", true);
                 attempts.push(given_up(plan, 0));
             },
-            // Its lease is asked for again at once, and not got as long as the watch has not told that it is gone.
-            &["yield n0", "hold n1", "run 2.0 on n0"],
+            &["wait for n0", "yield n0", "hold n1"],
             "open",
             seconds(3),
         ),
@@ -395,7 +415,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
     let plan = plan();
     for (case, change, actions, expected, wake) in table {
         let decision = decided(&plan, change);
-        assert_eq!(words(&decision.actions), *actions, "{case}");
+        assert_eq!(words(&decision), *actions, "{case}");
         assert_eq!((outlook(&decision.outlook), decision.wake), (*expected, *wake), "{case}");
     }
 }
@@ -468,8 +488,8 @@ fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
                 .as_ref()
                 .map(|known| Placeholder { has_ended: known.has_ended, waits_for: known.waits_for.clone() });
             prepare(&mut survey);
-            let decision = decide(&plan, &[], &survey).expect("a decision");
-            let words = words(&decision.actions);
+            let decision = decide(&Places::new(&plan, &[]).expect("no attempts"), &survey);
+            let words = words(&decision);
             if provision == Some(Provision::WhenNeeded) {
                 assert_eq!((words, outlook(&decision.outlook)), (strings(actions), *expected), "{case}");
             } else {
@@ -482,15 +502,6 @@ fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
 
 fn strings(words: &[&str]) -> Vec<String> {
     words.iter().map(ToString::to_string).collect()
-}
-
-#[test]
-fn an_attempt_at_a_trial_that_was_not_planned_is_an_error() {
-    let (plan, placement) = (plan(), Placement::default());
-    let mut attempt = lost(&plan, 0, 0, LostReason::Deleted, HOUR);
-    let Attempt::Lost(lost) = &mut attempt else { unreachable!() };
-    lost.trial.block = 99;
-    assert!(decide(&plan, &[attempt], &survey(&placement)).is_err());
 }
 
 /// The pod of an attempt that is known for so many seconds, whatever the API server's clock says.
