@@ -58,7 +58,7 @@ on_a_node = if why=$$($(as_root) $(CLUSTER) possible 2>&1); then $(step) $(1); e
 .NOTPARALLEL:
 .PHONY: help setup tools bindings build bench operator quickstart test tests test-fast lint fmt-check scripts-check border-check clippy generate calibrate simulate simulate-bisection simulate-nights \
     campaign browser-test chart-test deny mutants clean images image-bench image-operator load-images cluster-up cluster-down cluster-status cluster-test operator-test \
-    fake-nodes-test real-node-test test-faults images-test limits-test mornings nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
+    fake-nodes-test real-node-test test-faults images-test limits-test fleet-bench soak mornings nights-test slow-test runbooks-test upgrade-test test-oldest on-a-node
 
 help: ## List the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' Makefile
@@ -250,6 +250,22 @@ slow-test: image-operator ## Run the tests on fake nodes that take longest and r
 limits-test: image-operator ## Measure what the operator takes at its worst: memory, API calls and how long others wait; CI leaves it out
 	@scripts/setup.sh cluster
 	@$(run) e2e/tests/operator/test.sh --limits
+
+# As NODES/EXPERIMENTS/TRIALS/SECONDS.
+NODES ?= 200
+EXPERIMENTS ?= 1
+TRIALS ?= 2000
+TAKES ?= 5
+
+fleet-bench: operator ## Measure how busy the operator keeps NODES fake nodes, next to a control; EXPERIMENTS, TRIALS of all, seconds that each TAKES. CI leaves it out
+	@scripts/setup.sh cluster
+	@scripts/setup.sh chart
+	@$(run) e2e/tests/operator/test.sh --fleet $(NODES)/$(EXPERIMENTS)/$(TRIALS)/$(TAKES)
+
+soak: operator ## Run 500 fake nodes while leaders are killed, nodes are lost and the API server is; CI leaves it out
+	@scripts/setup.sh cluster
+	@scripts/setup.sh chart
+	@$(run) e2e/tests/operator/test.sh --soak
 
 runbooks-test: images ## Try what docs/operations.md says for bad days, on a cluster; CI leaves it out
 	@scripts/setup.sh cluster

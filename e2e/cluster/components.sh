@@ -1,5 +1,5 @@
 # shellcheck shell=sh disable=SC2034,SC2154,SC2317 # sourced, after node.sh and with $bin set
-# What runs on the node and with which flags. All of it stays on the reserved CPUs: the kubelet keeps only pods off a pod's own.
+# What runs on the node and with which flags. In tests all of it stays on the reserved CPUs: the kubelet keeps only pods off a pod's own.
 
 # In the order of their start.
 components="etcd containerd kube-apiserver kube-controller-manager kube-scheduler kubelet kube-proxy kwok volumes"
@@ -22,14 +22,18 @@ run_kube_apiserver() {
         --kubelet-preferred-address-types InternalIP \
         --service-account-issuer https://kubernetes.default.svc --service-account-key-file "$pki/service-accounts.pub" \
         --service-account-signing-key-file "$pki/service-accounts.key" \
-        --audit-policy-file "$state/config/audit.yaml" --audit-log-path "$log/audit.log"
+        --audit-policy-file "$state/config/$audit" --audit-log-path "$log/audit.log"
 }
 run_kube_controller_manager() {
-    launch "$bin/kube-controller-manager" --kubeconfig "$pki/kube-controller-manager.kubeconfig" --leader-elect=false \
+    # shellcheck disable=SC2086 # words
+    launch "$bin/kube-controller-manager" $client_flags --kubeconfig "$pki/kube-controller-manager.kubeconfig" --leader-elect=false \
         --use-service-account-credentials --service-account-private-key-file "$pki/service-accounts.key" \
-        --root-ca-file "$pki/ca.crt" --node-monitor-grace-period 20s --flex-volume-plugin-dir /var/lib/kubelet/volume-plugins
+        --root-ca-file "$pki/ca.crt" --node-monitor-grace-period $node_grace --flex-volume-plugin-dir /var/lib/kubelet/volume-plugins
 }
-run_kube_scheduler() { launch "$bin/kube-scheduler" --kubeconfig "$pki/kube-scheduler.kubeconfig" --leader-elect=false; }
+run_kube_scheduler() {
+    # shellcheck disable=SC2086 # words
+    launch "$bin/kube-scheduler" $client_flags --kubeconfig "$pki/kube-scheduler.kubeconfig" --leader-elect=false
+}
 run_kubelet() {
     launch "$bin/kubelet" --config "$state/config/kubelet.yaml" --kubeconfig "$pki/kubelet.kubeconfig" \
         --hostname-override "$name" --node-ip "$node_ip" --root-dir /var/lib/kubelet
@@ -38,13 +42,13 @@ run_kube_proxy() { launch "$bin/kube-proxy" --config "$state/config/kube-proxy.y
 run_kwok() {
     launch "$bin/kwok" --kubeconfig "$pki/kwok.kubeconfig" --config "$state/config/stages.yaml" \
         --manage-all-nodes=false --manage-nodes-with-annotation-selector kwok.x-k8s.io/node=fake \
-        --cidr "$fake_cidr" --node-ip "$node_ip" --node-lease-duration-seconds 40
+        --cidr "$fake_cidr" --node-ip "$node_ip" --node-lease-duration-seconds "$node_lease"
 }
 run_volumes() { launch sh "$here/volumes.sh" "$state/volumes" "$bin/kubectl" "$pki/volumes.kubeconfig"; }
 
 write_config() {
     mkdir -p "$state/config/cni"
-    for file in containerd.toml kubelet.yaml kube-proxy.yaml audit.yaml stages.yaml cni/bridge.conflist; do
+    for file in containerd.toml kubelet.yaml kube-proxy.yaml "$audit" stages.yaml cni/bridge.conflist; do
         sed -e "s|@state@|$state|g" -e "s|@name@|$name|g" -e "s|@reserved@|$reserved|g" -e "s|@pod_cidr@|$pod_cidr|g" \
             "config/$file" >"$state/config/$file"
     done
@@ -60,7 +64,7 @@ running() {
 # Used by the functions above, with component set.
 launch() {
     # shellcheck disable=SC2016 # expanded in the node
-    in_node taskset --cpu-list "$reserved" sh -c '
+    in_node taskset --cpu-list "$components_cpus" sh -c '
         name=$1 log=$2
         shift 2
         setsid "$@" </dev/null >>"$log/$name.log" 2>&1 &

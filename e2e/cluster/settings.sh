@@ -39,8 +39,21 @@ oldest)
     ;;
 *) fail "ASSAY_CLUSTER_KUBERNETES must be newest or oldest, not $ASSAY_CLUSTER_KUBERNETES" ;;
 esac
+# Tests share the machine with real trials. Where the speed of a fleet is measured, nothing but the machine may be its limit, fake nodes
+# say rarely that they live, and everybody's writes are counted.
+case ${ASSAY_CLUSTER_FOR:=tests} in
+tests)
+    audit=audit.yaml node_lease=40 node_grace=20s client_flags=
+    ;;
+fleet)
+    audit=audit-all.yaml node_lease=4000 node_grace=12000s client_flags="--kube-api-qps 5000 --kube-api-burst 10000"
+    api_server_flags="$api_server_flags --max-requests-inflight 0 --max-mutating-requests-inflight 0 --enable-priority-and-fairness=false --audit-log-maxsize 100000"
+    default_state=$default_state-fleet default_name=$default_name-f default_net=10.24${default_net#10.23}
+    ;;
+*) fail "ASSAY_CLUSTER_FOR must be tests or fleet, not $ASSAY_CLUSTER_FOR" ;;
+esac
 # Commands that these scripts call are about the same cluster.
-export ASSAY_CLUSTER_KUBERNETES
+export ASSAY_CLUSTER_KUBERNETES ASSAY_CLUSTER_FOR
 state=${ASSAY_CLUSTER_STATE:-$cache/cluster/$default_state}
 for folder in "$state" "$cache" "$here"; do
     case $folder in
@@ -52,8 +65,10 @@ done
 
 # Names the network link, the cgroup and the real node. At most 15 characters: the kernel's limit for a link.
 name=${ASSAY_CLUSTER_NAME:-$default_name}
-# Everything but pods runs here, so that the other CPUs are quiet when a pod holds them exclusively.
+# Everything but pods runs here, so that the other CPUs are quiet when a pod holds them exclusively. Fleets have no such pods.
 reserved=${ASSAY_CLUSTER_RESERVED_CPUS:-0}
+components_cpus=$reserved
+[ "$ASSAY_CLUSTER_FOR" = tests ] || components_cpus=0-$(($(getconf _NPROCESSORS_ONLN) - 1))
 
 # The first two numbers of all addresses. .0.1 is the machine, .0.2 the node; then services, pods, pods of fake nodes.
 net=${ASSAY_CLUSTER_NET:-$default_net}

@@ -7,6 +7,7 @@ use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant, SystemTime, UNIX_EPOCH};
 
+use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::{Namespace, Node, PersistentVolume};
 use k8s_openapi::apiextensions_apiserver::pkg::apis::apiextensions::v1::CustomResourceDefinition;
 use k8s_openapi::jiff::Timestamp;
@@ -26,6 +27,8 @@ use crate::operator::{self, Operator};
 pub const LAB_LABEL: &str = "assay.rocks/lab";
 /// How long anything may take that is not a whole experiment.
 pub const SOON: u64 = 60;
+/// Nodes that are made at the same time.
+const NODES_AT_ONCE: usize = 16;
 
 pub struct Lab {
     pub client: Client,
@@ -72,9 +75,7 @@ impl Lab {
         let mut lab = Self { client, namespace, nodes: Vec::new(), folder, logs, operators, leases, share, account };
         // Everything that the operator makes has to pass the strictest of the standards.
         lab.enforce("restricted").await;
-        for _ in 0..nodes {
-            lab.add_node().await;
-        }
+        lab.add_nodes(nodes).await;
         lab
     }
 
@@ -86,7 +87,19 @@ impl Lab {
 
     /// One more node, played by KWOK.
     pub async fn add_node(&mut self) -> String {
-        let name = format!("{}-n{}", self.namespace, self.nodes.len());
+        self.add_nodes(1).await;
+        self.nodes.last().expect("a node").clone()
+    }
+
+    async fn add_nodes(&mut self, count: usize) {
+        let known = self.nodes.len();
+        let names: Vec<String> = (known..known + count).map(|number| format!("{}-n{number}", self.namespace)).collect();
+        let lab = &*self;
+        futures::stream::iter(&names).for_each_concurrent(NODES_AT_ONCE, async |name| lab.make_node(name).await).await;
+        self.nodes.extend(names);
+    }
+
+    async fn make_node(&self, name: &str) {
         let resources = json!({"cpu": "16", "memory": "64Gi", "ephemeral-storage": "1Ti", "pods": "110"});
         let node = json!({
             "metadata": {
@@ -102,14 +115,12 @@ impl Lab {
         let params = PatchParams::apply("assay-e2e").force();
         let mut status = node;
         (status["apiVersion"], status["kind"]) = (json!("v1"), json!("Node"));
-        nodes.patch_status(&name, &params, &Patch::Apply(&status)).await.expect("a node has resources");
+        nodes.patch_status(name, &params, &Patch::Apply(&status)).await.expect("a node has resources");
         self.until("a fake node is ready", SOON, async || {
-            let status = nodes.get(&name).await.ok()?.status?;
+            let status = nodes.get(name).await.ok()?.status?;
             status.conditions?.iter().any(|c| c.type_ == "Ready" && c.status == "True").then_some(())
         })
         .await;
-        self.nodes.push(name.clone());
-        name
     }
 
     /// Has a node say whether it is ready, and since when.
@@ -276,9 +287,14 @@ impl Lab {
 
     /// Ends a lab that passed. Nothing of it may hold up the end of its namespace.
     pub async fn close(self) {
+        self.close_within(SOON).await;
+    }
+
+    /// The same of a lab in which so much is left that its end takes longer.
+    pub async fn close_within(self, seconds: u64) {
         let namespaces: Api<Namespace> = Api::all(self.client.clone());
         namespaces.delete(&self.namespace, &DeleteParams::default()).await.expect("a namespace can be deleted");
-        self.until("the namespace is gone", SOON, async || {
+        self.until("the namespace is gone", seconds, async || {
             namespaces.get_opt(&self.namespace).await.ok()?.is_none().then_some(())
         })
         .await;

@@ -2,6 +2,7 @@
 
 use std::path::PathBuf;
 use std::process::Stdio;
+use std::time::Duration;
 
 use tokio::process::Command;
 use tokio::sync::{RwLock, RwLockReadGuard, RwLockWriteGuard};
@@ -47,9 +48,22 @@ pub async fn cluster(args: &[&str]) {
     assert!(output.status.success(), "cluster.sh {args:?}: {}", String::from_utf8_lossy(&output.stderr));
 }
 
-/// Everything that anybody but Kubernetes itself wrote, a JSON document a line.
+/// Everything that anybody but Kubernetes itself wrote, a JSON document a line. A cluster for fleets has Kubernetes' writes, too.
 pub fn audit_log() -> PathBuf {
     state().join("log/audit.log")
+}
+
+/// The CPU time that all programs of this machine have used so far.
+pub fn cpu() -> Duration {
+    let stat = std::fs::read_to_string("/proc/stat").expect("the kernel counts CPU time");
+    let all = stat.lines().next().expect("a line for all CPUs").split_whitespace().skip(1).enumerate();
+    // Neither idle nor waiting for a disk, and without what guests used, which is in the first two.
+    ticks(all.filter(|(at, _)| !matches!(at, 3 | 4 | 8..)).map(|(_, field)| field))
+}
+
+/// CPU time as the kernel shows it: in hundredths of a second, on every machine.
+pub fn ticks<'a>(fields: impl Iterator<Item = &'a str>) -> Duration {
+    Duration::from_millis(10 * fields.map(|field| field.parse::<u64>().expect("a number")).sum::<u64>())
 }
 
 /// Where the node reads how registries are reached, in a folder for each of them.

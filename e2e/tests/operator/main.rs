@@ -17,6 +17,7 @@ mod command_line;
 mod experiment;
 mod faults;
 mod fences;
+mod fleet;
 mod images;
 mod install;
 mod kills;

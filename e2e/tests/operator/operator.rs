@@ -4,6 +4,7 @@ use std::fs::File;
 use std::net::TcpListener;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
+use std::time::Duration;
 
 use nix::sys::signal::{Signal, kill};
 use nix::unistd::Pid;
@@ -12,6 +13,7 @@ use tokio::io::{AsyncReadExt, AsyncWriteExt};
 use tokio::net::TcpStream;
 
 use crate::lab::{Lab, SOON};
+use crate::machine;
 
 /// What fake nodes pretend to run.
 pub const IMAGE: &str = "localhost/assay-bench:e2e";
@@ -69,6 +71,14 @@ impl Operator {
         self.memory_kib("VmHWM") / 1024
     }
 
+    /// The CPU time that it has used so far.
+    pub fn cpu(&self) -> Duration {
+        let stat = std::fs::read_to_string(format!("/proc/{}/stat", self.process.id())).expect("it is running");
+        // Its own name may be anything, spaces and all.
+        let (_, fields) = stat.rsplit_once(')').expect("the name of the program");
+        machine::ticks(fields.split_whitespace().skip(11).take(2))
+    }
+
     /// What the kernel counts under a name, such as `VmRSS`.
     pub fn memory_kib(&self, name: &str) -> u64 {
         let status = std::fs::read_to_string(format!("/proc/{}/status", self.process.id())).expect("it is running");
@@ -77,15 +87,14 @@ impl Operator {
         value.trim().trim_end_matches(" kB").parse().expect("a number")
     }
 
+    /// Where it answers.
+    pub fn port(&self) -> u16 {
+        self.port
+    }
+
     /// What it answers to a request, headers and all.
     pub async fn get(&self, path: &str) -> String {
-        let mut answer = String::new();
-        if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", self.port)).await {
-            let request = format!("GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n");
-            let _ = stream.write_all(request.as_bytes()).await;
-            let _ = stream.read_to_string(&mut answer).await;
-        }
-        answer
+        get(self.port, path).await
     }
 
     /// Waits until it watches for the second time, after it was started again.
@@ -116,6 +125,17 @@ impl Drop for Operator {
     fn drop(&mut self) {
         self.kill();
     }
+}
+
+/// What an operator answers there.
+pub async fn get(port: u16, path: &str) -> String {
+    let mut answer = String::new();
+    if let Ok(mut stream) = TcpStream::connect(("127.0.0.1", port)).await {
+        let request = format!("GET {path} HTTP/1.1\r\nHost: operator\r\nConnection: close\r\n\r\n");
+        let _ = stream.write_all(request.as_bytes()).await;
+        let _ = stream.read_to_string(&mut answer).await;
+    }
+    answer
 }
 
 fn spawn(command: &mut Command, log: &PathBuf) -> Child {

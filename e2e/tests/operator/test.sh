@@ -2,12 +2,15 @@
 # Tests the operator on the cluster of e2e/cluster, as root or with sudo. A cluster that is up is used and left; else one is started
 # and ended.
 #
-# usage: test.sh [--fake-nodes | --real-node | --slow | --images [FILTER...] | --limits [FILTER...] | --upgrade COMMIT [FILTER...] | FILTER...]
+# usage: test.sh [--fake-nodes | --real-node | --slow | --images [FILTER...] | --limits [FILTER...] | --fleet FLEET... | --soak | --upgrade COMMIT [FILTER...] | FILTER...]
 #   --fake-nodes   only tests in which trials are played: they need no image of the bench, and what else this machine does is no matter
 #   --real-node    only the others
 #   --slow         those on fake nodes that take longest and rarely fail; no other run has these tests
 #   --images       the images of sweeps, with a real registry; no other run has these tests
 #   --limits       how much the operator takes at its worst, on fake nodes; no other run has these tests
+#   --fleet        measures fleets, on a cluster for that: how fast the operator runs NODES/EXPERIMENTS/TRIALS/SECONDS, and how fast a control
+#                  does. Figures are added to target/fleet/COMMIT.csv
+#   --soak         a fleet through killed leaders, lost nodes and a killed API server, on a cluster for that
 #   --upgrade      from the programs and the chart of a commit to these and back, and objects that others wrote or damaged; no other run
 #                  has these tests
 #   FILTER...      only tests whose name has one of the words
@@ -37,6 +40,17 @@ case ${1:-} in
     part=$1
     shift
     ;;
+--fleet)
+    part=$1
+    shift
+    [ $# -gt 0 ] || fail "--fleet needs fleets, such as 20/1/240/2"
+    export ASSAY_CLUSTER_FOR=fleet
+    ;;
+--soak)
+    part=$1
+    shift
+    export ASSAY_CLUSTER_FOR=fleet
+    ;;
 --upgrade)
     part=$1
     [ $# -gt 1 ] || fail "--upgrade needs a commit"
@@ -46,8 +60,10 @@ case ${1:-} in
 *) part= ;;
 esac
 images="$target/images/assay-operator.tar"
-case $part in --fake-nodes | --slow | --limits | --upgrade) benches= ;; *) benches=$target/images/assay-bench.tar ;; esac
+case $part in --fake-nodes | --slow | --limits | --fleet | --soak | --upgrade) benches= ;; *) benches=$target/images/assay-bench.tar ;; esac
 images="$images $benches"
+# Its pods only seem to run, and its operator is a program of this machine.
+case $part in --fleet | --soak) images= ;; esac
 for image in $images; do
     [ -f "$image" ] || fail "there is no $image; \`make images\` makes it"
 done
@@ -68,8 +84,13 @@ export ASSAY_REGISTRY
 
 # Compiled first, and as whoever calls: a cluster that is up takes CPU time, and root's files would be in the way later.
 e2e/cluster/build.sh >/dev/null
-# compile TEST...: as `make test` compiles them, so that nothing is compiled anew; prints what cargo says.
-compile() { cargo test --locked --workspace --features assay-e2e/cluster,assay-bench/planted "$@" --no-run --message-format=json; }
+# As `make test` compiles tests, so that nothing is compiled anew.
+how="--workspace --features assay-e2e/cluster,assay-bench/planted"
+# Nobody may wait for what plays the trials of a fleet. As `make operator` compiles programs.
+case $part in --fleet | --soak) how="--release -p assay-e2e -p assay-cli -p assay-controller -p assay-agent --features assay-e2e/cluster" ;; esac
+# compile TEST...: prints what cargo says.
+# shellcheck disable=SC2086 # words
+compile() { cargo test --locked $how "$@" --no-run --message-format=json; }
 if [ -n "$benches" ]; then
     # The bench that comes with its tests: its own code is not optimised there, which makes it a build of which a night has to say
     # that it is worse.
@@ -98,7 +119,7 @@ if [ "$part" = --upgrade ]; then
 fi
 tests=$(compile --test operator | sed -n 's/.*"executable":"\([^"]*\/operator-[^"]*\)".*/\1/p')
 root=
-if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache ASSAY_CLUSTER_KUBERNETES=${ASSAY_CLUSTER_KUBERNETES:-}"; fi
+if [ "$(id -u)" != 0 ]; then root="sudo env HOME=/root PATH=$PATH ASSAY_CACHE=$cache ASSAY_CLUSTER_KUBERNETES=${ASSAY_CLUSTER_KUBERNETES:-} ASSAY_CLUSTER_FOR=${ASSAY_CLUSTER_FOR:-}"; fi
 # Some tests have the cluster alone, and stop parts of it: another call waits until this one has ended.
 mkdir -p "$cache"
 exec 8>"$cache/operator-test.lock"
@@ -118,6 +139,7 @@ run() {
     shift
     $root env PATH="$PATH" KUBECONFIG="$KUBECONFIG" KUBECACHEDIR="$KUBECACHEDIR" ASSAY="$ASSAY" ASSAY_OPERATOR="$ASSAY_OPERATOR" ASSAY_AGENT="$ASSAY_AGENT" ASSAY_VERSION="$ASSAY_VERSION" \
         ASSAY_NODE="$ASSAY_NODE" ASSAY_MACHINE_IP="$ASSAY_MACHINE_IP" ASSAY_PROMETHEUS="$ASSAY_PROMETHEUS" ASSAY_HELM="$ASSAY_HELM" ASSAY_REGISTRY="$ASSAY_REGISTRY" ASSAY_ROUNDS="${ASSAY_ROUNDS:-1}" ASSAY_EARLIER="$earlier" \
+        ASSAY_FLEET="${fleet:-}" ASSAY_FLEET_CSV="${figures:-}" \
         "$@" --quiet --test-threads "$threads" 8>&-
 }
 # On the CPUs that are reserved for everything but pods: a trial that shares its own is invalid, and rightly so.
@@ -132,6 +154,17 @@ case $part in
     exit
     ;;
 esac
+if [ "$part" = --fleet ]; then
+    figures=$PWD/$target/fleet/$(git describe --always --dirty).csv
+    mkdir -p "$target/fleet"
+    for fleet; do run 1 "$tests" --exact fleet::told --nocapture; done
+    e2e/tests/operator/fleet/table.py "$figures"
+    exit
+fi
+if [ "$part" = --soak ]; then
+    run 1 "$tests" fleet::soak --nocapture
+    exit
+fi
 if [ "$part" = --images ] && [ $# = 0 ]; then set -- images::; fi
 if [ $# -gt 0 ]; then
     beside_trials "$@"
@@ -145,5 +178,7 @@ if [ "$part" = --slow ]; then
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
 # shellcheck disable=SC2046,SC2086 # words
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip ::long:: $(printf -- '--skip %s ' $slow)
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip ::long:: --skip fleet:: $(printf -- '--skip %s ' $slow)
+# It measures, too, though nobody goes by that here.
+[ "$part" = --real-node ] || run 1 "$tests" fleet:: --skip fleet::told --skip fleet::soak --nocapture
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::

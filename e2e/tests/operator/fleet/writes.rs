@@ -1,0 +1,124 @@
+//! Who wrote what, by the audit log. It has everybody's writes only on a cluster for fleets.
+
+use std::collections::BTreeMap;
+use std::io::{Read as _, Seek as _, SeekFrom};
+use std::time::Duration;
+
+use serde::Deserialize;
+
+use crate::machine::audit_log;
+
+/// Writes by the name of a client and by kind, such as `create pods`.
+pub type Writes = BTreeMap<(String, String), usize>;
+
+#[derive(Deserialize)]
+#[serde(rename_all = "camelCase")]
+struct Entry {
+    stage: String,
+    verb: String,
+    user: User,
+    impersonated_user: Option<User>,
+    object_ref: Option<ObjectRef>,
+    response_status: Option<ResponseStatus>,
+}
+
+#[derive(Deserialize)]
+struct User {
+    username: String,
+}
+
+#[derive(Deserialize)]
+struct ObjectRef {
+    resource: String,
+    subresource: Option<String>,
+}
+
+#[derive(Deserialize)]
+struct ResponseStatus {
+    code: u16,
+}
+
+/// The writes of these lines. What was refused is a kind of its own: it cost as much.
+fn count(lines: &str) -> serde_json::Result<Writes> {
+    let mut writes = Writes::new();
+    for line in lines.lines() {
+        let entry: Entry = serde_json::from_str(line)?;
+        let Some(object) = entry.object_ref.filter(|_| entry.stage == "ResponseComplete") else { continue };
+        let user = entry.impersonated_user.unwrap_or(entry.user).username;
+        let mut kind = format!("{} {}", entry.verb, object.resource);
+        if let Some(part) = object.subresource {
+            kind = format!("{kind}/{part}");
+        }
+        if let Some(code) = entry.response_status.map(|status| status.code).filter(|code| *code >= 400) {
+            kind = format!("{kind} {code}");
+        }
+        // Kubernetes' own clients have names of many parts.
+        let client = user.rsplit(':').next().unwrap_or_default().to_owned();
+        *writes.entry((client, kind)).or_default() += 1;
+    }
+    Ok(writes)
+}
+
+/// Reads the log from where it was.
+pub struct Audit(u64);
+
+impl Audit {
+    pub fn begin() -> Self {
+        Self(std::fs::metadata(audit_log()).expect("the cluster keeps an audit log").len())
+    }
+
+    pub async fn end(self) -> Writes {
+        // What was just answered is written a little later.
+        tokio::time::sleep(Duration::from_secs(1)).await;
+        let mut log = std::fs::File::open(audit_log()).expect("the cluster keeps an audit log");
+        let mut lines = String::new();
+        log.seek(SeekFrom::Start(self.0)).expect("it only grows");
+        log.read_to_string(&mut lines).expect("it is text");
+        // The last line may be half of one.
+        count(lines.rsplit_once('\n').map_or("", |(whole, _)| whole)).expect("a line is JSON")
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    fn entry(stage: &str, verb: &str, user: &str, object: &Value, code: u16) -> Value {
+        json!({
+            "kind": "Event", "level": "Metadata", "stage": stage, "verb": verb, "user": {"username": user},
+            "objectRef": object, "responseStatus": {"code": code},
+        })
+    }
+
+    #[test]
+    fn writes_are_counted_by_client_and_kind() {
+        let (pods, status) = (json!({"resource": "pods"}), json!({"resource": "pods", "subresource": "status"}));
+        let mut as_another = entry("ResponseComplete", "create", "admin", &pods, 201);
+        as_another["impersonatedUser"] = json!({"username": "assay-e2e", "groups": []});
+        let lines = [
+            as_another.clone(),
+            as_another,
+            entry("ResponseComplete", "delete", "system:serviceaccount:kube-system:job-controller", &pods, 200),
+            entry("ResponseComplete", "patch", "kwok", &status, 409),
+            entry("ResponseComplete", "patch", "kwok", &status, 200),
+            // Not the answer, and about no object.
+            entry("ResponseStarted", "patch", "kwok", &status, 200),
+            entry("ResponseComplete", "post", "kwok", &Value::Null, 200),
+        ];
+        let lines: Vec<String> = lines.iter().map(Value::to_string).collect();
+        let counted = count(&lines.join("\n")).expect("lines");
+        let counted: Vec<_> = counted.iter().map(|((client, kind), n)| (client.as_str(), kind.as_str(), *n)).collect();
+        assert_eq!(
+            counted,
+            [
+                ("assay-e2e", "create pods", 2),
+                ("job-controller", "delete pods", 1),
+                ("kwok", "patch pods/status", 1),
+                ("kwok", "patch pods/status 409", 1),
+            ]
+        );
+        assert!(count("no JSON").is_err());
+    }
+}
