@@ -47,7 +47,11 @@ impl Night {
             parts.push(format!("{} missing", self.gaps.len()));
         }
         match moved {
-            Some(moved) => parts.push(format!("moved most {}", shown(moved.series, moved.scale, moved.shift))),
+            Some(moved) => parts.push(format!(
+                "moved most {}, to {}",
+                shown(moved.series, moved.scale, moved.shift),
+                number::effect(moved.scale, moved.effect)
+            )),
             None => parts.extend(
                 self.most_certain_loss()
                     .map(|point| format!("most certain loss {}", shown(&point.series, point.scale, point.effect))),
@@ -98,6 +102,8 @@ pub struct Moved<'a> {
     pub scale: Scale,
     /// As an effect: positive is better.
     pub shift: f64,
+    /// Where it is now, against the reference.
+    pub effect: f64,
     /// The same in its standard errors.
     certainty: f64,
 }
@@ -114,7 +120,8 @@ impl History {
                     if count >= FEWEST as f64 {
                         let variance: f64 = f64::max(scatter / (count - 1.0), point.standard_error.powi(2));
                         let certainty = shift.abs() / (variance * (1.0 + 1.0 / count)).sqrt();
-                        let own = Moved { series: view.series, scale: point.scale, shift, certainty };
+                        let own =
+                            Moved { series: view.series, scale: point.scale, shift, effect: point.effect, certainty };
                         if most.get(&night.night).is_none_or(|other| certainty > other.certainty) {
                             most.insert(night.night, own);
                         }
@@ -306,7 +313,9 @@ mod tests {
         let moved = history.moved();
         assert_eq!(moved.keys().copied().collect::<Vec<_>>(), [2, 3, 4].map(time));
         let night = history.nights().last().unwrap();
-        assert!(night.summary(None, moved.get(&time(4))).contains("moved most -5.8 % throughput (other, fill)"));
+        assert!(
+            night.summary(None, moved.get(&time(4))).contains("moved most -5.8 % throughput (other, fill), to -5.8 %")
+        );
         assert!(night.summary(None, None).contains("most certain loss -33.0 % throughput (main, fill)"));
         // In a new segment nothing is known yet.
         let anew =

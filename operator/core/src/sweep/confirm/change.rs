@@ -67,7 +67,7 @@ pub struct Change {
     pub series: Vec<(Answered, Scale)>,
     /// Why it was accepted, and until when.
     pub accepted: Option<(String, Option<Timestamp>)>,
-    /// What the search for its culprit says, if there was one.
+    /// What the search for its culprit says, if there is one or one has ended.
     pub finding: Option<Finding>,
 }
 
@@ -85,6 +85,8 @@ impl History {
             let acceptance = self.acceptance(&name);
             let finding = self.hunt(confirmation).map(|hunt| Finding::of(&hunt, self.scale(&hunt.series)));
             let stage = stage(confirmation, &series, acceptance.is_some(), watched);
+            // Nothing is searched any more once a change is accepted or over.
+            let finding = finding.filter(|finding| stage == Stage::Regressed || finding.is_over());
             Change {
                 subject: visit.subject.clone(),
                 stage,

@@ -59,13 +59,30 @@ impl History {
         }
         lines.extend(own.into_iter().flat_map(|own| self.searched(own)));
         let unlisted = bisect.and_then(|bisect| unlisted(self, change, bisect));
+        let will_be_searched = bisect.is_some() && unlisted.is_none();
         lines.extend(unlisted.map(|why| format!("search: none: {why}")));
         let others = watched.iter().filter(|own| {
             own.series.subject == change.subject && change.series.iter().all(|(asked, _)| asked.series != *own.series)
         });
-        let (moved, still): (Vec<_>, Vec<_>) = others.partition(|own| own.suspicion.is_some());
-        lines.push(format!("of the subject's other series, nights suspect {} and not {}", moved.len(), still.len()));
-        lines.push(advice(change));
+        let other_changes: Vec<Change> = self
+            .changes(watched)
+            .into_iter()
+            .filter(|own| own.subject == change.subject && own.name != change.name)
+            .collect();
+        let is_in = |own: &&Watched<'_>| {
+            other_changes.iter().any(|other| other.series.iter().any(|(asked, _)| asked.series == *own.series))
+        };
+        let (elsewhere, others): (Vec<_>, Vec<_>) = others.partition(is_in);
+        let suspected = others.iter().filter(|own| own.suspicion.is_some()).count();
+        lines.push(format!(
+            "the subject's other series: {} in other changes, {suspected} suspected, {} quiet",
+            elsewhere.len(),
+            others.len() - suspected
+        ));
+        // Series that cross the line in different nights are changes of their own, also where one version has moved both.
+        let same = other_changes.iter().filter(|other| other.good == change.good);
+        lines.extend(same.map(|other| format!("begins in the same night: {}: {}", other.name, other.said())));
+        lines.push(advice(change, will_be_searched));
         lines
     }
 
@@ -103,7 +120,8 @@ impl History {
             let (effect, blocks) = (number::effect(scale, -mean), plural(losses.len(), "block"));
             format!("search: {} against {}: {effect} in {blocks}", named(candidate), named(reference))
         };
-        seen.into_iter().map(of).collect()
+        let avoided = hunt.unusable.iter().map(|which| format!("search: {} can't be measured: avoided", named(*which)));
+        seen.into_iter().map(of).chain(avoided).collect()
     }
 
     /// The nights of a series before and after the change.
@@ -160,7 +178,7 @@ fn difference(path: &str, before: &serde_json::Value, after: &serde_json::Value,
 }
 
 /// What to do about it.
-fn advice(change: &Change) -> String {
+fn advice(change: &Change, will_be_searched: bool) -> String {
     let name = &change.name;
     match (change.stage, &change.finding) {
         (Stage::Confirming, _) => {
@@ -168,6 +186,7 @@ fn advice(change: &Change) -> String {
         }
         (Stage::Regressed | Stage::SmallRegression, finding) => {
             let first = match finding {
+                None if will_be_searched => "wait until its culprit is looked for",
                 None => "find the commit with `assay bisect`, or list versions in spec.bisect, and fix it",
                 Some(finding) if !finding.is_over() => "wait for what is found",
                 Some(finding) if finding.is_found() => "fix it, or revert it",

@@ -226,12 +226,39 @@ fn an_explanation_names_versions_nights_and_visits() {
         &["visit 1 at 2026-01-24 02:01: -4.9 % in 8 blocks"],
         &["visit 2 at 2026-01-24 08:02: -4.9 % in 8 blocks"],
         &["if nothing had changed, visits would confirm it with a chance of at most 2.000 %"],
-        &["of the subject's other series, nights suspect 0 and not 0"],
+        &["the subject's other series: 0 in other changes, 0 suspected, 0 quiet"],
         &["next: find the commit with `assay bisect`"],
     ]) {
         assert!(parts.iter().all(|part| line.contains(part)), "{parts:?}: {line}");
     }
     assert_eq!(lines.len(), 13, "{lines:#?}");
+}
+
+/// What one version has done to two metrics may be suspected in different nights.
+#[test]
+fn an_explanation_names_other_changes_that_begin_in_the_same_night() {
+    let mut history = history(24, 20);
+    let mut other = next_visit(&history).unwrap().visit;
+    confirm(&mut history, |_| spread(0.05));
+    other.raised += SignedDuration::from_hours(24);
+    other.series[0].metric = "drained_throughput".to_owned();
+    for number in 1..=2 {
+        let visit = Visit { number, ..other.clone() };
+        history.add(visited(&visit, time(24 + number), &spread(0.04))).unwrap();
+    }
+    let watched = history.watched(&watch());
+    let changes = history.changes(&watched);
+    let names: Vec<&str> = changes.iter().map(|change| change.name.as_str()).collect();
+    for (change, other) in [(&changes[0], names[1]), (&changes[1], names[0])] {
+        let lines = history.explain(change, &watched, None);
+        let same = lines.iter().find(|line| line.starts_with("begins in the same night: "));
+        assert!(same.is_some_and(|line| line.contains(other)), "{lines:#?}");
+    }
+    let lines = history.explain(&changes[1], &watched, None);
+    assert!(
+        lines.contains(&"the subject's other series: 1 in other changes, 0 suspected, 0 quiet".to_owned()),
+        "{lines:#?}"
+    );
 }
 
 #[test]

@@ -51,6 +51,8 @@ pub struct Hunt<'a> {
     /// Visits that measured something.
     pub measured: usize,
     pub failed: usize,
+    /// Candidates that can't be measured.
+    pub unusable: Vec<usize>,
     /// Why the last one has failed.
     pub why: Option<&'a str>,
     /// The time of the last visit.
@@ -113,6 +115,7 @@ impl History {
             bisection: question(candidates, asked, confirmation)?,
             measured: 0,
             failed: 0,
+            unusable: Vec::new(),
             why: None,
             last: confirmation.last,
             failed_in_row: 0,
@@ -145,6 +148,7 @@ impl<'a> Hunt<'a> {
         match search.unusable.or_else(|| new().filter(|_| is_of_a_version)) {
             Some(which) => {
                 self.failed_in_row = 0;
+                self.unusable.push(which);
                 self.bisection.add(&probe, Came::Unusable(which));
             }
             None => self.failed_in_row += 1,

@@ -191,6 +191,11 @@ fn a_list_that_says_nothing_of_a_change_is_told() {
     let lines = history.explain(&change, &watched, Some(&backwards));
     assert!(lines.iter().any(|line| line.starts_with("search: none: spec.bisect.candidates has the version after")));
     assert_eq!(unlisted(&history, &change, &listed()), None, "it will be searched");
+    let advice = |bisect: Option<&Bisect>| history.explain(&change, &watched, bisect).pop().unwrap();
+    assert!(advice(Some(&listed())).starts_with("next: wait until its culprit is looked for; or accept it"));
+    for bisect in [None, Some(&backwards)] {
+        assert!(advice(bisect).starts_with("next: find the commit with `assay bisect`"));
+    }
     search(&mut history, &listed(), 1, since(5));
     assert_eq!(unlisted(&history, &only_change(&history), &backwards), None, "it was searched");
 }
@@ -206,6 +211,8 @@ fn a_version_that_can_not_run_is_avoided() {
     let Found::Culprit(named) = &finding.found else { panic!("{finding:?}") };
     assert!(named.starts_with("one of r4, r5, which could not all be measured (-"), "{named}");
     assert_eq!(finding.failed, 1);
+    let lines = history.explain(&only_change(&history), &history.watched(&watch(None)), None);
+    assert!(lines.contains(&"search: r4 can't be measured: avoided".to_owned()), "{lines:#?}");
 }
 
 #[test]
@@ -235,6 +242,7 @@ fn a_change_that_is_accepted_or_gone_is_not_searched_any_more() {
     let accept = assay_api::Accept { change: only_change(&history).name, reason: "worth it".to_owned(), expires: None };
     history.add(Unmeasured::accepting(time(25), &accept).night("nightly")).unwrap();
     assert_eq!(only_change(&history).stage, Stage::Accepted);
+    assert_eq!(only_change(&history).finding, None, "nothing is looked for");
     assert_eq!(next_visit(&history, &listed()), None);
 }
 
