@@ -178,7 +178,5 @@ if [ "$part" = --slow ]; then
 fi
 # Most have no real trials, and need not wait for those that have the cluster to themselves. They wait for the cluster, rarely for a CPU.
 # shellcheck disable=SC2046,SC2086 # words
-[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip ::long:: --skip fleet:: $(printf -- '--skip %s ' $slow)
-# It measures, too, though nobody goes by that here.
-[ "$part" = --real-node ] || run 1 "$tests" fleet:: --skip fleet::told --skip fleet::soak --nocapture
+[ "$part" = --real-node ] || run 8 "$tests" --skip alone:: --skip images:: --skip install:: --skip real:: --skip limits:: --skip runbooks:: --skip upgrade:: --skip mutations:: --skip versions::thorough:: --skip ::long:: --skip fleet::told --skip fleet::soak $(printf -- '--skip %s ' $slow)
 [ "$part" = --fake-nodes ] || beside_trials alone:: install:: real::

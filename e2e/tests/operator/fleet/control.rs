@@ -31,12 +31,7 @@ impl Control {
             Config::from_custom_kubeconfig(account, &KubeConfigOptions::default()).await.expect("a kubeconfig");
         let client = Client::try_from(config).expect("a client");
         let pods = Api::namespaced(client, &lab.namespace);
-        let mut made =
-            json!({"metadata": {"annotations": pod.annotations(), "labels": pod.labels()}, "spec": pod.spec});
-        made["spec"].as_object_mut().expect("a spec").remove("nodeName");
-        // Of no experiment: operators leave it alone.
-        made["metadata"]["labels"].as_object_mut().expect("labels").remove(names::EXPERIMENT_LABEL);
-        Self { pods, pod: made.to_string(), node: pods::node(pod).to_owned() }
+        Self { pods, pod: pattern(pod).to_string(), node: pods::node(pod).to_owned() }
     }
 
     /// The pod of a name for a node.
@@ -91,5 +86,41 @@ impl Control {
                 _ => {}
             }
         }
+    }
+}
+
+/// A pod without what it got since it was made, and of no experiment: operators leave it alone.
+fn pattern(pod: &Pod) -> Value {
+    let mut made = json!({"metadata": {"annotations": pod.annotations(), "labels": pod.labels()}, "spec": pod.spec});
+    made["spec"].as_object_mut().expect("a spec").remove("nodeName");
+    // It may have been told already how to end.
+    let annotations = made["metadata"]["annotations"].as_object_mut().expect("annotations");
+    annotations.retain(|name, _| !name.starts_with("fake.assay.rocks/"));
+    made["metadata"]["labels"].as_object_mut().expect("labels").remove(names::EXPERIMENT_LABEL);
+    made
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_pattern_has_nothing_of_the_life_of_a_pod() {
+        let pod = json!({
+            "metadata": {
+                "name": "p", "uid": "u",
+                "ownerReferences": [{"apiVersion": "v1", "kind": "Pod", "name": "o", "uid": "o"}],
+                "annotations": {names::INPUT_ANNOTATION: "{}", "fake.assay.rocks/exit-code": "0"},
+                "labels": {names::EXPERIMENT_LABEL: "e", names::ROLE_LABEL: names::ROLE_TRIAL},
+            },
+            "spec": {"nodeName": "n0", "containers": []},
+            "status": {"phase": "Running"},
+        });
+        let pod: Pod = serde_json::from_value(pod).expect("a pod");
+        let expected = json!({
+            "metadata": {"annotations": {names::INPUT_ANNOTATION: "{}"}, "labels": {names::ROLE_LABEL: names::ROLE_TRIAL}},
+            "spec": {"containers": []},
+        });
+        assert_eq!(pattern(&pod), expected);
     }
 }

@@ -29,12 +29,14 @@ struct User {
 
 #[derive(Deserialize)]
 struct ObjectRef {
+    #[serde(default)]
     resource: String,
     subresource: Option<String>,
 }
 
 #[derive(Deserialize)]
 struct ResponseStatus {
+    #[serde(default)]
     code: u16,
 }
 
