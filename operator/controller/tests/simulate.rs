@@ -51,8 +51,8 @@ fn a_seed_does_the_same_again() {
 /// A seed in whose world each planted bug shows, and how. Once the code has changed it may be one of the next.
 const PLANTED: [(Bug, u64, &str); 5] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
-    (Bug::LeaseNotChecked, 2, "was begun on n0, where pods/"),
-    (Bug::CacheForTruth, 19, "is lost, and assay-trial-"),
+    (Bug::LeaseNotChecked, 2, ", where pods/"),
+    (Bug::CacheForTruth, 19, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
 ];
