@@ -280,7 +280,7 @@ fn parts_of_the_operator() -> Vec<Vec<String>> {
 }
 
 /// Words in `CamelCase` that the operator quotes and that are no reasons of conditions. Most are Kubernetes' own.
-const OTHERS: [&str; 43] = [
+const OTHERS: [&str; 45] = [
     "Always",
     "Completed",
     "Conflict",
@@ -304,6 +304,7 @@ const OTHERS: [&str; 43] = [
     "Never",
     "NodeAffinity",
     "NodeShutdown",
+    "Normal",
     "NotFound",
     "OOMKilled",
     "OutOfmemory",
@@ -324,6 +325,7 @@ const OTHERS: [&str; 43] = [
     "TuningTrial",
     "UnexpectedAdmissionError",
     "Unknown",
+    "Warning",
 ];
 
 /// Reasons of conditions have no type: they are all other words in `CamelCase` that the operator quotes.
