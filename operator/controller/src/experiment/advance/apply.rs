@@ -41,17 +41,6 @@ pub struct Applied {
     pub limited: Option<String>,
 }
 
-/// What came of an attempt that was to begin.
-enum Begins {
-    Now,
-    /// As soon as its node is prepared.
-    Soon,
-    /// Once its node is free.
-    NotYet,
-    /// Its pod could not be made.
-    Not(String),
-}
-
 pub async fn apply(
     reconcile: &Reconcile<'_>,
     places: &Places<'_>,
@@ -93,7 +82,7 @@ pub async fn apply(
 /// What came of an action.
 enum Done {
     Nothing,
-    /// Something begins on this node.
+    /// Something begins on this node, at once or as soon as it is prepared.
     Begun(String),
     /// The API server would not have an object.
     Refused(String),
@@ -126,26 +115,19 @@ async fn act(
             if let Some(other) = take(reconcile, &node).await? {
                 return Ok(other);
             }
-            return Ok(match open(reconcile, found, &node).await? {
-                Begins::Now | Begins::Soon => Done::Begun(node),
-                Begins::NotYet => Done::Nothing,
-                Begins::Not(why) => Done::Refused(why),
-            });
+            return open(reconcile, found, &node).await;
         }
         Action::Run { node, block, slot, trial } => {
             if let Some(other) = take(reconcile, &node).await? {
                 return Ok(other);
             }
             // Boxed, since every reconcile would have to hold it and few begin anything.
-            return Ok(match Box::pin(run(reconcile, places.plan(), observed, (block, slot), &trial, &node)).await? {
-                Begins::Now | Begins::Soon => Done::Begun(node),
-                Begins::NotYet => Done::Nothing,
-                Begins::Not(why) => {
-                    // Others may have more luck with it meanwhile.
-                    node_lease::release(reconcile, &node).await?;
-                    Done::Refused(why)
-                }
-            });
+            let done = Box::pin(run(reconcile, places.plan(), observed, (block, slot), &trial, &node)).await?;
+            if let Done::Refused(_) = done {
+                // Others may have more luck with it meanwhile.
+                node_lease::release(reconcile, &node).await?;
+            }
+            return Ok(done);
         }
         Action::Provision if !share::may_ask(reconcile) => return Ok(Done::Limited),
         Action::Provision => return Ok(provision::ask(reconcile).await?.map_or(Done::Nothing, Done::Refused)),
@@ -172,9 +154,9 @@ async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<Done>, Err
 }
 
 /// Lets the pod on a node run whose queue has let it go.
-async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result<Begins, Error> {
+async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result<Done, Error> {
     if !agent::is_prepared(reconcile, &found.trial, found.attempt).await? {
-        return Ok(Begins::Soon);
+        return Ok(Done::Begun(node.to_owned()));
     }
     // Of this very pod, and whatever gates others have put there meanwhile.
     let gate = json!({"$patch": "delete", "name": NODE_GATE});
@@ -184,11 +166,11 @@ async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result
     match call(reconcile.api::<Pod>().patch(&pod, &params, &Patch::Strategic(&change))).await {
         Ok(_) => {
             info!(pod, node, "left its queue and got its node");
-            Ok(Begins::Now)
+            Ok(Done::Begun(node.to_owned()))
         }
         // Somebody has removed it.
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(Begins::NotYet),
-        Err(error) if error.is_refusal() => Ok(Begins::Not(error.message())),
+        Err(error) if error.is_not_found() || error.is_conflict() => Ok(Done::Nothing),
+        Err(error) if error.is_refusal() => Ok(Done::Refused(error.message())),
         Err(error) => Err(error),
     }
 }
@@ -208,12 +190,12 @@ async fn run(
     (block, slot): (usize, usize),
     trial: &TrialId,
     node: &str,
-) -> Result<Begins, Error> {
+) -> Result<Done, Error> {
     let planned = &plan.blocks[block];
     let spec = plan.trial_spec(planned, slot, trial.attempt).map_err(|error| Error::Unexpected(error.to_string()))?;
     let object = match make_trial(reconcile, plan, observed, trial, planned.seed, node).await? {
         Ok(object) => object,
-        Err(why) => return Ok(Begins::Not(why)),
+        Err(why) => return Ok(Done::Refused(why)),
     };
     let claim = cluster::claim_name(&reconcile.name, &trial.scenario, trial.block, pass(trial.attempt));
     if let Some(made) = reconcile.template().claim(&claim)
@@ -231,19 +213,19 @@ async fn run(
                 }
                 there => {
                     reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
-                    return Ok(Begins::Not(format!(
+                    return Ok(Done::Refused(format!(
                         "waiting for volume {claim} of an earlier experiment to be deleted"
                     )));
                 }
             },
-            Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
+            Err(error) if error.is_refusal() => return Ok(Done::Refused(error.message())),
             Err(error) => return Err(error),
         };
         reconcile.memory().claims.get_or_insert_default().insert(claim, made);
     }
     // In a queue nobody knows when it will begin.
     if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
-        return Ok(Begins::Soon);
+        return Ok(Done::Begun(node.to_owned()));
     }
     let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
     let api = reconcile.api::<Pod>();
@@ -259,13 +241,13 @@ async fn run(
             }
             there => {
                 reconcile.make_room(there.as_ref(), &*object).await?;
-                return Ok(Begins::Not(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
+                return Ok(Done::Refused(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
             }
         },
-        Err(error) if error.is_refusal() => return Ok(Begins::Not(error.message())),
+        Err(error) if error.is_refusal() => return Ok(Done::Refused(error.message())),
         Err(error) => return Err(error),
     }
-    Ok(Begins::Now)
+    Ok(Done::Begun(node.to_owned()))
 }
 
 /// The object of a trial, which says where it runs from now on, or why there is none: the API server refuses it, or one of its name
