@@ -1,5 +1,6 @@
 //! The connection to a cluster. Commands for this machine need none, so it and its runtime are made here and nowhere else.
 
+use std::fmt::Debug;
 use std::future::Future;
 use std::path::PathBuf;
 use std::time::Duration;
@@ -12,6 +13,7 @@ use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::DeserializeGuard;
 use kube::core::error_boundary::InvalidObject;
 use kube::{Api, Client, Config, Resource, ResourceExt as _};
+use serde::de::DeserializeOwned;
 
 use super::errors::{Explain as _, Unreachable, another_version, not_found};
 use crate::folder::Origin;
@@ -93,7 +95,7 @@ impl Cluster {
     pub async fn all_experiments(&self, everywhere: bool) -> anyhow::Result<Vec<DeserializeGuard<TuningExperiment>>> {
         let client = self.client.clone();
         let api = if everywhere { Api::all(client) } else { Api::namespaced(client, &self.namespace) };
-        Ok(api.list(&ListParams::default()).await.explain("can't read the experiments")?.items)
+        all(&api, ListParams::default()).await.explain("can't read the experiments")
     }
 
     pub fn trials(&self) -> Api<TuningTrial> {
@@ -122,23 +124,34 @@ impl Cluster {
 
     /// Every trial of the namespace.
     pub async fn all_trials(&self) -> anyhow::Result<Vec<DeserializeGuard<TuningTrial>>> {
-        let api: Api<DeserializeGuard<TuningTrial>> = Api::namespaced(self.client.clone(), &self.namespace);
-        Ok(api.list(&ListParams::default()).await.explain("can't read the trials")?.items)
+        let api = Api::namespaced(self.client.clone(), &self.namespace);
+        all(&api, ListParams::default()).await.explain("can't read the trials")
     }
 
     /// Every trial of an experiment that was begun.
     pub async fn trials_of(&self, experiment: &TuningExperiment) -> anyhow::Result<Vec<DeserializeGuard<TuningTrial>>> {
         let name = experiment.name_any();
-        let api: Api<DeserializeGuard<TuningTrial>> = Api::namespaced(self.client.clone(), &self.namespace);
-        let mut page = ListParams::default().labels(&of_experiment(&name)).limit(PAGE);
-        let mut trials = Vec::new();
-        loop {
-            let found = api.list(&page).await.explain(&format!("can't read the trials of {name}"))?;
-            trials.extend(found.items.into_iter().filter(|trial| is_of(trial, experiment)));
-            match found.metadata.continue_.filter(|token| !token.is_empty()) {
-                Some(token) => page = page.continue_token(&token),
-                None => return Ok(trials),
-            }
+        let api = Api::namespaced(self.client.clone(), &self.namespace);
+        let labelled = ListParams::default().labels(&of_experiment(&name));
+        let mut trials = all(&api, labelled).await.explain(&format!("can't read the trials of {name}"))?;
+        trials.retain(|trial| is_of(trial, experiment));
+        Ok(trials)
+    }
+}
+
+/// All objects that are asked for, page by page: of a large cluster they are more than the API server should send at once.
+pub async fn all<K>(api: &Api<K>, mut page: ListParams) -> kube::Result<Vec<K>>
+where
+    K: Clone + DeserializeOwned + Debug,
+{
+    page.limit = Some(PAGE);
+    let mut objects = Vec::new();
+    loop {
+        let found = api.list(&page).await?;
+        objects.extend(found.items);
+        match found.metadata.continue_.filter(|token| !token.is_empty()) {
+            Some(token) => page = page.continue_token(&token),
+            None => return Ok(objects),
         }
     }
 }

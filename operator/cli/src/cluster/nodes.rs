@@ -9,19 +9,23 @@ use assay_core::decide::fleet::NodeState;
 use assay_core::node::{self, Needs};
 use assay_core::quantity;
 use assay_protocol::{Evidence, TrialRecord};
+use futures::{StreamExt as _, stream};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use kube::api::ListParams;
 use kube::{Api, ResourceExt as _};
 
-use super::client::{Cluster, readable};
+use super::client::{Cluster, all, readable};
 use super::errors::{Explain as _, words};
 use super::records::unpacked;
 use super::words::age;
 use crate::machine::unix_ms;
 use crate::print;
 use crate::text::table;
+
+/// Records that are read at the same time.
+const AT_ONCE: usize = 16;
 
 /// A node that is silent for less is waited for.
 const PATIENCE: Duration = Duration::from_secs(node::PATIENCE_SECONDS as u64);
@@ -36,7 +40,7 @@ struct Seen {
 /// A table of all nodes, held against a placement.
 pub async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Result<String> {
     let nodes: Api<Node> = Api::all(cluster.client.clone());
-    let mut nodes = nodes.list(&ListParams::default()).await.explain("can't read the nodes")?.items;
+    let mut nodes = all(&nodes, ListParams::default()).await.explain("can't read the nodes")?;
     nodes.sort_by_key(kube::ResourceExt::name_any);
     let holders = holders(cluster).await;
     let seen = seen(cluster).await?;
@@ -117,9 +121,9 @@ fn row(node: &Node, use_: &str, holder: Option<&str>, seen: Option<&Seen>) -> Ve
 async fn holders(cluster: &Cluster) -> BTreeMap<String, String> {
     let leases: Api<Lease> = Api::all(cluster.client.clone());
     let ours = ListParams::default().labels(&format!("{}={}", names::MANAGED_LABEL, names::MANAGED_BY));
-    match leases.list(&ours).await {
+    match all(&leases, ours).await {
         Ok(found) => {
-            let held = found.items.into_iter().filter_map(|lease| {
+            let held = found.into_iter().filter_map(|lease| {
                 let node = lease.name_any().strip_prefix(names::NODE_LEASE_PREFIX)?.to_owned();
                 Some((node, lease.spec?.holder_identity?))
             });
@@ -143,13 +147,16 @@ async fn seen(cluster: &Cluster) -> anyhow::Result<BTreeMap<String, Seen>> {
             latest.insert(node, attempt);
         }
     }
-    let mut seen = BTreeMap::new();
-    for (node, attempt) in latest {
-        let record = attempt.record.as_deref().unwrap_or_default();
-        let record = cluster.records().get(record).await.ok().and_then(|record| unpacked(&record).ok());
-        let evidence = record.and_then(|json| TrialRecord::from_json(&json).ok()).map(|record| record.evidence);
-        let policy = attempt.evidence.and_then(|evidence| evidence.cpu_manager_policy);
-        seen.insert(node, Seen { at: attempt.completion_time, policy, evidence });
-    }
-    Ok(seen)
+    let records = cluster.records();
+    let seen = latest.into_iter().map(|(node, attempt)| {
+        let records = &records;
+        async move {
+            let record = records.get(attempt.record.as_deref().unwrap_or_default()).await.ok();
+            let json = record.and_then(|record| unpacked(&record).ok());
+            let evidence = json.and_then(|json| TrialRecord::from_json(&json).ok()).map(|record| record.evidence);
+            let policy = attempt.evidence.and_then(|evidence| evidence.cpu_manager_policy);
+            (node, Seen { at: attempt.completion_time, policy, evidence })
+        }
+    });
+    Ok(stream::iter(seen).buffer_unordered(AT_ONCE).collect().await)
 }

@@ -12,7 +12,7 @@ use kube::core::DeserializeGuard;
 use kube::{Api, Error, ResourceExt};
 use serde_json::{Value, json};
 
-use super::client::{Cluster, readable};
+use super::client::{Cluster, all, readable};
 use super::errors::{Explain as _, not_found, passes, words};
 use crate::print;
 
@@ -53,7 +53,7 @@ impl Cluster {
         let client = self.client.clone();
         let api: Api<DeserializeGuard<TuningSweep>> =
             if everywhere { Api::all(client) } else { Api::namespaced(client, &self.namespace) };
-        Ok(readable(api.list(&ListParams::default()).await.explain("can't read the sweeps")?.items))
+        Ok(readable(all(&api, ListParams::default()).await.explain("can't read the sweeps")?))
     }
 
     /// What the cluster remembers of a sweep, with the versions of the objects that hold it. They outlive the sweep.
