@@ -6,6 +6,7 @@
 use std::collections::BTreeMap;
 
 use super::places::{Places, Unplanned};
+use super::said::Said;
 use super::samples::Samples;
 use crate::attempt::Attempt;
 use crate::plan::Plan;
@@ -14,9 +15,14 @@ use crate::verdict::{self, Intervals, LookPlan};
 impl<'a> Places<'a> {
     /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
     pub fn new(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
-        let mut places = Self::unlooked(plan, attempts)?;
+        Self::again(plan, attempts, &mut Said::default())
+    }
+
+    /// The same for who asks again and again, with what the gates have said of attempts of this plan before.
+    pub fn again(plan: &'a Plan, attempts: &'a [Attempt], said: &mut Said) -> Result<Self, Unplanned> {
+        let mut places = Self::unlooked(plan, attempts, said.of(usize::MAX, &plan.experiment, attempts))?;
         if let Some(planned) = &plan.experiment.looks {
-            let Looked { decided, skipped } = looked(&places, planned)?;
+            let Looked { decided, skipped } = looked(&places, planned, said)?;
             for (config, rounds) in decided {
                 places.free(&config, rounds);
             }
@@ -35,7 +41,7 @@ struct Looked {
     skipped: Vec<usize>,
 }
 
-fn looked(places: &Places<'_>, planned: &LookPlan) -> Result<Looked, Unplanned> {
+fn looked(places: &Places<'_>, planned: &LookPlan, said: &mut Said) -> Result<Looked, Unplanned> {
     let mut looked = Looked::default();
     let Looked { decided, skipped } = &mut looked;
     let plan = places.plan();
@@ -44,7 +50,7 @@ fn looked(places: &Places<'_>, planned: &LookPlan) -> Result<Looked, Unplanned> 
     let Some((_, early)) = planned.blocks.split_last() else { return Ok(looked) };
     for &rounds in early {
         let before = places.before(rounds);
-        let mut seen = Places::unlooked(plan, &before)?;
+        let mut seen = Places::unlooked(plan, &before, said.of(rounds, &plan.experiment, &before))?;
         for (config, since) in &*decided {
             seen.free(config, *since);
         }
@@ -180,6 +186,27 @@ mod tests {
     }
 
     #[test]
+    fn places_are_the_same_for_who_remembers_what_was_said() {
+        let experiment = adaptive();
+        let attempts = run_as(&experiment, value, |summary| {
+            // Some are repeated, and what is said of others depends on all.
+            summary.steady.settled_before =
+                Some(!(summary.trial.block.is_multiple_of(5) && summary.trial.attempt == 0));
+        });
+        let plan = plan(&experiment);
+        let mut said = Said::default();
+        let counts = (0..attempts.len()).step_by(7).flat_map(|count| [count, count]);
+        for some in counts.chain([attempts.len()]).map(|count| &attempts[..count]) {
+            let known = Places::again(&plan, some, &mut said).unwrap_or_else(|error| unreachable!("{error}"));
+            let anew = Places::new(&plan, some).unwrap_or_else(|error| unreachable!("{error}"));
+            assert_eq!(known.gated(), anew.gated());
+            assert_eq!(known.blocks(), anew.blocks());
+            assert_eq!((known.decided_at(), known.skipped()), (anew.decided_at(), anew.skipped()));
+        }
+        assert!(attempts.iter().any(|attempt| attempt.trial().attempt > 0));
+    }
+
+    #[test]
     fn a_decision_never_changes() {
         let experiment = adaptive();
         let attempts = run(&experiment, value);
@@ -188,8 +215,9 @@ mod tests {
         let decided_by = |count: usize| {
             let mut some = attempts[..count].to_vec();
             some.reverse();
-            let places = Places::unlooked(&plan, &some).unwrap_or_else(|error| unreachable!("{error}"));
-            looked(&places, &planned).unwrap_or_else(|error| unreachable!("{error}")).decided
+            let said = Said::default().of(usize::MAX, &plan.experiment, &some);
+            let places = Places::unlooked(&plan, &some, said).unwrap_or_else(|error| unreachable!("{error}"));
+            looked(&places, &planned, &mut Said::default()).unwrap_or_else(|error| unreachable!("{error}")).decided
         };
         let first_look = 12 * 2 * 4;
         assert!(decided_by(first_look - 1).is_empty());

@@ -20,6 +20,7 @@
 pub mod fleet;
 mod looks;
 mod places;
+mod said;
 mod samples;
 #[cfg(test)]
 mod simulation;
@@ -27,6 +28,7 @@ mod simulation;
 use assay_protocol::TrialId;
 
 pub use places::{BlockState, Fate, Place, Places, Unplanned};
+pub use said::Said;
 pub(crate) use samples::Samples;
 
 use crate::attempt::{Attempt, Moment, REDOS, TRIES};

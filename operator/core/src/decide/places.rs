@@ -1,10 +1,10 @@
 use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::sync::Arc;
 
 use assay_protocol::{Summary, TrialId};
 
-use super::HOPELESS;
 use crate::attempt::{Attempt, Lost, LostReason, Moment, REDOS, TRIES, pass};
-use crate::gates::{self, Code, Finding, Gated, TrialState};
+use crate::gates::{Finding, Gated, TrialState};
 use crate::plan::Plan;
 use crate::verdict::fewest_failures;
 
@@ -90,7 +90,7 @@ pub struct Places<'a> {
     states: Vec<Option<usize>>,
     blocks: Vec<BlockState<'a>>,
     block_of: Vec<usize>,
-    gated: Gated,
+    gated: Arc<Gated>,
     /// Configs that looks have decided, and the rounds after which they did.
     decided: BTreeMap<String, u32>,
     /// Planned looks that were not taken.
@@ -98,22 +98,12 @@ pub struct Places<'a> {
 }
 
 impl<'a> Places<'a> {
-    /// As if nobody had looked at a result before the end.
-    pub(super) fn unlooked(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Self, Unplanned> {
-        let mut states = Vec::with_capacity(attempts.len());
-        let mut summaries: Vec<&Summary> = Vec::new();
-        for attempt in attempts {
-            states.push(match attempt {
-                Attempt::Finished(summary) => {
-                    summaries.push(summary);
-                    Some(summaries.len() - 1)
-                }
-                Attempt::Lost(_) => None,
-            });
-        }
-        let mut gated = gates::check(&plan.experiment, &summaries);
-        hopeless(attempts, &mut gated);
-
+    /// As if nobody had looked at a result before the end, by what the gates say of the attempts.
+    pub(super) fn unlooked(plan: &'a Plan, attempts: &'a [Attempt], gated: Arc<Gated>) -> Result<Self, Unplanned> {
+        let mut summaries = 0..;
+        let is_finished = |attempt: &Attempt| matches!(attempt, Attempt::Finished(_));
+        let states =
+            attempts.iter().map(|attempt| if is_finished(attempt) { summaries.next() } else { None }).collect();
         let index: HashMap<(&str, u32), usize> =
             plan.blocks.iter().enumerate().map(|(i, block)| ((block.scenario.as_str(), block.number), i)).collect();
         let mut by_block: Vec<Vec<(usize, usize)>> = vec![Vec::new(); plan.blocks.len()];
@@ -338,30 +328,4 @@ fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> O
         .position(|slot| slot.config == id.config && slot.replicate == id.replicate)
         .filter(|&slot| slot as u32 == id.order)?;
     (pass(id.attempt) <= REDOS).then_some((block, slot))
-}
-
-/// Ends an experiment that has only given invalid runs so far: the cause is not going away.
-fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
-    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)))
-        || attempts.iter().any(Attempt::has_failed);
-    // What the infrastructure does to trials goes away some day, and says nothing about those to come.
-    let counts = |attempt: &&Attempt| !matches!(attempt, Attempt::Lost(lost) if lost.reason.is_infrastructure());
-    if useful || attempts.iter().filter(counts).count() < HOPELESS {
-        return;
-    }
-    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
-    for state in &gated.trials {
-        if let TrialState::Invalid(findings) = state {
-            let code = findings.first().map(|finding| finding.code.to_string());
-            *causes.entry(code.unwrap_or_default()).or_default() += 1;
-        }
-    }
-    for attempt in attempts {
-        if let Attempt::Lost(lost) = attempt {
-            *causes.entry(format!("{:?}", lost.reason)).or_default() += 1;
-        }
-    }
-    let causes: Vec<String> = causes.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
-    let message = format!("none of the first {} attempts was valid: {}", attempts.len(), causes.join(", "));
-    gated.experiment.insert(Finding::new(Code::NothingValid, message));
 }

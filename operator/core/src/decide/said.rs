@@ -1,0 +1,114 @@
+//! What the gates say of attempts. To ask them takes longer than all else that is asked while an experiment runs, and the answer is
+//! the same for the same attempts.
+
+use std::collections::{BTreeMap, HashMap};
+use std::sync::Arc;
+
+use assay_protocol::Summary;
+
+use super::HOPELESS;
+use crate::attempt::Attempt;
+use crate::experiment::Experiment;
+use crate::gates::{self, Code, Finding, Gated, TrialState};
+
+/// What the gates said of the attempts of one plan.
+#[derive(Debug, Default)]
+pub struct Said(HashMap<usize, (Vec<Attempt>, Arc<Gated>)>);
+
+impl Said {
+    /// What they say of these attempts, which are all those of the first so many rounds. They are asked only if that are others than before.
+    pub(super) fn of(&mut self, rounds: usize, experiment: &Experiment, attempts: &[Attempt]) -> Arc<Gated> {
+        if let Some((known, gated)) = self.0.get(&rounds)
+            && known.len() == attempts.len()
+            && known.iter().zip(attempts).all(|(known, attempt)| is_same(known, attempt))
+        {
+            return Arc::clone(gated);
+        }
+        let gated = Arc::new(ask(experiment, attempts));
+        self.0.insert(rounds, (attempts.to_vec(), Arc::clone(&gated)));
+        gated
+    }
+}
+
+/// Whether this is the very same attempt; to compare what is in two summaries would take as long as to ask.
+fn is_same(known: &Attempt, attempt: &Attempt) -> bool {
+    match (known, attempt) {
+        (Attempt::Finished(known), Attempt::Finished(summary)) => Arc::ptr_eq(known, summary),
+        (Attempt::Lost(known), Attempt::Lost(lost)) => known == lost,
+        _ => false,
+    }
+}
+
+fn ask(experiment: &Experiment, attempts: &[Attempt]) -> Gated {
+    let summaries = attempts.iter().filter_map(|attempt| match attempt {
+        Attempt::Finished(summary) => Some(&**summary),
+        Attempt::Lost(_) => None,
+    });
+    let mut gated = gates::check(experiment, &summaries.collect::<Vec<&Summary>>());
+    hopeless(attempts, &mut gated);
+    gated
+}
+
+/// Ends an experiment that has only given invalid runs so far: the cause is not going away.
+fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
+    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)))
+        || attempts.iter().any(Attempt::has_failed);
+    // What the infrastructure does to trials goes away some day, and says nothing about those to come.
+    let counts = |attempt: &&Attempt| !matches!(attempt, Attempt::Lost(lost) if lost.reason.is_infrastructure());
+    if useful || attempts.iter().filter(counts).count() < HOPELESS {
+        return;
+    }
+    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
+    for state in &gated.trials {
+        if let TrialState::Invalid(findings) = state {
+            let code = findings.first().map(|finding| finding.code.to_string());
+            *causes.entry(code.unwrap_or_default()).or_default() += 1;
+        }
+    }
+    for attempt in attempts {
+        if let Attempt::Lost(lost) = attempt {
+            *causes.entry(format!("{:?}", lost.reason)).or_default() += 1;
+        }
+    }
+    let causes: Vec<String> = causes.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
+    let message = format!("none of the first {} attempts was valid: {}", attempts.len(), causes.join(", "));
+    gated.experiment.insert(Finding::new(Code::NothingValid, message));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::{Lost, LostReason};
+    use crate::gates::testing::{experiment, plan, summary};
+
+    #[test]
+    fn who_has_said_something_is_asked_again_about_other_attempts_only() {
+        let experiment = experiment();
+        let finished = |order: usize| {
+            let trial = plan(&experiment).trials().nth(order).unwrap_or_else(|| unreachable!());
+            Attempt::Finished(summary(&trial).into())
+        };
+        let lost = |message: &str| {
+            let (plan, trial) = (plan(&experiment).digest, finished(1).trial().clone());
+            let (reason, message) = (LostReason::Evicted, message.to_owned());
+            Attempt::Lost(Lost { plan, trial, started_unix_ms: 0, boot: None, reason, message })
+        };
+        let mut said = Said::default();
+        let first = finished(0);
+        let mut of = |attempts: &[Attempt]| said.of(8, &experiment, attempts);
+        let known = of(&[first.clone()]);
+        assert!(Arc::ptr_eq(&known, &of(&[first.clone()])));
+        for others in [
+            vec![],
+            vec![finished(0)],
+            vec![first.clone(), lost("a")],
+            vec![first.clone(), lost("b")],
+            vec![first, finished(1)],
+        ] {
+            let asked = of(&others);
+            assert_eq!(*asked, ask(&experiment, &others));
+            assert!(Arc::ptr_eq(&asked, &of(&others)), "{others:?}");
+        }
+        assert!(!Arc::ptr_eq(&said.of(9, &experiment, &[]), &said.of(8, &experiment, &[])), "of other rounds");
+    }
+}
