@@ -89,6 +89,9 @@ pub struct Args {
     /// Seconds after which a node that is not ready has lost its trial
     #[arg(long, value_name = "SECONDS", default_value_t = assay_core::node::PATIENCE_SECONDS)]
     pub node_lost_seconds: u32,
+    /// Experiments, and as many sweeps, that are reconciled at the same time in each of the namespaces that are watched
+    #[arg(long, value_name = "NUMBER", default_value_t = 32, value_parser = clap::value_parser!(u16).range(1..))]
+    pub concurrency: u16,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]

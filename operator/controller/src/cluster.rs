@@ -5,8 +5,8 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use assay_api::Placement;
 use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
+use assay_api::{Placement, TuningExperiment};
 use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -26,7 +26,7 @@ use crate::error::{Error, call};
 use crate::events::{Events, Saying};
 use crate::http::Http;
 use crate::kubelet::Kubelets;
-use crate::lease::Leases;
+use crate::lease::{Leases, noted};
 use crate::lock::locked;
 use crate::logs::Logs;
 use crate::watch::{Part, Touched, Wiring};
@@ -83,8 +83,10 @@ impl Cluster {
         let nodes = wiring.reflect_part(Api::all(client.clone()), watcher::Config::default(), PART_OF_NODE, touched);
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
         let leases = Api::namespaced(client.clone(), args.node_lease_namespace());
+        // Who waits for a node need not know which of the others has got it.
         let node_leases = wiring.reflect_part(leases, ours, PART_OF_LEASE, |lease: &Lease| {
-            Some(Touched::Node(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
+            let (namespace, name, _) = noted(lease)?;
+            Some(Touched::one::<TuningExperiment>(namespace.to_owned(), name.to_owned()))
         });
         Self {
             http: Http::new(),
@@ -157,6 +159,7 @@ impl Cluster {
 
 /// Without what takes most of the space of a node and nobody asks for. A node says again and again that it is alive.
 const PART_OF_NODE: Part<Node> = Part {
+    parts: None,
     slim: |node| {
         if let Some(status) = &mut node.status {
             (status.images, status.volumes_attached, status.volumes_in_use) = (None, None, None);
@@ -167,14 +170,19 @@ const PART_OF_NODE: Part<Node> = Part {
         node.metadata.annotations = None;
     },
     matters: Some(|node| json!([node.metadata.labels, node.metadata.uid, node.spec, node.status])),
+    gone: None,
 };
 
 /// That a Lease was renewed touches nobody: that it was not is seen by whoever looks at it.
 const PART_OF_LEASE: Part<Lease> = Part {
+    parts: None,
     slim: |_| (),
     matters: Some(|lease| {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
         json!([lease.metadata.uid, holder, lease.annotations().get(HOLDER_ANNOTATION)])
+    }),
+    gone: Some(|lease| {
+        Some(Touched::Freed(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
     }),
 };
 

@@ -47,6 +47,13 @@ pub fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
 }
 
+/// Namespace, name and uid of the experiment that a Lease was written for.
+pub fn noted(lease: &Lease) -> Option<(&str, &str, &str)> {
+    let (namespace, rest) = lease.annotations().get(HOLDER_ANNOTATION)?.split_once('/')?;
+    let (name, uid) = rest.rsplit_once('/')?;
+    Some((namespace, name, uid))
+}
+
 /// What came of asking for a lease.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Asked {

@@ -85,8 +85,7 @@ impl Operator {
             () = stop.asked() => return Ok(()),
             elected = leader::elected(&client, &args, &clock) => elected,
         };
-        let (wiring, changes) =
-            Wiring::new(client, &args.namespaces, Arc::clone(&clock), (metrics, Arc::clone(&health)), stop);
+        let (wiring, changes) = Wiring::new(client, &args, Arc::clone(&clock), (metrics, Arc::clone(&health)), stop);
         tokio::select! {
             biased;
             // Whatever is under way belongs to the next leader from here on.

@@ -18,27 +18,43 @@ use crate::error::{Error, call};
 use crate::lock::locked;
 
 /// Logs in memory at the same time, of all namespaces and of one.
-const AT_ONCE: usize = 2;
-const OF_A_NAMESPACE: usize = 1;
+const SHORT: Most = Most { of_all: 16, of_a_namespace: 8 };
+/// And those of them that are longer than most.
+const LONG: Most = Most { of_all: 2, of_a_namespace: 1 };
+
+/// Most logs are shorter: what a bench prints is its record.
+const SHORT_BYTES: usize = 1 << 20;
 
 /// A log is read in parts of this many bytes.
 const PART: usize = 16 * 1024;
 
+#[derive(Clone, Copy)]
+struct Most {
+    of_all: usize,
+    of_a_namespace: usize,
+}
+
 /// The room that there is for logs.
 pub struct Logs {
+    short: Rooms,
+    long: Rooms,
+}
+
+struct Rooms {
+    most: Most,
     all: Arc<Semaphore>,
     namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
 }
 
 /// What a log takes of it.
 #[derive(Debug)]
-pub struct Room(#[expect(dead_code, reason = "held")] [OwnedSemaphorePermit; 2]);
+struct Room(#[expect(dead_code, reason = "held")] [OwnedSemaphorePermit; 2]);
 
 /// A log, or the record in it, with the room that it takes until it is dropped.
 #[derive(Debug)]
 pub struct Log {
     text: String,
-    _room: Room,
+    _rooms: Vec<Room>,
 }
 
 impl PartialEq for Log {
@@ -66,59 +82,77 @@ impl Log {
 
 impl Logs {
     pub fn new() -> Self {
-        Self { all: Arc::new(Semaphore::new(AT_ONCE)), namespaces: Mutex::default() }
+        Self { short: Rooms::new(SHORT), long: Rooms::new(LONG) }
     }
 
-    /// The room for one log of a namespace; `None` while another one of the namespace has it. So at most one of each namespace waits
-    /// here, and they are served in turn, however many logs one of them has.
-    pub async fn room(&self, namespace: &str) -> Option<Room> {
+    /// The end of the log of a pod's container; `None` while others of its namespace take the room that it needs.
+    pub async fn end_of(&self, namespace: &str, pods: &Api<Pod>, pod: &str) -> Result<Option<Log>, Error> {
+        let Some(room) = self.short.room(namespace).await else { return Ok(None) };
+        let params = LogParams {
+            container: Some(CONTAINER.to_owned()),
+            tail_lines: Some(LAST_LINES.into()),
+            limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
+            ..LogParams::default()
+        };
+        let read = async {
+            // Whoever answers may do so without end.
+            let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
+            all_of(log, self.long.room(namespace)).await.map_err(kube::Error::ReadEvents)
+        };
+        let Some((bytes, more)) = call(read).await? else { return Ok(None) };
+        Ok(Some(Log { text: text(bytes), _rooms: more.into_iter().chain([room]).collect() }))
+    }
+}
+
+impl Rooms {
+    fn new(most: Most) -> Self {
+        Self { most, all: Arc::new(Semaphore::new(most.of_all)), namespaces: Mutex::default() }
+    }
+
+    /// The room for one log of a namespace; `None` while others of the namespace have all of it. So few of each namespace wait here, and
+    /// they are served in turn, however many logs one of them has.
+    async fn room(&self, namespace: &str) -> Option<Room> {
         let own = self.of(namespace).try_acquire_owned().ok()?;
         let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { unreachable!("it is never closed") };
         Some(Room([own, all]))
     }
 
     fn of(&self, namespace: &str) -> Arc<Semaphore> {
+        let most = self.most.of_a_namespace;
         let mut namespaces = locked(&self.namespaces);
         // Those that nobody waits for are made again.
-        namespaces.retain(|_, room| Arc::strong_count(room) > 1 || room.available_permits() < OF_A_NAMESPACE);
-        let room = namespaces.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(OF_A_NAMESPACE)));
+        namespaces.retain(|_, room| Arc::strong_count(room) > 1 || room.available_permits() < most);
+        let room = namespaces.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(most)));
         Arc::clone(room)
     }
 }
 
-impl Room {
-    /// The end of the log of a pod's container.
-    pub async fn end_of(self, pods: &Api<Pod>, pod: &str) -> Result<Log, Error> {
-        Ok(Log { text: text(read(pods, pod).await?), _room: self })
-    }
-}
-
-async fn read(pods: &Api<Pod>, pod: &str) -> Result<Vec<u8>, Error> {
-    let params = LogParams {
-        container: Some(CONTAINER.to_owned()),
-        tail_lines: Some(LAST_LINES.into()),
-        limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
-        ..LogParams::default()
-    };
-    let read = async {
-        // Whoever answers may do so without end.
-        let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
-        all_of(log).await.map_err(kube::Error::ReadEvents)
-    };
-    call(read).await
-}
-
-async fn all_of(log: impl AsyncRead) -> io::Result<Vec<u8>> {
+/// All of a log, and the room that it takes where it turns out to be a long one; `None` where there is none now.
+async fn all_of(
+    log: impl AsyncRead,
+    room: impl Future<Output = Option<Room>>,
+) -> io::Result<Option<(Vec<u8>, Option<Room>)>> {
     let mut log = pin!(log);
-    // All at once: a buffer that grows is there twice. What is not written to takes no memory, so this is no matter for `read_to_end`:
+    // At once: a buffer that grows is there twice. What is not written to takes no memory, so this is no matter for `read_to_end`:
     // it would write zeros to all that is left of it, before each part that comes.
-    let mut bytes = Vec::with_capacity(MAX_LOG_BYTES as usize);
+    let mut bytes = Vec::with_capacity(SHORT_BYTES);
     let mut part = vec![0; PART];
+    let (mut room, mut more) = (Some(room), None);
     loop {
-        match log.read(&mut part).await? {
-            0 => return Ok(bytes),
-            length => bytes.extend_from_slice(&part[..length]),
+        let length = log.read(&mut part).await?;
+        if length == 0 {
+            return Ok(Some((bytes, more)));
         }
+        if bytes.len() + length > SHORT_BYTES
+            && let Some(room) = room.take()
+        {
+            more = room.await;
+            if more.is_none() {
+                return Ok(None);
+            }
+            bytes.reserve_exact(MAX_LOG_BYTES as usize - bytes.len());
+        }
+        bytes.extend_from_slice(&part[..length]);
     }
 }
 
@@ -145,22 +179,21 @@ mod tests {
 
     fn log(text: &str) -> Log {
         let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
-        Log { text: text.to_owned(), _room: Room([permit(), permit()]) }
+        Log { text: text.to_owned(), _rooms: vec![Room([permit(), permit()])] }
     }
 
     #[tokio::test]
     async fn the_end_of_a_log_is_read_and_no_more() {
         let (client, asked) = answering(200, "one\ntwo\n");
         let logs = Logs::new();
-        let log =
-            logs.room("here").await.expect("room").end_of(&Api::namespaced(client, "here"), "p").await.expect("a log");
+        let log = logs.end_of("here", &Api::namespaced(client, "here"), "p").await.expect("a log").expect("room");
         assert_eq!(log.text(), "one\ntwo\n");
         let asked = asked.join().expect("a request");
         assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
         let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
         assert_eq!(asked.query, query.into());
         drop(log);
-        let none = logs.room("here").await.expect("room").end_of(&Api::namespaced(server(404).0, "here"), "p").await;
+        let none = logs.end_of("here", &Api::namespaced(server(404).0, "here"), "p").await;
         assert!(none.expect_err("no pod").is_not_found());
     }
 
@@ -187,8 +220,9 @@ mod tests {
     #[tokio::test]
     async fn a_short_log_takes_little() {
         let largest = Arc::new(Mutex::new(0));
-        let bytes = all_of(Slow { parts: 3, largest: Arc::clone(&largest) }).await.expect("a log");
-        assert_eq!((bytes.as_slice(), bytes.capacity() as u64), (b"ababab".as_slice(), MAX_LOG_BYTES));
+        let slow = Slow { parts: 3, largest: Arc::clone(&largest) };
+        let (bytes, more) = all_of(slow, async { unreachable!("it is short") }).await.expect("a log").expect("room");
+        assert_eq!((bytes.as_slice(), bytes.capacity(), more.is_none()), (b"ababab".as_slice(), SHORT_BYTES, true));
         let largest = *locked(&largest);
         assert!(largest <= PART, "a buffer of {largest} bytes");
     }
@@ -212,27 +246,49 @@ mod tests {
         assert_eq!((text.as_ptr(), text.len()), (place, length), "the lossy way has three bytes for each");
     }
 
-    /// One log takes 16 MiB, and any number of pods may end at the same time.
     #[tokio::test]
-    async fn few_logs_are_held_and_one_of_a_namespace() {
-        let logs = Logs::new();
-        let ask = async |namespace: &str| {
-            let (client, _asked) = answering(200, "words");
-            let log = logs.room(namespace).await?.end_of(&Api::namespaced(client, namespace), "p").await;
-            Some(log.expect("a log"))
-        };
-        let first = ask("loud").await.expect("there is room");
-        assert!(ask("loud").await.is_none(), "one of a namespace");
-        let second = ask("quiet").await.expect("another one has room");
-        let mut third = pin!(ask("third"));
-        assert!(poll!(&mut third).is_pending(), "two of all");
-        drop(first);
-        // One that comes later, and be it of those that came first, does not go before it.
-        let mut again = pin!(ask("loud"));
-        assert!(poll!(&mut again).is_pending());
-        let third = third.await.expect("its turn");
-        assert!(poll!(&mut again).is_pending());
-        drop((second, third));
-        assert!(again.await.is_some());
+    async fn a_long_log_takes_more_room_or_none() {
+        let logs = Rooms::new(LONG);
+        for length in [SHORT_BYTES, SHORT_BYTES + 1, MAX_LOG_BYTES as usize] {
+            let whole = vec![b'x'; length];
+            let (bytes, more) = all_of(&*whole, logs.room("here")).await.expect("a log").expect("room");
+            assert_eq!((bytes == whole, more.is_some()), (true, length > SHORT_BYTES), "{length}");
+            assert!(bytes.capacity() <= MAX_LOG_BYTES as usize, "a buffer of {}", bytes.capacity());
+            let second = all_of(&*whole, logs.room("here")).await.expect("a log");
+            assert_eq!(second.is_none(), length > SHORT_BYTES, "one of a namespace");
+        }
+    }
+
+    /// A log may take 16 MiB, and any number of pods may end at the same time.
+    #[tokio::test]
+    async fn few_logs_are_held_and_fewer_of_a_namespace() {
+        for most in [SHORT, LONG] {
+            let rooms = Rooms::new(most);
+            let mut first = Vec::new();
+            for _ in 0..most.of_a_namespace {
+                first.push(rooms.room("loud").await.expect("there is room"));
+            }
+            assert!(rooms.room("loud").await.is_none(), "so many of a namespace");
+            let mut others = Vec::new();
+            while first.len() + others.len() < most.of_all {
+                others.push(rooms.room("quiet").await.expect("others have room"));
+            }
+            let mut third = pin!(rooms.room("third"));
+            assert!(poll!(&mut third).is_pending(), "so many of all");
+            first.clear();
+            // One that comes later, and be it of those that came first, does not go before it.
+            let mut again = pin!(rooms.room("loud"));
+            let third = if most.of_a_namespace == 1 {
+                assert!(poll!(&mut again).is_pending());
+                let third = third.await.expect("its turn");
+                assert!(poll!(&mut again).is_pending());
+                third
+            } else {
+                third.await.expect("its turn")
+            };
+            others.clear();
+            drop(third);
+            assert!(again.await.is_some());
+        }
     }
 }

@@ -49,18 +49,31 @@ pub struct Ended {
     status: AttemptStatus,
 }
 
-impl Ended {
-    fn new(found: UnderWay, status: AttemptStatus) -> Result<Self, Error> {
+/// One whose record is kept.
+struct Kept {
+    found: UnderWay,
+    status: AttemptStatus,
+    /// What its record says, where there is one.
+    record: Option<Glance>,
+}
+
+impl Kept {
+    /// With the experiment's own metrics, for which no record need be in memory.
+    async fn end(self, reconcile: &Reconcile<'_>) -> Result<Ended, Error> {
+        let Self { found, mut status, record } = self;
+        if let (Some(evidence), Some(record)) = (&mut status.evidence, record) {
+            evidence.metrics = metrics(reconcile, &found, &record).await;
+        }
         let attempt = attempt(&found.trial, &status)?;
-        Ok(Self { found, attempt, status })
+        Ok(Ended { found, attempt, status })
     }
 }
 
 /// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
 pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
-    let mut ended = Vec::new();
+    let mut kept = Vec::new();
     for found in std::mem::take(&mut observed.under_way) {
-        if ended.len() == AT_MOST {
+        if kept.len() == AT_MOST {
             reconcile.wake_in(Duration::ZERO);
             observed.under_way.push(found);
             continue;
@@ -82,8 +95,7 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
             Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
                 None => refuse(reconcile, observed, found, &why).await?,
                 Some(lost) => {
-                    let status = status(reconcile, &found, lost, PodEvidenceStatus::default()).await?;
-                    ended.push(Ended::new(found, status)?);
+                    kept.push(keep(reconcile, found, lost, PodEvidenceStatus::default()).await?);
                 }
             },
             outcome => {
@@ -91,12 +103,12 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
                     observed.under_way.push(found);
                     continue;
                 };
-                let status = status(reconcile, &found, outcome, seen).await?;
-                ended.push(Ended::new(found, status)?);
+                kept.push(keep(reconcile, found, outcome, seen).await?);
             }
         }
     }
-    Ok(Collected::Ended(ended))
+    let ended = kept.into_iter().map(|kept| kept.end(reconcile));
+    Ok(Collected::Ended(all(ended.collect()).await?))
 }
 
 /// Writes down what became of attempts, which are the last of those of the places. Then their pods go.
@@ -140,14 +152,15 @@ async fn seen(
     agent::seen(reconcile, found, record.and_then(Glance::cpus)).await
 }
 
-/// What is written down about an attempt that has ended, with what its node's agent saw; its record is kept first.
-async fn status(
+/// Keeps the record of an attempt that has ended, and what is to be written down about it, with what its node's agent saw.
+async fn keep(
     reconcile: &Reconcile<'_>,
-    found: &UnderWay,
+    found: UnderWay,
     outcome: Outcome,
     seen: PodEvidenceStatus,
-) -> Result<AttemptStatus, Error> {
+) -> Result<Kept, Error> {
     let pod = &found.pod;
+    let mut glance = None;
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
     let mut status = AttemptStatus {
         attempt: found.attempt,
@@ -163,9 +176,9 @@ async fn status(
             let kubelets = &reconcile.cluster().kubelets;
             evidence.cpu_manager_policy = status.node.as_deref().and_then(|node| kubelets.cpu_manager_policy(node));
             if let Some(json) = record.as_ref().map(|record| record.text().as_bytes()) {
-                status.record = keep(reconcile, found, json).await?;
-                evidence.metrics = metrics(reconcile, found, json).await;
-                evidence.machine = Glance::at(json).and_then(|record| record.machine());
+                status.record = keep_record(reconcile, &found, json).await?;
+                glance = Glance::at(json);
+                evidence.machine = glance.as_ref().and_then(Glance::machine);
             }
             status.summary = Some(summary);
             status.evidence = Some(evidence);
@@ -178,7 +191,7 @@ async fn status(
         }
         Outcome::Refused(_) | Outcome::Unfit(_) => {}
     }
-    Ok(status)
+    Ok(Kept { found, status, record: glance })
 }
 
 /// What the cluster says about a pod, beside what its node's agent saw.
@@ -203,7 +216,7 @@ fn evidence(pod: &Pod, seen: PodEvidenceStatus) -> PodEvidenceStatus {
 
 /// Keeps a full record where it outlives its pod. Its name says what is in it, so that one which is there already is the same, without
 /// a right to read it: by ourselves, before we were interrupted, or of an attempt that vanished before its end was written down.
-async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
+async fn keep_record(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Result<Option<String>, Error> {
     let name = format!("{}-{:.8}", found.pod.name_any(), Digest::of(json).as_str());
     let map = match record::config_map(&found.trial, &name, found.attempt, json) {
         Ok(map) => map,
@@ -225,9 +238,8 @@ async fn keep(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> Resul
 }
 
 /// The experiment's own metrics over the measured window; what could not be had is missing.
-async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -> BTreeMap<String, String> {
+async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, record: &Glance) -> BTreeMap<String, String> {
     let mut values = BTreeMap::new();
-    let Some(record) = Glance::at(json) else { return values };
     let pod = found.pod.name_any();
     let window = Window {
         namespace: &reconcile.namespace,

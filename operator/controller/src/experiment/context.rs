@@ -15,7 +15,7 @@ use super::metrics::Metrics;
 use super::share::Taking;
 use super::stores::Stores;
 use crate::cluster::Cluster;
-use crate::watch::{Scope, Unreadable, Wiring};
+use crate::watch::{Objects, Scope, Unreadable, Wiring};
 
 /// What is said of an object that can't be read.
 pub fn why_unreadable(what: &str, error: &str) -> String {
@@ -27,8 +27,8 @@ pub struct Context {
     /// Where experiments can be seen: in these namespaces, or in all where none is named.
     pub namespaces: Vec<String>,
     pub experiments: Vec<Store<TuningExperiment>>,
-    pub trials: Vec<Store<TuningTrial>>,
-    pub pods: Vec<Store<Pod>>,
+    pub trials: Vec<Objects<TuningTrial>>,
+    pub pods: Vec<Objects<Pod>>,
     pub unreadable_experiments: Vec<Unreadable>,
     pub unreadable_trials: Vec<Unreadable>,
     /// Those of nodes, where there are any.
@@ -50,7 +50,7 @@ impl Context {
             unreadable_trials: Vec::new(),
             agents,
             metrics: Metrics::register(&wiring.metrics),
-            memories: Memories::new(watched.iter().flat_map(|one| one.stores.pods.state()), wiring.clock.instant()),
+            memories: Memories::new(watched.iter().flat_map(|one| one.stores.pods.all.state()), wiring.clock.instant()),
             taking: Taking::default(),
             cluster,
         };
@@ -71,13 +71,13 @@ impl Context {
 
     /// All pods that the watches tell of.
     pub fn all_pods(&self) -> Vec<Arc<Pod>> {
-        self.pods.iter().flat_map(Store::state).collect()
+        self.pods.iter().flat_map(|pods| pods.all.state()).collect()
     }
 
     /// The trial that a pod is an attempt of.
     pub fn trial_of(&self, pod: &Pod) -> Option<Arc<TuningTrial>> {
         let trial = ObjectRef::new(pod.labels().get(TRIAL_LABEL)?).within(pod.metadata.namespace.as_deref()?);
-        let found = self.trials.iter().find_map(|store| store.get(&trial));
+        let found = self.trials.iter().find_map(|trials| trials.all.get(&trial));
         found.filter(|trial| pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref()))
     }
 

@@ -16,7 +16,10 @@ use super::{Reconcile, is_finished, node_lease, progress, renew, upkeep};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::task;
-use crate::watch::{self, Running, Wiring};
+use crate::watch::{self, Running, Touched, Wiring};
+
+/// Those in line for a node that are woken when it is free: more than one, since whoever is first may need none any more.
+const WOKEN: usize = 4;
 
 /// Begins to watch, and runs experiments once all that is needed can be seen.
 pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Result<Running> {
@@ -49,13 +52,20 @@ impl watch::Controller for Context {
         error_span!("reconcile", namespace, experiment = name)
     }
 
-    /// A node concerns those that may use it, and those that have it.
-    fn concerns(&self, experiment: &TuningExperiment, node: &str) -> bool {
-        !is_finished(experiment)
-            && (self.cluster.matches(node, &experiment.spec.placement)
-                || node_lease::is_of(&self.cluster, node, experiment)
-                // Any node that its namespace gives back makes room for another one.
-                || self.memories.of(experiment).lock().is_limited)
+    /// A node concerns those that may use it, and those that have it; one that is free now those that have waited longest for it: if all
+    /// of them tried to take it, all but one would have done so for nothing.
+    fn concerned(&self, mut all: Vec<Arc<TuningExperiment>>, by: &Touched) -> Vec<Arc<TuningExperiment>> {
+        all.retain(|experiment| !is_finished(experiment));
+        let may_use =
+            |node: &str, experiment: &TuningExperiment| self.cluster.matches(node, &experiment.spec.placement);
+        match by {
+            Touched::Freed(node) => return self.memories.next_in_line(all, |one| may_use(node, one), WOKEN),
+            Touched::Node(node) => {
+                all.retain(|one| may_use(node, one) || node_lease::is_of(&self.cluster, node, one));
+            }
+            Touched::One { .. } | Touched::All => {}
+        }
+        all
     }
 
     async fn reconcile(&self, experiment: &TuningExperiment) -> Result<Action, Error> {

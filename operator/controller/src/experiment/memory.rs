@@ -2,11 +2,12 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::{Arc, Mutex, MutexGuard};
-use std::time::Instant;
+use std::time::{Duration, Instant};
 
 use assay_api::names::EXPERIMENT_LABEL;
 use assay_api::{TuningExperiment, TuningExperimentStatus};
 use assay_core::cluster::Attempts;
+use assay_core::decide::Said;
 use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
@@ -26,6 +27,8 @@ pub struct Memory {
     pub trials: Trials,
     /// What its trials tell of.
     pub attempts: Attempts,
+    /// What the gates said of those.
+    pub said: Said,
     pub pods: Pods,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
@@ -41,6 +44,8 @@ pub struct Memory {
     pub written: Option<(Instant, TuningExperiment)>,
     /// Nodes that it waits for, so that whoever has one gives it up after a block.
     pub waits_for: BTreeSet<String>,
+    /// Since when it waits for a node, without having been given any.
+    pub in_line: Option<Instant>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
@@ -53,8 +58,30 @@ pub struct Memory {
     pub refused: Option<(Instant, String)>,
 }
 
-/// A status with the number of attempts that it follows from, and whether it is the last.
-pub type Judged = ((usize, bool), TuningExperimentStatus);
+/// A verdict as a status.
+pub struct Judged {
+    /// The number of attempts that it follows from.
+    pub attempts: usize,
+    pub is_finished: bool,
+    pub status: TuningExperimentStatus,
+    /// When it was given, and how long that took.
+    pub at: Instant,
+    pub took: Duration,
+}
+
+impl Judged {
+    /// The most of its time that an operator judges an experiment that is not finished: one part of so many.
+    const SHARE: u32 = 20;
+
+    /// For how long it stands, though there are other attempts by now: it is only on the way, and to give it takes the longer the more there are.
+    pub fn stands_for(&self, attempts: usize, is_finished: bool, now: Instant) -> Option<Duration> {
+        if (self.attempts, self.is_finished) == (attempts, is_finished) {
+            return Some(Duration::ZERO);
+        }
+        let left = (self.took * Self::SHARE).checked_sub(now.saturating_duration_since(self.at));
+        left.filter(|left| !is_finished && !left.is_zero())
+    }
+}
 
 impl Memory {
     /// Forgets what nobody needs of an experiment that is over. Its pods and volumes may have to be removed yet.
@@ -118,6 +145,30 @@ impl Memories {
         self.all().iter().any(|(name, memory)| *name != own && memory.lock().waits_for.contains(node))
     }
 
+    /// Those of these experiments that are to know that a node is free: so many of those that wait for one and may use it, first those that
+    /// have waited longest, and those whose namespace may have another node now, whichever that is.
+    pub fn next_in_line(
+        &self,
+        experiments: Vec<Arc<TuningExperiment>>,
+        may_use: impl Fn(&TuningExperiment) -> bool,
+        most: usize,
+    ) -> Vec<Arc<TuningExperiment>> {
+        let mut waiting = Vec::new();
+        let mut concerned = Vec::new();
+        for experiment in experiments {
+            let memory = self.of(&experiment);
+            let memory = memory.lock();
+            if memory.is_limited {
+                concerned.push(experiment);
+            } else if let Some(since) = memory.in_line.filter(|_| may_use(&experiment)) {
+                waiting.push((since, name(&experiment), experiment));
+            }
+        }
+        waiting.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
+        concerned.extend(waiting.into_iter().take(most).map(|(.., experiment)| experiment));
+        concerned
+    }
+
     /// Whether any other experiment of its namespace has no node, since the namespace has as many as it may have.
     pub fn others_are_limited(&self, own: &TuningExperiment) -> bool {
         let own = name(own);
@@ -164,6 +215,56 @@ mod tests {
     use super::*;
     use crate::clock::Clock as _;
     use crate::clock::testing::Manual;
+
+    #[test]
+    fn a_free_node_goes_to_those_who_have_waited_longest() {
+        let clock = Manual::new();
+        let memories = Memories::new([], clock.instant());
+        let names = ["late", "first", "elsewhere", "limited", "second", "never"];
+        let all: Vec<_> = names.iter().map(|name| experiment(name, name, "False")).collect();
+        let wait = |name: &str| {
+            let own = all.iter().find(|experiment| experiment.name_any() == name).unwrap_or_else(|| unreachable!());
+            memories.of(own).lock().in_line = Some(clock.instant());
+        };
+        for name in ["first", "elsewhere", "second", "late"] {
+            wait(name);
+            clock.pass(Duration::from_secs(1));
+        }
+        memories.of(&all[3]).lock().is_limited = true;
+        let told = |most| -> Vec<String> {
+            let may_use = |experiment: &TuningExperiment| experiment.name_any() != "elsewhere";
+            memories.next_in_line(all.clone(), may_use, most).iter().map(|experiment| experiment.name_any()).collect()
+        };
+        assert_eq!(told(2), ["limited", "first", "second"], "a limit may have kept it from any node");
+        assert_eq!(told(9), ["limited", "first", "second", "late"]);
+        // Who was given one meanwhile is the last.
+        wait("first");
+        assert_eq!(told(2), ["limited", "second", "late"]);
+    }
+
+    #[test]
+    fn a_verdict_on_the_way_stands_for_as_long_as_it_is_worth() {
+        let clock = Manual::new();
+        let took = Duration::from_millis(50);
+        let judged = |is_finished| Judged {
+            attempts: 7,
+            is_finished,
+            status: TuningExperimentStatus::default(),
+            at: clock.instant(),
+            took,
+        };
+        let (open, last) = (judged(false), judged(true));
+        clock.pass(Duration::from_millis(400));
+        let now = clock.instant();
+        assert_eq!(open.stands_for(7, false, now), Some(Duration::ZERO), "of the same attempts");
+        assert_eq!(open.stands_for(8, false, now), Some(Duration::from_millis(600)));
+        assert_eq!(open.stands_for(7, true, now), None, "the last one has all intervals");
+        assert_eq!(open.stands_for(8, true, now), None, "the last one is of all attempts");
+        assert_eq!(last.stands_for(7, true, now), Some(Duration::ZERO));
+        clock.pass(Duration::from_millis(600));
+        assert_eq!(open.stands_for(8, false, clock.instant()), None);
+        assert_eq!(open.stands_for(7, false, clock.instant()), Some(Duration::ZERO));
+    }
 
     fn experiment(name: &str, uid: &str, finished: &str) -> Arc<TuningExperiment> {
         let experiment = json!({

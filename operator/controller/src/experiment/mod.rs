@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
-use assay_api::names::{EXPERIMENT_LABEL, FINISHED, MANAGER};
+use assay_api::names::{FINISHED, MANAGER};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
 use assay_core::attempt::Attempt;
 use assay_core::decide::Places;
@@ -62,6 +62,7 @@ use crate::lock::locked;
 use crate::logs::Log;
 use crate::pod::Template;
 use crate::task;
+use crate::watch::Touched;
 use accept::Accepted;
 use collect::Collected;
 use context::Context;
@@ -143,7 +144,7 @@ impl<'a> Reconcile<'a> {
             Collected::Unfit(problem) => return refuse(self, vec![problem]).await,
         };
         attempts.extend(ended.iter().map(|ended| ended.attempt.clone()));
-        let places = places(&plan, &attempts)?;
+        let places = self.places(&plan, &attempts)?;
         collect::tell(self, &places, &mut observed, ended).await?;
         let state = advance::advance(self, &places, &mut observed).await?;
         settle::write(self, &state, Some((&places, &observed))).await?;
@@ -168,6 +169,15 @@ impl<'a> Reconcile<'a> {
         &self.context.cluster
     }
 
+    /// What attempts have made of a plan.
+    fn places<'p>(&self, plan: &'p Plan, attempts: &'p [Attempt]) -> Result<Places<'p>, Error> {
+        // Others look into the memory meanwhile.
+        let mut said = std::mem::take(&mut self.memory().said);
+        let places = task::compute(|| Places::again(plan, attempts, &mut said));
+        self.memory().said = said;
+        places.map_err(|error| Error::Unexpected(error.to_string()))
+    }
+
     fn api<K>(&self) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
@@ -185,34 +195,33 @@ impl<'a> Reconcile<'a> {
         self.cluster().clock.since(since)
     }
 
+    /// What its objects are part of.
+    fn touched(&self) -> Touched {
+        stores::touched((self.namespace.clone(), self.name.clone()))
+    }
+
     /// All trials of the experiment, by name.
     fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
-        let is_owned = |trial: &TuningTrial| {
-            trial.metadata.namespace.as_ref() == Some(&self.namespace)
-                && trial.owner_references().iter().any(|owner| owner.uid == self.uid)
-        };
-        let watched = self.context.trials.iter().flat_map(|store| store.state_filter(is_owned));
+        let is_owned = |trial: &TuningTrial| trial.owner_references().iter().any(|owner| owner.uid == self.uid);
+        let of_name = self.context.trials.iter().flat_map(|trials| trials.of(&self.touched()));
+        let watched = of_name.filter(|trial| is_owned(trial));
         self.memory().trials.with(watched, is_owned)
     }
 
     /// The pods that have its label.
     fn pods(&self) -> Seen {
-        let belongs = |pod: &Pod| {
-            pod.metadata.namespace.as_ref() == Some(&self.namespace)
-                && pod.labels().get(EXPERIMENT_LABEL).is_some_and(|name| *name == self.name)
-        };
-        let watched = self.context.pods.iter().flat_map(|store| store.state_filter(belongs));
+        let watched = self.context.pods.iter().flat_map(|pods| pods.of(&self.touched()));
         self.memory().pods.with(watched, self.instant())
     }
 
-    /// The end of a pod's log; `None` while another one of its namespace is read. Nobody waits for that in a reconcile: the places of those
-    /// are few, and a namespace with many logs would have them all.
+    /// The end of a pod's log; `None` while too many others of its namespace are read. Nobody waits for that in a reconcile: the places of
+    /// those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
-        let Some(room) = self.cluster().logs.room(&self.namespace).await else {
+        let log = self.cluster().logs.end_of(&self.namespace, &self.api(), pod).await?;
+        if log.is_none() {
             self.wake_in(TURN);
-            return Ok(None);
-        };
-        room.end_of(&self.api(), pod).await.map(Some)
+        }
+        Ok(log)
     }
 
     /// Publishes an event about the experiment, or about one of its trials.
@@ -261,11 +270,6 @@ impl<'a> Reconcile<'a> {
     fn is_suspended(&self) -> bool {
         self.experiment.spec.suspend == Some(true)
     }
-}
-
-/// What attempts have made of a plan.
-fn places<'a>(plan: &'a Plan, attempts: &'a [Attempt]) -> Result<Places<'a>, Error> {
-    task::compute(|| Places::new(plan, attempts)).map_err(|error| Error::Unexpected(error.to_string()))
 }
 
 /// Does all of this, many at once, since each waits for the API server most of the time. What is begun is brought to its end, whatever

@@ -14,7 +14,7 @@ use super::context::Context;
 use super::{Reconcile, ended};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::lease::Asked;
+use crate::lease::{Asked, noted};
 
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
@@ -115,13 +115,6 @@ pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
     let ours = leases.iter().filter_map(known).filter(|lease| is_ours(reconcile, lease));
     let nodes: BTreeSet<String> = ours.filter_map(|lease| node_of(&lease).map(ToOwned::to_owned)).collect();
     nodes.into_iter().collect()
-}
-
-/// Namespace, name and uid of the experiment that a Lease was written for.
-pub fn noted(lease: &Lease) -> Option<(&str, &str, &str)> {
-    let (namespace, rest) = lease.annotations().get(HOLDER_ANNOTATION)?.split_once('/')?;
-    let (name, uid) = rest.rsplit_once('/')?;
-    Some((namespace, name, uid))
 }
 
 /// Every node that an experiment of a namespace holds.

@@ -17,6 +17,7 @@ use kube::runtime::events::EventType;
 use serde_json::json;
 use tracing::info;
 
+use super::memory::Judged;
 use super::observe::Observed;
 use super::{Reconcile, UNREADABLE, condition, forced, some_of};
 use crate::error::{Error, call};
@@ -35,6 +36,10 @@ pub enum State {
 
 /// A new estimate of the end alone is written no more often than this.
 const ESTIMATES: Duration = Duration::from_mins(1);
+/// And other words for the same state than this.
+const WORDS: Duration = Duration::from_secs(10);
+/// These are the same state in that respect: with more experiments than nodes, each runs a block and waits in turn.
+const TURNS: [&str; 2] = ["Running", "NodeHeld"];
 
 pub async fn write(
     reconcile: &Reconcile<'_>,
@@ -57,7 +62,7 @@ pub async fn write(
     let generation = reconcile.experiment.metadata.generation;
     after.observed_generation = generation;
     after.conditions = conditions(reconcile, state, seen.is_some(), &after, &before.conditions);
-    if same(&before, &after) && !is_due(reconcile, &before, &after) {
+    if !is_due(reconcile, state, &before, &after) {
         return Ok(());
     }
     let patch = json!({
@@ -100,20 +105,25 @@ fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>)
 
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
 fn judged(reconcile: &Reconcile<'_>, places: &Places<'_>, is_finished: bool) -> Result<TuningExperimentStatus, Error> {
-    let key = (places.attempts().len(), is_finished);
-    if let Some((known, status)) = &reconcile.memory().judged
-        && *known == key
+    let attempts = places.attempts().len();
+    if let Some(known) = &reconcile.memory().judged
+        && let Some(left) = known.stands_for(attempts, is_finished, reconcile.instant())
     {
-        return Ok(status.clone());
+        if known.attempts != attempts {
+            reconcile.wake_in(left);
+        }
+        return Ok(known.status.clone());
     }
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
+    let began = reconcile.instant();
     let status = task::compute(|| {
         let intervals = if is_finished { Intervals::All } else { Intervals::None };
         let report =
             judge_with(places, &places.plan().experiment.design(), intervals).map_err(|error| unexpected(&error))?;
         Ok::<_, Error>(status::of(&report)?)
     })?;
-    reconcile.memory().judged = Some((key, status.clone()));
+    let (at, took, status_of) = (reconcile.instant(), reconcile.elapsed(began), status.clone());
+    reconcile.memory().judged = Some(Judged { attempts, is_finished, status: status_of, at, took });
     Ok(status)
 }
 
@@ -240,8 +250,25 @@ fn sentences(status: &TuningExperimentStatus) -> String {
     sentences.join(" ")
 }
 
-/// Whether nothing but the estimated end has changed.
-fn same(before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
+/// Whether a status is to be written by now.
+fn is_due(
+    reconcile: &Reconcile<'_>,
+    state: &State,
+    before: &TuningExperimentStatus,
+    after: &TuningExperimentStatus,
+) -> bool {
+    let Some(pause) = pause(state, before, after) else { return false };
+    let since = reconcile.memory().written.as_ref().map(|(at, _)| reconcile.elapsed(*at));
+    let left = pause.saturating_sub(since.unwrap_or_default());
+    reconcile.wake_in(left);
+    left.is_zero()
+}
+
+/// How long after the last write what has changed may be written; `None` where nothing has.
+fn pause(state: &State, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> Option<Duration> {
+    let end = |status: &TuningExperimentStatus| -> Option<Timestamp> {
+        Some(status.progress.as_ref()?.estimated_completion_time.as_ref()?.0)
+    };
     let timeless = |status: &TuningExperimentStatus| {
         let mut status = status.clone();
         if let Some(progress) = &mut status.progress {
@@ -249,19 +276,24 @@ fn same(before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool
         }
         status
     };
-    timeless(before) == timeless(after)
-}
-
-fn is_due(reconcile: &Reconcile<'_>, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> bool {
-    let end = |status: &TuningExperimentStatus| -> Option<Timestamp> {
-        Some(status.progress.as_ref()?.estimated_completion_time.as_ref()?.0)
+    let wordless = |mut status: TuningExperimentStatus| {
+        for condition in &mut status.conditions {
+            condition.message.clear();
+            if TURNS.contains(&condition.reason.as_str()) {
+                condition.status.clear();
+                condition.reason.clear();
+                condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
+            }
+        }
+        status
     };
-    if end(after).is_none() || end(before) == end(after) {
-        return false;
+    let (was, is) = (timeless(before), timeless(after));
+    if was == is {
+        return (end(after).is_some() && end(before) != end(after)).then_some(ESTIMATES);
     }
-    let since = reconcile.memory().written.as_ref().map(|(at, _)| reconcile.elapsed(*at));
-    reconcile.wake_in(ESTIMATES.saturating_sub(since.unwrap_or_default()));
-    since.is_some_and(|since| since >= ESTIMATES)
+    // What nodes it has, or waits for, changes with each trial of a fleet.
+    let is_on_the_way = matches!(state, State::Running { .. } | State::Waiting { .. });
+    Some(if is_on_the_way && wordless(was) == wordless(is) { WORDS } else { Duration::ZERO })
 }
 
 /// Events about what has changed for whoever waits.
@@ -285,5 +317,52 @@ async fn publish(reconcile: &Reconcile<'_>, state: &State, before: &[Condition],
             reconcile.publish(None, EventType::Normal, "Finished", &note).await;
         }
         _ => {}
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn status(reason: &str, message: &str, valid: i32, end: Option<i64>) -> TuningExperimentStatus {
+        let time = |second| Time(Timestamp::from_second(second).unwrap_or_default());
+        let condition = Condition {
+            type_: PROGRESSING.to_owned(),
+            status: "True".to_owned(),
+            reason: reason.to_owned(),
+            message: message.to_owned(),
+            observed_generation: None,
+            last_transition_time: time(0),
+        };
+        let progress = ProgressStatus {
+            trials_valid: valid.cast_unsigned(),
+            estimated_completion_time: end.map(time),
+            ..ProgressStatus::default()
+        };
+        TuningExperimentStatus {
+            conditions: vec![condition],
+            progress: Some(progress),
+            ..TuningExperimentStatus::default()
+        }
+    }
+
+    #[test]
+    fn what_changes_all_the_time_is_not_written_all_the_time() {
+        let running = State::Running { nodes: Vec::new() };
+        let before = status("Running", "on n1", 3, Some(60));
+        for (state, after, expected) in [
+            (&running, before.clone(), None),
+            (&running, status("Running", "on n1", 3, Some(61)), Some(ESTIMATES)),
+            (&running, status("Running", "on n1", 3, None), None),
+            (&running, status("Running", "on n2", 3, Some(61)), Some(WORDS)),
+            (&running, status("Running", "on n2", 4, Some(60)), Some(Duration::ZERO)),
+            (&running, status("NodeHeld", "n1 is held by a", 3, Some(60)), Some(WORDS)),
+            (&running, status("PodPending", "on n1", 3, Some(60)), Some(Duration::ZERO)),
+            // The last words are written at once: nothing wakes an experiment that is over.
+            (&State::Finished, status("Running", "done", 3, Some(60)), Some(Duration::ZERO)),
+            (&State::Refused(Vec::new()), status("Running", "no", 3, Some(60)), Some(Duration::ZERO)),
+        ] {
+            assert_eq!(pause(state, &before, &after), expected, "{state:?} {after:?}");
+        }
     }
 }

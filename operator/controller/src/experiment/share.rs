@@ -20,6 +20,14 @@ pub struct Taken<'a> {
     of: (String, String, String),
 }
 
+/// Why a node is not to be had.
+pub enum Untaken {
+    /// The namespace has as many as it may have.
+    Limited,
+    /// This experiment is just taking it: the API server would give it to one of them only.
+    Taken(String),
+}
+
 impl Drop for Taken<'_> {
     fn drop(&mut self) {
         locked(&self.context.taking.0).remove(&self.of);
@@ -53,11 +61,15 @@ pub fn why(reconcile: &Reconcile<'_>) -> String {
     format!("experiments of {namespace} hold or ask for as many nodes as its fence allows (maxNodes: {most})")
 }
 
-/// Begins to take a node; `None` where the namespace has as many as it may have.
-pub fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Option<Taken<'a>> {
+/// Begins to take a node, or why it is not to be tried.
+pub fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Result<Taken<'a>, Untaken> {
     let context = reconcile.context;
     let of = (reconcile.namespace.clone(), reconcile.name.clone(), node.to_owned());
     let mut taking = locked(&context.taking.0);
+    let is_others = |taken: &&(String, String, String)| taken.2 == node && (&taken.0, &taken.1) != (&of.0, &of.1);
+    if let Some((namespace, name, _)) = taking.iter().find(is_others) {
+        return Err(Untaken::Taken(format!("{namespace}/{name}")));
+    }
     if let Some(most) = most(reconcile) {
         // Said first: whoever gives one back from here on wakes it.
         let is_idle = node_lease::held(reconcile).is_empty();
@@ -66,12 +78,12 @@ pub fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Option<Taken<'a>> {
         held.extend(taking.iter().filter(|taken| taken.0 == of.0).map(|taken| taken.2.clone()));
         let is_left_to_others = has_yielded(reconcile) && others_wait(reconcile);
         if !(Share { most, held, is_left_to_others }).has_room_for(node) {
-            return None;
+            return Err(Untaken::Limited);
         }
         reconcile.memory().is_limited = false;
     }
     taking.insert(of.clone());
-    Some(Taken { context, of })
+    Ok(Taken { context, of })
 }
 
 /// Whether an autoscaler may be asked for one more. Others of the namespace that have asked count, whether their node is there or not.

@@ -2,19 +2,20 @@ use anyhow::Context as _;
 use assay_api::names::EXPERIMENT_LABEL;
 use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
-use kube::ResourceExt as _;
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
+use kube::{Resource as _, ResourceExt as _};
+use serde_json::{Value, json};
 
 use super::memory::experiment_of;
-use crate::watch::{self, Touched, Unreadable, Wiring};
+use crate::watch::{self, Objects, Part, Parts, Touched, Unreadable, Wiring};
 
 /// What is watched for experiments.
 pub struct Stores {
     pub experiments: Store<TuningExperiment>,
-    pub trials: Store<TuningTrial>,
-    pub pods: Store<Pod>,
+    pub trials: Objects<TuningTrial>,
+    pub pods: Objects<Pod>,
     /// Experiments and trials that this version can't read.
     pub unreadable_experiments: Unreadable,
     pub unreadable_trials: Unreadable,
@@ -25,6 +26,14 @@ pub fn touched((namespace, name): (String, String)) -> Touched {
     Touched::one::<TuningExperiment>(namespace, name)
 }
 
+/// What of an experiment wakes it: of its status nobody else writes more than this.
+fn matters(experiment: &TuningExperiment) -> Value {
+    let ObjectMeta { uid, generation, deletion_timestamp, labels, annotations, .. } = &experiment.metadata;
+    let conditions = experiment.status.iter().flat_map(|status| &status.conditions);
+    let conditions: Vec<_> = conditions.map(|known| (&known.type_, &known.status)).collect();
+    json!([uid, generation, deletion_timestamp, labels, annotations, conditions])
+}
+
 impl watch::Stores for Stores {
     fn watch(wiring: &Wiring, namespace: Option<&str>) -> Self {
         let itself = |meta: &ObjectMeta| Some(touched((meta.namespace.clone()?, meta.name.clone()?)));
@@ -32,24 +41,35 @@ impl watch::Stores for Stores {
         let (experiments, unreadable_experiments) = wiring.reflect_readable(
             wiring.api(namespace),
             all(),
+            Part { matters: Some(matters), ..Part::all() },
             move |one: &TuningExperiment| itself(&one.metadata),
             itself,
         );
-        let of_trial = |trial: &TuningTrial| Some(touched((trial.namespace()?, trial.spec.experiment.clone())));
+        // By its owner, which says whose it is, whatever else somebody writes into it.
+        let of_trial = |trial: &TuningTrial| {
+            let owner = trial.owner_references().iter().find(|owner| owner.kind == TuningExperiment::kind(&()))?;
+            Some(touched((trial.namespace()?, owner.name.clone())))
+        };
         let of_unreadable_trial = |meta: &ObjectMeta| {
             let experiment = meta.labels.as_ref()?.get(EXPERIMENT_LABEL)?;
             Some(touched((meta.namespace.clone()?, experiment.clone())))
         };
+        let (parts, parts_of_pods) = (Parts::default(), Parts::default());
+        // Nobody else writes the status of a trial.
+        let part = Part { matters: Some(|trial: &TuningTrial| json!(trial.metadata.uid)), ..Part::noted(&parts) };
         let (trials, unreadable_trials) =
-            wiring.reflect_readable(wiring.api(namespace), all(), of_trial, of_unreadable_trial);
-        let of_experiments = watcher::Config::default().labels(EXPERIMENT_LABEL);
-        let pods = wiring.reflect(wiring.api(namespace), of_experiments, |pod: &Pod| experiment_of(pod).map(touched));
+            wiring.reflect_readable(wiring.api(namespace), all(), part, of_trial, of_unreadable_trial);
+        let trials = Objects::new(trials, parts);
+        let of_pod = |pod: &Pod| experiment_of(pod).map(touched);
+        let of_experiments = all().labels(EXPERIMENT_LABEL);
+        let pods = wiring.reflect_part(wiring.api(namespace), of_experiments, Part::noted(&parts_of_pods), of_pod);
+        let pods = Objects::new(pods, parts_of_pods);
         Self { experiments, trials, pods, unreadable_experiments, unreadable_trials }
     }
 
     async fn wait_until_ready(&self) -> anyhow::Result<()> {
         self.experiments.wait_until_ready().await.context("can't watch experiments")?;
-        self.trials.wait_until_ready().await.context("can't watch trials")?;
-        self.pods.wait_until_ready().await.context("can't watch pods")
+        self.trials.all.wait_until_ready().await.context("can't watch trials")?;
+        self.pods.all.wait_until_ready().await.context("can't watch pods")
     }
 }

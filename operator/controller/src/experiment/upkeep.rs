@@ -20,8 +20,9 @@ use tracing::{info, warn};
 use super::context::{Context, why_unreadable};
 use super::ended::ended;
 use super::memory::experiment_of;
-use super::{UNREADABLE, node_lease, tidy};
+use super::{UNREADABLE, tidy};
 use crate::error::{Error, call};
+use crate::lease::noted;
 use crate::watch::Unreadable;
 
 /// Between two times.
@@ -100,8 +101,8 @@ async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
 
 /// The holder of a lease that we should know and don't.
 fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
-    let noted = lease.annotations().get(HOLDER_ANNOTATION)?;
-    let (namespace, name, uid) = node_lease::noted(lease)?;
+    let note = lease.annotations().get(HOLDER_ANNOTATION)?;
+    let (namespace, name, uid) = noted(lease)?;
     let ours = &context.namespaces;
     if !ours.is_empty() && !ours.iter().any(|ours| ours == namespace) {
         return None;
@@ -110,5 +111,5 @@ fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
     // Those that have ended use no node, and may stay.
     let has_pods = context.all_pods().iter().any(|pod| is_its(pod) && ended(pod).is_none());
     let is_new = context.cluster.leases.unchanged_for(lease) < NEW;
-    (!context.knows(uid) && !has_pods && !is_new).then_some(noted.as_str())
+    (!context.knows(uid) && !has_pods && !is_new).then_some(note.as_str())
 }

@@ -19,7 +19,7 @@ use super::stores::Stores;
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::experiment::why_unreadable;
-use crate::watch::{self, Running, Scope, Unreadable, Wiring};
+use crate::watch::{self, Running, Scope, Touched, Unreadable, Wiring};
 
 /// What the reconciles of sweeps share.
 pub struct Context {
@@ -79,8 +79,8 @@ impl watch::Controller for Context {
     }
 
     /// Its experiments look after nodes.
-    fn concerns(&self, _: &TuningSweep, _: &str) -> bool {
-        false
+    fn concerned(&self, _: Vec<Arc<TuningSweep>>, _: &Touched) -> Vec<Arc<TuningSweep>> {
+        Vec::new()
     }
 
     async fn reconcile(&self, sweep: &TuningSweep) -> Result<Action, Error> {

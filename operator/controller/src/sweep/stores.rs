@@ -7,7 +7,7 @@ use kube::api::ObjectMeta;
 use kube::runtime::reflector::Store;
 use kube::runtime::watcher;
 
-use crate::watch::{self, Touched, Unreadable, Wiring};
+use crate::watch::{self, Part, Touched, Unreadable, Wiring};
 
 /// What is watched for sweeps.
 pub struct Stores {
@@ -30,6 +30,7 @@ impl watch::Stores for Stores {
         let (sweeps, unreadable) = wiring.reflect_readable(
             wiring.api(namespace),
             watcher::Config::default(),
+            Part::all(),
             move |one: &TuningSweep| itself(&one.metadata),
             itself,
         );
@@ -38,6 +39,7 @@ impl watch::Stores for Stores {
         let (experiments, _) = wiring.reflect_readable(
             wiring.api(namespace),
             of_sweeps(),
+            Part::all(),
             |one: &TuningExperiment| touched(&one.metadata),
             touched,
         );

@@ -24,8 +24,6 @@ use crate::task;
 
 /// Several changes at once are one reconcile.
 const DEBOUNCE: Duration = Duration::from_millis(20);
-/// Objects of a kind that are reconciled at the same time.
-const CONCURRENCY: u16 = 8;
 
 /// What the reconciles of a kind share.
 pub trait Controller: Send + Sync + 'static {
@@ -34,8 +32,8 @@ pub trait Controller: Send + Sync + 'static {
     /// What says of whatever is logged during a reconcile whose it is, at every level that a log may have.
     fn span(object: &Self::Kind) -> Span;
 
-    /// Whether an object goes by what happens to a node.
-    fn concerns(&self, object: &Self::Kind, node: &str) -> bool;
+    /// Those of all objects that go by what happened to a node.
+    fn concerned(&self, all: Vec<Arc<Self::Kind>>, by: &Touched) -> Vec<Arc<Self::Kind>>;
 
     /// Reconciles an object and says when to do so again.
     fn reconcile(&self, object: &Self::Kind) -> impl Future<Output = Result<Action, Error>> + Send;
@@ -73,7 +71,7 @@ impl Wiring {
         let on_error = move |object: Arc<C::Kind>, error: &Error, _: Arc<C>| {
             Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict()))
         };
-        let config = Config::default().debounce(DEBOUNCE).concurrency(CONCURRENCY);
+        let config = Config::default().debounce(DEBOUNCE).concurrency(self.concurrency);
         applier(begin, on_error, controller, store, Box::pin(queue), config).for_each(|_| async {}).boxed()
     }
 }
@@ -111,7 +109,7 @@ fn queue<C: Controller>(
         }
     })
     .flat_map(move |touched| {
-        let concerned = touched.of(&store, |object, node| controller.concerns(object, node));
+        let concerned = touched.of(&store, |all, touched| controller.concerned(all, touched));
         stream::iter(concerned.into_iter().map(Ok))
     })
 }

@@ -4,6 +4,7 @@
 mod backoff;
 mod controller;
 mod namespaces;
+mod parts;
 mod reflect;
 mod touched;
 mod unreadable;
@@ -16,10 +17,12 @@ use tokio::sync::{broadcast, mpsc};
 
 pub use controller::{Controller, Running};
 pub use namespaces::{Scope, Stores};
+pub use parts::{Objects, Parts};
 pub use reflect::{Part, version};
 pub use touched::Touched;
 pub use unreadable::Unreadable;
 
+use crate::args::Args;
 use crate::clock::SharedClock;
 use crate::health::Health;
 use crate::metrics::Metrics;
@@ -35,6 +38,8 @@ pub struct Wiring {
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub stop: Stop,
+    /// Objects of a kind that are reconciled at the same time.
+    concurrency: u16,
     /// Where objects are watched: in each of these, or in all.
     namespaces: Vec<Option<String>>,
     sender: mpsc::UnboundedSender<Touched>,
@@ -50,19 +55,20 @@ pub struct Changes {
 impl Wiring {
     pub fn new(
         client: Client,
-        namespaces: &[String],
+        args: &Args,
         clock: SharedClock,
         (metrics, health): (Arc<Metrics>, Arc<Health>),
         stop: Stop,
     ) -> (Self, Changes) {
-        let namespaces = match namespaces {
+        let concurrency = args.concurrency;
+        let namespaces = match args.namespaces.as_slice() {
             [] => vec![None],
             named => named.iter().cloned().map(Some).collect(),
         };
         let (sender, receiver) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(BEHIND);
         let heard = Changes { receiver, changes: changes.clone() };
-        (Self { client, clock, metrics, health, stop, namespaces, sender, changes }, heard)
+        (Self { client, clock, metrics, health, stop, concurrency, namespaces, sender, changes }, heard)
     }
 
     pub fn tell(&self) -> Tell {

@@ -3,6 +3,7 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
+use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, ObjectMeta};
@@ -16,7 +17,7 @@ use serde::de::DeserializeOwned;
 use serde_json::Value;
 use tracing::warn;
 
-use super::{Touched, Unreadable, Wiring};
+use super::{Parts, Touched, Unreadable, Wiring};
 
 impl Wiring {
     /// Keeps a store up to date in the background. `touches` says what a changed object is part of.
@@ -24,7 +25,7 @@ impl Wiring {
         &self,
         api: Api<K>,
         config: watcher::Config,
-        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+        touches: impl Fn(&K) -> Option<Touched> + Send + Sync + 'static,
     ) -> Store<K>
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -33,13 +34,13 @@ impl Wiring {
         self.reflect_part(api, config, Part::all(), touches)
     }
 
-    /// The same of a part of each object, which are all of one namespace or of none.
+    /// The same of a part of each object.
     pub fn reflect_part<K>(
         &self,
         api: Api<K>,
         config: watcher::Config,
         part: Part<K>,
-        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+        touches: impl Fn(&K) -> Option<Touched> + Send + Sync + 'static,
     ) -> Store<K>
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -54,7 +55,8 @@ impl Wiring {
         &self,
         api: Api<DeserializeGuard<K>>,
         config: watcher::Config,
-        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+        part: Part<K>,
+        touches: impl Fn(&K) -> Option<Touched> + Send + Sync + 'static,
         unreadable_touches: impl Fn(&ObjectMeta) -> Option<Touched> + Send + 'static,
     ) -> (Store<K>, Unreadable)
     where
@@ -75,15 +77,15 @@ impl Wiring {
             }
             std::future::ready(event.transpose())
         });
-        (self.keep((store, writer), readable, Part::all(), touches), unreadable)
+        (self.keep((store, writer), readable, part, touches), unreadable)
     }
 
     fn keep<K>(
         &self,
         (store, writer): (Store<K>, Writer<K>),
         events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
-        Part { slim, matters }: Part<K>,
-        touches: impl Fn(&K) -> Option<Touched> + Send + 'static,
+        Part { slim, matters, parts, gone }: Part<K>,
+        touches: impl Fn(&K) -> Option<Touched> + Send + Sync + 'static,
     ) -> Store<K>
     where
         K: Resource + Clone + DeserializeOwned + Debug + Send + Sync + 'static,
@@ -95,7 +97,14 @@ impl Wiring {
             object.meta_mut().managed_fields = None;
             slim(object);
         });
-        let events = reflector::reflector(writer, kept);
+        let touches = Arc::new(touches);
+        let whole = Arc::clone(&touches);
+        let seen = kept.inspect(move |event| {
+            if let (Some(parts), Ok(event)) = (&parts, event) {
+                parts.saw(event, &*whole);
+            }
+        });
+        let events = reflector::reflector(writer, seen);
         tokio::spawn(async move {
             let mut events = std::pin::pin!(events);
             let mut is_broken = false;
@@ -111,7 +120,8 @@ impl Wiring {
                 let is_new = event.as_ref().is_ok_and(|event| news.is_new(event));
                 let touched = match event {
                     Ok(Event::Apply(_)) if !is_new => None,
-                    Ok(Event::Apply(object) | Event::Delete(object)) => touches(&object),
+                    Ok(Event::Apply(object)) => touches(&object),
+                    Ok(Event::Delete(object)) => gone.map_or_else(|| touches(&object), |gone| gone(&object)),
                     // A list after a broken watch does not say what has gone meanwhile.
                     Ok(Event::InitDone) => Some(Touched::All),
                     Ok(Event::Init | Event::InitApply(_)) => None,
@@ -136,37 +146,47 @@ impl Wiring {
 
 /// What of each object is kept and looked at.
 pub struct Part<K> {
+    /// Where it is noted what each is part of.
+    pub parts: Option<Parts>,
     /// Leaves out what need not be kept.
     pub slim: fn(&mut K),
     /// What has to change before it touches anything; `None`: whatever changes does.
     pub matters: Option<fn(&K) -> Value>,
+    /// What it touches when it goes, where that is something else.
+    pub gone: Option<fn(&K) -> Option<Touched>>,
 }
 
 impl<K> Part<K> {
-    fn all() -> Self {
-        Self { slim: |_| (), matters: None }
+    pub fn all() -> Self {
+        Self { parts: None, slim: |_| (), matters: None, gone: None }
+    }
+
+    /// All of each object, and a note of what it is part of.
+    pub fn noted(parts: &Parts) -> Self {
+        Self { parts: Some(parts.clone()), ..Self::all() }
     }
 }
 
-/// A digest of what mattered of each object when it was seen last, by its name.
+/// A digest of what mattered of each object when it was seen last, by its namespace and name.
 struct News<K> {
     matters: Option<fn(&K) -> Value>,
-    known: HashMap<String, u64>,
+    known: HashMap<(Option<String>, String), u64>,
 }
 
 impl<K: Resource> News<K> {
     /// Whether what matters has changed since.
     fn is_new(&mut self, event: &Event<K>) -> bool {
         let Some(matters) = self.matters else { return true };
+        let name = |object: &K| (object.namespace(), object.name_any());
         match event {
             Event::Apply(object) | Event::InitApply(object) => {
                 let mut now = DefaultHasher::new();
                 matters(object).to_string().hash(&mut now);
                 let now = now.finish();
-                self.known.insert(object.name_any(), now) != Some(now)
+                self.known.insert(name(object), now) != Some(now)
             }
             Event::Delete(object) => {
-                self.known.remove(&object.name_any());
+                self.known.remove(&name(object));
                 true
             }
             Event::Init | Event::InitDone => true,

@@ -1,15 +1,18 @@
 use std::borrow::Cow;
+use std::sync::Arc;
 
 use kube::Resource;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 /// What has changed.
-#[derive(Clone, Debug, PartialEq, Eq)]
+#[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub enum Touched {
     /// Something of this object.
     One { kind: Cow<'static, str>, namespace: String, name: String },
     /// Something of a node.
     Node(String),
+    /// A node that nobody holds any more.
+    Freed(String),
     /// Something that any object may go by.
     All,
 }
@@ -19,8 +22,8 @@ impl Touched {
         Self::One { kind: K::kind(&()), namespace, name }
     }
 
-    /// The objects of a store that have to be reconciled because of it, given those that a node concerns.
-    pub fn of<K>(&self, store: &Store<K>, concerns: impl Fn(&K, &str) -> bool) -> Vec<ObjectRef<K>>
+    /// The objects of a store that have to be reconciled because of it, given those of all that what happened to a node concerns.
+    pub fn of<K>(&self, store: &Store<K>, concerned: impl Fn(Vec<Arc<K>>, &Self) -> Vec<Arc<K>>) -> Vec<ObjectRef<K>>
     where
         K: Resource<DynamicType = ()> + Clone + 'static,
     {
@@ -29,9 +32,8 @@ impl Touched {
                 vec![ObjectRef::new(name).within(namespace)]
             }
             Self::One { .. } => Vec::new(),
-            Self::Node(node) => {
-                let concerned = store.state().into_iter().filter(|object| concerns(object, node));
-                concerned.map(|object| ObjectRef::from_obj(&*object)).collect()
+            Self::Node(_) | Self::Freed(_) => {
+                concerned(store.state(), self).iter().map(|object| ObjectRef::from_obj(&**object)).collect()
             }
             Self::All => store.state().iter().map(|object| ObjectRef::from_obj(&**object)).collect(),
         };
@@ -45,6 +47,7 @@ impl Touched {
 mod tests {
     use assay_api::{TuningExperiment, TuningTrial};
     use k8s_openapi::api::core::v1::Pod;
+    use kube::ResourceExt as _;
     use kube::runtime::reflector;
     use kube::runtime::watcher::Event;
     use serde_json::json;
@@ -60,7 +63,12 @@ mod tests {
         }
         let names = |touched: Touched| {
             let names: Vec<String> = touched
-                .of(&store, |object, node| object.metadata.name.as_deref() == Some("b") && node == "n")
+                .of(&store, |mut all, touched| {
+                    all.retain(|pod| {
+                        pod.name_any() == if *touched == Touched::Freed("n".to_owned()) { "a" } else { "b" }
+                    });
+                    all
+                })
                 .into_iter()
                 .map(|object| object.name)
                 .collect();
@@ -73,7 +81,7 @@ mod tests {
         assert_eq!(names(Touched::one::<TuningExperiment>(namespace, name)), [""; 0], "another kind of this name");
         assert_eq!(names(Touched::All), ["a", "b"]);
         assert_eq!(names(Touched::Node("n".to_owned())), ["b"]);
-        assert_eq!(names(Touched::Node("m".to_owned())), [""; 0]);
+        assert_eq!(names(Touched::Freed("n".to_owned())), ["a"]);
         let (namespace, name) = own();
         assert_ne!(Touched::one::<TuningTrial>(namespace.clone(), name.clone()), Touched::one::<Pod>(namespace, name));
     }

@@ -22,9 +22,9 @@ use super::decide::Action;
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
+use crate::experiment::share::Untaken;
 use crate::experiment::{
-    AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, places as places_of, provision, share,
-    trial_status,
+    AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status,
 };
 use crate::pod::owner;
 
@@ -145,8 +145,11 @@ async fn act(
 
 /// Takes a node, or gets in line for it; the answer is what stands in the way.
 async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<Done>, Error> {
-    let Some(_taken) = share::take(reconcile, node) else { return Ok(Some(Done::Limited)) };
-    let other = node_lease::hold(reconcile, node).await?;
+    let other = match share::take(reconcile, node) {
+        Ok(_taken) => node_lease::hold(reconcile, node).await?,
+        Err(Untaken::Limited) => return Ok(Some(Done::Limited)),
+        Err(Untaken::Taken(other)) => Some(other),
+    };
     if other.is_some() {
         reconcile.memory().waits_for.insert(node.to_owned());
     }
@@ -320,5 +323,5 @@ async fn give_up(
         ended.push((trial.name_any(), attempt, status));
         observed.trials.insert(trial.name_any(), trial);
     }
-    trial_status::end_attempts(reconcile, &places_of(places.plan(), &attempts)?, observed, ended).await
+    trial_status::end_attempts(reconcile, &reconcile.places(places.plan(), &attempts)?, observed, ended).await
 }

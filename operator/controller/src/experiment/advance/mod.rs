@@ -36,9 +36,18 @@ pub async fn advance(reconcile: &Reconcile<'_>, places: &Places<'_>, observed: &
     reconcile.wake_in(decision.wake);
     reconcile.memory().waits_for = decision.waits_for;
     let applied = apply::apply(reconcile, places, observed, decision.actions).await?;
+    stand_in_line(reconcile, !applied.begun.is_empty());
     let (state, wake) = decide::state(decision.outlook, &survey, applied, &observed.under_way);
     reconcile.wake_in(wake);
     Ok(state)
+}
+
+/// Whoever is given a node goes to the end of the line for the next one.
+fn stand_in_line(reconcile: &Reconcile<'_>, is_served: bool) {
+    let now = reconcile.instant();
+    let memory = &mut *reconcile.memory();
+    let since = memory.in_line.filter(|_| !is_served).unwrap_or(now);
+    memory.in_line = (!memory.waits_for.is_empty()).then_some(since);
 }
 
 /// Keeps the nodes on which something runs, whatever else there is to do for an experiment, and however long that takes.
