@@ -115,6 +115,8 @@ async fn a_change_is_confirmed_by_fresh_trials_and_accepted() {
     let active = status.active.expect("a visit");
     let change = active.confirms.clone().unwrap_or_default();
     lab.check(change.starts_with("candidate-20"), &format!("{active:?}")).await;
+    // An event follows what it tells of, and is not written by who is killed in between.
+    lab.event("changed", "ChangeSuspected").await;
     // Whoever comes next goes on with it.
     operator.kill();
     operator.start_again();
