@@ -116,9 +116,9 @@ mod tests {
             Self(Objects::new(store, Parts::default()), writer)
         }
 
-        fn tell(&mut self, event: Event<Pod>) {
-            self.0.parts.saw(&event, whole);
-            self.1.apply_watcher_event(&event);
+        fn tell(&mut self, event: &Event<Pod>) {
+            self.0.parts.saw(event, whole);
+            self.1.apply_watcher_event(event);
         }
 
         /// The names of those that are part of this, after a look at all of them.
@@ -136,31 +136,31 @@ mod tests {
     fn parts_are_those_that_a_walk_finds() {
         let mut watch = Watch::new();
         for (name, whole) in [("a", Some("x")), ("b", Some("x")), ("c", Some("y")), ("d", None)] {
-            watch.tell(Event::Apply(pod(name, whole)));
+            watch.tell(&Event::Apply(pod(name, whole)));
         }
         assert_eq!((watch.of("x"), watch.of("y")), (vec!["a".to_owned(), "b".to_owned()], vec!["c".to_owned()]));
-        watch.tell(Event::Apply(pod("b", Some("y"))));
-        watch.tell(Event::Delete(pod("c", Some("y"))));
-        watch.tell(Event::Apply(pod("d", Some("z"))));
+        watch.tell(&Event::Apply(pod("b", Some("y"))));
+        watch.tell(&Event::Delete(pod("c", Some("y"))));
+        watch.tell(&Event::Apply(pod("d", Some("z"))));
         assert_eq!(
             (watch.of("x"), watch.of("y"), watch.of("z")),
             (vec!["a".to_owned()], vec!["b".to_owned()], vec!["d".to_owned()])
         );
-        watch.tell(Event::Delete(pod("a", Some("x"))));
+        watch.tell(&Event::Delete(pod("a", Some("x"))));
         assert!(watch.of("x").is_empty());
     }
 
     #[test]
     fn a_list_says_what_has_gone_meanwhile() {
         let mut watch = Watch::new();
-        watch.tell(Event::Apply(pod("a", Some("x"))));
-        watch.tell(Event::Init);
-        watch.tell(Event::InitApply(pod("b", Some("x"))));
+        watch.tell(&Event::Apply(pod("a", Some("x"))));
+        watch.tell(&Event::Init);
+        watch.tell(&Event::InitApply(pod("b", Some("x"))));
         // A list that breaks off is begun again.
-        watch.tell(Event::Init);
+        watch.tell(&Event::Init);
         assert_eq!(watch.of("x"), ["a"], "until the list is complete");
-        watch.tell(Event::InitApply(pod("c", Some("x"))));
-        watch.tell(Event::InitDone);
+        watch.tell(&Event::InitApply(pod("c", Some("x"))));
+        watch.tell(&Event::InitDone);
         assert_eq!(watch.of("x"), ["c"]);
     }
 }

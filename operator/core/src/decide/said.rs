@@ -96,8 +96,8 @@ mod tests {
         let mut said = Said::default();
         let first = finished(0);
         let mut of = |attempts: &[Attempt]| said.of(8, &experiment, attempts);
-        let known = of(&[first.clone()]);
-        assert!(Arc::ptr_eq(&known, &of(&[first.clone()])));
+        let known = of(std::slice::from_ref(&first));
+        assert!(Arc::ptr_eq(&known, &of(std::slice::from_ref(&first))));
         for others in [
             vec![],
             vec![finished(0)],
