@@ -59,7 +59,9 @@ impl watch::Controller for Context {
         let may_use =
             |node: &str, experiment: &TuningExperiment| self.cluster.matches(node, &experiment.spec.placement);
         match by {
-            Touched::Freed(node) => return self.memories.next_in_line(all, |one| may_use(node, one), WOKEN),
+            Touched::Freed(node) => {
+                return self.memories.next_in_line(all, |one| may_use(node, one), WOKEN, self.cluster.clock.instant());
+            }
             Touched::Node(node) => {
                 all.retain(|one| may_use(node, one) || node_lease::is_of(&self.cluster, node, one));
             }

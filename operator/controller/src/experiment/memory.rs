@@ -17,6 +17,9 @@ use super::is_finished;
 use super::known::{Pods, Trials};
 use crate::lock::locked;
 
+/// How long whoever was told that a node is free may take to get it.
+const ON_ITS_WAY: Duration = Duration::from_secs(2);
+
 /// Namespace and name of an experiment.
 pub type Name = (String, String);
 
@@ -46,6 +49,8 @@ pub struct Memory {
     pub waits_for: BTreeSet<String>,
     /// Since when it waits for a node, without having been given any.
     pub in_line: Option<Instant>,
+    /// When it was told last that a node is free.
+    pub called: Option<Instant>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
@@ -146,12 +151,14 @@ impl Memories {
     }
 
     /// Those of these experiments that are to know that a node is free: so many of those that wait for one and may use it, first those that
-    /// have waited longest, and those whose namespace may have another node now, whichever that is.
+    /// have waited longest, and those whose namespace may have another node now, whichever that is. Of many nodes that are free at once,
+    /// each is for others.
     pub fn next_in_line(
         &self,
         experiments: Vec<Arc<TuningExperiment>>,
         may_use: impl Fn(&TuningExperiment) -> bool,
         most: usize,
+        now: Instant,
     ) -> Vec<Arc<TuningExperiment>> {
         let mut waiting = Vec::new();
         let mut concerned = Vec::new();
@@ -161,11 +168,16 @@ impl Memories {
             if memory.is_limited {
                 concerned.push(experiment);
             } else if let Some(since) = memory.in_line.filter(|_| may_use(&experiment)) {
-                waiting.push((since, name(&experiment), experiment));
+                let is_on_its_way =
+                    memory.called.is_some_and(|called| now.saturating_duration_since(called) < ON_ITS_WAY);
+                waiting.push((is_on_its_way, since, name(&experiment), experiment));
             }
         }
-        waiting.sort_unstable_by(|a, b| (a.0, &a.1).cmp(&(b.0, &b.1)));
-        concerned.extend(waiting.into_iter().take(most).map(|(.., experiment)| experiment));
+        waiting.sort_unstable_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
+        for (.., experiment) in waiting.into_iter().take(most) {
+            self.of(&experiment).lock().called = Some(now);
+            concerned.push(experiment);
+        }
         concerned
     }
 
@@ -233,11 +245,16 @@ mod tests {
         memories.of(&all[3]).lock().is_limited = true;
         let told = |most| -> Vec<String> {
             let may_use = |experiment: &TuningExperiment| experiment.name_any() != "elsewhere";
-            memories.next_in_line(all.clone(), may_use, most).iter().map(|experiment| experiment.name_any()).collect()
+            let told = memories.next_in_line(all.clone(), may_use, most, clock.instant());
+            told.iter().map(|experiment| experiment.name_any()).collect()
         };
         assert_eq!(told(2), ["limited", "first", "second"], "a limit may have kept it from any node");
+        assert_eq!(told(2), ["limited", "late", "first"], "another node at the same time is for others first");
         assert_eq!(told(9), ["limited", "first", "second", "late"]);
+        clock.pass(ON_ITS_WAY);
+        assert_eq!(told(1), ["limited", "first"]);
         // Who was given one meanwhile is the last.
+        clock.pass(ON_ITS_WAY);
         wait("first");
         assert_eq!(told(2), ["limited", "second", "late"]);
     }
