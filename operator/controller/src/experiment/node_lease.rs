@@ -19,6 +19,9 @@ use crate::lease::{Asked, noted};
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
 
+/// When a node that somebody else was faster to take is looked at again: that may have come to nothing.
+pub const AGAIN: Duration = Duration::from_secs(1);
+
 fn name(node: &str) -> String {
     format!("{NODE_LEASE_PREFIX}{node}")
 }
@@ -94,7 +97,7 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
     match reconcile.cluster().leases.ask(&name(node), &holder, &note, known.as_deref()).await? {
         Asked::Held(_) => Ok(None),
         Asked::Taken(other) => {
-            reconcile.wake_in(Duration::from_secs(1));
+            reconcile.wake_in(AGAIN);
             Ok(Some(other))
         }
     }

@@ -122,8 +122,8 @@ fn judged(reconcile: &Reconcile<'_>, places: &Places<'_>, is_finished: bool) -> 
             judge_with(places, &places.plan().experiment.design(), intervals).map_err(|error| unexpected(&error))?;
         Ok::<_, Error>(status::of(&report)?)
     })?;
-    let (at, took, status_of) = (reconcile.instant(), reconcile.elapsed(began), status.clone());
-    reconcile.memory().judged = Some(Judged { attempts, is_finished, status: status_of, at, took });
+    let (at, took) = (reconcile.instant(), reconcile.elapsed(began));
+    reconcile.memory().judged = Some(Judged { attempts, is_finished, status: status.clone(), at, took });
     Ok(status)
 }
 

@@ -148,7 +148,10 @@ async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<Done>, Err
     let other = match share::take(reconcile, node) {
         Ok(_taken) => node_lease::hold(reconcile, node).await?,
         Err(Untaken::Limited) => return Ok(Some(Done::Limited)),
-        Err(Untaken::Taken(other)) => Some(other),
+        Err(Untaken::Taken(other)) => {
+            reconcile.wake_in(node_lease::AGAIN);
+            Some(other)
+        }
     };
     if other.is_some() {
         reconcile.memory().waits_for.insert(node.to_owned());
