@@ -5,7 +5,7 @@ use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
-use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
+use assay_api::names::{HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
 use assay_api::{Placement, TuningExperiment};
 use assay_core::node;
 use k8s_openapi::NamespaceResourceScope;
@@ -26,7 +26,7 @@ use crate::error::{Error, call};
 use crate::events::{Events, Saying};
 use crate::http::Http;
 use crate::kubelet::Kubelets;
-use crate::lease::{Leases, noted};
+use crate::lease::{Leases, node_of, noted};
 use crate::lock::locked;
 use crate::logs::Logs;
 use crate::watch::{Part, Touched, Wiring};
@@ -181,9 +181,7 @@ const PART_OF_LEASE: Part<Lease> = Part {
         let holder = lease.spec.as_ref().and_then(|spec| spec.holder_identity.as_ref());
         json!([lease.metadata.uid, holder, lease.annotations().get(HOLDER_ANNOTATION)])
     }),
-    gone: Some(|lease| {
-        Some(Touched::Freed(lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)?.to_owned()))
-    }),
+    gone: Some(|lease| Some(Touched::Freed(node_of(lease)?.to_owned()))),
 };
 
 #[cfg(test)]

@@ -5,7 +5,7 @@ use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
-use assay_api::names::{ASK_ANNOTATION, HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL};
+use assay_api::names::{ASK_ANNOTATION, HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
@@ -45,6 +45,11 @@ const LATE: Duration = Duration::from_secs(5);
 /// Whom a lease names, whether or not it has run out.
 pub fn holder(lease: &Lease) -> Option<&str> {
     lease.spec.as_ref()?.holder_identity.as_deref().filter(|holder| !holder.is_empty())
+}
+
+/// The node that a Lease is of.
+pub fn node_of(lease: &Lease) -> Option<&str> {
+    lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)
 }
 
 /// Namespace, name and uid of the experiment that a Lease was written for.

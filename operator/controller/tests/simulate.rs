@@ -52,7 +52,7 @@ fn a_seed_does_the_same_again() {
 const PLANTED: [(Bug, u64, &str); 5] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
     (Bug::LeaseNotChecked, 2, ", where pods/"),
-    (Bug::CacheForTruth, 22, "does not follow from its"),
+    (Bug::CacheForTruth, 34, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
 ];

@@ -163,19 +163,20 @@ impl Memories {
         let mut waiting = Vec::new();
         let mut concerned = Vec::new();
         for experiment in experiments {
-            let memory = self.of(&experiment);
-            let memory = memory.lock();
+            let shared = self.of(&experiment);
+            let memory = shared.lock();
             if memory.is_limited {
                 concerned.push(experiment);
             } else if let Some(since) = memory.in_line.filter(|_| may_use(&experiment)) {
                 let is_on_its_way =
                     memory.called.is_some_and(|called| now.saturating_duration_since(called) < ON_ITS_WAY);
-                waiting.push((is_on_its_way, since, name(&experiment), experiment));
+                drop(memory);
+                waiting.push((is_on_its_way, since, name(&experiment), shared, experiment));
             }
         }
         waiting.sort_unstable_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
-        for (.., experiment) in waiting.into_iter().take(most) {
-            self.of(&experiment).lock().called = Some(now);
+        for (.., memory, experiment) in waiting.into_iter().take(most) {
+            memory.lock().called = Some(now);
             concerned.push(experiment);
         }
         concerned

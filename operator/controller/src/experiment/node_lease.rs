@@ -14,7 +14,7 @@ use super::context::Context;
 use super::{Reconcile, ended};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::lease::{Asked, noted};
+use crate::lease::{Asked, node_of, noted};
 
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
@@ -24,11 +24,6 @@ pub const AGAIN: Duration = Duration::from_secs(1);
 
 fn name(node: &str) -> String {
     format!("{NODE_LEASE_PREFIX}{node}")
-}
-
-/// The node that a Lease is of.
-pub fn node_of(lease: &Lease) -> Option<&str> {
-    lease.metadata.name.as_deref()?.strip_prefix(NODE_LEASE_PREFIX)
 }
 
 fn find(cluster: &Cluster, node: &str) -> Option<Arc<Lease>> {

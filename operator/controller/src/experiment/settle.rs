@@ -259,9 +259,14 @@ fn is_due(
 ) -> bool {
     let Some(pause) = pause(state, before, after) else { return false };
     let since = reconcile.memory().written.as_ref().map(|(at, _)| reconcile.elapsed(*at));
-    let left = pause.saturating_sub(since.unwrap_or_default());
+    let left = left(pause, since);
     reconcile.wake_in(left);
     left.is_zero()
+}
+
+/// How much of a pause is left after the last write. One that another leader made is old enough for other words.
+fn left(pause: Duration, since: Option<Duration>) -> Duration {
+    pause.saturating_sub(since.unwrap_or(WORDS))
 }
 
 /// How long after the last write what has changed may be written; `None` where nothing has.
@@ -364,5 +369,12 @@ mod tests {
         ] {
             assert_eq!(pause(state, &before, &after), expected, "{state:?} {after:?}");
         }
+    }
+
+    #[test]
+    fn a_new_leader_does_not_leave_old_words_for_ever() {
+        assert_eq!(left(WORDS, None), Duration::ZERO);
+        assert_eq!(left(WORDS, Some(Duration::from_secs(4))), Duration::from_secs(6));
+        assert_eq!(left(Duration::ZERO, Some(Duration::ZERO)), Duration::ZERO);
     }
 }
