@@ -13,6 +13,7 @@ import json
 import os
 import random
 import re
+import resource
 import signal
 import subprocess
 import sys
@@ -27,8 +28,9 @@ TREE = KEPT / "tree"
 RESULTS = KEPT / "results.jsonl"
 # What is there, and what says the same in other words.
 SAME = {("&[]", "Vec::leak(Vec::new())"), ("Vec::new()", "vec![]")}
-# A change may make a loop endless: seconds at most, and how many times as long as without a change.
-PATIENCE, TIMES = 400, 4
+# A change may make a loop endless: how many times as much CPU time as without a change a program may take, and how many seconds at least.
+# CPU time is the same beside other work. Whoever waits for ever takes none: so many seconds by the clock.
+TIMES, LEAST, PATIENCE = 4, 20, 900
 
 
 class Group:
@@ -104,17 +106,39 @@ def changed(text, span, replacement):
     return text[: at(span["start"])] + replacement + text[at(span["end"]) :]
 
 
-def notices(tests, patience=PATIENCE):
-    """How tests end within so many seconds: None if they pass."""
-    command = ["cargo", "test", "--locked", "--profile", "mutants", *tests.split()]
+def cargo(tests, *arguments):
+    return ["cargo", "test", "--locked", "--profile", "mutants", *tests.split(), *arguments]
+
+
+def compiles(tests):
+    """Compiled in peace: rustc that is killed leaves behind what it can't link later."""
+    done = subprocess.run(cargo(tests, "--no-run"), cwd=TREE, capture_output=True, text=True)
+    if done.returncode == 0:
+        return True
+    # A linker that fails says nothing of the change.
+    if not re.search(r"^error.*\n +--> ", done.stderr, re.MULTILINE):
+        sys.exit(f"mutants: cargo test {tests} fails before it runs: remove {TREE / 'target'} if nothing else is wrong\n{done.stderr}")
+    return False
+
+
+def notices(tests, most):
+    """How tests end that have been compiled, each program within so many seconds of CPU time: None if they pass."""
     said, failed = [], None
     # What one change has shown to fail must not help against the next.
     environment = {**os.environ, "PROPTEST_DISABLE_FAILURE_PERSISTENCE": "true"}
+    limit = lambda: resource.setrlimit(resource.RLIMIT_CPU, (most, most))
     # In a session of its own, so that it ends with all that it has started.
     with subprocess.Popen(
-        command, cwd=TREE, env=environment, stdout=subprocess.PIPE, stderr=subprocess.STDOUT, text=True, start_new_session=True
+        cargo(tests),
+        cwd=TREE,
+        env=environment,
+        stdout=subprocess.PIPE,
+        stderr=subprocess.STDOUT,
+        text=True,
+        start_new_session=True,
+        preexec_fn=limit,
     ) as child:
-        late = threading.Timer(patience, os.killpg, (child.pid, signal.SIGKILL))
+        late = threading.Timer(PATIENCE, os.killpg, (child.pid, signal.SIGKILL))
         late.start()
         try:
             for line in child.stdout:
@@ -129,30 +153,35 @@ def notices(tests, patience=PATIENCE):
         return ("caught", failed[1])
     if child.returncode == 0:
         return None
-    if child.returncode == -signal.SIGKILL:
+    # As cargo tells of a program that was killed, at its limit or by the clock.
+    if child.returncode == -signal.SIGKILL or any("SIGKILL" in line for line in said):
         return ("caught", "it takes too long")
-    if any("could not compile" in line for line in said):
-        return ("unviable", "it does not compile")
     return ("caught", "tests ended with an error")
 
 
 def unchanged(group):
-    """How long to wait for each of a group's tests. Those that fail by themselves would catch everything."""
-    patience = []
+    """How much CPU time each of a group's tests may take. Those that fail by themselves would catch everything."""
+    most = []
     for tests in group.tests:
-        began = time.monotonic()
-        if found := notices(tests):
+        if not compiles(tests):
+            sys.exit(f"mutants: cargo test {tests} does not compile without any change")
+        before = resource.getrusage(resource.RUSAGE_CHILDREN)
+        if found := notices(tests, resource.RLIM_INFINITY):
             sys.exit(f"mutants: cargo test {tests} fails without any change: {found[1]}")
-        patience.append(min(PATIENCE, TIMES * (time.monotonic() - began)))
-    return patience
+        after = resource.getrusage(resource.RUSAGE_CHILDREN)
+        took = after.ru_utime + after.ru_stime - before.ru_utime - before.ru_stime
+        most.append(max(LEAST, round(TIMES * took)))
+    return most
 
 
-def tried(mutant, group, patience):
+def tried(mutant, group, most):
     file = TREE / mutant["file"]
     original = file.read_text()
     try:
         file.write_text(changed(original, mutant["span"], mutant["replacement"]))
-        for tests, seconds in zip(group.tests, patience):
+        for tests, seconds in zip(group.tests, most):
+            if not compiles(tests):
+                return ("unviable", "it does not compile")
             if found := notices(tests, seconds):
                 return found
         return ("missed", "")
@@ -196,8 +225,8 @@ def main():
                 outcome = result["outcome"]
             else:
                 if fresh == 0:
-                    patience = unchanged(group)
-                outcome, by = tried(mutant, group, patience)
+                    most = unchanged(group)
+                outcome, by = tried(mutant, group, most)
                 fresh += 1
                 with RESULTS.open("a") as results:
                     results.write(json.dumps({"mutant": mutant["name"], "file": blob, "commit": commit, "outcome": outcome, "by": by}) + "\n")
