@@ -19,7 +19,7 @@ use crate::task;
 use crate::watch::{self, Running, Touched, Wiring};
 
 /// Those in line for a node that are woken when it is free: more than one, since whoever is first may need none any more.
-const WOKEN: usize = 4;
+const WOKEN: usize = 2;
 
 /// Begins to watch, and runs experiments once all that is needed can be seen.
 pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Result<Running> {

@@ -2,6 +2,7 @@
 
 use assay_api::names::{CONTAINER, NODE_GATE};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
+use serde_json::{Value, json};
 
 /// How a pod ended by itself.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -103,6 +104,21 @@ pub fn is_pending(pod: &Pod) -> bool {
     phase.is_none_or(|phase| phase == "Pending")
 }
 
+/// What of a pod wakes its experiment. The watch tells of it six times, of which three matter: it starts, it ends, and it is gone. That
+/// it was made its experiment knows, and that one which has ended is deleted does nothing yet.
+pub fn matters(pod: &Pod) -> Value {
+    if let Some(ended) = ended(pod) {
+        return json!(format!("{ended:?}"));
+    }
+    let is_deleted = pod.metadata.deletion_timestamp.is_some();
+    let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).filter(|_| is_pending(pod));
+    let why = (disruption(pod), why_waiting(pod));
+    if is_pending(pod) && !is_deleted && gates.is_none_or(Vec::is_empty) && why == (None, None) {
+        return Value::Null;
+    }
+    json!([is_pending(pod), is_deleted, gates, why])
+}
+
 /// What keeps a pod from being scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {
@@ -150,8 +166,6 @@ pub fn why_waiting(pod: &Pod) -> Option<String> {
 
 #[cfg(test)]
 mod tests {
-    use serde_json::{Value, json};
-
     use super::*;
 
     fn pod(status: &Value) -> Pod {
@@ -329,5 +343,59 @@ mod tests {
         assert_eq!(words(&said(" \n")), None, "that says nothing");
         assert_eq!(words(&json!({"phase": "Failed"})), None);
         assert_eq!(words(&json!({"phase": "Running", "containerStatuses": beside(&json!([]))})), None);
+    }
+
+    /// Each state of a pod's life, and whether it is news after the one before.
+    #[test]
+    fn a_pod_wakes_when_it_starts_and_when_it_ends() {
+        let ready = |status: &str| json!([{"type": "PodScheduled", "status": status, "reason": "Unschedulable", "message": "full"}]);
+        let waiting = |reason: &str, message: Option<&str>| {
+            json!([{"name": "bench", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
+                "state": {"waiting": {"reason": reason, "message": message}}}])
+        };
+        let gated = |gates: &[&str]| {
+            let gates: Vec<_> = gates.iter().map(|name| json!({"name": name})).collect();
+            json!({"spec": {"containers": [], "schedulingGates": gates}, "status": {"phase": "Pending"}})
+        };
+        let with = |status: Value| json!({"status": status});
+        let deleted = |mut pod: Value| {
+            pod["metadata"] = json!({"deletionTimestamp": "2026-01-02T03:04:05Z"});
+            pod
+        };
+        let pending = || with(json!({"phase": "Pending"}));
+        let running = || with(json!({"phase": "Running"}));
+        let over = || with(json!({"phase": "Succeeded", "containerStatuses": exited(0, "Completed")}));
+        let mut before = Value::Null;
+        for (step, now, is_news) in [
+            ("made", pending(), false),
+            ("found no room", with(json!({"phase": "Pending", "conditions": ready("False")})), true),
+            ("bound", with(json!({"phase": "Pending", "conditions": ready("True")})), true),
+            (
+                "on its node",
+                with(json!({"phase": "Pending", "containerStatuses": waiting("ContainerCreating", None)})),
+                false,
+            ),
+            (
+                "without its image",
+                with(json!({"phase": "Pending", "containerStatuses": waiting("ErrImagePull", Some("no"))})),
+                true,
+            ),
+            ("running", running(), true),
+            ("ready", with(json!({"phase": "Running", "conditions": ready("True"), "podIP": "10.0.0.1"})), false),
+            ("ended", over(), true),
+            ("deleted at its end", deleted(over()), false),
+            ("ended in another way", with(json!({"phase": "Failed", "reason": "OutOfcpu"})), true),
+            ("made again", pending(), true),
+            ("deleted before it ran", deleted(pending()), true),
+            ("running again", running(), true),
+            ("deleted while it runs", deleted(running()), true),
+            ("in a queue", gated(&["queue", NODE_GATE]), true),
+            ("out of it", gated(&[NODE_GATE]), true),
+            ("let run", gated(&[]), true),
+        ] {
+            let matters = matters(&serde_json::from_value(now).unwrap_or_else(|error| unreachable!("{error}")));
+            assert_eq!(matters != before, is_news, "{step}: {matters}");
+            before = matters;
+        }
     }
 }

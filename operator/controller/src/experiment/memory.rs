@@ -51,6 +51,8 @@ pub struct Memory {
     pub in_line: Option<Instant>,
     /// When it was told last that a node is free.
     pub called: Option<Instant>,
+    /// The node that was served last, of more than could be served at once.
+    pub served: Option<String>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
@@ -180,6 +182,12 @@ impl Memories {
             concerned.push(experiment);
         }
         concerned
+    }
+
+    /// How many experiments are judged and not finished.
+    pub fn on_the_way(&self) -> usize {
+        let is_on_the_way = |memory: &Memory| memory.judged.as_ref().is_some_and(|judged| !judged.is_finished);
+        self.all().iter().filter(|(_, memory)| is_on_the_way(&memory.lock())).count()
     }
 
     /// Whether any other experiment of its namespace has no node, since the namespace has as many as it may have.

@@ -38,6 +38,9 @@ pub enum State {
 const ESTIMATES: Duration = Duration::from_mins(1);
 /// And other words for the same state than this.
 const WORDS: Duration = Duration::from_secs(10);
+/// All experiments on their way together write how far they are no more often than this: with many of them, that would be a write for each
+/// trial, of a large object.
+const NEWS: Duration = Duration::from_millis(250);
 /// These are the same state in that respect: with more experiments than nodes, each runs a block and waits in turn.
 const TURNS: [&str; 2] = ["Running", "NodeHeld"];
 
@@ -257,20 +260,26 @@ fn is_due(
     before: &TuningExperimentStatus,
     after: &TuningExperimentStatus,
 ) -> bool {
-    let Some(pause) = pause(state, before, after) else { return false };
+    let on_the_way = || reconcile.context.memories.on_the_way();
+    let Some(pause) = pause(state, before, after, on_the_way) else { return false };
     let since = reconcile.memory().written.as_ref().map(|(at, _)| reconcile.elapsed(*at));
     let left = left(pause, since);
     reconcile.wake_in(left);
     left.is_zero()
 }
 
-/// How much of a pause is left after the last write. One that another leader made is old enough for other words.
+/// How much of a pause is left after the last write. One that another leader made is old enough.
 fn left(pause: Duration, since: Option<Duration>) -> Duration {
-    pause.saturating_sub(since.unwrap_or(WORDS))
+    since.map_or(Duration::ZERO, |since| pause.saturating_sub(since))
 }
 
-/// How long after the last write what has changed may be written; `None` where nothing has.
-fn pause(state: &State, before: &TuningExperimentStatus, after: &TuningExperimentStatus) -> Option<Duration> {
+/// How long after the last write what has changed may be written, with so many experiments on their way; `None` where nothing has.
+fn pause(
+    state: &State,
+    before: &TuningExperimentStatus,
+    after: &TuningExperimentStatus,
+    on_the_way: impl FnOnce() -> usize,
+) -> Option<Duration> {
     let end = |status: &TuningExperimentStatus| -> Option<Timestamp> {
         Some(status.progress.as_ref()?.estimated_completion_time.as_ref()?.0)
     };
@@ -281,24 +290,28 @@ fn pause(state: &State, before: &TuningExperimentStatus, after: &TuningExperimen
         }
         status
     };
-    let wordless = |mut status: TuningExperimentStatus| {
-        for condition in &mut status.conditions {
-            condition.message.clear();
-            if TURNS.contains(&condition.reason.as_str()) {
-                condition.status.clear();
-                condition.reason.clear();
-                condition.last_transition_time = Time(Timestamp::UNIX_EPOCH);
-            }
-        }
-        status
-    };
-    let (was, is) = (timeless(before), timeless(after));
+    let (mut was, mut is) = (timeless(before), timeless(after));
     if was == is {
         return (end(after).is_some() && end(before) != end(after)).then_some(ESTIMATES);
     }
-    // What nodes it has, or waits for, changes with each trial of a fleet.
+    let (stood, stands) = (std::mem::take(&mut was.conditions), std::mem::take(&mut is.conditions));
+    let is_as_before = was.plan == is.plan && was.observed_generation == is.observed_generation;
     let is_on_the_way = matches!(state, State::Running { .. } | State::Waiting { .. });
-    Some(if is_on_the_way && wordless(was) == wordless(is) { WORDS } else { Duration::ZERO })
+    if !(is_on_the_way && is_as_before && said(&stood) == said(&stands)) {
+        return Some(Duration::ZERO);
+    }
+    // What nodes it has, or waits for, changes with each trial of a fleet.
+    let least = if was == is { WORDS } else { Duration::ZERO };
+    Some(least.max(NEWS * u32::try_from(on_the_way()).unwrap_or(u32::MAX)))
+}
+
+/// What conditions say in a word, as far as it is not just whose turn it is.
+fn said(conditions: &[Condition]) -> Vec<(&str, Option<(&str, &str)>)> {
+    let said = conditions.iter().map(|known| {
+        let is_turn = TURNS.contains(&known.reason.as_str());
+        (known.type_.as_str(), (!is_turn).then_some((known.status.as_str(), known.reason.as_str())))
+    });
+    said.collect()
 }
 
 /// Events about what has changed for whoever waits.
@@ -353,21 +366,24 @@ mod tests {
 
     #[test]
     fn what_changes_all_the_time_is_not_written_all_the_time() {
+        const FEW: usize = 3;
+        const MANY: usize = 100;
         let running = State::Running { nodes: Vec::new() };
         let before = status("Running", "on n1", 3, Some(60));
         for (state, after, expected) in [
             (&running, before.clone(), None),
-            (&running, status("Running", "on n1", 3, Some(61)), Some(ESTIMATES)),
+            (&running, status("Running", "on n1", 3, Some(61)), Some([ESTIMATES; 2])),
             (&running, status("Running", "on n1", 3, None), None),
-            (&running, status("Running", "on n2", 3, Some(61)), Some(WORDS)),
-            (&running, status("Running", "on n2", 4, Some(60)), Some(Duration::ZERO)),
-            (&running, status("NodeHeld", "n1 is held by a", 3, Some(60)), Some(WORDS)),
-            (&running, status("PodPending", "on n1", 3, Some(60)), Some(Duration::ZERO)),
+            (&running, status("Running", "on n2", 3, Some(61)), Some([WORDS, NEWS * 100])),
+            (&running, status("NodeHeld", "n1 is held by a", 3, Some(60)), Some([WORDS, NEWS * 100])),
+            (&running, status("Running", "on n2", 4, Some(60)), Some([NEWS * 3, NEWS * 100])),
+            (&running, status("PodPending", "on n1", 3, Some(60)), Some([Duration::ZERO; 2])),
             // The last words are written at once: nothing wakes an experiment that is over.
-            (&State::Finished, status("Running", "done", 3, Some(60)), Some(Duration::ZERO)),
-            (&State::Refused(Vec::new()), status("Running", "no", 3, Some(60)), Some(Duration::ZERO)),
+            (&State::Finished, status("Running", "done", 3, Some(60)), Some([Duration::ZERO; 2])),
+            (&State::Refused(Vec::new()), status("Running", "no", 3, Some(60)), Some([Duration::ZERO; 2])),
         ] {
-            assert_eq!(pause(state, &before, &after), expected, "{state:?} {after:?}");
+            let pauses = [FEW, MANY].map(|on_the_way| pause(state, &before, &after, || on_the_way));
+            assert_eq!(pauses, expected.map_or([None; 2], |pauses| pauses.map(Some)), "{state:?} {after:?}");
         }
     }
 

@@ -8,6 +8,7 @@ use kube::runtime::watcher;
 use kube::{Resource as _, ResourceExt as _};
 use serde_json::{Value, json};
 
+use super::ended;
 use super::memory::experiment_of;
 use crate::watch::{self, Objects, Part, Parts, Touched, Unreadable, Wiring};
 
@@ -55,14 +56,15 @@ impl watch::Stores for Stores {
             Some(touched((meta.namespace.clone()?, experiment.clone())))
         };
         let (parts, parts_of_pods) = (Parts::default(), Parts::default());
-        // Nobody else writes the status of a trial.
-        let part = Part { matters: Some(|trial: &TuningTrial| json!(trial.metadata.uid)), ..Part::noted(&parts) };
+        // Nobody else makes one, or writes its status: what matters is that it goes.
+        let part = Part { matters: Some(|_: &TuningTrial| Value::Null), ..Part::noted(&parts) };
         let (trials, unreadable_trials) =
             wiring.reflect_readable(wiring.api(namespace), all(), part, of_trial, of_unreadable_trial);
         let trials = Objects::new(trials, parts);
         let of_pod = |pod: &Pod| experiment_of(pod).map(touched);
         let of_experiments = all().labels(EXPERIMENT_LABEL);
-        let pods = wiring.reflect_part(wiring.api(namespace), of_experiments, Part::noted(&parts_of_pods), of_pod);
+        let part = Part { matters: Some(ended::matters), ..Part::noted(&parts_of_pods) };
+        let pods = wiring.reflect_part(wiring.api(namespace), of_experiments, part, of_pod);
         let pods = Objects::new(pods, parts_of_pods);
         Self { experiments, trials, pods, unreadable_experiments, unreadable_trials }
     }

@@ -150,7 +150,7 @@ pub struct Part<K> {
     pub parts: Option<Parts>,
     /// Leaves out what need not be kept.
     pub slim: fn(&mut K),
-    /// What has to change before it touches anything; `None`: whatever changes does.
+    /// What has to change before it touches anything, `Null` for what need not be known of; `None`: whatever changes does.
     pub matters: Option<fn(&K) -> Value>,
     /// What it touches when it goes, where that is something else.
     pub gone: Option<fn(&K) -> Option<Touched>>,
@@ -178,12 +178,15 @@ impl<K: Resource> News<K> {
     fn is_new(&mut self, event: &Event<K>) -> bool {
         let Some(matters) = self.matters else { return true };
         let name = |object: &K| (object.namespace(), object.name_any());
+        let digest = |what: &Value| {
+            let mut hasher = DefaultHasher::new();
+            what.to_string().hash(&mut hasher);
+            hasher.finish()
+        };
         match event {
             Event::Apply(object) | Event::InitApply(object) => {
-                let mut now = DefaultHasher::new();
-                matters(object).to_string().hash(&mut now);
-                let now = now.finish();
-                self.known.insert(name(object), now) != Some(now)
+                let now = digest(&matters(object));
+                self.known.insert(name(object), now).unwrap_or_else(|| digest(&Value::Null)) != now
             }
             Event::Delete(object) => {
                 self.known.remove(&name(object));
@@ -221,6 +224,11 @@ mod tests {
         assert!(news.is_new(&Event::Apply(pod("2", "y"))));
         assert!(news.is_new(&Event::Delete(pod("2", "y"))));
         assert!(news.is_new(&Event::Apply(pod("2", "y"))), "another one of this name");
+        let mut news = News { matters: Some(|pod: &Pod| json!(pod.labels().get("l"))), known: HashMap::new() };
+        let nothing = || serde_json::from_value(json!({"metadata": {"name": "q"}})).expect("a pod");
+        assert!(!news.is_new(&Event::Apply(nothing())), "nothing of it matters");
+        assert!(news.is_new(&Event::Apply(pod("1", "x"))));
+        assert!(news.is_new(&Event::Delete(nothing())));
         let mut all = News { matters: None, known: HashMap::new() };
         assert!((0..2).all(|_| all.is_new(&Event::Apply(pod("1", "x")))));
     }

@@ -17,8 +17,8 @@ use kube::{Resource, ResourceExt as _};
 use serde_json::json;
 use tracing::info;
 
-use super::RETRY;
 use super::decide::Action;
+use super::{RETRY, STARTS};
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
@@ -54,7 +54,8 @@ pub async fn apply(
         reconcile.memory().is_limited = false;
     }
     if begin.len() > AT_MOST {
-        begin.truncate(AT_MOST);
+        let memory = &mut *reconcile.memory();
+        memory.served = in_turn(&mut begin, memory.served.as_deref());
         reconcile.wake_in(Duration::ZERO);
     }
     let mut applied = Applied::default();
@@ -77,6 +78,14 @@ pub async fn apply(
         reconcile.wake_in(Duration::ZERO);
     }
     Ok(applied)
+}
+
+/// Leaves as many as are begun at once: first those of the nodes that come after the one that was served last. Where trials are so short
+/// that there are always more, the last nodes would never have a turn otherwise. The answer is who is the last now.
+fn in_turn(begin: &mut Vec<Action>, served: Option<&str>) -> Option<String> {
+    begin.sort_by(|a, b| (a.node() <= served, a.node()).cmp(&(b.node() <= served, b.node())));
+    begin.truncate(AT_MOST);
+    begin.last().and_then(Action::node).map(ToOwned::to_owned)
 }
 
 /// What came of an action.
@@ -253,6 +262,8 @@ async fn run(
         Err(error) if error.is_refusal() => return Ok(Done::Refused(error.message())),
         Err(error) => return Err(error),
     }
+    // Its watch tells nothing of a pod that is late and does not say why.
+    reconcile.wake_in(STARTS);
     Ok(Done::Begun(node.to_owned()))
 }
 
@@ -327,4 +338,24 @@ async fn give_up(
         observed.trials.insert(trial.name_any(), trial);
     }
     trial_status::end_attempts(reconcile, &reconcile.places(places.plan(), &attempts)?, observed, ended).await
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn every_node_has_its_turn() {
+        let all = || (0..=2 * AT_MOST).map(|number| Action::Open(format!("n{number:03}"))).collect::<Vec<_>>();
+        let mut served: Option<String> = None;
+        let mut turn = || {
+            let mut begin = all();
+            served = in_turn(&mut begin, served.as_deref());
+            begin
+        };
+        let (first, second, third) = (turn(), turn(), turn());
+        assert_eq!(first, all()[..AT_MOST]);
+        assert_eq!(second, all()[AT_MOST..2 * AT_MOST]);
+        assert_eq!(third, [&all()[2 * AT_MOST..], &all()[..AT_MOST - 1]].concat());
+    }
 }

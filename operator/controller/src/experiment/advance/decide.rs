@@ -11,16 +11,14 @@ use assay_core::node;
 use assay_protocol::TrialId;
 use kube::ResourceExt as _;
 
-use super::YIELD;
 use super::apply::Applied;
 use super::survey::{Gated, Seen, Survey};
+use super::{STARTS, YIELD};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
 use crate::experiment::some_of;
 
-/// How long a pod usually takes to start, and nobody need hear of it.
-const STARTS: Duration = Duration::from_secs(10);
 /// Whoever holds a node that is waited for may go without a word.
 const HELD: Duration = Duration::from_secs(30);
 /// How long a pod in a queue keeps its node, which it may need at once.
@@ -59,6 +57,21 @@ pub enum Action {
     Unprovision,
     /// Notes that nothing is run in a trial's place.
     GiveUp { node: String, block: usize, trial: TrialId },
+}
+
+impl Action {
+    /// The node that it is about, where it is about one.
+    pub fn node(&self) -> Option<&str> {
+        match self {
+            Self::Yield(node)
+            | Self::Hold(node)
+            | Self::Release(node)
+            | Self::Open(node)
+            | Self::Run { node, .. }
+            | Self::GiveUp { node, .. } => Some(node),
+            Self::RemoveClaim(_) | Self::Provision | Self::Unprovision => None,
+        }
+    }
 }
 
 /// How the experiment stands, as far as that does not depend on what comes of the actions.

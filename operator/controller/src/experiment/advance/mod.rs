@@ -27,6 +27,9 @@ use crate::error::Error;
 /// After a pod could not be made: a quota may be raised.
 const RETRY: Duration = Duration::from_secs(5);
 
+/// How long a pod usually takes to start, and nobody need hear of it.
+const STARTS: Duration = Duration::from_secs(10);
+
 /// How long a node that was given back is left to others.
 pub const YIELD: Duration = Duration::from_secs(3);
 
