@@ -352,7 +352,7 @@ mod tests {
         assert_eq!(refused(|d| d.m0 = 0), "a design needs at least one baseline run per block");
         assert_eq!(refused(|d| d.max_blocks = 0), "a design needs at least one block");
         let looks = |blocks| Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: true });
-        for blocks in [vec![], vec![0, 30], vec![20, 12, 30], vec![12, 20]] {
+        for blocks in [vec![], vec![0, 30], vec![20, 12, 30], vec![12, 12, 30], vec![12, 20]] {
             let mut design = design();
             design.looks = looks(blocks);
             assert!(matches!(design.check(), Err(DesignError::Looks { .. })), "{design:?}");

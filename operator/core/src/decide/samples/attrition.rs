@@ -43,7 +43,8 @@ type Table = BTreeMap<(usize, usize, Option<usize>, u32), Seen>;
 
 impl Samples {
     pub(super) fn attrition(&mut self, places: &Places<'_>, design: &Design, rounds: usize) {
-        if !self.observed.invalid.is_empty() && places.is_over() {
+        // Of an experiment that is invalid anyway, not all runs are there that would be compared.
+        if places.is_over() {
             return;
         }
         let table = table(places, design, rounds);
@@ -232,7 +233,9 @@ fn counted(
 mod tests {
     use assay_protocol::Summary;
 
-    use crate::attempt::{Attempt, Lost, LostReason};
+    use crate::attempt::{Attempt, Lost, LostReason, TRIES};
+    use crate::experiment::Experiment;
+    use crate::gates::Code;
     use crate::gates::testing::{experiment, plan, summaries};
     use crate::judge::judge;
     use crate::report::Report;
@@ -291,6 +294,24 @@ mod tests {
         assert_eq!(verdict(&judged(|s| u32::from(s.trial.config == "base"))), "Invalid Attrition");
     }
 
+    /// What there is instead of a run of which nothing is left.
+    fn without_record(experiment: &Experiment, summary: &Summary, attempt: u32, reason: LostReason) -> Attempt {
+        let mut trial = summary.trial.clone();
+        trial.attempt = attempt;
+        Attempt::Lost(Lost {
+            plan: plan(experiment).digest,
+            trial,
+            started_unix_ms: summary.started_unix_ms,
+            boot: summary.parity.boot.clone(),
+            reason,
+            message: "it is gone".to_owned(),
+        })
+    }
+
+    fn crash(experiment: &Experiment, summary: &Summary, attempt: u32) -> Attempt {
+        without_record(experiment, summary, attempt, LostReason::Crashed)
+    }
+
     /// Loses the runs that are chosen, in all of their tries.
     fn lost(reason: LostReason, lost: impl Fn(&Summary) -> bool) -> Report {
         let experiment = experiment();
@@ -300,19 +321,8 @@ mod tests {
                 attempts.push(Attempt::Finished(summary.into()));
                 continue;
             }
-            let tries = if reason.is_failure() { 1 } else { crate::attempt::TRIES };
-            for attempt in 0..tries {
-                let mut trial = summary.trial.clone();
-                trial.attempt = attempt;
-                attempts.push(Attempt::Lost(Lost {
-                    plan: plan(&experiment).digest,
-                    trial,
-                    started_unix_ms: summary.started_unix_ms,
-                    boot: summary.parity.boot.clone(),
-                    reason,
-                    message: "it is gone".to_owned(),
-                }));
-            }
+            let tries = if reason.is_failure() { 1 } else { TRIES };
+            attempts.extend((0..tries).map(|attempt| without_record(&experiment, &summary, attempt, reason)));
         }
         judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
     }
@@ -329,6 +339,52 @@ mod tests {
         // What the cluster did to pods is nobody's fault.
         let evicted = lost(LostReason::Evicted, |s| s.trial.config == "candidate" && s.trial.block < 3);
         assert_eq!(verdict(&evicted), "Neutral Equivalent");
+    }
+
+    /// The first tries of both arms crash alike, and one arm never gets further.
+    #[test]
+    fn runs_that_are_lost_in_all_of_their_tries_are_attrition() {
+        let crashed = |tries: fn(&Summary) -> u32| {
+            let experiment = experiment();
+            let mut attempts = Vec::new();
+            for mut good in summaries(&experiment) {
+                let tries = if good.trial.block < 7 { tries(&good) } else { 0 };
+                attempts.extend((0..tries).map(|attempt| crash(&experiment, &good, attempt)));
+                good.trial.attempt = tries;
+                if tries < TRIES {
+                    attempts.push(Attempt::Finished(good.into()));
+                }
+            }
+            judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+        };
+        assert_eq!(verdict(&crashed(|_| 1)), "Neutral Equivalent");
+        let report = crashed(|s| if s.trial.config == "candidate" { TRIES } else { 1 });
+        assert_eq!(verdict(&report), "Invalid Attrition");
+        assert_eq!(
+            report.configs[0].findings[0].message,
+            "7 of 8 runs of candidate gave no measurement, against 0 of 8 baseline runs in the same blocks: p = 0.016 by chance alone"
+        );
+    }
+
+    #[test]
+    fn of_an_invalid_experiment_nothing_more_is_said() {
+        let is_told = |undeclared: u32| {
+            let experiment = experiment();
+            let mut attempts = Vec::new();
+            for mut summary in summaries(&experiment) {
+                if summary.trial.config == "base" {
+                    summary.options.undeclared.count = undeclared;
+                } else if summary.trial.block < 7 {
+                    attempts.extend((0..TRIES).map(|attempt| crash(&experiment, &summary, attempt)));
+                    continue;
+                }
+                attempts.push(Attempt::Finished(summary.into()));
+            }
+            let report = judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+            report.configs[0].findings.iter().any(|finding| finding.code == Code::Attrition)
+        };
+        assert!(is_told(0));
+        assert!(!is_told(1));
     }
 
     #[test]
