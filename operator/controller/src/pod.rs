@@ -313,6 +313,14 @@ fn push(list: &mut Value, item: Value) {
     }
 }
 
+/// The node that the pod of a trial is for.
+pub fn target(pod: &Pod) -> Option<&str> {
+    let affinity = pod.spec.as_ref()?.affinity.as_ref()?.node_affinity.as_ref()?;
+    let terms = &affinity.required_during_scheduling_ignored_during_execution.as_ref()?.node_selector_terms;
+    let field = terms.first()?.match_fields.as_ref()?.first()?;
+    field.values.as_ref()?.first().map(String::as_str)
+}
+
 #[cfg(test)]
 mod tests {
     use clap::Parser as _;

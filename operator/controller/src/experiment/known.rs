@@ -100,6 +100,12 @@ impl Pods {
         self.0.get(&pod.name_any()).map_or(Duration::ZERO, |known| now.saturating_duration_since(known.since))
     }
 
+    /// Pods that were just created, and of which the watch has not told.
+    pub fn unseen(&self, now: Instant) -> impl Iterator<Item = &Arc<Pod>> {
+        let is_new = move |known: &&Known| !known.is_seen && now.saturating_duration_since(known.since) < 3 * LATE;
+        self.0.values().filter(is_new).map(|known| &known.pod)
+    }
+
     /// Forgets a pod that turned out not to be there.
     pub fn gone(&mut self, name: &str) {
         self.0.remove(name);

@@ -121,6 +121,10 @@ impl<'a> Reconcile<'a> {
             // What it owns goes with it, and its nodes when its pods have gone.
             return Ok(Action::await_change());
         }
+        if settle::has_just_finished(self) {
+            // Until its watch says so, too.
+            return Ok(Action::requeue(TURN));
+        }
         if is_finished(self.experiment) {
             settle::take_back_unreadable(self).await?;
             return tidy::after_the_end(self).await;

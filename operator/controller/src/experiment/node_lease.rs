@@ -11,10 +11,12 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::context::Context;
+use super::memory::experiment_of;
 use super::{Reconcile, ended};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::lease::{Asked, node_of, noted};
+use crate::pod::target;
 
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
@@ -60,6 +62,23 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
     let lease = find(reconcile.cluster(), node)?;
     let holder = reconcile.cluster().leases.holder_of(&lease)?;
     (!is_ours(reconcile, &lease)).then(|| holder.to_owned())
+}
+
+/// Who else runs something on a node that this experiment does not hold: its Lease may have been deleted by somebody.
+pub fn other_user(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
+    if ours(reconcile, node).is_some() {
+        return None;
+    }
+    let own = (reconcile.namespace.clone(), reconcile.name.clone());
+    let context = reconcile.context;
+    let memories = context.memories.all().into_iter().filter(|(of, _)| *of != own);
+    let unseen = memories
+        .flat_map(|(_, memory)| memory.lock().pods.unseen(reconcile.instant()).map(Arc::clone).collect::<Vec<_>>());
+    context.all_pods().into_iter().chain(unseen).find_map(|pod| {
+        let is_there = ended::ended(&pod).is_none() && ended::gate(&pod).is_none();
+        let of = experiment_of(&pod).filter(|of| is_there && *of != own)?;
+        (target(&pod)? == node).then(|| format!("{}/{}", of.0, of.1))
+    })
 }
 
 /// The Leases of nodes on which something runs that are to be renewed.

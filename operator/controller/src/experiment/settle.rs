@@ -19,7 +19,7 @@ use tracing::info;
 
 use super::memory::Judged;
 use super::observe::Observed;
-use super::{Reconcile, UNREADABLE, condition, forced, some_of};
+use super::{Reconcile, UNREADABLE, condition, forced, is_finished, some_of};
 use crate::error::{Error, call};
 use crate::task;
 use crate::watch::version;
@@ -95,6 +95,13 @@ pub async fn take_back_unreadable(reconcile: &Reconcile<'_>) -> Result<(), Error
         State::Finished
     };
     write(reconcile, &state, None).await
+}
+
+/// Whether it was written that it is over, and its watch does not tell yet: whoever went by that would begin anew.
+pub fn has_just_finished(reconcile: &Reconcile<'_>) -> bool {
+    let memory = reconcile.memory();
+    let newer = memory.written.as_ref().filter(|(_, written)| version(written) > version(reconcile.experiment));
+    newer.is_some_and(|(_, written)| is_finished(written)) && !is_finished(reconcile.experiment)
 }
 
 /// The status as it is, and the version of the experiment that has it: a watch may be late to tell of what was just written, which would be

@@ -24,7 +24,7 @@ pub struct Taken<'a> {
 pub enum Untaken {
     /// The namespace has as many as it may have.
     Limited,
-    /// This experiment is just taking it: the API server would give it to one of them only.
+    /// This experiment is just taking it: the API server would give it to one of them only. Or it has a pod there.
     Taken(String),
 }
 
@@ -69,6 +69,9 @@ pub fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Result<Taken<'a>, Unta
     let is_others = |taken: &&(String, String, String)| taken.2 == node && (&taken.0, &taken.1) != (&of.0, &of.1);
     if let Some((namespace, name, _)) = taking.iter().find(is_others) {
         return Err(Untaken::Taken(format!("{namespace}/{name}")));
+    }
+    if let Some(other) = node_lease::other_user(reconcile, node) {
+        return Err(Untaken::Taken(other));
     }
     if let Some(most) = most(reconcile) {
         // Said first: whoever gives one back from here on wakes it.

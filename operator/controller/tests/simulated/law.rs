@@ -468,7 +468,7 @@ impl Law {
             let trials = server.all("tuningtrials").map(|(_, trial)| trial);
             let trials = trials.filter(|one| owner(one).is_some_and(|owner| text(owner, "/uid") == own));
             let count: usize = trials.map(|trial| attempts(trial).len()).sum();
-            if experiment["status"]["progress"]["attempts"].as_u64() != Some(count as u64) {
+            if experiment["status"]["progress"]["attempts"].as_u64().unwrap_or(0) != count as u64 {
                 self.breaks(format!("{key} has ended, and does not count all {count} attempts"));
             }
             self.follows(key, experiment);
