@@ -64,20 +64,17 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
     (!is_ours(reconcile, &lease)).then(|| holder.to_owned())
 }
 
-/// Who else runs something on a node that this experiment does not hold: its Lease may have been deleted by somebody.
+/// Who else runs something on a node, whoever holds it: its Lease may have been deleted by somebody.
 pub fn other_user(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
-    if ours(reconcile, node).is_some() {
-        return None;
-    }
     let own = (reconcile.namespace.clone(), reconcile.name.clone());
     let context = reconcile.context;
     let memories = context.memories.all().into_iter().filter(|(of, _)| *of != own);
     let unseen = memories
         .flat_map(|(_, memory)| memory.lock().pods.unseen(reconcile.instant()).map(Arc::clone).collect::<Vec<_>>());
     context.all_pods().into_iter().chain(unseen).find_map(|pod| {
-        let is_there = ended::ended(&pod).is_none() && ended::gate(&pod).is_none();
+        let is_there = target(&pod)? == node && ended::ended(&pod).is_none() && ended::gate(&pod).is_none();
         let of = experiment_of(&pod).filter(|of| is_there && *of != own)?;
-        (target(&pod)? == node).then(|| format!("{}/{}", of.0, of.1))
+        Some(format!("{}/{}", of.0, of.1))
     })
 }
 

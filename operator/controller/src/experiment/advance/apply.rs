@@ -242,6 +242,11 @@ async fn run(
     if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
         return Ok(Done::Begun(node.to_owned()));
     }
+    // Somebody may have begun while its objects were made.
+    if let Some(other) = node_lease::other_user(reconcile, node) {
+        reconcile.wake_in(node_lease::AGAIN);
+        return Ok(Done::Held(format!("{node} is used by {other}")));
+    }
     let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
     let api = reconcile.api::<Pod>();
     match call(api.create(&created(), &pod)).await {
