@@ -17,7 +17,7 @@ use kube::runtime::events::EventType;
 use serde_json::json;
 use tracing::info;
 
-use super::memory::Judged;
+use super::memory::{Judged, Memory};
 use super::observe::Observed;
 use super::{Reconcile, UNREADABLE, condition, forced, is_finished, some_of};
 use crate::error::{Error, call};
@@ -99,17 +99,19 @@ pub async fn take_back_unreadable(reconcile: &Reconcile<'_>) -> Result<(), Error
 
 /// Whether it was written that it is over, and its watch does not tell yet: whoever went by that would begin anew.
 pub fn has_just_finished(reconcile: &Reconcile<'_>) -> bool {
-    let memory = reconcile.memory();
-    let newer = memory.written.as_ref().filter(|(_, written)| version(written) > version(reconcile.experiment));
-    newer.is_some_and(|(_, written)| is_finished(written)) && !is_finished(reconcile.experiment)
+    newer(&reconcile.memory(), reconcile.experiment).is_some_and(is_finished) && !is_finished(reconcile.experiment)
+}
+
+/// An experiment as it was written last, where that is newer than what its watch tells.
+fn newer<'m>(memory: &'m Memory, watched: &TuningExperiment) -> Option<&'m TuningExperiment> {
+    memory.written.as_ref().map(|(_, written)| written).filter(|written| version(*written) > version(watched))
 }
 
 /// The status as it is, and the version of the experiment that has it: a watch may be late to tell of what was just written, which would be
 /// written again.
 fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>) {
     let memory = reconcile.memory();
-    let newer = memory.written.as_ref().filter(|(_, written)| version(written) > version(reconcile.experiment));
-    let known = newer.map_or(reconcile.experiment, |(_, written)| written);
+    let known = newer(&memory, reconcile.experiment).unwrap_or(reconcile.experiment);
     (known.status.clone().unwrap_or_default(), known.resource_version())
 }
 
