@@ -56,8 +56,8 @@ fn an_experiment_is_applied_followed_and_reported() {
         server.put(serde_json::to_value(trial).unwrap());
     }
     // The last trial may be heard of later than the end.
+    server.put_unheard(serde_json::to_value(last).unwrap());
     server.put(serde_json::to_value(&objects.experiment).unwrap());
-    server.put(serde_json::to_value(last).unwrap());
     let ran = Ran(child.wait_with_output().unwrap());
     ran.succeeded();
     let stderr = ran.stderr();

@@ -52,6 +52,12 @@ impl Shared {
         self.0.1.notify_all();
     }
 
+    pub fn put_unheard(&self, object: Value) {
+        let mut state = self.0.0.lock().unwrap();
+        state.put(object);
+        state.events.pop();
+    }
+
     pub fn remove(&self, path: &str) -> bool {
         let mut state = self.0.0.lock().unwrap();
         let Some(object) = state.objects.remove(path) else { return false };

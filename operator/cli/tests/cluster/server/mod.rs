@@ -63,6 +63,11 @@ impl Server {
         self.shared.put(object);
     }
 
+    /// As `put`, but no watch ever tells of it.
+    pub fn put_unheard(&self, object: Value) {
+        self.shared.put_unheard(object);
+    }
+
     pub fn remove(&self, path: &str) {
         self.shared.remove(path);
     }
