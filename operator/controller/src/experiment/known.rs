@@ -53,13 +53,15 @@ struct Known {
     since: Instant,
     /// The watch has told of it.
     is_seen: bool,
+    /// When it was written, where the watch has not told of that.
+    written: Option<Instant>,
     /// It was deleted by us, so nobody needs to wonder where it is.
     is_dismissed: bool,
 }
 
 impl Known {
     fn seen(pod: Arc<Pod>, now: Instant) -> Self {
-        Self { pod, since: now, is_seen: true, is_dismissed: false }
+        Self { pod, since: now, is_seen: true, written: None, is_dismissed: false }
     }
 }
 
@@ -84,8 +86,17 @@ impl Pods {
 
     /// Remembers a pod that was created, or that the API server says is there.
     pub fn created(&mut self, pod: Pod, now: Instant) {
-        let known = Known { pod: Arc::new(pod), since: now, is_seen: false, is_dismissed: false };
+        let known = Known { pod: Arc::new(pod), since: now, is_seen: false, written: Some(now), is_dismissed: false };
         self.0.insert(known.pod.name_any(), known);
+    }
+
+    /// Remembers a pod as the API server had it when it was changed.
+    pub fn changed(&mut self, pod: Pod, now: Instant) {
+        let pod = Arc::new(pod);
+        let known = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
+        if known.pod.uid() == pod.uid() && version(&*known.pod) < version(&*pod) {
+            (known.pod, known.written) = (pod, Some(now));
+        }
     }
 
     /// Remembers that nobody needs this pod any more.
@@ -100,10 +111,10 @@ impl Pods {
         self.0.get(&pod.name_any()).map_or(Duration::ZERO, |known| now.saturating_duration_since(known.since))
     }
 
-    /// Pods that were just created, and of which the watch has not told.
+    /// Pods that were just written, and as the watch has not told of them.
     pub fn unseen(&self, now: Instant) -> impl Iterator<Item = &Arc<Pod>> {
-        let is_new = move |known: &&Known| !known.is_seen && now.saturating_duration_since(known.since) < 3 * LATE;
-        self.0.values().filter(is_new).map(|known| &known.pod)
+        let is_new = move |at: Instant| now.saturating_duration_since(at) < 3 * LATE;
+        self.0.values().filter(move |known| known.written.is_some_and(is_new)).map(|known| &known.pod)
     }
 
     /// Forgets a pod that turned out not to be there.
@@ -117,8 +128,10 @@ impl Pods {
         for pod in watched {
             let entry = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
             if entry.pod.uid() == pod.uid() {
-                entry.pod = Arc::clone(&pod);
                 entry.is_seen = true;
+                if version(&*entry.pod) <= version(&*pod) {
+                    (entry.pod, entry.written) = (Arc::clone(&pod), None);
+                }
             } else if entry.is_seen {
                 *entry = Known::seen(Arc::clone(&pod), now);
             }
@@ -225,6 +238,37 @@ mod tests {
         pods.dismissed(&pod("2"));
         assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
         assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
+    }
+
+    #[test]
+    fn a_pod_is_as_it_was_written_until_the_watch_tells_of_that() {
+        let of_version = |uid: &str, version: u32| {
+            let mut pod = pod(uid);
+            pod.metadata.resource_version = Some(version.to_string());
+            pod
+        };
+        let clock = Manual::new();
+        let now = || clock.instant();
+        let present = |pods: &mut Pods, told: Option<u32>| -> Vec<u64> {
+            let watched = told.map(|told| Arc::new(of_version("1", told)));
+            pods.with(watched, now()).present.values().map(|pod| version(&**pod)).collect()
+        };
+        let unseen = |pods: &Pods| pods.unseen(now()).count();
+        let mut pods = Pods::default();
+        pods.created(of_version("1", 5), now());
+        assert_eq!((present(&mut pods, Some(5)), unseen(&pods)), (vec![5], 0));
+        pods.changed(of_version("1", 7), now());
+        assert_eq!((present(&mut pods, Some(5)), unseen(&pods)), (vec![7], 1), "the watch is late");
+        assert_eq!((present(&mut pods, Some(6)), unseen(&pods)), (vec![7], 1), "somebody else had changed it");
+        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0));
+        pods.changed(of_version("1", 7), now());
+        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0), "the watch was faster than the answer");
+        pods.changed(of_version("2", 9), now());
+        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0), "another one has its name");
+        pods.changed(of_version("1", 9), now());
+        clock.pass(3 * LATE);
+        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![9], 0), "by now every watch has told");
+        assert_eq!(present(&mut pods, None), [0; 0], "and it goes like any other");
     }
 
     #[test]

@@ -45,6 +45,8 @@ pub struct Memory {
     pub judged: Option<Judged>,
     /// As the API server had it when its status was written last, and when that was.
     pub written: Option<(Instant, TuningExperiment)>,
+    /// Since when it is known to be over.
+    pub over: Option<Instant>,
     /// Nodes that it waits for, so that whoever has one gives it up after a block.
     pub waits_for: BTreeSet<String>,
     /// Since when it waits for a node, without having been given any.
@@ -99,6 +101,7 @@ impl Memory {
             gated: std::mem::take(&mut self.gated),
             progress: std::mem::take(&mut self.progress),
             claims: self.claims.take(),
+            over: self.over,
             ..Self::default()
         };
     }
@@ -328,6 +331,7 @@ mod tests {
             memory.waits_for.insert("node".to_owned());
             memory.gated.insert("1".to_owned(), Manual::new().instant());
             memory.progress.insert("p".to_owned(), 0.5);
+            memory.over = Some(Manual::new().instant());
         };
         remember(&mut memories.of(&a).lock());
         memories.prune(&[Arc::clone(&a)], &[pod("1")]);
@@ -342,6 +346,7 @@ mod tests {
         assert!(memory.lock().claims.is_some() && vanished(&memory) == ["p"], "what is left has to be removed");
         assert!(memory.lock().gated.contains_key("1"), "and its last pod may wait");
         assert_eq!(memory.lock().progress.get("p"), Some(&0.5), "or run");
+        assert!(memory.lock().over.is_some(), "and its time runs");
         assert!(memories.of(&a).lock().claims.is_some(), "it is the same experiment");
 
         remember(&mut memories.of(&a).lock());

@@ -18,14 +18,16 @@ use crate::error::Error;
 pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     let ttl = reconcile.experiment.spec.ttl_seconds_after_finished;
     let ttl = ttl.or(reconcile.cluster().args.ttl_seconds_after_finished).map(|ttl| Duration::from_secs(ttl.into()));
+    let known_for = reconcile.elapsed(*reconcile.memory().over.get_or_insert(reconcile.instant()));
     let end = ended_at(reconcile.experiment);
-    let expires = ttl.zip(end).map(|(ttl, end)| left_of(ttl, end, reconcile.now));
+    let left_of = |kept: Duration, end: Timestamp| left(kept, age(end, reconcile.now), known_for);
+    let expires = ttl.zip(end).map(|(ttl, end)| left_of(ttl, end));
     if expires == Some(None) {
         info!("its time after the end is over: deleting it with all that it owns");
         super::delete(&reconcile.api::<TuningExperiment>(), reconcile.experiment, None).await?;
         return Ok(Action::await_change());
     }
-    let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end, reconcile.now));
+    let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end));
     let mut stay = 0;
     let trials = reconcile.trials();
     let owners: BTreeSet<&str> =
@@ -73,9 +75,10 @@ pub fn surplus(experiments: Vec<Arc<TuningExperiment>>, keep: usize) -> Vec<Arc<
     surplus.collect()
 }
 
-/// How much of a time after the end is left. A clock that was set back meanwhile keeps things for no longer than once more; one that was set forward takes them early.
-fn left_of(kept: Duration, end: Timestamp, now: Timestamp) -> Option<Duration> {
-    let left = kept.saturating_sub(age(end, now));
+/// How much of a time after the end is left, given its age by a clock that may be set, and for how long we know of it. A clock that was set
+/// back since keeps things for no longer than once more after each start; one that was set forward takes them early.
+fn left(kept: Duration, age: Duration, known_for: Duration) -> Option<Duration> {
+    let left = kept.saturating_sub(age.max(known_for));
     (left > Duration::ZERO).then_some(left)
 }
 
@@ -118,10 +121,12 @@ mod tests {
 
     #[test]
     fn pods_are_kept_for_a_time_whatever_the_clock_does() {
-        let at = |second: i64| Timestamp::from_second(second).unwrap_or_else(|error| unreachable!("{error}"));
-        let left = |now: i64| left_of(Duration::from_mins(1), at(1_800_000_000), at(now)).map(|left| left.as_secs());
-        assert_eq!([0, 59, 60, 86_400].map(|after| left(1_800_000_000 + after)), [Some(60), Some(1), None, None]);
-        // Set back: by a little, by a day, to the beginning.
-        assert_eq!([1_799_999_999, 1_799_913_600, 0].map(left), [Some(60); 3]);
+        let seconds = Duration::from_secs;
+        let left =
+            |age: u64, known_for: u64| left(seconds(60), seconds(age), seconds(known_for)).map(|left| left.as_secs());
+        assert_eq!([0, 59, 60, 86_400].map(|age| left(age, 0)), [Some(60), Some(1), None, None]);
+        // Set back before the end, by whatever: its age is none for as long.
+        assert_eq!([0, 1, 59, 60].map(|known_for| left(0, known_for)), [Some(60), Some(59), Some(1), None]);
+        assert_eq!(left(10, 20), Some(40));
     }
 }

@@ -179,7 +179,9 @@ async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result
     let params = PatchParams { field_manager: Some(MANAGER.to_owned()), ..PatchParams::default() };
     let pod = found.pod.name_any();
     match call(reconcile.api::<Pod>().patch(&pod, &params, &Patch::Strategic(&change))).await {
-        Ok(_) => {
+        Ok(opened) => {
+            // Its node would be given back, were it suspended before the watch tells.
+            reconcile.memory().pods.changed(opened, reconcile.instant());
             info!(pod, node, "left its queue and got its node");
             Ok(Done::Begun(node.to_owned()))
         }
