@@ -108,9 +108,8 @@ pub fn run(asked: &Asked<'_>) -> anyhow::Result<End> {
     }
     // A night that was asked for and interrupted is the one that is asked for again.
     let before = unfinished(&nights)?;
-    let new = || format!("now-{}", start.strftime("%Y%m%d-%H%M%S"));
     let is_wanted = asked.now || again && sweep.spec.suspend != Some(true);
-    let token = is_wanted.then(|| before.and_then(|active| active.run_now).unwrap_or_else(new));
+    let token = is_wanted.then(|| before.and_then(|active| active.run_now).unwrap_or_else(|| night::token(start)));
     let measured = |nights: &Nights| nights.history.nights().filter(|night| night.outcome == Came::Measured).count();
     let before = measured(&nights);
     let end = sweep.take_steps(&mut nights, token.as_deref().or(sweep.spec.run_now.as_deref()))?;

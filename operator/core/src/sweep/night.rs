@@ -84,6 +84,11 @@ pub fn name(sweep: &str, night: Timestamp) -> String {
     format!("{sweep}-{}", night.to_zoned(TimeZone::UTC).strftime("%Y%m%d-%H%M"))
 }
 
+/// The token of a night that somebody asks for at this moment. A token that the history has is answered: two within a second are two.
+pub fn token(at: Timestamp) -> String {
+    format!("now-{}", at.strftime("%Y%m%d-%H%M%S%.3f"))
+}
+
 /// What a night measures, given the image of configs that name none: two nights of one key are the same work, an A/A night.
 pub fn key(night: &TuningExperimentSpec, bench: Option<&str>) -> Result<Digest, serde_json::Error> {
     let mut same = night.fixed();

@@ -25,7 +25,7 @@ pub struct RunNowArgs {
 
 pub fn command(args: &RunNowArgs) -> anyhow::Result<ExitCode> {
     let name = &args.sweep.name;
-    let token = format!("now-{}", Timestamp::now().strftime("%Y%m%d-%H%M%S%.3f"));
+    let token = night::token(Timestamp::now());
     let ended = on(&args.sweep.cluster, |cluster| async move {
         cluster.sweep(name).await?;
         sweeps::run_now(&cluster, name, &token).await?;
