@@ -30,6 +30,7 @@ use crate::lease::{Leases, node_of, noted};
 use crate::lock::locked;
 use crate::logs::Logs;
 use crate::watch::{Part, Touched, Wiring};
+use crate::webhook::Webhooks;
 
 /// How long a node stays with an operator that is not heard of.
 const NODE_LEASE: Duration = Duration::from_mins(3);
@@ -40,6 +41,7 @@ pub struct Cluster {
     pub clock: SharedClock,
     pub http: Http,
     pub kubelets: Kubelets,
+    pub webhooks: Webhooks,
     pub logs: Logs,
     pub nodes: Store<Node>,
     pub node_leases: Store<Lease>,
@@ -77,7 +79,7 @@ impl Silences {
 
 impl Cluster {
     /// Begins to watch nodes and who holds them.
-    pub fn watch(wiring: &Wiring, args: Args, kubelets: Kubelets) -> Self {
+    pub fn watch(wiring: &Wiring, args: Args, kubelets: Kubelets, webhooks: Webhooks) -> Self {
         let client = &wiring.client;
         let touched = |node: &Node| Some(Touched::Node(node.name_any()));
         let nodes = wiring.reflect_part(Api::all(client.clone()), watcher::Config::default(), PART_OF_NODE, touched);
@@ -91,6 +93,7 @@ impl Cluster {
         Self {
             http: Http::new(),
             kubelets,
+            webhooks,
             logs: Logs::new(),
             leases: Leases::new(client, args.node_lease_namespace(), NODE_LEASE, Arc::clone(&wiring.clock)),
             events: Events::new(client, &args.identity, Arc::clone(&wiring.clock)),

@@ -1,4 +1,4 @@
-//! The operator of Assay: runs `TuningExperiments` on the nodes of a cluster. The API server and the clocks are given to it, so that a
+//! The operator of Assay: runs `TuningExperiments` on the nodes of a cluster. The API server, the clocks and the way to webhooks are given to it, so that a
 //! simulation can put others in their place.
 
 mod args;
@@ -38,6 +38,7 @@ use tracing::info;
 pub use crate::args::Args;
 pub use crate::clock::{Clock, SharedClock, System};
 pub use crate::stop::Stop;
+pub use crate::webhook::{Mail, Message, Network};
 
 use crate::cluster::Cluster;
 use crate::health::Health;
@@ -47,6 +48,7 @@ use crate::readers::Readers;
 use crate::server::Pages;
 use crate::tls::Tls;
 use crate::watch::{Changes, Wiring};
+use crate::webhook::Webhooks;
 
 /// One replica.
 pub struct Operator {
@@ -54,16 +56,18 @@ pub struct Operator {
     client: Client,
     clock: SharedClock,
     kubelets: Kubelets,
+    webhooks: Webhooks,
     metrics: Arc<Metrics>,
     health: Arc<Health>,
 }
 
 impl Operator {
     /// A replica whose client has this configuration, by which it asks kubelets as well.
-    pub fn new(args: Args, config: Config, client: Client, clock: SharedClock) -> Self {
+    pub fn new(args: Args, config: Config, client: Client, clock: SharedClock, mail: Arc<dyn Mail>) -> Self {
+        let webhooks = Webhooks::new(&args.webhook_hosts, mail);
         let kubelets = Kubelets::new(&args, config, &client, Arc::clone(&clock));
         let (metrics, health) = (Arc::new(Metrics::new()), Arc::new(Health::new(Arc::clone(&clock))));
-        Self { args, client, clock, kubelets, metrics, health }
+        Self { args, client, clock, kubelets, webhooks, metrics, health }
     }
 
     /// Begins to serve its metrics and its health.
@@ -78,7 +82,7 @@ impl Operator {
 
     /// Leads as soon as no other replica does, until it is asked to stop. When this ends or is dropped, nothing of it goes on.
     pub async fn run(self, stop: Stop) -> anyhow::Result<()> {
-        let Self { args, client, clock, kubelets, metrics, health } = self;
+        let Self { args, client, clock, kubelets, webhooks, metrics, health } = self;
         // Always in this order, here and wherever branches may be ready at once: whatever depends on chance can't be simulated.
         let (leases, held) = tokio::select! {
             biased;
@@ -90,7 +94,7 @@ impl Operator {
             biased;
             // Whatever is under way belongs to the next leader from here on.
             () = leader::lead(&leases, held, &args, &clock, &health) => anyhow::bail!("this replica no longer leads"),
-            worked = work(wiring, changes, args.clone(), kubelets) => worked?,
+            worked = work(wiring, changes, args.clone(), (kubelets, webhooks)) => worked?,
         }
         // Everything that was begun has ended, so the next leader need not wait.
         leader::resign(&leases, &args).await;
@@ -99,8 +103,13 @@ impl Operator {
 }
 
 /// Watches and reconciles until it is asked to stop; reconciles that have begun are finished.
-async fn work(wiring: Wiring, changes: Changes, args: Args, kubelets: Kubelets) -> anyhow::Result<()> {
-    let cluster = Arc::new(Cluster::watch(&wiring, args, kubelets));
+async fn work(
+    wiring: Wiring,
+    changes: Changes,
+    args: Args,
+    (kubelets, webhooks): (Kubelets, Webhooks),
+) -> anyhow::Result<()> {
+    let cluster = Arc::new(Cluster::watch(&wiring, args, kubelets, webhooks));
     // A line for each kind that has a controller.
     let begun =
         async { futures::try_join!(experiment::controller(&wiring, &cluster), sweep::controller(&wiring, &cluster)) };

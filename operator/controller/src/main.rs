@@ -4,7 +4,7 @@ use std::process::ExitCode;
 use std::sync::Arc;
 
 use anyhow::Context as _;
-use assay_controller::{Args, Operator, Stop, System};
+use assay_controller::{Args, Network, Operator, Stop, System};
 use clap::Parser as _;
 use kube::{Client, Config};
 use tracing::error;
@@ -30,7 +30,7 @@ async fn run(args: Args) -> anyhow::Result<()> {
     // Who asked has to know that an answer was an error: the next reconcile tries again, with what is true by then.
     config.default_retry = false;
     let client = Client::try_from(config.clone()).context("can't use the kubeconfig")?;
-    let operator = Operator::new(args, config, client, Arc::new(System));
+    let operator = Operator::new(args, config, client, Arc::new(System), Arc::new(Network::default()));
     operator.serve().await?;
     operator.run(Stop::on_signals()?).await
 }

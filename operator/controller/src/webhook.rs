@@ -8,6 +8,7 @@ use std::time::Duration;
 
 use anyhow::Context as _;
 use assay_core::sweep::notify::{Allowed, Host, Target, is_forbidden};
+use futures::future::BoxFuture;
 use http_body_util::Full;
 use hyper::body::Bytes;
 use hyper::client::conn::http1;
@@ -34,16 +35,29 @@ const ADDRESSES: usize = 4;
 const UNREACHABLE: &str =
     "can't reach the endpoint: no address that is allowed, no connection, or an untrusted certificate";
 
+/// A message as its endpoint gets it.
+pub struct Message {
+    pub body: String,
+    /// Of the body, as Flux, GitHub and others write it.
+    pub signature: String,
+}
+
+/// The way to endpoints.
+pub trait Mail: Send + Sync {
+    /// Posts a message, and returns the status of the answer.
+    fn post<'a>(&'a self, target: &'a Target, message: Message) -> BoxFuture<'a, anyhow::Result<StatusCode>>;
+}
+
+/// What may be posted to where, by whichever way.
 pub struct Webhooks {
     allowed: Vec<Allowed>,
-    tls: TlsConnector,
+    mail: Arc<dyn Mail>,
     patience: Duration,
 }
 
 impl Webhooks {
-    pub fn new(allowed: &[Allowed]) -> Self {
-        let tls = ClientConfig::builder().with_webpki_roots().with_no_client_auth();
-        Self { allowed: allowed.to_vec(), tls: TlsConnector::from(Arc::new(tls)), patience: PATIENCE }
+    pub fn new(allowed: &[Allowed], mail: Arc<dyn Mail>) -> Self {
+        Self { allowed: allowed.to_vec(), mail, patience: PATIENCE }
     }
 
     /// Whether messages may go there. The error says who can change that.
@@ -61,7 +75,8 @@ impl Webhooks {
     /// Posts a message, signed with a key. The error is fit to be shown to whoever chose the endpoint.
     pub async fn post(&self, target: &Target, key: &[u8], body: String) -> Result<(), String> {
         self.check(target)?;
-        match tokio::time::timeout(self.patience, self.ask(target, key, body)).await {
+        let signature = signature(key, body.as_bytes());
+        match tokio::time::timeout(self.patience, self.mail.post(target, Message { body, signature })).await {
             Ok(Ok(status)) if status.is_success() => Ok(()),
             Ok(Ok(status)) if status.is_redirection() => {
                 Err(format!("the endpoint answered {}, and redirects are not followed", status.as_u16()))
@@ -74,14 +89,26 @@ impl Webhooks {
             Err(_) => Err(format!("the endpoint did not answer within {} s", self.patience.as_secs())),
         }
     }
+}
 
-    async fn ask(&self, target: &Target, key: &[u8], body: String) -> anyhow::Result<StatusCode> {
+/// The network.
+pub struct Network(TlsConnector);
+
+impl Default for Network {
+    fn default() -> Self {
+        let tls = ClientConfig::builder().with_webpki_roots().with_no_client_auth();
+        Self(TlsConnector::from(Arc::new(tls)))
+    }
+}
+
+impl Network {
+    async fn ask(&self, target: &Target, message: Message) -> anyhow::Result<StatusCode> {
         let request = Request::post(&target.path)
             .header(HOST, target.authority())
             .header(CONTENT_TYPE, "application/cloudevents+json; charset=utf-8")
             .header(CONNECTION, "close")
-            .header("X-Signature", signature(key, body.as_bytes()))
-            .body(Full::new(Bytes::from(body)))?;
+            .header("X-Signature", message.signature)
+            .body(Full::new(Bytes::from(message.body)))?;
         let stream = connect(target).await?;
         if !target.is_tls {
             return exchange(stream, request).await;
@@ -90,11 +117,16 @@ impl Webhooks {
             Host::Name(name) => ServerName::try_from(name.clone())?,
             Host::Address(address) => ServerName::from(*address),
         };
-        exchange(self.tls.connect(name, stream).await?, request).await
+        exchange(self.0.connect(name, stream).await?, request).await
     }
 }
 
-/// As Flux, GitHub and others sign theirs.
+impl Mail for Network {
+    fn post<'a>(&'a self, target: &'a Target, message: Message) -> BoxFuture<'a, anyhow::Result<StatusCode>> {
+        Box::pin(self.ask(target, message))
+    }
+}
+
 fn signature(key: &[u8], body: &[u8]) -> String {
     let tag = hmac::sign(&hmac::Key::new(hmac::HMAC_SHA256, key), body);
     let digits = tag.as_ref().iter().map(|byte| format!("{byte:02x}"));
@@ -174,7 +206,7 @@ mod tests {
     }
 
     fn webhooks(allowed: &str, patience: Duration) -> Webhooks {
-        Webhooks { patience, ..Webhooks::new(&[allowed.parse().unwrap()]) }
+        Webhooks { patience, ..Webhooks::new(&[allowed.parse().unwrap()], Arc::new(Network::default())) }
     }
 
     async fn post(address: &str, patience: Duration) -> Result<(), String> {
@@ -328,7 +360,7 @@ mod tests {
     #[tokio::test]
     async fn what_is_not_allowed_is_not_asked() {
         let (address, seen) = endpoint(answers("HTTP/1.1 200 OK\r\n\r\n"));
-        let webhooks = Webhooks::new(&["hooks.example.com".parse().unwrap()]);
+        let webhooks = Webhooks::new(&["hooks.example.com".parse().unwrap()], Arc::new(Network::default()));
         let target = Target::parse(&format!("http://{address}/")).unwrap();
         let refused = webhooks.post(&target, b"k", String::new()).await.expect_err("refused");
         assert!(refused.starts_with(&format!("the operator may not send to http://{address}: ")), "{refused}");

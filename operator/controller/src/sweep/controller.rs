@@ -48,7 +48,7 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
         pods: Vec::new(),
         unreadable: Vec::new(),
         memories: Memories::default(),
-        notifier: Notifier::new(wiring, cluster),
+        notifier: Notifier::new(wiring),
         reading: tokio::sync::Mutex::default(),
     };
     for Scope { stores, .. } in watched {

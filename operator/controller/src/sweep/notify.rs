@@ -21,7 +21,6 @@ use crate::error::call;
 use crate::experiment::whole_second;
 use crate::lock::locked;
 use crate::watch::{Tell, Touched, Wiring};
-use crate::webhook::Webhooks;
 
 /// Messages that are under way at once, over all and in a namespace: slow endpoints of one team leave room for others.
 const AT_ONCE: usize = 16;
@@ -31,7 +30,6 @@ const BUSY: Duration = Duration::from_secs(30);
 
 /// What sends messages.
 pub struct Notifier {
-    webhooks: Arc<Webhooks>,
     turns: Arc<Turns>,
     tell: Tell,
 }
@@ -50,9 +48,8 @@ impl Told {
 }
 
 impl Notifier {
-    pub fn new(wiring: &Wiring, cluster: &Cluster) -> Self {
-        let webhooks = Arc::new(Webhooks::new(&cluster.args.webhook_hosts));
-        Self { webhooks, turns: Arc::default(), tell: wiring.tell() }
+    pub fn new(wiring: &Wiring) -> Self {
+        Self { turns: Arc::default(), tell: wiring.tell() }
     }
 }
 
@@ -100,13 +97,12 @@ pub fn send(reconcile: &mut Reconcile<'_>, known: &Known) {
     let source = Source { namespace: &reconcile.namespace, sweep: &reconcile.name };
     let body = event(source, found, &before.stage, before.time.0).to_string();
     let (change, before, webhook) = (change.name.clone(), before.clone(), notify.webhook.clone());
-    let (cluster, webhooks, tell) =
-        (Arc::clone(&context.cluster), Arc::clone(&notifier.webhooks), notifier.tell.clone());
+    let (cluster, tell) = (Arc::clone(&context.cluster), notifier.tell.clone());
     let touched = Touched::one::<TuningSweep>(reconcile.namespace.clone(), reconcile.name.clone());
     let namespace = reconcile.namespace.clone();
     let sending = async move {
         let result = match Target::parse(&webhook.url) {
-            Ok(target) => deliver(&cluster, &webhooks, &namespace, (&target, &webhook.secret_ref), body).await,
+            Ok(target) => deliver(&cluster, &namespace, (&target, &webhook.secret_ref), body).await,
             Err(why) => Err(format!("spec.notify.webhook.url {why}")),
         };
         if let Err(error) = &result {
@@ -132,13 +128,12 @@ fn next(status: &TuningSweepStatus) -> Option<(Timestamp, &KnownChange, &Notifie
 
 async fn deliver(
     cluster: &Cluster,
-    webhooks: &Webhooks,
     namespace: &str,
     (target, secret): (&Target, &SecretRef),
     body: String,
 ) -> Result<(), String> {
     // Before anything is read for it.
-    webhooks.check(target)?;
+    cluster.webhooks.check(target)?;
     let found = call(cluster.api::<Secret>(namespace).get_opt(&secret.name)).await;
     let found = found.map_err(|error| {
         warn!(secret = secret.name, %error, "can't read a Secret");
@@ -150,7 +145,7 @@ async fn deliver(
             secret.name, secret.key
         )
     })?;
-    webhooks.post(target, key, body).await
+    cluster.webhooks.post(target, key, body).await
 }
 
 /// The key to sign with. Who may edit sweeps need not be allowed to read Secrets, so one that does not say that it is for this is as good as
@@ -165,7 +160,7 @@ fn key<'a>(secret: Option<&'a Secret>, key: &str) -> Option<&'a [u8]> {
 pub fn trouble(reconcile: &Reconcile<'_>, after: &TuningSweepStatus) -> Option<String> {
     let webhook = &reconcile.sweep.spec.notify.as_ref()?.webhook;
     let target = Target::parse(&webhook.url).ok()?;
-    let refused = reconcile.context.notifier.webhooks.check(&target).err();
+    let refused = reconcile.context.cluster.webhooks.check(&target).err();
     refused.map(|why| format!("spec.notify.webhook.url: {why}")).or_else(|| after.changes.iter().find_map(given_up))
 }
 
