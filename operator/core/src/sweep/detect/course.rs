@@ -248,7 +248,7 @@ impl Course {
     }
 
     pub fn suspicion(&self) -> Option<Suspicion> {
-        let (raised, evidence) = (self.raised?, self.detector.evidence());
+        let (raised, evidence) = (self.raised?, self.detector.measured());
         let most_likely = evidence.most_likely()?;
         let at = |candidate: usize| &self.nights[self.start + candidate];
         let mut changed: Vec<(usize, f64)> = evidence

@@ -104,7 +104,7 @@ impl Detector {
         self.nights.push(Kept { effect, clipped, error });
         let place = self.errors.partition_point(|own| *own < error);
         self.errors.insert(place, error);
-        self.evidence = self.weigh();
+        self.evidence = self.weigh(|night| night.clipped);
     }
 
     /// From now on only nights to come can be a first bad one, because the change that was suspected is none. All nights still count as
@@ -120,6 +120,12 @@ impl Detector {
 
     pub fn evidence(&self) -> &Evidence {
         &self.evidence
+    }
+
+    /// The same by what was measured: when a change was, if there is one. Clipped, the first nights after a large one look like those before
+    /// it.
+    pub fn measured(&self) -> Evidence {
+        self.weigh(|night| night.effect)
     }
 
     /// A value no further from the latest nights than nights usually are. Those are taken as they were measured: clipped ones would
@@ -165,7 +171,7 @@ impl Detector {
     }
 
     /// The likelihood ratio of every candidate.
-    fn weigh(&self) -> Evidence {
+    fn weigh(&self, value: impl Fn(&Kept) -> f64) -> Evidence {
         let count = self.nights.len();
         let last = (count + 1).saturating_sub(AFTER);
         let first = self.from.max(BEFORE).max(last.saturating_sub(WINDOW));
@@ -177,9 +183,9 @@ impl Detector {
             self.nights.iter().zip(&weights).map(|(night, weight)| weight * of(night)).sum()
         };
         // Counted from the first night: equal ones are then exactly nothing apart.
-        let base = self.nights[0].clipped;
-        let (total, center) = (count as f64, sum(&|night| night.clipped - base) / count as f64);
-        let squares = sum(&|night| (night.clipped - base - center).powi(2));
+        let base = value(&self.nights[0]);
+        let (total, center) = (count as f64, sum(&|night| value(night) - base) / count as f64);
+        let squares = sum(&|night| (value(night) - base - center).powi(2));
         let measured = sum(&|night| night.effect);
         let freedom = total - 2.0;
         let mut candidates = Vec::with_capacity(last - first);
@@ -202,7 +208,7 @@ impl Detector {
                 });
             }
             before += weight;
-            deviations += weight * (night.clipped - base - center);
+            deviations += weight * (value(night) - base - center);
             effects += weight * night.effect;
         }
         let largest = candidates.iter().map(|own| own.log_likelihood).fold(f64::NEG_INFINITY, f64::max);

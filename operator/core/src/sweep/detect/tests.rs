@@ -298,6 +298,22 @@ fn an_unchanged_night_is_never_to_blame() {
     assert_eq!(Course::of(&nights, USUAL, &[]).suspicion().unwrap().cause, Cause::Subject);
 }
 
+/// The last good night may happen to be the worst of them. The larger a change, the less that can be mistaken.
+#[test]
+fn who_is_to_blame_is_the_surer_the_larger_the_change_is() {
+    let blamed = |by: f64| {
+        let is_right = |seed: &u64| {
+            let nights = stepping(38, 30, by, |day| day == 30, *seed);
+            let own = Course::of(&nights, USUAL, &[]).suspicion();
+            own.is_some_and(|own| (own.cause, own.first) == (Cause::Subject, time(30)))
+        };
+        (0..200).filter(is_right).count()
+    };
+    let found = [-0.03, -0.06, -0.15, -0.3, -1.0].map(blamed);
+    println!("{found:?}");
+    assert!(found.is_sorted() && found[2] == 200, "{found:?}");
+}
+
 #[test]
 fn a_refuted_suspicion_does_not_come_back() {
     // A few bad nights, and nothing behind them.
