@@ -1,5 +1,7 @@
 //! What verdicts are seen beside: nodes, and what runs leave to their successors.
 
+use std::collections::HashMap;
+
 use assay_protocol::Digest;
 
 use super::standing::Standing;
@@ -70,11 +72,15 @@ fn samples_rounds(samples: &Samples) -> usize {
     samples.observed.samples.first().and_then(|metrics| metrics.first()).map_or(0, |metric| metric.baseline.len())
 }
 
-/// The nodes in the order in which the plan meets them, and that of each block, scenario by scenario.
+/// The nodes in the order in which the plan meets them, and that of each block, scenario by scenario. Attempts come in any order.
 fn nodes(places: &Places<'_>, design: &Design, rounds: usize) -> (Vec<Node>, Vec<Vec<u32>>) {
     let mut nodes = Vec::new();
     let mut of_blocks = vec![vec![0; rounds]; design.scenarios.len()];
-    for (attempt, seen) in places.attempts().iter().enumerate() {
+    let blocks = places.plan().blocks.iter().enumerate();
+    let planned: HashMap<_, _> = blocks.map(|(at, block)| ((block.scenario.as_str(), block.number), at)).collect();
+    let mut attempts: Vec<_> = places.attempts().iter().enumerate().collect();
+    attempts.sort_by_key(|(_, seen)| planned.get(&(seen.trial().scenario.as_str(), seen.trial().block)));
+    for (attempt, seen) in attempts {
         let (id, Some(summary)) = (seen.trial(), places.summary(attempt)) else { continue };
         let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
         let (Some(scenario), Fate::Used) = (scenario, places.fate(attempt)) else { continue };

@@ -38,6 +38,24 @@ fn nodes_go_by_their_names() {
     }
 }
 
+/// An operator adds what has just ended behind all others.
+#[test]
+fn in_whatever_order_attempts_come_a_report_is_the_same() {
+    let experiment = larger();
+    let mut all = attempts(&experiment, |s| {
+        faster(1.2)(s);
+        on_two_nodes(s);
+    });
+    let first = judged(&experiment, &all);
+    assert_eq!(first.configs[0].by_node[0].node, "worker-a");
+    for _ in 0..all.len() {
+        all.rotate_left(1);
+        assert!(judged(&experiment, &all) == first, "{:?} comes first", all[0].trial());
+    }
+    all.reverse();
+    assert!(judged(&experiment, &all) == first, "the last one comes first");
+}
+
 #[test]
 fn machines_without_a_name_are_numbered() {
     let experiment = experiment();
