@@ -7,7 +7,7 @@ use std::time::Duration;
 
 use assay_api::names::WEBHOOK_LABEL;
 use assay_api::{KnownChange, Notified, SecretRef, TuningSweep, TuningSweepStatus};
-use assay_core::sweep::notify::{Source, TRIES, Target, due, event, tried};
+use assay_core::sweep::notify::{Source, TRIES, Target, due, event, tried, wait};
 use k8s_openapi::api::core::v1::Secret;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
@@ -75,10 +75,8 @@ pub fn carry(reconcile: &Reconcile<'_>, before: &TuningSweepStatus, after: &mut 
 pub fn send(reconcile: &mut Reconcile<'_>, known: &Known) {
     let Some(notify) = &reconcile.sweep.spec.notify else { return };
     let status = status::latest(reconcile);
-    let Some((at, change, before)) = next(&status) else { return };
-    if let Ok(wait) = Duration::try_from(at.duration_since(reconcile.now))
-        && !wait.is_zero()
-    {
+    let Some((wait, change, before)) = next(&status, reconcile.now) else { return };
+    if !wait.is_zero() {
         return reconcile.wake_in(wait);
     }
     let Some(found) = known.changes.iter().find(|known| known.name == change.name) else { return };
@@ -118,12 +116,12 @@ pub fn send(reconcile: &mut Reconcile<'_>, known: &Known) {
 }
 
 /// The message that is due first; of several the one about the oldest change.
-fn next(status: &TuningSweepStatus) -> Option<(Timestamp, &KnownChange, &Notified)> {
+fn next(status: &TuningSweepStatus, now: Timestamp) -> Option<(Duration, &KnownChange, &Notified)> {
     let open = status.changes.iter().rev().filter_map(|change| {
         let notified = change.notified.as_ref()?;
-        Some((notified.next_try_time.as_ref()?.0, change, notified))
+        Some((Duration::try_from(wait(notified, now)?).ok()?, change, notified))
     });
-    open.min_by_key(|(at, ..)| *at)
+    open.min_by_key(|(wait, _, notified)| (*wait, notified.next_try_time.clone()))
 }
 
 async fn deliver(
@@ -257,10 +255,11 @@ mod tests {
             change("b", notified(Some("2026-12-01T01:01:00Z"))),
             change("a", notified(Some("2026-12-01T01:01:00Z"))),
         ]));
-        assert_eq!(next(&waits).map(|(_, change, _)| change.name.as_str()), Some("a"));
+        let now = "2026-12-01T01:05:00Z".parse().unwrap();
+        assert_eq!(next(&waits, now).map(|(_, change, _)| change.name.as_str()), Some("a"));
         assert!(waits.changes.iter().all(|change| given_up(change).is_none()));
         let over = status(json!([change("a", notified(None)), {"name": "b", "stage": "Improved", "message": ""}]));
-        assert!(next(&over).is_none());
+        assert!(next(&over, now).is_none());
         assert_eq!(
             over.changes.iter().filter_map(given_up).collect::<Vec<_>>(),
             ["the message that a is Regressed was not delivered in 10 tries: the endpoint answered 500"]

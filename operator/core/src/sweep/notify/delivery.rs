@@ -39,15 +39,26 @@ pub fn due(known: Option<&Notified>, before: Option<&str>, stage: &str, now: Tim
 /// The message after a try.
 pub fn tried(notified: &Notified, now: Timestamp, result: &Result<(), String>) -> Notified {
     let tries = notified.tries + 1;
-    let wait = FIRST_WAIT * 2_i32.saturating_pow(tries - 1);
     let is_delivered = result.is_ok();
     Notified {
         tries,
         delivered_time: is_delivered.then_some(Time(now)),
-        next_try_time: (!is_delivered && tries < TRIES).then(|| Time(now + wait)),
+        next_try_time: (!is_delivered && tries < TRIES).then(|| Time(now + pause(tries))),
         error: result.as_ref().err().map(|error| shorten(error, ERROR)),
         ..notified.clone()
     }
+}
+
+/// How long a message is kept until its next try, if there is one. A clock that was ahead when it was tried last holds up nothing: no wait
+/// is longer than the one that follows so many tries.
+pub fn wait(notified: &Notified, now: Timestamp) -> Option<SignedDuration> {
+    let wait = notified.next_try_time.as_ref()?.0.duration_since(now);
+    Some(if wait > pause(notified.tries) { SignedDuration::ZERO } else { wait.max(SignedDuration::ZERO) })
+}
+
+/// The wait after so many tries.
+fn pause(tries: u32) -> SignedDuration {
+    tries.checked_sub(1).map_or(SignedDuration::ZERO, |earlier| FIRST_WAIT * 2_i32.saturating_pow(earlier))
 }
 
 #[cfg(test)]
@@ -120,12 +131,19 @@ mod tests {
         let (mut minutes, mut now) = (Vec::new(), at(0));
         while let Some(next) = notified.next_try_time.clone() {
             minutes.push(next.0.duration_since(at(0)).as_mins());
+            let left = next.0.duration_since(now);
+            assert_eq!(
+                [now, now + left / 2, next.0, at(5000)].map(|now| wait(&notified, now)),
+                [left, left - left / 2, SignedDuration::ZERO, SignedDuration::ZERO].map(Some)
+            );
+            let early = now - SignedDuration::from_secs(1);
+            assert_eq!(wait(&notified, early), Some(SignedDuration::ZERO), "the clock was set back");
             now = next.0;
             notified = tried(&notified, now, &Err("x".repeat(1000)));
             assert!(minutes.len() <= 20, "it never ends");
         }
         assert_eq!(minutes, [0, 2, 6, 14, 30, 62, 126, 254, 510, 1022]);
-        assert_eq!((notified.tries, notified.delivered_time.clone()), (TRIES, None));
+        assert_eq!((notified.tries, notified.delivered_time.clone(), wait(&notified, now)), (TRIES, None, None));
         assert!(notified.error.as_ref().unwrap().chars().count() <= ERROR);
         let delivered = tried(&Notified { tries: 3, ..notified }, now, &Ok(()));
         assert_eq!((delivered.tries, delivered.delivered_time, delivered.error), (4, Some(Time(now)), None));

@@ -10,7 +10,7 @@ mod target;
 
 pub use address::is_forbidden;
 pub use allowed::Allowed;
-pub use delivery::{TRIES, due, tried};
+pub use delivery::{TRIES, due, tried, wait};
 pub use event::{Source, event, id};
 pub use github::{State, Told};
 pub use target::{Host, Target};
