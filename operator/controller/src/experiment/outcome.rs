@@ -12,10 +12,10 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use tracing::warn;
 
-use super::Reconcile;
 use super::ended::{self, Ended};
 use super::observe::UnderWay;
-use crate::error::Error;
+use super::{Reconcile, TURN};
+use crate::error::{Error, call};
 use crate::logs::Log;
 use crate::pod::CHECK_SECONDS;
 use crate::record;
@@ -75,11 +75,7 @@ pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -
     let node = &found.trial.spec.node;
     let (late, limit) = if let Some(said) = ended::unschedulable(pod) {
         let limit = patience.min(ROOM);
-        let refused = (age >= limit).then(|| Outcome::Refused(format!("{node} had no room for a trial: {said}")));
-        if refused.is_some() {
-            reconcile.memory().full.add(node, said, reconcile.instant());
-        }
-        (refused, limit)
+        ((age >= limit).then(|| Outcome::Refused(format!("{node} had no room for a trial: {said}"))), limit)
     } else if ended::is_pending(pod) {
         (not_started(pod, age, patience), patience)
     } else {
@@ -89,8 +85,28 @@ pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -
     };
     if late.is_none() {
         reconcile.wake_in(limit.saturating_sub(age) + Duration::from_secs(1));
+    } else if is_outdated(reconcile, pod).await? {
+        return Ok(None);
+    }
+    if let Some(Outcome::Refused(_)) = late
+        && let Some(said) = ended::unschedulable(pod)
+    {
+        reconcile.memory().full.add(node, said, reconcile.instant());
     }
     Ok(late)
+}
+
+/// Whether the API server knows more of a pod that seems to be late than its watch has told: it may have begun, or have ended with a result.
+async fn is_outdated(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<bool, Error> {
+    let there = call(reconcile.api::<Pod>().get_opt(&pod.name_any())).await?;
+    if there.as_ref().is_some_and(|there| there.metadata.resource_version == pod.metadata.resource_version) {
+        return Ok(false);
+    }
+    if let Some(there) = there {
+        reconcile.memory().pods.changed(there, reconcile.instant());
+    }
+    reconcile.wake_in(TURN);
+    Ok(true)
 }
 
 /// How long a pod may take to start.
