@@ -35,11 +35,19 @@ pub enum Bug {
     TwoLeaders,
     /// Some pods that should be deleted are not, however often that is asked for.
     LostDelete,
+    /// That a message has arrived is not written down.
+    ForgottenMessage,
 }
 
 impl Bug {
-    pub const ALL: [Self; 5] =
-        [Self::NoPrecondition, Self::LeaseNotChecked, Self::CacheForTruth, Self::TwoLeaders, Self::LostDelete];
+    pub const ALL: [Self; 6] = [
+        Self::NoPrecondition,
+        Self::LeaseNotChecked,
+        Self::CacheForTruth,
+        Self::TwoLeaders,
+        Self::LostDelete,
+        Self::ForgottenMessage,
+    ];
 }
 
 /// How old the cache is that is taken for the truth.
@@ -75,7 +83,7 @@ impl Service<Request<Body>> for Way {
 }
 
 /// What becomes of a request.
-enum Fate {
+pub enum Fate {
     Answered,
     Refused(Answer),
     /// It does not arrive, or its answer does not.
@@ -193,7 +201,7 @@ impl Way {
         answer.map(response)
     }
 
-    fn is_dead(&self) -> bool {
+    pub fn is_dead(&self) -> bool {
         self.world.with(None, |inner| inner.replicas[self.number].is_dead)
     }
 
@@ -320,6 +328,17 @@ fn plant(bug: Option<Bug>, asked: &mut Asked) {
     };
     match bug {
         Some(Bug::NoPrecondition) => forget(asked),
+        Some(Bug::ForgottenMessage) if asked.plural == "tuningsweeps" => {
+            for change in asked.body.pointer_mut("/status/changes").and_then(Value::as_array_mut).into_iter().flatten()
+            {
+                if let Some(notified) = change["notified"].as_object_mut()
+                    && notified.remove("deliveredTime").is_some()
+                {
+                    notified.insert("nextTryTime".to_owned(), notified["time"].clone());
+                    notified.insert("tries".to_owned(), 0.into());
+                }
+            }
+        }
         Some(Bug::TwoLeaders) if asked.plural != "leases" => forget(asked),
         _ => {}
     }
@@ -335,18 +354,25 @@ impl World {
 impl Inner {
     fn fate(&mut self, number: usize, asked: &Asked, now: Duration) -> Fate {
         let Inner { weather, random, .. } = self;
+        let is_cut_off = now < self.replicas[number].cut_off_until;
+        if !is_cut_off && asked.method == "POST" && asked.plural == "pods" && weather.quota.contains(&asked.namespace) {
+            let said =
+                if random.happens(2000) { "failed calling webhook: no endpoints" } else { "exceeded quota: pods" };
+            let code = if said.starts_with("failed") { 500 } else { 403 };
+            return Fate::Refused(Answer::refusal(&refusal(code, "Forbidden", said)));
+        }
+        self.luck(number, now)
+    }
+
+    /// What becomes of whatever a start of the operator sends.
+    pub fn luck(&mut self, number: usize, now: Duration) -> Fate {
+        let Inner { weather, random, .. } = self;
         if now < self.replicas[number].cut_off_until {
             return if random.happens(5000) {
                 Fate::Broken { is_heard: false }
             } else {
                 Fate::Silent { is_heard: false }
             };
-        }
-        if asked.method == "POST" && asked.plural == "pods" && weather.quota.contains(&asked.namespace) {
-            let said =
-                if random.happens(2000) { "failed calling webhook: no endpoints" } else { "exceeded quota: pods" };
-            let code = if said.starts_with("failed") { 500 } else { 403 };
-            return Fate::Refused(Answer::refusal(&refusal(code, "Forbidden", said)));
         }
         let is_heard = random.happens(5000);
         if random.happens(weather.kills) {

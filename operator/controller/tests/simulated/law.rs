@@ -17,6 +17,7 @@ use assay_core::verdict::Intervals;
 use assay_core::{cluster, status};
 use serde_json::Value;
 
+use super::alerts::Alerts;
 use super::api::{Change, Key, QUEUE_GATE, Server, is_terminal};
 use super::nights::Nights;
 
@@ -31,6 +32,13 @@ pub enum Actor {
     /// Schedulers, kubelets and controllers of the cluster.
     Machine,
     User,
+}
+
+fn is_same(one: Actor, other: Actor) -> bool {
+    match (one, other) {
+        (Actor::Operator { number, .. }, Actor::Operator { number: same, .. }) => number == same,
+        _ => one == other,
+    }
 }
 
 /// What one start of the operator may not know of another one's writes: its watches are late by this at most.
@@ -80,6 +88,7 @@ pub struct Law {
     /// When something was written last that is no sign of life alone.
     pub moved: Duration,
     pub nights: Nights,
+    pub alerts: Alerts,
 }
 
 pub fn text<'a>(object: &'a Value, path: &str) -> &'a str {
@@ -149,7 +158,7 @@ impl Law {
     pub fn knew(&self, by: Actor, made: Made) -> bool {
         let Actor::Operator { number, sent } = by else { return false };
         match made.by {
-            Actor::Operator { number: same, .. } if same == number => sent > made.at + Duration::from_secs(1),
+            _ if is_same(by, made.by) => sent > made.at + Duration::from_secs(1),
             _ => sent > made.at + LATE || self.starts.get(number).is_some_and(|start| *start > made.at),
         }
     }
@@ -182,6 +191,7 @@ impl Law {
                 }
                 self.see_experiment(change, made);
             }
+            "tuningsweeps" => self.see_sweep(change, made),
             "tuninghistories" => self.see_history(server, change, made),
             "events" => self.see_event(change),
             "leases" => drop(self.leases.insert(change.key.name.clone(), made)),
@@ -356,9 +366,23 @@ impl Law {
         } else {
             self.suspended.remove(uid(experiment));
         }
-        if before.is_some_and(|before| before["status"] != experiment["status"]) {
+        if before.is_some_and(|before| before["status"] != experiment["status"])
+            && self.knew_attempts(made.by, uid(experiment))
+        {
             self.follows(&change.key, experiment);
         }
+    }
+
+    /// Whether whoever has written the status of an experiment could know of all its attempts. Of two that lead for a moment, since
+    /// somebody has deleted the Lease of the first one, each knows its own at once and those of the other one late.
+    fn knew_attempts(&self, by: Actor, experiment: &str) -> bool {
+        let last = self.history.get(experiment).and_then(|history| history.values().next_back());
+        last.into_iter().flatten().all(|trial| {
+            attempts(trial).into_keys().all(|number| {
+                let made = self.recorded.get(&(uid(trial).to_owned(), number));
+                made.is_none_or(|made| is_same(by, made.by) || self.knew(by, *made))
+            })
+        })
     }
 
     /// The status is what anybody gets who judges the trials from scratch.

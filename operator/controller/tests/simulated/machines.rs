@@ -4,7 +4,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
-use assay_api::names::CONTAINER;
+use assay_api::names::{CONTAINER, KIND_LABEL};
 use serde_json::{Value, json};
 
 use super::api::{Key, QUEUE_GATE, Server, is_terminal, time};
@@ -19,6 +19,8 @@ const EVICTED: Duration = Duration::from_mins(5);
 
 /// A label of all nodes that trials may use.
 pub const LABEL: &str = "simulated.assay.rocks/node";
+/// What all of them are.
+pub const KIND: &str = "simulated";
 
 #[derive(Default)]
 pub struct Machines {
@@ -85,7 +87,7 @@ impl Machines {
             "nodes",
             "",
             json!({
-                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, LABEL: "true"}},
+                "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, LABEL: "true", KIND_LABEL: KIND}},
                 "spec": {},
                 "status": {"capacity": resources, "allocatable": resources, "nodeInfo": {"bootID": machine.boot(name)},
                     "conditions": [{"type": "Ready", "status": "True", "lastTransitionTime": server.time()}]},

@@ -1,6 +1,7 @@
 //! The whole operator in virtual time, by seeds: its own calls and watches, an API server in memory, and whatever goes wrong between them.
 //! The same seed does the same again, so what it finds can be looked at.
 
+mod alerts;
 mod api;
 mod bench;
 mod client;

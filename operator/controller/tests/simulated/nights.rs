@@ -73,7 +73,8 @@ impl Law {
 
     /// What a night has measured is what anybody gets who judges its trials from scratch.
     fn follows_from_trials(&mut self, server: &Server, change: &Change, night: &Night, history: &History) -> bool {
-        let name = night.experiment.as_deref().filter(|_| night.outcome == Outcome::Measured);
+        let name =
+            night.experiment.as_deref().filter(|_| matches!(night.outcome, Outcome::Measured | Outcome::Visited));
         let experiment = name.and_then(|name| server.get(&Key::new("tuningexperiments", &change.key.namespace, name)));
         // Somebody may have deleted it meanwhile.
         let (Some(name), Some(experiment)) = (name, experiment) else { return true };
@@ -91,7 +92,9 @@ impl Law {
             bench: None,
         };
         let expected = ended.entry(plan, &attempts, history);
-        expected.is_ok_and(|expected| (&expected.points, &expected.gaps) == (&night.points, &night.gaps))
+        expected.is_ok_and(|expected| {
+            (&expected.points, &expected.gaps, &expected.visit) == (&night.points, &night.gaps, &night.visit)
+        })
     }
 
     pub fn see_event(&mut self, change: &Change) {

@@ -13,6 +13,7 @@ use serde_json::{Value, json};
 use tokio::sync::{Notify, watch};
 use tokio::time::Instant;
 
+use super::alerts::{self, Post};
 use super::api::{Change, Key, Server, time};
 use super::client::{Bug, Way, leader};
 use super::law::{Actor, Law, is_finished, is_trial, owner, text, uid};
@@ -31,7 +32,7 @@ const SWEEPS: &str = "team-0";
 /// How often machines look around.
 const TICK: Duration = Duration::from_millis(100);
 /// By then everything has to have ended, once nothing goes wrong any more.
-const END: Duration = Duration::from_hours(3);
+const END: Duration = Duration::from_hours(6);
 /// Nor may nothing happen for so long: whoever waits for something tries again sooner.
 const STUCK: Duration = Duration::from_mins(40);
 /// And everything that an experiment had has to have gone.
@@ -57,6 +58,8 @@ pub struct Inner {
     experiments: Vec<Value>,
     /// What some worlds have besides.
     sweep: Option<Value>,
+    /// Instead, one whose history has a change.
+    changed: Option<Value>,
     pub trace: Vec<String>,
     /// Requests and the log of the operators are part of the trace.
     is_logged: bool,
@@ -94,6 +97,10 @@ fn namespace(experiment: usize) -> String {
     format!("team-{experiment}")
 }
 
+fn sweep_key() -> Key {
+    Key::new("tuningsweeps", SWEEPS, SWEEP)
+}
+
 fn node(number: usize) -> String {
     format!("n{number}")
 }
@@ -104,6 +111,9 @@ impl World {
         let weather = Weather::of(&mut random, NODES, EXPERIMENTS, REPLICAS);
         let experiments = (0..EXPERIMENTS).map(|number| experiment(number, &mut random)).collect();
         let sweep = random.happens(4000).then(|| sweep(&mut random));
+        // By a chance of their own.
+        let mut own = Random::new(!seed);
+        let changed = (sweep.is_none() && own.happens(2500)).then(|| self::sweep(&mut own));
         let inner = Inner {
             server: Server::default(),
             random,
@@ -116,6 +126,7 @@ impl World {
             skews: Default::default(),
             experiments,
             sweep,
+            changed,
             trace: Vec::new(),
             is_logged,
         };
@@ -180,10 +191,16 @@ impl World {
             let is_done = inner.server.all("tuningexperiments").all(|(_, one)| has_ended(one))
                 && inner.server.all("pods").next().is_none()
                 && !is_held;
-            is_done || is_stuck
+            // A visit waits for a minute that is past the last one, and a clock may have been hours ahead when that was.
+            (is_done || is_stuck) && alerts::open(&inner.server, &sweep_key()).is_none()
         };
         self.until(END, is_over).await;
-        self.with(None, |inner| inner.law.at_the_end(&inner.server));
+        self.with(None, |inner| {
+            inner.law.at_the_end(&inner.server);
+            if let Some(open) = alerts::open(&inner.server, &sweep_key()) {
+                inner.law.breaks(format!("everything has ended, and {open}"));
+            }
+        });
         self.with(Some(Actor::User), |inner| {
             let sweeps = inner.server.all("tuningsweeps").map(|(key, _)| key.clone());
             let all: Vec<Key> =
@@ -241,6 +258,9 @@ impl World {
             if let Some(sweep) = inner.sweep.clone() {
                 let _ = inner.server.create("tuningsweeps", SWEEPS, sweep);
             }
+            if let Some(changed) = inner.changed.clone() {
+                alerts::create(&mut inner.server, SWEEPS, changed, &mut inner.random);
+            }
         });
     }
 
@@ -270,11 +290,13 @@ impl World {
                 &format!("--own-namespace={NAMESPACE}"),
                 &format!("--identity={identity}"),
                 "--pending-seconds=60",
+                &format!("--webhook-host={}", alerts::HOST),
             ]);
             let client = Client::new(Way { world: Arc::clone(&self), number }, NAMESPACE);
             let config = Config::new("http://simulated".parse().unwrap());
             let clock = Arc::new(Skewed { world: Arc::clone(&self), skew });
-            let running = Operator::new(args, config, client, clock).run(stop);
+            let mail = Arc::new(Post(Way { world: Arc::clone(&self), number }));
+            let running = Operator::new(args, config, client, clock, mail).run(stop);
             let why = tokio::select! {
                 biased;
                 () = killed.notified() => "is killed".to_owned(),
@@ -317,7 +339,8 @@ impl Inner {
         for number in 0..EXPERIMENTS {
             self.happens(Incident::Suspend(number, false), now);
         }
-        self.happens(Incident::SuspendSweep(true), now);
+        // No night begins any more, and visits are made.
+        self.happens(Incident::SuspendSweep(self.changed.is_none()), now);
         for skew in &self.skews {
             skew.store(0, Ordering::Relaxed);
         }
@@ -385,12 +408,12 @@ impl Inner {
                 });
             }
             Incident::SuspendSweep(is_suspended) => {
-                server.change(&Key::new("tuningsweeps", SWEEPS, SWEEP), |sweep| {
+                server.change(&sweep_key(), |sweep| {
                     sweep["spec"]["suspend"] = is_suspended.into();
                 });
             }
             Incident::RunNow(token) => {
-                server.change(&Key::new("tuningsweeps", SWEEPS, SWEEP), |sweep| {
+                server.change(&sweep_key(), |sweep| {
                     sweep["spec"]["runNow"] = format!("token-{token}").into();
                 });
             }
