@@ -244,8 +244,8 @@ async fn run(
     if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
         return Ok(Done::Begun(node.to_owned()));
     }
-    // Somebody may have begun while its objects were made.
-    if let Some(other) = node_lease::other_user(reconcile, node) {
+    // Somebody may have taken the node, or have begun there, while its objects were made.
+    if let Some(other) = node_lease::other_holder(reconcile, node).or_else(|| node_lease::other_user(reconcile, node)) {
         reconcile.wake_in(node_lease::AGAIN);
         return Ok(Done::Held(format!("{node} is used by {other}")));
     }
@@ -304,7 +304,12 @@ async fn make_trial(
     } else {
         match call(api.create(&created(), &object)).await {
             Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
-                Some(there) if is_owned(&there, reconcile.experiment) => Ok(there),
+                // Perhaps by another leader, for another node.
+                Some(there) if is_owned(&there, reconcile.experiment) && there.spec == object.spec => Ok(there),
+                Some(there) if is_owned(&there, reconcile.experiment) => {
+                    object.metadata.uid = there.metadata.uid;
+                    call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
+                }
                 Some(there) if is_left_over(&there, reconcile.experiment) => {
                     reconcile.make_room(Some(&there), reconcile.experiment).await?;
                     call(api.create(&created(), &object)).await
