@@ -254,7 +254,7 @@ async fn pod(
     config: &str,
     question: &OptionsQuestion,
 ) -> Result<Result<Arc<Pod>, String>, Error> {
-    let seen = reconcile.pods();
+    let seen = reconcile.pods_there().await?;
     if let Some(pod) = seen.present.get(name) {
         let is_ours = pod.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
         if is_ours {

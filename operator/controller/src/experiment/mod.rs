@@ -218,6 +218,18 @@ impl<'a> Reconcile<'a> {
         self.memory().pods.with(watched, self.instant())
     }
 
+    /// The same, having asked the API server for those that the watch should have told of.
+    async fn pods_there(&self) -> Result<Seen, Error> {
+        let mut seen = self.pods();
+        for name in std::mem::take(&mut seen.doubtful) {
+            match call(self.api::<Pod>().get_opt(&name)).await? {
+                Some(pod) => self.memory().pods.created(pod, self.instant()),
+                None => seen.vanished.extend(seen.present.remove_entry(&name)),
+            }
+        }
+        Ok(seen)
+    }
+
     /// The end of a pod's log; `None` while too many others of its namespace are read. Nobody waits for that in a reconcile: the places of
     /// those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {

@@ -12,7 +12,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::{Reconcile, collect};
-use crate::error::{Error, call};
+use crate::error::Error;
 use crate::task;
 
 /// What there is of an experiment.
@@ -46,13 +46,7 @@ pub async fn observe(reconcile: &Reconcile<'_>, plan: &Plan) -> Result<(Observed
         known.update(plan, trials.values().map(AsRef::as_ref)).map(|()| known.all())
     });
     let attempts = attempts.map_err(|error| Error::Unexpected(error.to_string()))?;
-    let mut seen = reconcile.pods();
-    for name in std::mem::take(&mut seen.doubtful) {
-        match call(reconcile.api::<Pod>().get_opt(&name)).await? {
-            Some(pod) => reconcile.memory().pods.created(pod, reconcile.instant()),
-            None => seen.vanished.extend(seen.present.remove_entry(&name)),
-        }
-    }
+    let seen = reconcile.pods_there().await?;
     let mut observed = Observed { trials, under_way: Vec::new(), leftover: Vec::new() };
     let present = seen.present.into_values().map(|pod| (pod, false));
     let vanished = seen.vanished.into_values().map(|pod| (pod, true));
