@@ -47,7 +47,9 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     for node in node_lease::held(reconcile) {
         node_lease::release(reconcile, &node).await?;
     }
-    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).min();
+    // It may have been renewed meanwhile, and the watch be late to tell.
+    let again = (!node_lease::held(reconcile).is_empty()).then_some(node_lease::AGAIN);
+    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).min();
     Ok(wake.map_or_else(Action::await_change, Action::requeue))
 }
 
