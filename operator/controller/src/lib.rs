@@ -1,5 +1,5 @@
-//! The operator of Assay: runs `TuningExperiments` on the nodes of a cluster. The API server, the clocks and the way to webhooks are given to it, so that a
-//! simulation can put others in their place.
+//! The operator of Assay: runs `TuningExperiments` on the nodes of a cluster. The API server, the clocks and the way to webhooks are given
+//! to it, so that a simulation can put others in their place.
 
 mod args;
 mod clock;

@@ -73,10 +73,7 @@ fn measured(sweep: &str, night: Timestamp, spec: &TuningExperimentSpec, random: 
     let plan = Plan::new(validate(sweep, spec).experiment.unwrap()).unwrap();
     let slots = plan.blocks.iter().flat_map(|block| (0..block.slots.len()).map(move |slot| (block, slot)));
     let attempts: Vec<Attempt> = slots
-        .map(|(block, slot)| {
-            let noise = 1.0 + 0.01 * (random.below(2_000_001) as f64 / 1e6 - 1.0);
-            Attempt::Finished(Arc::new(undisturbed(plan.trial_spec(block, slot, 0).unwrap(), noise)))
-        })
+        .map(|(block, slot)| Attempt::Finished(Arc::new(undisturbed(plan.trial_spec(block, slot, 0).unwrap(), random))))
         .collect();
     let ended = Ended {
         sweep,
@@ -113,12 +110,7 @@ impl Post {
             (fate, inner.weather.latency(&mut inner.random), inner.weather.latency(&mut inner.random))
         });
         tokio::time::sleep(out).await;
-        let is_heard = match &fate {
-            Fate::Answered => true,
-            Fate::Refused(_) => false,
-            Fate::Broken { is_heard } | Fate::Silent { is_heard } | Fate::Killed { is_heard } => *is_heard,
-        };
-        if is_heard {
+        if fate.is_heard() {
             let body: Value = serde_json::from_str(&message.body)?;
             world.note(&format!("operator-{number} tells {to} {}", body["id"]));
             let by = Actor::Operator { number: *number, sent };

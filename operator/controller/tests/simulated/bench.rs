@@ -52,11 +52,17 @@ fn throughput(spec: &TrialSpec) -> f64 {
     }
 }
 
+/// What a trial measures that begins at this time.
+fn measured(spec: &TrialSpec, started_unix_ms: u64, boot_id: Option<String>, random: &mut Random) -> Measured {
+    // Of one attempt everybody can tell it from every other one.
+    let noise = 1.0 + 0.01 * (random.below(2_000_001) as f64 / 1e6 - 1.0);
+    let throughput = throughput(spec) * noise;
+    Measured { started_unix_ms, throughput, other: noise, boot_id, cpus: Some("0".to_owned()) }
+}
+
 /// The summary of an undisturbed trial.
-pub fn undisturbed(spec: TrialSpec, noise: f64) -> Summary {
-    let throughput = throughput(&spec) * noise;
-    let measured = Measured { started_unix_ms: 0, throughput, other: noise, boot_id: None, cpus: Some("0".to_owned()) };
-    let digest = Digest::of_json(&spec).unwrap();
+pub fn undisturbed(spec: TrialSpec, random: &mut Random) -> Summary {
+    let (digest, measured) = (Digest::of_json(&spec).unwrap(), measured(&spec, 0, None, random));
     let record = record(spec, digest, measured);
     Summary::of(&record, &serde_json::to_vec(&record).unwrap()).unwrap()
 }
@@ -72,15 +78,7 @@ fn trial(input: &str, boot: &str, started_unix_ms: u64, mishaps: u64, random: &m
         }
     }
     let spec = TrialSpec::from_json(input.as_bytes()).unwrap();
-    // Of one attempt everybody can tell it from every other one.
-    let noise = 1.0 + 0.01 * (random.below(2_000_001) as f64 / 1e6 - 1.0);
-    let measured = Measured {
-        started_unix_ms,
-        throughput: throughput(&spec) * noise,
-        other: noise,
-        boot_id: Some(boot.to_owned()),
-        cpus: Some("0".to_owned()),
-    };
+    let measured = measured(&spec, started_unix_ms, Some(boot.to_owned()), random);
     let mut record = record(spec, Digest::of(input.as_bytes()), measured);
     if random.happens(mishaps) {
         record.evidence.disturbance.throttled_periods = Some(3);

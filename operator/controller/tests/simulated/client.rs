@@ -99,6 +99,16 @@ pub enum Fate {
     },
 }
 
+impl Fate {
+    pub fn is_heard(&self) -> bool {
+        match self {
+            Self::Answered => true,
+            Self::Refused(_) => false,
+            Self::Broken { is_heard } | Self::Silent { is_heard } | Self::Killed { is_heard } => *is_heard,
+        }
+    }
+}
+
 fn broken() -> BoxError {
     std::io::Error::from(std::io::ErrorKind::ConnectionReset).into()
 }
@@ -133,11 +143,7 @@ impl Way {
             self.world.with(None, |inner| inner.kill(self.number, sent));
             return std::future::pending().await;
         }
-        let is_heard = match &fate {
-            Fate::Answered => true,
-            Fate::Refused(_) => false,
-            Fate::Broken { is_heard } | Fate::Silent { is_heard } | Fate::Killed { is_heard } => *is_heard,
-        };
+        let is_heard = fate.is_heard();
         let bug = self.world.with(None, |inner| inner.bug);
         plant(bug, &mut asked);
         if asked.is_watch() {
@@ -331,7 +337,7 @@ fn plant(bug: Option<Bug>, asked: &mut Asked) {
         Some(Bug::ForgottenMessage) if asked.plural == "tuningsweeps" => {
             for change in asked.body.pointer_mut("/status/changes").and_then(Value::as_array_mut).into_iter().flatten()
             {
-                if let Some(notified) = change["notified"].as_object_mut()
+                if let Some(notified) = change.get_mut("notified").and_then(Value::as_object_mut)
                     && notified.remove("deliveredTime").is_some()
                 {
                     notified.insert("nextTryTime".to_owned(), notified["time"].clone());

@@ -304,11 +304,14 @@ async fn make_trial(
     } else {
         match call(api.create(&created(), &object)).await {
             Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
-                // Perhaps by another leader, for another node.
-                Some(there) if is_owned(&there, reconcile.experiment) && there.spec == object.spec => Ok(there),
                 Some(there) if is_owned(&there, reconcile.experiment) => {
-                    object.metadata.uid = there.metadata.uid;
-                    call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
+                    if there.spec == object.spec {
+                        Ok(there)
+                    } else {
+                        // By another leader, for another node.
+                        object.metadata.uid = there.metadata.uid;
+                        call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
+                    }
                 }
                 Some(there) if is_left_over(&there, reconcile.experiment) => {
                     reconcile.make_room(Some(&there), reconcile.experiment).await?;

@@ -310,7 +310,6 @@ fn who_is_to_blame_is_the_surer_the_larger_the_change_is() {
         (0..200).filter(is_right).count()
     };
     let found = [-0.03, -0.06, -0.15, -0.3, -1.0].map(blamed);
-    println!("{found:?}");
     assert!(found.is_sorted() && found[2] == 200, "{found:?}");
 }
 
