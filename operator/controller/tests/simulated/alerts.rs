@@ -232,7 +232,7 @@ mod tests {
         assert!(serde_json::from_value::<TuningSweepStatus>(sweep["status"].clone()).is_ok());
         let (key, at) = (Key::new("tuningsweeps", "team-0", "nightly"), Duration::from_secs(seconds));
         let change = Change { revision: 1, at, key, before: None, after: Some(Arc::new(sweep)) };
-        law.see_sweep(&change, Made { at, by: by(seconds) });
+        law.see_sweep(&change, Made { at, by: by(seconds), plural: "tuningsweeps" });
     }
 
     fn told(law: &mut Law, seconds: u64, text: &str) {

@@ -53,6 +53,8 @@ const HELD: Duration = Duration::from_mins(3);
 pub struct Made {
     pub at: Duration,
     pub by: Actor,
+    /// Of which kind the object is, in plural: each has a watch of its own.
+    pub plural: &'static str,
 }
 
 #[derive(Default)]
@@ -61,6 +63,8 @@ pub struct Law {
     pub wrong: Option<String>,
     /// When each start of the operator began.
     pub starts: Vec<Duration>,
+    /// From when to when a start of the operator, by its number, heard nothing of a kind, since nothing came on its connection.
+    deaf: BTreeMap<(usize, &'static str), Vec<(Duration, Duration)>>,
     /// Attempts that are written down, by the uid of their trial and their number.
     recorded: BTreeMap<(String, u64), Made>,
     /// Experiments that have ended, by uid.
@@ -75,8 +79,8 @@ pub struct Law {
     ended: BTreeMap<String, Duration>,
     /// Leases of nodes.
     leases: BTreeMap<String, Made>,
-    /// Every uid that there was, with when its object went.
-    uids: BTreeMap<String, Option<Duration>>,
+    /// Every uid that there was, with how its object went.
+    uids: BTreeMap<String, Option<Made>>,
     /// The trials of each experiment (by uid) when they told of so many attempts.
     history: BTreeMap<String, BTreeMap<usize, Vec<Arc<Value>>>>,
     plans: BTreeMap<String, Option<Plan>>,
@@ -159,14 +163,25 @@ impl Law {
         let Actor::Operator { number, sent } = by else { return false };
         match made.by {
             _ if is_same(by, made.by) => sent > made.at + Duration::from_secs(1),
-            _ => sent > made.at + LATE || self.starts.get(number).is_some_and(|start| *start > made.at),
+            _ => sent > self.told(number, made) + LATE || self.starts.get(number).is_some_and(|start| *start > made.at),
         }
+    }
+
+    /// When a start of the operator can hear of what was made, but for what any watch may be late.
+    fn told(&self, number: usize, made: Made) -> Duration {
+        let deaf = self.deaf.get(&(number, made.plural)).into_iter().flatten();
+        deaf.fold(made.at, |at, &(from, until)| if from <= at + LATE && at < until { until } else { at })
+    }
+
+    /// A start of the operator hears nothing of a kind.
+    pub fn is_deaf(&mut self, number: usize, plural: &'static str, from: Duration, until: Duration) {
+        self.deaf.entry((number, plural)).or_default().push((from, until));
     }
 
     /// Looks at a write that has just been made.
     pub fn see(&mut self, server: &Server, change: &Change, by: Actor) {
         let object = change.object();
-        let made = Made { at: change.at, by };
+        let made = Made { at: change.at, by, plural: change.key.plural };
         if !matches!(change.key.plural, "leases" | "events" | "nodes") {
             self.moved = change.at;
         }
@@ -174,11 +189,11 @@ impl Law {
             (None, Some(object)) => {
                 self.uids.insert(uid(object).to_owned(), None);
                 if matches!(by, Actor::Operator { .. }) {
-                    self.is_owned(server, change, object);
+                    self.is_owned(change, object, by);
                 }
             }
             (Some(object), None) => {
-                self.uids.insert(uid(object).to_owned(), Some(change.at));
+                self.uids.insert(uid(object).to_owned(), Some(made));
             }
             _ => {}
         }
@@ -199,8 +214,8 @@ impl Law {
         }
     }
 
-    /// Whatever the operator makes belongs to something that was there a moment ago.
-    fn is_owned(&mut self, server: &Server, change: &Change, object: &Value) {
+    /// Whatever the operator makes belongs to something that was there when the operator heard of it last.
+    fn is_owned(&mut self, change: &Change, object: &Value, by: Actor) {
         if !matches!(
             change.key.plural,
             "pods" | "tuningexperiments" | "tuningtrials" | "configmaps" | "persistentvolumeclaims"
@@ -211,7 +226,7 @@ impl Law {
         let is_new = match self.uids.get(owner) {
             None => false,
             Some(None) => true,
-            Some(Some(gone)) => server.now < *gone + LATE + LATE,
+            Some(Some(gone)) => !self.knew(by, *gone),
         };
         if !is_new {
             self.breaks(format!("{} was made for an owner that is not there: {owner:?}", change.key));
@@ -512,5 +527,26 @@ impl Law {
         for (key, _) in server.everything().filter(|(key, _)| is_leftover(key)) {
             self.breaks(format!("{key} is left when its experiment has gone"));
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn a_silent_watch_excuses_what_it_would_have_told_of() {
+        let mut law = Law { starts: vec![Duration::ZERO], ..Law::default() };
+        law.is_deaf(0, "tuningexperiments", Duration::from_secs(100), Duration::from_secs(395));
+        let knew = |sent: u64, plural, at: u64| {
+            let made = Made { at: Duration::from_secs(at), by: Actor::User, plural };
+            law.knew(Actor::Operator { number: 0, sent: Duration::from_secs(sent) }, made)
+        };
+        assert!(!knew(300, "tuningexperiments", 200));
+        assert!(knew(416, "tuningexperiments", 200));
+        assert!(knew(300, "pods", 200));
+        // Told of before.
+        assert!(knew(300, "tuningexperiments", 79));
+        assert!(!knew(300, "tuningexperiments", 81), "a watch is late");
     }
 }
