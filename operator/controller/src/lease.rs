@@ -39,7 +39,7 @@ struct Sighting {
     released: Option<u64>,
 }
 
-/// A watch that has not told of what we wrote after this has something newer to tell: that it is gone.
+/// A watch that after this still tells of no lease where we wrote one has something newer to tell: that it is gone.
 const LATE: Duration = Duration::from_secs(5);
 
 /// Whom a lease names, whether or not it has run out.
@@ -119,11 +119,10 @@ impl Leases {
         let known = seen.get(name);
         let released = known.and_then(|known| known.released);
         let watched = watched.filter(|watched| released.is_none_or(|released| version(&**watched) > released));
-        let written = known.filter(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
-        let written = written.and_then(|known| known.written.clone());
-        match (watched, written) {
+        let is_new = known.is_some_and(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
+        match (watched, known.and_then(|known| known.written.clone())) {
             (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
-            (None, written) => written,
+            (None, written) => written.filter(|_| is_new),
             (watched, _) => watched,
         }
     }
@@ -165,6 +164,11 @@ impl Leases {
         let note = held.annotations().get(HOLDER_ANNOTATION).map_or("", String::as_str);
         let lease = self.lease(&held.name_any(), holder(held).unwrap_or_default(), note, self.clock.time(), Some(held));
         self.replace(&lease).await
+    }
+
+    /// Passes a lease that is held on to another holder, if nobody has changed it meanwhile.
+    pub async fn pass_on(&self, held: &Lease, holder: &str, note: &str) -> Result<Asked, Error> {
+        self.replace(&self.lease(&held.name_any(), holder, note, self.clock.time(), Some(held))).await
     }
 
     /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
@@ -313,6 +317,7 @@ mod tests {
         assert_eq!(versions(None).as_deref(), Some("12"));
         clock.pass(Duration::from_millis(1));
         assert_eq!(versions(None), None, "a watch is not so late");
+        assert_eq!(versions(Some("11")).as_deref(), Some("12"), "unless it tells that it is");
     }
 
     /// Who went by the watch would take it for held.
@@ -418,6 +423,30 @@ mod tests {
         assert_eq!(what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
         let same = json!({"resourceVersion": "7", "annotations": {"assay.rocks/holder": "note"}});
         assert_eq!(taken, lease(same, MINUTE, 4, "b"));
+    }
+
+    /// In one write, of what was held: what was asked of the agent for the one before is no question of the next.
+    #[tokio::test]
+    async fn a_lease_is_passed_on_as_it_was_held() {
+        let conflict = json!({"kind": "Status", "code": 409, "reason": "Conflict"});
+        for (status, body, is_passed) in [(200, json!(lease("b", "8")), true), (409, conflict, false)] {
+            let (client, asked) = answering(status, &body.to_string());
+            let clock = Manual::new();
+            clock.pass(Duration::from_mins(1));
+            let leases = Leases::new(&client, "here", DURATION, clock);
+            leases.held(full());
+            let answer = leases.pass_on(&full(), "b", "note").await.expect("an answer");
+            assert_eq!(matches!(answer, Asked::Held(_)), is_passed, "{status}");
+            let newest = leases.newest("l", None);
+            assert_eq!(newest.as_deref().and_then(holder), is_passed.then_some("b"), "{status}");
+            let asked = asked.join().expect("a request");
+            assert_eq!(asked.what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
+            assert_eq!(asked.body["metadata"]["resourceVersion"], "7");
+            assert_eq!(asked.body["metadata"]["annotations"], json!({HOLDER_ANNOTATION: "note"}));
+            let spec = &asked.body["spec"];
+            assert_eq!((&spec["holderIdentity"], &spec["leaseTransitions"]), (&json!("b"), &json!(4)));
+            assert_eq!(spec["acquireTime"], "1970-01-01T00:01:00.000000Z");
+        }
     }
 
     #[tokio::test]

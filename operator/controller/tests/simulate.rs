@@ -54,7 +54,7 @@ fn a_seed_does_the_same_again() {
 const PLANTED: [(Bug, u64, &str); 6] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
     (Bug::LeaseNotChecked, 16, ", which team-"),
-    (Bug::CacheForTruth, 34, "does not follow from its"),
+    (Bug::CacheForTruth, 3, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
     (Bug::ForgottenMessage, 5, "which has not arrived"),

@@ -60,7 +60,11 @@ impl watch::Controller for Context {
             |node: &str, experiment: &TuningExperiment| self.cluster.matches(node, &experiment.spec.placement);
         match by {
             Touched::Freed(node) => {
-                return self.memories.next_in_line(all, |one| may_use(node, one), WOKEN, self.cluster.clock.instant());
+                // A limit may have kept it from any node.
+                let limited = self.memories.limited(all.clone());
+                let now = self.cluster.clock.instant();
+                let waiting = self.memories.next_in_line(all, |one, _| may_use(node, one), WOKEN, now);
+                return [limited, waiting].concat();
             }
             Touched::Node(node) => {
                 all.retain(|one| may_use(node, one) || node_lease::is_of(&self.cluster, node, one));

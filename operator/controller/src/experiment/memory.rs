@@ -55,6 +55,8 @@ pub struct Memory {
     pub called: Option<Instant>,
     /// The node that was served last, of more than could be served at once.
     pub served: Option<String>,
+    /// Nodes that others have handed over to it, before it has decided what to run there.
+    pub given: BTreeSet<String>,
     /// When it has given a node back for others.
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
@@ -155,24 +157,27 @@ impl Memories {
         self.all().iter().any(|(name, memory)| *name != own && memory.lock().waits_for.contains(node))
     }
 
-    /// Those of these experiments that are to know that a node is free: so many of those that wait for one and may use it, first those that
-    /// have waited longest, and those whose namespace may have another node now, whichever that is. Of many nodes that are free at once,
-    /// each is for others.
+    /// Those of these experiments whose namespace may have another node when one is free, whichever that is.
+    pub fn limited(&self, mut experiments: Vec<Arc<TuningExperiment>>) -> Vec<Arc<TuningExperiment>> {
+        experiments.retain(|experiment| self.of(experiment).lock().is_limited);
+        experiments
+    }
+
+    /// So many of these experiments that wait for a node and may use one that is free, first those that have waited longest. Of many nodes
+    /// that are free at once, each is for others.
     pub fn next_in_line(
         &self,
         experiments: Vec<Arc<TuningExperiment>>,
-        may_use: impl Fn(&TuningExperiment) -> bool,
+        may_use: impl Fn(&TuningExperiment, &Memory) -> bool,
         most: usize,
         now: Instant,
     ) -> Vec<Arc<TuningExperiment>> {
         let mut waiting = Vec::new();
-        let mut concerned = Vec::new();
         for experiment in experiments {
             let shared = self.of(&experiment);
             let memory = shared.lock();
-            if memory.is_limited {
-                concerned.push(experiment);
-            } else if let Some(since) = memory.in_line.filter(|_| may_use(&experiment)) {
+            let since = memory.in_line.filter(|_| !memory.is_limited && may_use(&experiment, &memory));
+            if let Some(since) = since {
                 let is_on_its_way =
                     memory.called.is_some_and(|called| now.saturating_duration_since(called) < ON_ITS_WAY);
                 drop(memory);
@@ -180,11 +185,11 @@ impl Memories {
             }
         }
         waiting.sort_unstable_by(|a, b| (a.0, a.1, &a.2).cmp(&(b.0, b.1, &b.2)));
-        for (.., memory, experiment) in waiting.into_iter().take(most) {
+        let called = |(.., memory, experiment): (_, _, _, Shared, _)| {
             memory.lock().called = Some(now);
-            concerned.push(experiment);
-        }
-        concerned
+            experiment
+        };
+        waiting.into_iter().take(most).map(called).collect()
     }
 
     /// How many experiments are judged and not finished.
@@ -256,19 +261,25 @@ mod tests {
         }
         memories.of(&all[3]).lock().is_limited = true;
         let told = |most| -> Vec<String> {
-            let may_use = |experiment: &TuningExperiment| experiment.name_any() != "elsewhere";
+            let may_use = |experiment: &TuningExperiment, _: &Memory| experiment.name_any() != "elsewhere";
             let told = memories.next_in_line(all.clone(), may_use, most, clock.instant());
             told.iter().map(|experiment| experiment.name_any()).collect()
         };
-        assert_eq!(told(2), ["limited", "first", "second"], "a limit may have kept it from any node");
-        assert_eq!(told(2), ["limited", "late", "first"], "another node at the same time is for others first");
-        assert_eq!(told(9), ["limited", "first", "second", "late"]);
+        assert_eq!(told(2), ["first", "second"]);
+        assert_eq!(told(2), ["late", "first"], "another node at the same time is for others first");
+        assert_eq!(told(9), ["first", "second", "late"]);
         clock.pass(ON_ITS_WAY);
-        assert_eq!(told(1), ["limited", "first"]);
+        assert_eq!(told(1), ["first"]);
         // Who was given one meanwhile is the last.
         clock.pass(ON_ITS_WAY);
         wait("first");
-        assert_eq!(told(2), ["limited", "second", "late"]);
+        assert_eq!(told(2), ["second", "late"]);
+        memories.of(&all[4]).lock().waits_for.insert("n".to_owned());
+        let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains("n");
+        let next = memories.next_in_line(all.clone(), waits, 1, clock.instant());
+        assert_eq!(next.iter().map(|experiment| experiment.name_any()).collect::<Vec<_>>(), ["second"]);
+        let limited = memories.limited(all.clone());
+        assert_eq!(limited.iter().map(|experiment| experiment.name_any()).collect::<Vec<_>>(), ["limited"]);
     }
 
     #[test]

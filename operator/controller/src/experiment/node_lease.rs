@@ -11,8 +11,8 @@ use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::context::Context;
-use super::memory::experiment_of;
-use super::{Reconcile, ended};
+use super::memory::{Memory, experiment_of};
+use super::{Reconcile, ended, is_finished, share};
 use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::lease::{Asked, node_of, noted};
@@ -23,6 +23,9 @@ const RENEW: Duration = Duration::from_mins(1);
 
 /// When a node that somebody else was faster to take is looked at again: that may have come to nothing.
 pub const AGAIN: Duration = Duration::from_secs(1);
+
+/// How often a node is handed over in a row. Then it is given back to all: another operator hears of no other moment to take it.
+const IN_A_ROW: i32 = 9;
 
 fn name(node: &str) -> String {
     format!("{NODE_LEASE_PREFIX}{node}")
@@ -45,16 +48,15 @@ pub fn is_of(cluster: &Cluster, node: &str, experiment: &TuningExperiment) -> bo
     find(cluster, node).is_some_and(|lease| noted(&lease).map(|(.., uid)| uid) == uid)
 }
 
-fn holder(reconcile: &Reconcile<'_>) -> String {
-    format!("{}/{}", reconcile.namespace, reconcile.name)
-}
-
-fn note(reconcile: &Reconcile<'_>) -> String {
-    format!("{}/{}/{}", reconcile.namespace, reconcile.name, reconcile.uid)
+/// What the Lease of a node says of the experiment that holds it: in words, and in full.
+fn said_of(experiment: &TuningExperiment) -> (String, String) {
+    let holder = format!("{}/{}", experiment.namespace().unwrap_or_default(), experiment.name_any());
+    let note = format!("{holder}/{}", experiment.uid().unwrap_or_default());
+    (holder, note)
 }
 
 fn is_ours(reconcile: &Reconcile<'_>, lease: &Lease) -> bool {
-    lease.annotations().get(HOLDER_ANNOTATION).is_some_and(|noted| *noted == note(reconcile))
+    lease.annotations().get(HOLDER_ANNOTATION).is_some_and(|noted| *noted == said_of(reconcile.experiment).1)
 }
 
 /// Who else holds a node.
@@ -104,7 +106,7 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
     {
         return Ok(None);
     }
-    let (holder, note) = (holder(reconcile), note(reconcile));
+    let (holder, note) = said_of(reconcile.experiment);
     match reconcile.cluster().leases.ask(&name(node), &holder, &note, known.as_deref()).await? {
         Asked::Held(_) => Ok(None),
         Asked::Taken(other) => {
@@ -112,6 +114,49 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
             Ok(Some(other))
         }
     }
+}
+
+/// Gives a node to the experiment that has waited for it longest. That is one write, where two are needed if it is given back to all, and
+/// none of the others tries in vain.
+pub async fn hand_over(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error> {
+    let Some(lease) = ours(reconcile, node) else { return Ok(()) };
+    let handed = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);
+    let leases = &reconcile.cluster().leases;
+    match next(reconcile, node).filter(|_| handed < IN_A_ROW) {
+        Some(next) => {
+            let (holder, note) = said_of(&next);
+            let memory = reconcile.context.memories.of(&next);
+            // Said first: the write wakes it.
+            memory.lock().given.insert(node.to_owned());
+            let passed = leases.pass_on(&lease, &holder, &note).await;
+            if !matches!(passed, Ok(Asked::Held(_))) {
+                memory.lock().given.remove(node);
+            }
+            passed.map(drop)
+        }
+        None => leases.release(&lease).await,
+    }
+}
+
+/// Who waits for a node and is to have it next. Where the nodes of a namespace are limited, they are counted when it takes one.
+fn next(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<TuningExperiment>> {
+    let (context, cluster) = (reconcile.context, reconcile.cluster());
+    let is_counted = |namespace: Option<&str>| share::most_of(cluster, namespace.unwrap_or_default()).is_some();
+    if is_counted(Some(&reconcile.namespace)) {
+        return None;
+    }
+    let mut others = context.all_experiments();
+    others.retain(|other| {
+        let metadata = &other.metadata;
+        metadata.uid.as_deref() != Some(&reconcile.uid)
+            && metadata.deletion_timestamp.is_none()
+            && other.spec.suspend != Some(true)
+            && !is_finished(other)
+            && !is_counted(metadata.namespace.as_deref())
+            && cluster.matches(node, &other.spec.placement)
+    });
+    let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains(node);
+    context.memories.next_in_line(others, waits, 1, reconcile.instant()).pop()
 }
 
 /// Gives a node back.

@@ -7,6 +7,7 @@ use std::sync::Mutex;
 use super::advance::YIELD;
 use super::context::Context;
 use super::{Reconcile, node_lease};
+use crate::cluster::Cluster;
 use crate::fence;
 use crate::lock::locked;
 
@@ -49,9 +50,13 @@ impl Share {
     }
 }
 
-/// How many nodes the experiments of its namespace may hold at once.
+/// How many nodes the experiments of a namespace may hold at once.
+pub fn most_of(cluster: &Cluster, namespace: &str) -> Option<usize> {
+    fence::of(&cluster.args.fences, namespace).filter_map(|fence| fence.max_nodes).min()
+}
+
 fn most(reconcile: &Reconcile<'_>) -> Option<usize> {
-    fence::of(&reconcile.cluster().args.fences, &reconcile.namespace).filter_map(|fence| fence.max_nodes).min()
+    most_of(reconcile.cluster(), &reconcile.namespace)
 }
 
 /// What is said where they hold as many.

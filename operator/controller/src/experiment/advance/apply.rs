@@ -112,7 +112,7 @@ async fn act(
     match action {
         Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
         Action::Yield(node) => {
-            node_lease::release(reconcile, &node).await?;
+            node_lease::hand_over(reconcile, &node).await?;
             reconcile.memory().yielded.insert(node, reconcile.instant());
         }
         Action::Hold(node) => drop(node_lease::hold(reconcile, &node).await?),

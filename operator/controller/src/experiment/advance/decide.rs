@@ -41,7 +41,7 @@ pub struct Decision {
 pub enum Action {
     /// Removes the volume of a block that needs it no more.
     RemoveClaim(String),
-    /// Gives a node back, to be left to others for a moment.
+    /// Gives a node to others that wait for it, and leaves it to them for a moment.
     Yield(String),
     /// Keeps a node.
     Hold(String),
@@ -90,7 +90,7 @@ pub enum Outlook {
 pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let mut decision =
         Decision { actions: Vec::new(), waits_for: BTreeSet::new(), wake: Duration::MAX, outlook: Outlook::Finished };
-    let yields = decision.end_blocks(places, survey);
+    let Idle { yields, given } = decision.end_blocks(places, survey);
     let (nodes, held, no_node) = decision.judge(survey, &yields);
     if places.is_complete() && survey.busy.is_empty() {
         return decision;
@@ -125,11 +125,25 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let asks = decision.provision(survey, is_none && survey.refused.is_none());
     let no_node = asks.map_or(no_node, |waits_for| ("Provisioning", waits_for));
     let assignments = next.assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
-    decision.actions.extend(assignments.filter_map(action));
+    let assigned: Vec<Action> = assignments.filter_map(action).collect();
+    // What was handed over and is of no use goes on.
+    for node in given.into_iter().filter(|node| assigned.iter().all(|action| action.node() != Some(node))) {
+        decision.give_up(node);
+    }
+    decision.actions.extend(assigned);
     let refused = survey.refused.as_ref().map(|(why, _)| why.clone());
     let is_usable = nodes.iter().any(|node| node.state == NodeState::Usable);
     decision.outlook = Outlook::Open { refused, no_node: (!is_usable).then_some(no_node) };
     decision
+}
+
+/// Nodes that it holds, on which nothing is under way, and that others wait for.
+#[derive(Default)]
+struct Idle<'a> {
+    /// Given up.
+    yields: BTreeSet<&'a str>,
+    /// Just handed over, to be used now or given up.
+    given: BTreeSet<&'a str>,
 }
 
 fn action(Assignment { node, action }: Assignment) -> Option<Action> {
@@ -229,8 +243,14 @@ impl Decision {
         Some("was released for other experiments that wait for it".to_owned())
     }
 
-    /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them, which are returned.
-    fn end_blocks<'a>(&mut self, places: &Places<'_>, survey: &'a Survey<'_>) -> BTreeSet<&'a str> {
+    fn give_up(&mut self, node: &str) {
+        // The others come first: this experiment gets in line.
+        self.actions.push(Action::Yield(node.to_owned()));
+        self.wake_in(YIELD);
+    }
+
+    /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
+    fn end_blocks<'a>(&mut self, places: &Places<'_>, survey: &'a Survey<'_>) -> Idle<'a> {
         let plan = places.plan();
         let mut in_use: BTreeSet<&str> = survey.busy.iter().map(String::as_str).collect();
         let mut wanted = BTreeSet::new();
@@ -246,15 +266,16 @@ impl Decision {
         }
         let unwanted = survey.claims.iter().filter(|claim| !wanted.contains(*claim));
         self.actions.extend(unwanted.cloned().map(Action::RemoveClaim));
-        let idle = survey.held.iter().filter(|held| !in_use.contains(held.node.as_str()));
-        let yields: BTreeSet<&str> =
-            idle.filter(|held| places.is_complete() || held.is_wanted).map(|held| held.node.as_str()).collect();
-        for node in &yields {
-            // The others come first: this experiment gets in line.
-            self.actions.push(Action::Yield((*node).to_owned()));
-            self.wake_in(YIELD);
+        let mut idle = Idle::default();
+        for held in survey.held.iter().filter(|held| !in_use.contains(held.node.as_str())) {
+            if places.is_complete() || (held.is_wanted && !held.is_given) {
+                self.give_up(&held.node);
+                idle.yields.insert(&held.node);
+            } else if held.is_wanted {
+                idle.given.insert(&held.node);
+            }
         }
-        yields
+        idle
     }
 }
 

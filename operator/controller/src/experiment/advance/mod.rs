@@ -39,6 +39,9 @@ pub async fn advance(reconcile: &Reconcile<'_>, places: &Places<'_>, observed: &
     reconcile.wake_in(decision.wake);
     reconcile.memory().waits_for = decision.waits_for;
     let applied = apply::apply(reconcile, places, observed, decision.actions).await?;
+    for held in survey.held.iter().filter(|held| held.is_given) {
+        reconcile.memory().given.remove(&held.node);
+    }
     stand_in_line(reconcile, !applied.begun.is_empty());
     let (state, wake) = decide::state(decision.outlook, &survey, applied, &observed.under_way);
     reconcile.wake_in(wake);

@@ -84,6 +84,8 @@ pub struct Held {
     pub node: String,
     /// Somebody else would like to have it.
     pub is_wanted: bool,
+    /// It was handed over since the last decision, so nothing has run there.
+    pub is_given: bool,
 }
 
 pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Observed) -> Result<Survey<'a>, Error> {
@@ -94,7 +96,12 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let is_wanted = share::is_wanted(reconcile);
     let placeholder = provision::find(reconcile);
     reconcile.memory().asks_for_node = placeholder.is_some();
-    let held = |node: String| Held { is_wanted: is_wanted || node_lease::is_wanted(reconcile, &node), node };
+    let given = reconcile.memory().given.clone();
+    let held = |node: String| Held {
+        is_wanted: is_wanted || node_lease::is_wanted(reconcile, &node),
+        is_given: given.contains(&node),
+        node,
+    };
     Ok(Survey {
         now: reconcile.now,
         needs,

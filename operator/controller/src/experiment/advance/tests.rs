@@ -84,7 +84,11 @@ impl Survey<'_> {
     }
 
     fn hold(&mut self, node: &str, is_wanted: bool) {
-        self.held.push(Held { node: node.to_owned(), is_wanted });
+        self.held.push(Held { node: node.to_owned(), is_wanted, is_given: false });
+    }
+
+    fn is_given(&mut self, node: &str) {
+        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_given: true });
     }
 }
 
@@ -335,6 +339,43 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             },
             &["wait for n0", "yield n0", "hold n1"],
             "open",
+            seconds(3),
+        ),
+        (
+            "a node was handed over",
+            |_, _, survey| survey.is_given("n0"),
+            &["run 0.0 on n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "a node was handed over and is of no use",
+            |_, _, survey| {
+                (0..6).for_each(|block| survey.begin(block, "n1", true));
+                survey.is_given("n0");
+            },
+            &["hold n1", "yield n0"],
+            "open",
+            seconds(3),
+        ),
+        (
+            "a node was handed over, and nothing may be begun",
+            |_, _, survey| {
+                survey.refused = Some(("quota".to_owned(), seconds(4)));
+                survey.is_given("n0");
+            },
+            &["yield n0"],
+            "quota",
+            seconds(3),
+        ),
+        (
+            "a node was handed over when everything had ended",
+            |plan, attempts, survey| {
+                attempts.extend((0..6).map(|block| given_up(plan, block)));
+                survey.is_given("n0");
+            },
+            &["yield n0"],
+            "finished",
             seconds(3),
         ),
         (
