@@ -45,6 +45,8 @@ pub struct Memory {
     pub judged: Option<Judged>,
     /// As the API server had it when its status was written last, and when that was.
     pub written: Option<(Instant, TuningExperiment)>,
+    /// When the API server said that it is gone, of which its watch may be late to tell.
+    pub gone: Option<Instant>,
     /// Since when it is known to be over.
     pub over: Option<Instant>,
     /// Nodes that it waits for, so that whoever has one gives it up after a block.
@@ -95,6 +97,13 @@ impl Judged {
 }
 
 impl Memory {
+    /// It needs nothing any more.
+    pub fn is_gone(&mut self, now: Instant) {
+        self.gone = Some(now);
+        self.waits_for.clear();
+        (self.in_line, self.is_limited) = (None, false);
+    }
+
     /// Forgets what nobody needs of an experiment that is over. Its pods and volumes may have to be removed yet.
     fn rest(&mut self) {
         *self = Self {

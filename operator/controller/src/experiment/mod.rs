@@ -121,6 +121,9 @@ impl<'a> Reconcile<'a> {
             // What it owns goes with it, and its nodes when its pods have gone.
             return Ok(Action::await_change());
         }
+        if let Some(left) = settle::gone_for(self) {
+            return Ok(Action::requeue(left.max(TURN)));
+        }
         if settle::has_just_finished(self) {
             // Until its watch says so, too.
             return Ok(Action::requeue(TURN));

@@ -34,6 +34,8 @@ pub enum State {
     Finished,
 }
 
+/// After this an experiment is looked for again that the API server does not have.
+const GONE: Duration = Duration::from_secs(30);
 /// A new estimate of the end alone is written no more often than this.
 const ESTIMATES: Duration = Duration::from_mins(1);
 /// And other words for the same state than this.
@@ -76,7 +78,14 @@ pub async fn write(
         "status": after,
     });
     let api = reconcile.api::<TuningExperiment>();
-    let written = call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await?;
+    let written = match call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await {
+        Err(error) if error.is_not_found() => {
+            reconcile.memory().is_gone(reconcile.instant());
+            reconcile.wake_in(GONE);
+            return Ok(());
+        }
+        written => written?,
+    };
     reconcile.memory().written = Some((reconcile.instant(), written));
     publish(reconcile, state, &before.conditions, &after).await;
     Ok(())
@@ -95,6 +104,13 @@ pub async fn take_back_unreadable(reconcile: &Reconcile<'_>) -> Result<(), Error
         State::Finished
     };
     write(reconcile, &state, None).await
+}
+
+/// For how long yet nothing is done for an experiment that is gone by what the API server says. It says the same for a moment where the kind
+/// of experiments is not served.
+pub fn gone_for(reconcile: &Reconcile<'_>) -> Option<Duration> {
+    let gone = reconcile.memory().gone?;
+    GONE.checked_sub(reconcile.elapsed(gone))
 }
 
 /// Whether it was written that it is over, and its watch does not tell yet: whoever went by that would begin anew.

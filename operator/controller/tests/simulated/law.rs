@@ -226,7 +226,8 @@ impl Law {
         let is_new = match self.uids.get(owner) {
             None => false,
             Some(None) => true,
-            Some(Some(gone)) => !self.knew(by, *gone),
+            // What one part of the operator deletes, another one hears of by its watch.
+            Some(Some(gone)) => !self.knew(by, Made { by: Actor::Machine, ..*gone }),
         };
         if !is_new {
             self.breaks(format!("{} was made for an owner that is not there: {owner:?}", change.key));
