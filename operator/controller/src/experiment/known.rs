@@ -57,11 +57,13 @@ struct Known {
     written: Option<Instant>,
     /// It was deleted by us, so nobody needs to wonder where it is.
     is_dismissed: bool,
+    /// When the API server said that it goes, or has gone.
+    deleted: Option<Instant>,
 }
 
 impl Known {
     fn seen(pod: Arc<Pod>, now: Instant) -> Self {
-        Self { pod, since: now, is_seen: true, written: None, is_dismissed: false }
+        Self { pod, since: now, is_seen: true, written: None, is_dismissed: false, deleted: None }
     }
 }
 
@@ -86,7 +88,7 @@ impl Pods {
 
     /// Remembers a pod that was created, or that the API server says is there.
     pub fn created(&mut self, pod: Pod, now: Instant) {
-        let known = Known { pod: Arc::new(pod), since: now, is_seen: false, written: Some(now), is_dismissed: false };
+        let known = Known { is_seen: false, written: Some(now), ..Known::seen(Arc::new(pod), now) };
         self.0.insert(known.pod.name_any(), known);
     }
 
@@ -101,9 +103,26 @@ impl Pods {
 
     /// Remembers that nobody needs this pod any more.
     pub fn dismissed(&mut self, pod: &Pod) {
-        if let Some(known) = self.0.get_mut(&pod.name_any()).filter(|known| known.pod.uid() == pod.uid()) {
+        if let Some(known) = self.of(pod) {
             known.is_dismissed = true;
         }
+    }
+
+    /// Remembers that the API server was asked to delete this pod, and does.
+    pub fn deleted(&mut self, pod: &Pod, now: Instant) {
+        if let Some(known) = self.of(pod) {
+            known.deleted = Some(now);
+        }
+    }
+
+    /// Whether this pod was deleted a moment ago, so that the watch may be late to tell.
+    pub fn is_deleted(&mut self, pod: &Pod, now: Instant) -> bool {
+        let deleted = self.of(pod).and_then(|known| known.deleted);
+        deleted.is_some_and(|at| now.saturating_duration_since(at) < LATE)
+    }
+
+    fn of(&mut self, pod: &Pod) -> Option<&mut Known> {
+        self.0.get_mut(&pod.name_any()).filter(|known| known.pod.uid() == pod.uid())
     }
 
     /// For how long we have known of a pod.
@@ -238,6 +257,21 @@ mod tests {
         pods.dismissed(&pod("2"));
         assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
         assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
+    }
+
+    #[test]
+    fn a_pod_is_deleted_again_if_the_watch_still_tells_of_it() {
+        let clock = Manual::new();
+        let mut pods = Pods::default();
+        pods.created(pod("1"), clock.instant());
+        assert!(!pods.is_deleted(&pod("1"), clock.instant()));
+        pods.deleted(&pod("1"), clock.instant());
+        assert!(pods.is_deleted(&pod("1"), clock.instant()) && !pods.is_deleted(&pod("2"), clock.instant()));
+        clock.pass(LATE);
+        assert!(!pods.is_deleted(&pod("1"), clock.instant()));
+        pods.deleted(&pod("1"), clock.instant());
+        pods.created(pod("2"), clock.instant());
+        assert!(!pods.is_deleted(&pod("2"), clock.instant()), "that was the one before it");
     }
 
     #[test]

@@ -262,7 +262,13 @@ impl<'a> Reconcile<'a> {
     /// Deletes a pod that nobody needs any more; somebody may have been faster.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
         self.memory().pods.dismissed(pod);
-        delete(&self.api::<Pod>(), pod, grace_period_seconds).await
+        // To end it sooner is another request.
+        if grace_period_seconds.is_none() && self.memory().pods.is_deleted(pod, self.instant()) {
+            return Ok(());
+        }
+        delete(&self.api::<Pod>(), pod, grace_period_seconds).await?;
+        self.memory().pods.deleted(pod, self.instant());
+        Ok(())
     }
 
     /// Removes what stands in the way of an object of this owner's, if it was left over.
