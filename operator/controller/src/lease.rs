@@ -35,8 +35,10 @@ struct Sighting {
     renewed: Option<Instant>,
     /// As the API server answered when we wrote it.
     written: Option<Arc<Lease>>,
-    /// The version that we gave back, of which a watch may be late to tell.
-    released: Option<u64>,
+    /// The version that is there no more, of which a watch may be late to tell.
+    outdated: Option<u64>,
+    /// The version that we wanted to give away, and nobody knows whether we did: an answer was lost.
+    doubted: Option<u64>,
 }
 
 /// A watch that after this still tells of no lease where we wrote one has something newer to tell: that it is gone.
@@ -97,7 +99,14 @@ impl Leases {
         let version = lease.resource_version().unwrap_or_default();
         let mut seen = locked(&self.seen);
         let now = self.clock.instant();
-        let new = || Sighting { version: version.clone(), since: now, renewed: None, written: None, released: None };
+        let new = || Sighting {
+            version: version.clone(),
+            since: now,
+            renewed: None,
+            written: None,
+            outdated: None,
+            doubted: None,
+        };
         let sighting = seen.entry(lease.name_any()).or_insert_with(new);
         if sighting.version != version {
             (sighting.version, sighting.since) = (version, now);
@@ -117,8 +126,8 @@ impl Leases {
     pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
         let seen = locked(&self.seen);
         let known = seen.get(name);
-        let released = known.and_then(|known| known.released);
-        let watched = watched.filter(|watched| released.is_none_or(|released| version(&**watched) > released));
+        let outdated = known.and_then(|known| known.outdated);
+        let watched = watched.filter(|watched| outdated.is_none_or(|outdated| version(&**watched) > outdated));
         let is_new = known.is_some_and(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
         match (watched, known.and_then(|known| known.written.clone())) {
             (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
@@ -134,8 +143,10 @@ impl Leases {
         seen.values().filter(is_new).filter_map(|known| known.written.clone()).collect()
     }
 
-    fn forget(&self, name: &str) {
-        locked(&self.seen).remove(name);
+    /// A lease is gone, or was changed by somebody else, of which a watch may be late to tell.
+    fn is_outdated(&self, known: &Lease) {
+        locked(&self.seen).remove(&known.name_any());
+        self.sighting(known, |sighting| sighting.outdated = Some(version(known)));
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, Error> {
@@ -168,7 +179,17 @@ impl Leases {
 
     /// Passes a lease that is held on to another holder, if nobody has changed it meanwhile.
     pub async fn pass_on(&self, held: &Lease, holder: &str, note: &str) -> Result<Asked, Error> {
-        self.replace(&self.lease(&held.name_any(), holder, note, self.clock.time(), Some(held))).await
+        let passed = self.replace(&self.lease(&held.name_any(), holder, note, self.clock.time(), Some(held))).await;
+        passed.inspect_err(|_| self.doubt(held))
+    }
+
+    fn doubt(&self, held: &Lease) {
+        self.sighting(held, |sighting| sighting.doubted = Some(version(held)));
+    }
+
+    /// Whether this lease may have been given away, whatever is known of it.
+    pub fn is_doubted(&self, lease: &Lease) -> bool {
+        self.sighting(lease, |sighting| sighting.doubted == Some(version(lease)))
     }
 
     /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
@@ -198,7 +219,7 @@ impl Leases {
         match call(self.api.replace(&lease.name_any(), &PostParams::default(), lease)).await {
             Ok(lease) => Ok(self.held(lease)),
             Err(error) if error.is_conflict() || error.is_not_found() => {
-                self.forget(&lease.name_any());
+                self.is_outdated(lease);
                 Ok(Asked::Taken("another client that was faster".to_owned()))
             }
             Err(error) => Err(error),
@@ -211,12 +232,13 @@ impl Leases {
         let same =
             Preconditions { resource_version: held.metadata.resource_version.clone(), uid: held.metadata.uid.clone() };
         let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
-        self.forget(name);
         match call(self.api.delete(name, &params)).await {
-            Err(error) if error.is_conflict() => Ok(()),
-            Err(error) if !error.is_not_found() => Err(error),
+            Err(error) if !(error.is_conflict() || error.is_not_found()) => {
+                self.doubt(held);
+                Err(error)
+            }
             _ => {
-                self.sighting(held, |sighting| sighting.released = Some(version(held)));
+                self.is_outdated(held);
                 Ok(())
             }
         }
@@ -309,8 +331,9 @@ mod tests {
         assert_eq!(versions(None).as_deref(), Some("10"));
         assert_eq!(versions(Some("9")).as_deref(), Some("10"));
         assert_eq!(versions(Some("11")).as_deref(), Some("11"));
-        leases.forget("l");
+        leases.is_outdated(&lease("a", "10"));
         assert_eq!(versions(None), None);
+        assert_eq!(versions(Some("10")), None);
 
         leases.held(lease("a", "12"));
         clock.pass(LATE.saturating_sub(Duration::from_millis(1)));
@@ -323,7 +346,7 @@ mod tests {
     /// Who went by the watch would take it for held.
     #[tokio::test]
     async fn what_was_given_back_is_gone_whatever_is_watched() {
-        for (status, is_there) in [(200, false), (404, false), (409, true), (500, true)] {
+        for (status, is_there) in [(200, false), (404, false), (409, false), (500, true)] {
             let (client, _asked) = server(status);
             let leases = Leases::new(&client, "here", DURATION, Manual::new());
             leases.held(lease("a", "7"));
@@ -331,6 +354,26 @@ mod tests {
             for (version, is_there) in [("6", is_there), ("7", is_there), ("8", true)] {
                 let newest = leases.newest("l", Some(Arc::new(lease("a", version))));
                 assert_eq!(newest.is_some(), is_there, "{status}: {version}");
+            }
+        }
+    }
+
+    #[tokio::test]
+    async fn what_may_have_been_given_away_is_doubted() {
+        for (status, is_doubted) in [(200, false), (409, false), (500, true)] {
+            let body = if status == 200 { json!(lease("b", "8")) } else { json!({"kind": "Status", "code": status}) };
+            let (client, _asked) = answering_each(vec![(status, body.to_string()), (status, body.to_string())]);
+            let leases = Leases::new(&client, "here", DURATION, Manual::new());
+            for is_passed_on in [true, false] {
+                let held = lease("a", if is_passed_on { "7" } else { "9" });
+                assert!(!leases.is_doubted(&held));
+                if is_passed_on {
+                    let _ = leases.pass_on(&held, "b", "note").await;
+                } else {
+                    let _ = leases.release(&held).await;
+                }
+                assert_eq!(leases.is_doubted(&held), is_doubted, "{status}, {is_passed_on}");
+                assert!(!leases.is_doubted(&lease("a", "10")), "it was renewed since");
             }
         }
     }

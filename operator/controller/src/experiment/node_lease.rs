@@ -88,11 +88,12 @@ pub fn due(context: &Context) -> Vec<Arc<Lease>> {
             return None;
         }
         let trial = context.trial_of(&pod)?;
-        let lease = find(&context.cluster, &trial.spec.node)?;
+        let node = target(&pod).unwrap_or(&trial.spec.node);
+        let lease = find(&context.cluster, node)?;
         let (.., uid) = noted(&lease)?;
         let is_its = trial.owner_references().iter().any(|owner| owner.uid == uid);
         let is_due = context.cluster.leases.renewed_for(&lease).is_none_or(|since| since >= RENEW);
-        (is_its && is_due).then_some((trial.spec.node.clone(), lease))
+        (is_its && is_due).then_some((node.to_owned(), lease))
     });
     of_running.collect::<BTreeMap<_, _>>().into_values().collect()
 }
@@ -103,6 +104,7 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
     if let Some(known) = &known
         && is_ours(reconcile, known)
         && reconcile.cluster().leases.holder_of(known).is_some()
+        && !reconcile.cluster().leases.is_doubted(known)
     {
         return Ok(None);
     }
@@ -126,8 +128,12 @@ pub async fn hand_over(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Erro
         Some(next) => {
             let (holder, note) = said_of(&next);
             let memory = reconcile.context.memories.of(&next);
-            // Said first: the write wakes it.
-            memory.lock().given.insert(node.to_owned());
+            // Said first: the write wakes it. It may have given up this very node a moment ago.
+            {
+                let mut memory = memory.lock();
+                memory.given.insert(node.to_owned());
+                memory.yielded.remove(node);
+            }
             let passed = leases.pass_on(&lease, &holder, &note).await;
             if !matches!(passed, Ok(Asked::Held(_))) {
                 memory.lock().given.remove(node);
