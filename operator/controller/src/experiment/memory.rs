@@ -108,6 +108,8 @@ impl Memory {
     fn rest(&mut self) {
         *self = Self {
             uid: std::mem::take(&mut self.uid),
+            // Those that no watch has told of yet say whose its last pods are.
+            trials: std::mem::take(&mut self.trials),
             pods: std::mem::take(&mut self.pods),
             gated: std::mem::take(&mut self.gated),
             progress: std::mem::take(&mut self.progress),
