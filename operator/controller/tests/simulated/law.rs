@@ -208,7 +208,7 @@ impl Law {
             }
             "tuningsweeps" => self.see_sweep(change, made),
             "tuninghistories" => self.see_history(server, change, made),
-            "events" => self.see_event(change),
+            "events" => self.see_event(change, made),
             "leases" => drop(self.leases.insert(change.key.name.clone(), made)),
             _ => {}
         }

@@ -17,7 +17,7 @@ pub struct Nights {
     /// Those that are remembered, by their minute, and who has written that.
     remembered: BTreeMap<String, (Night, Made)>,
     /// What was told.
-    told: BTreeSet<(String, String)>,
+    told: BTreeMap<(String, String), Made>,
 }
 
 /// The minute of the night that an experiment is of.
@@ -97,11 +97,16 @@ impl Law {
         })
     }
 
-    pub fn see_event(&mut self, change: &Change) {
+    /// Of two leaders, each tells.
+    pub fn see_event(&mut self, change: &Change, made: Made) {
         let event = change.object();
         let (reason, note) = (text(event, "/reason"), text(event, "/note"));
         let is_last = ["NightMeasured", "NightSkipped", "NightMissed", "NightFailed"].contains(&reason);
-        if is_last && !self.nights.told.insert((reason.to_owned(), note.to_owned())) {
+        if !is_last {
+            return;
+        }
+        let earlier = self.nights.told.insert((reason.to_owned(), note.to_owned()), made);
+        if earlier.is_some_and(|earlier| self.knew(made.by, earlier)) {
             self.breaks(format!("it was told twice that {reason}: {note}"));
         }
     }
