@@ -104,7 +104,7 @@ pub async fn seen(
     cpus: Option<String>,
 ) -> Result<Option<PodEvidenceStatus>, Error> {
     let Some(agents) = &reconcile.context.agents else { return Ok(Some(PodEvidenceStatus::default())) };
-    let (key, node) = (key(reconcile, &found.trial, found.attempt), found.trial.spec.node.as_str());
+    let (key, node) = (key(reconcile, &found.trial, found.attempt), found.node());
     // Whoever knows nothing of the beginning can't tell what happened since.
     let Some(answer) = agents.answer(node, &key) else { return Ok(Some(PodEvidenceStatus::default())) };
     let cpus = cpus.filter(|cpus| cpus.len() <= assay_api::bounds::CPU_LIST);

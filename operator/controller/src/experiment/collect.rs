@@ -128,7 +128,7 @@ pub async fn tell(
     }
     let gone = observed.leftover.iter().filter(|found| !is_kept(reconcile, found)).map(|found| {
         // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
-        let is_lost = node_lost(reconcile, &found.trial.spec.node).is_some();
+        let is_lost = node_lost(reconcile, found.node()).is_some();
         dismiss(reconcile, found, is_lost)
     });
     all(gone.collect()).await?;
@@ -165,7 +165,7 @@ async fn keep(
     let mut status = AttemptStatus {
         attempt: found.attempt,
         pod: Some(pod.name_any()),
-        node: node.or_else(|| Some(found.trial.spec.node.clone())),
+        node: node.or_else(|| Some(found.node().to_owned())),
         start_time: pod.creation_timestamp(),
         completion_time: Some(Time(super::whole_second(reconcile.now))),
         ..AttemptStatus::default()
@@ -186,7 +186,7 @@ async fn keep(
         Outcome::Lost(reason, message) => {
             status.reason = Some(format!("{reason:?}"));
             status.message = Some(assay_core::status::shorten(&message, assay_api::bounds::MESSAGE));
-            let node = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(&found.trial.spec.node));
+            let node = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(found.node()));
             status.boot = node.and_then(|node| node::boot(&node)).map(|boot| boot.to_string());
         }
         Outcome::Refused(_) | Outcome::Unfit(_) => {}
@@ -244,7 +244,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, record: &Glance) -
     let window = Window {
         namespace: &reconcile.namespace,
         pod: &pod,
-        node: &found.trial.spec.node,
+        node: found.node(),
         started_unix_ms: record.window_started_unix_ms,
         seconds: record.window_seconds,
     };

@@ -13,6 +13,7 @@ use kube::ResourceExt as _;
 
 use super::{Reconcile, collect};
 use crate::error::Error;
+use crate::pod::target;
 use crate::task;
 
 /// What there is of an experiment.
@@ -69,6 +70,13 @@ pub async fn observe(reconcile: &Reconcile<'_>, plan: &Plan) -> Result<(Observed
         }
     }
     Ok((observed, attempts))
+}
+
+impl UnderWay {
+    /// The node that it is for. Of two leaders, each may have found another one for the trial.
+    pub fn node(&self) -> &str {
+        target(&self.pod).unwrap_or(&self.trial.spec.node)
+    }
 }
 
 impl Observed {

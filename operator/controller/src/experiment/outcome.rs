@@ -58,7 +58,7 @@ pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -
         Some(Ended::Crashed(why)) => return Ok(Some(Outcome::Lost(LostReason::Crashed, why))),
         None => {}
     }
-    if let Some(why) = node_lost(reconcile, &found.trial.spec.node) {
+    if let Some(why) = node_lost(reconcile, found.node()) {
         return Ok(Some(Outcome::Lost(LostReason::NodeLost, why)));
     }
     if found.is_dismissed {
@@ -72,7 +72,7 @@ pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -
     }
     let Some(age) = free_for(reconcile, pod) else { return Ok(None) };
     let patience = pending_patience(reconcile);
-    let node = &found.trial.spec.node;
+    let node = found.node();
     let (late, limit) = if let Some(said) = ended::unschedulable(pod) {
         let limit = patience.min(ROOM);
         ((age >= limit).then(|| Outcome::Refused(format!("{node} had no room for a trial: {said}"))), limit)

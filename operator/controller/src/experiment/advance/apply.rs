@@ -22,7 +22,7 @@ use super::{RETRY, STARTS};
 use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
-use crate::experiment::share::Untaken;
+use crate::experiment::share::{Taken, Untaken};
 use crate::experiment::{
     AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status,
 };
@@ -118,18 +118,20 @@ async fn act(
         Action::Hold(node) => drop(node_lease::hold(reconcile, &node).await?),
         Action::Release(node) => node_lease::release(reconcile, &node).await?,
         Action::Open(node) => {
-            let is_free =
-                |found: &&UnderWay| found.trial.spec.node == node && ended::gate(&found.pod) == Some(Gate::Node);
+            let is_free = |found: &&UnderWay| found.node() == node && ended::gate(&found.pod) == Some(Gate::Node);
             let Some(found) = observed.under_way.iter().find(is_free) else { return Ok(Done::Nothing) };
-            if let Some(other) = take(reconcile, &node).await? {
-                return Ok(other);
-            }
+            let _taken = match take(reconcile, &node).await? {
+                Ok(taken) => taken,
+                Err(other) => return Ok(other),
+            };
             return open(reconcile, found, &node).await;
         }
         Action::Run { node, block, slot, trial } => {
-            if let Some(other) = take(reconcile, &node).await? {
-                return Ok(other);
-            }
+            // Whoever else of us wants it meanwhile waits until the pod is made: of two leaders, the other one may have given it away.
+            let _taken = match take(reconcile, &node).await? {
+                Ok(taken) => taken,
+                Err(other) => return Ok(other),
+            };
             // Boxed, since every reconcile would have to hold it and few begin anything.
             let done = Box::pin(run(reconcile, places.plan(), observed, (block, slot), &trial, &node)).await?;
             if let Done::Refused(_) = done {
@@ -152,20 +154,21 @@ async fn act(
     Ok(Done::Nothing)
 }
 
-/// Takes a node, or gets in line for it; the answer is what stands in the way.
-async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<Done>, Error> {
+/// Takes a node, or gets in line for it and says what stands in the way.
+async fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Result<Result<Taken<'a>, Done>, Error> {
     let other = match share::take(reconcile, node) {
-        Ok(_taken) => node_lease::hold(reconcile, node).await?,
-        Err(Untaken::Limited) => return Ok(Some(Done::Limited)),
+        Ok(taken) => match node_lease::hold(reconcile, node).await? {
+            None => return Ok(Ok(taken)),
+            Some(other) => other,
+        },
+        Err(Untaken::Limited) => return Ok(Err(Done::Limited)),
         Err(Untaken::Taken(other)) => {
             reconcile.wake_in(node_lease::AGAIN);
-            Some(other)
+            other
         }
     };
-    if other.is_some() {
-        reconcile.memory().waits_for.insert(node.to_owned());
-    }
-    Ok(other.map(|other| Done::Held(format!("{node} is held by {other}"))))
+    reconcile.memory().waits_for.insert(node.to_owned());
+    Ok(Err(Done::Held(format!("{node} is held by {other}"))))
 }
 
 /// Lets the pod on a node run whose queue has let it go.

@@ -356,7 +356,7 @@ fn pending(survey: &Survey<'_>, limit: Option<&str>, under_way: &[UnderWay]) -> 
                 continue;
             }
             Some(Gate::Node) => {
-                let held = || node_held(survey, &found.trial.spec.node);
+                let held = || node_held(survey, found.node());
                 pending = Pending::All(limit.map_or_else(held, |limit| limited(limit.to_owned())));
                 continue;
             }

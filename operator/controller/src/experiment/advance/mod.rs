@@ -13,16 +13,19 @@ mod survey;
 mod tests;
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::names::TRIAL_LABEL;
 use assay_core::decide::Places;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
 use super::observe::Observed;
 use super::settle::State;
 use super::{Reconcile, ended, node_lease};
 use crate::error::Error;
+use crate::pod::target;
 
 /// After a pod could not be made: a quota may be raised.
 const RETRY: Duration = Duration::from_secs(5);
@@ -61,9 +64,9 @@ pub async fn keep_nodes(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     let trials = reconcile.trials();
     let pods = reconcile.pods().present;
     // What waits in a queue has no node to keep.
+    let is_of_trial = |pod: &&Arc<Pod>| pod.labels().get(TRIAL_LABEL).is_some_and(|trial| trials.contains_key(trial));
     let running = pods.values().filter(|pod| ended::ended(pod).is_none() && ended::gate(pod).is_none());
-    let nodes: BTreeSet<&str> =
-        running.filter_map(|pod| Some(trials.get(pod.labels().get(TRIAL_LABEL)?)?.spec.node.as_str())).collect();
+    let nodes: BTreeSet<&str> = running.filter(is_of_trial).filter_map(|pod| target(pod)).collect();
     for node in nodes {
         node_lease::hold(reconcile, node).await?;
     }

@@ -16,7 +16,7 @@ use kube::ResourceExt as _;
 use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
-use crate::experiment::observe::Observed;
+use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::{Reconcile, age, claims, node_lease, provision, share};
 
 /// How long a pod that was deleted may take to go.
@@ -106,7 +106,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         now: reconcile.now,
         needs,
         is_suspended: reconcile.is_suspended(),
-        busy: observed.on_nodes(reconcile).map(|found| found.trial.spec.node.clone()).collect(),
+        busy: observed.on_nodes(reconcile).map(|found| found.node().to_owned()).collect(),
         gated: gated(observed),
         stuck: stuck(observed, reconcile.now),
         placeholder: placeholder
@@ -127,16 +127,20 @@ fn stuck(observed: &Observed, now: Timestamp) -> BTreeMap<String, String> {
         let deletion = found.pod.metadata.deletion_timestamp.as_ref();
         deletion.is_some_and(|deletion| age(deletion.0, now) > GOES)
     });
-    stuck.map(|found| (found.trial.spec.node.clone(), found.pod.name_any())).collect()
+    stuck.map(|found| (found.node().to_owned(), found.pod.name_any())).collect()
 }
 
-fn gated(observed: &Observed) -> BTreeMap<String, Gated> {
-    let gated = observed.under_way.iter().filter(|found| !found.has_vanished).filter_map(|found| {
+/// Where another pod of the experiment runs, which two leaders may have made, none is let run beside it.
+pub fn gated(observed: &Observed) -> BTreeMap<String, Gated> {
+    let all = || observed.under_way.iter().filter(|found| !found.has_vanished);
+    let in_use: BTreeSet<&str> = all().filter(|found| ended::gate(&found.pod).is_none()).map(UnderWay::node).collect();
+    let waiting = all().filter(|found| !in_use.contains(found.node()));
+    let gated = waiting.filter_map(|found| {
         let gated = match ended::gate(&found.pod)? {
             Gate::Queue => Gated::Queue(found.known_for),
             Gate::Node => Gated::Node,
         };
-        Some((found.trial.spec.node.clone(), gated))
+        Some((found.node().to_owned(), gated))
     });
     gated.collect()
 }
@@ -165,7 +169,7 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
     let mut begun: BTreeMap<usize, Begun> = begun.into_iter().map(|(block, (_, at))| (block, at)).collect();
     for found in observed.on_nodes(reconcile) {
         if let Some(block) = at(&found.trial) {
-            begun.insert(block, Begun { node: found.trial.spec.node.clone(), running: true, fresh: false });
+            begun.insert(block, Begun { node: found.node().to_owned(), running: true, fresh: false });
         }
     }
     begun

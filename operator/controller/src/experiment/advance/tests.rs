@@ -16,8 +16,8 @@ use serde_json::{Value, json};
 
 use super::apply::Applied;
 use super::decide::{Action, Decision, Outlook, decide, state, why_no_node};
-use super::survey::{Gated, Held, Placeholder, Seen, Survey};
-use crate::experiment::observe::UnderWay;
+use super::survey::{self, Gated, Held, Placeholder, Seen, Survey};
+use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::settle::State;
 
 const HOUR: Duration = Duration::from_hours(1);
@@ -564,6 +564,31 @@ fn pod(name: &str, seconds: u64, spec: &Value, status: &Value) -> UnderWay {
         has_vanished: false,
         is_dismissed: false,
     }
+}
+
+/// Two leaders may each have made a pod of one block, for the same node or for another one than its trial says by now.
+#[test]
+fn no_pod_is_let_run_beside_another_one_of_its_experiment() {
+    let free = |name: &str, spec: Value| pod(name, 0, &spec, &json!({"phase": "Pending"}));
+    let for_node = |node: &str| {
+        let terms = json!([{"matchFields": [{"key": "metadata.name", "operator": "In", "values": [node]}]}]);
+        let affinity = json!({"requiredDuringSchedulingIgnoredDuringExecution": {"nodeSelectorTerms": terms}});
+        json!({"containers": [], "affinity": {"nodeAffinity": affinity}})
+    };
+    let waits = || free("waits", json!({"containers": [], "schedulingGates": [{"name": NODE_GATE}]}));
+    let nodes = |under_way: Vec<UnderWay>| -> Vec<String> {
+        let observed = Observed { trials: BTreeMap::new(), under_way, leftover: Vec::new() };
+        survey::gated(&observed).into_keys().collect()
+    };
+    assert_eq!(nodes(vec![waits()]), ["n0"]);
+    assert_eq!(nodes(vec![waits(), free("runs", for_node("n1"))]), ["n0"], "though the trial of that says n0, too");
+    for under_way in
+        [vec![waits(), free("runs", for_node("n0"))], vec![free("runs", json!({"containers": []})), waits()]]
+    {
+        assert_eq!(nodes(under_way), [""; 0]);
+    }
+    let gone = UnderWay { has_vanished: true, ..free("gone", for_node("n0")) };
+    assert_eq!(nodes(vec![waits(), gone]), ["n0"]);
 }
 
 fn unscheduled(name: &str, seconds: u64) -> UnderWay {
