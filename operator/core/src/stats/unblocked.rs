@@ -53,7 +53,8 @@ fn tie_groups(mut ranks: Vec<usize>) -> Vec<usize> {
 }
 
 fn choose(n: usize, k: usize) -> f64 {
-    (0..k).map(|i| (n - i) as f64 / (i + 1) as f64).product()
+    // From the side on which no product on the way is larger than the last one.
+    (0..k.min(n - k)).map(|i| (n - i) as f64 / (i + 1) as f64).product()
 }
 
 /// Shares of all ways to label runs as `b` whose statistic is at least, and at most, the observed one.
@@ -191,6 +192,12 @@ mod tests {
         let none = mann_whitney(&[], &[1.0]);
         assert_eq!((none.two_sided, none.smallest_two_sided), (1.0, 1.0));
         assert_eq!(shift(&[], &[1.0]), None);
+        // However many runs the other sample has.
+        let many: Vec<f64> = (0..1100).map(f64::from).collect();
+        for (a, b) in [(&[][..], &many[..]), (&many[..], &[][..])] {
+            let none = TwoSample { two_sided: 1.0, greater: 1.0, less: 1.0, smallest_two_sided: 1.0 };
+            assert_eq!(mann_whitney(a, b), none);
+        }
         assert_eq!(mann_whitney(&[1.0; 4], &[1.0; 5]).two_sided, 1.0);
         assert_eq!(mann_whitney(&[1.0; 60], &[1.0; 60]).two_sided, 1.0);
     }
@@ -210,6 +217,59 @@ mod tests {
             assert!((exact.0 - near.0).abs() < 2e-3 && (exact.1 - near.1).abs() < 2e-3, "{exact:?} {near:?}");
             assert!((mann_whitney(&a, &b).greater - exact.0).abs() < 1e-12);
         }
+    }
+
+    #[test]
+    fn the_number_of_pairs_decides_whether_they_are_counted() {
+        let a: Vec<f64> = (0..51).map(|i| f64::from(i * i % 53)).collect();
+        let b: Vec<f64> = (0..50).map(|i| f64::from(i * 7 % 60)).collect();
+        for runs in [50, 51] {
+            let a = &a[..runs];
+            let pooled: Vec<f64> = a.iter().chain(&b).copied().collect();
+            let ranks = double_midranks(&pooled);
+            let observed = ranks[runs..].iter().sum::<usize>() - 50 * 51;
+            let groups = tie_groups(ranks);
+            let (exact, near) = (counted(runs, 50, &groups, observed), normal(runs, 50, &groups, observed));
+            assert!((exact.0 - near.0).abs() > 1e-9, "{exact:?} {near:?}");
+            // 2500 pairs are counted, 2550 are not.
+            let seen = mann_whitney(a, &b);
+            assert_eq!((seen.greater, seen.less), if runs == 50 { exact } else { near });
+        }
+    }
+
+    /// On the way to 1101 there were numbers above all that can be written down, so one run proved anything.
+    #[test]
+    fn one_run_against_many_proves_little() {
+        let many: Vec<f64> = (1..=1100).map(f64::from).collect();
+        let found = mann_whitney(&[0.0], &many);
+        assert!((found.greater * 1101.0 - 1.0).abs() < 1e-9 && found.less == 1.0, "{found:?}");
+        assert!((found.smallest_two_sided * 1101.0 - 2.0).abs() < 1e-9, "{found:?}");
+        let found = mann_whitney(&many, &[0.0, 0.5]);
+        // Of 1102 runs two are the lowest.
+        assert!((found.less * f64::from(1102 * 1101 / 2) - 1.0).abs() < 1e-6, "{found:?}");
+    }
+
+    #[test]
+    fn normal_tails_by_hand() {
+        // Ties of 1, 2 and 3 runs take 0 + 6 + 24 from 6 * 5: the variance is 2 * 4 / 12 * (7 - 1) = 4. The statistic is 6.5, half of 13, and 2.5
+        // above its mean: half a step nearer it is one standard deviation, from the other side it is -3/2.
+        let (greater, less) = normal(2, 4, &[1, 2, 3], 13);
+        assert!((greater - 0.158_655_253_931).abs() < 1e-9, "{greater}");
+        assert!((less - 0.933_192_798_731).abs() < 1e-9, "{less}");
+    }
+
+    #[test]
+    fn welch_by_hand() {
+        // Means 1 and 4, squared errors 1 and 1: 2^2 / (1 / 1 + 1 / 1) = 2 degrees of freedom and t = 3 / sqrt(2). There two tails are
+        // 1 - t / sqrt(2 + t^2).
+        let p = welch(&[0.0, 2.0], &[3.0, 5.0]).unwrap();
+        assert!((p - (1.0 - (9.0_f64 / 13.0).sqrt())).abs() < 1e-9, "{p}");
+        // Where one sample has all of the scatter, it has all of the freedom: one degree from two runs, and 1 - 2 * atan(1) / pi for t = 1.
+        for (a, b) in [([0.0, 2.0].as_slice(), [2.0; 3].as_slice()), (&[2.0; 3], &[0.0, 2.0])] {
+            assert!((welch(a, b).unwrap() - 0.5).abs() < 1e-9, "{a:?} {b:?}");
+        }
+        assert_eq!((welch(&[], &[1.0, 2.0]), welch(&[1.0, 2.0], &[])), (None, None));
+        assert_eq!((welch(&[1.0, 2.0], &[3.0]), welch(&[3.0], &[1.0, 2.0])), (None, None));
     }
 
     #[test]
