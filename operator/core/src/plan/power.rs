@@ -158,7 +158,8 @@ fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effec
     }
     for own in spreads {
         let room = gain + rule.effect_margin_per_scenario();
-        let centre = chance(room, own[metric], blocks, ALPHA * look.better);
+        let share = if rule.purpose == Purpose::Objective { look.better } else { look.other };
+        let centre = chance(room, own[metric], blocks, ALPHA * share);
         let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
         power *= centre.min(mean);
     }
@@ -192,6 +193,7 @@ mod tests {
     use super::*;
     use crate::gates::testing::{experiment, rule, scenario};
     use crate::stats::Direction;
+    use crate::verdict::{LookPlan, StopOn};
 
     fn gain(found: &Detectable) -> f64 {
         found.gain().unwrap_or(f64::NAN)
@@ -289,5 +291,100 @@ mod tests {
         let uneven = needed(&design, &spreads(&design, &[0.01, 0.20]));
         assert!(uneven.win > alone.win, "{uneven:?} {alone:?}");
         assert_eq!(of(&experiment, 5.0), Needed { neutral: None, win: None, reject: None });
+    }
+
+    /// Two candidates, and scenarios of weights 3 and 1 whose spreads are 3/4 x 0.04 and 1/4 x 0.16 of the objective, together 0.05, and
+    /// 3/4 x 0.08 and 1/4 x 0.32 of the guardrail, together 0.1.
+    fn uneven() -> (Experiment, Spreads) {
+        let mut experiment = experiment();
+        experiment.scenarios.push(scenario("b"));
+        experiment.scenarios[0].weight = 3;
+        let mut other = experiment.configs[1].clone();
+        other.name = "other".to_owned();
+        experiment.configs.push(other);
+        experiment.metrics.push(rule("drained_throughput", Direction::Higher, Purpose::Guardrail));
+        experiment.metrics[0].at_least = Some(0.01);
+        (experiment, vec![vec![0.04, 0.08], vec![0.16, 0.32]])
+    }
+
+    fn is_about(found: f64, expected: f64) {
+        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
+        assert!((0.05..0.999).contains(&expected), "{expected} would not show a difference");
+    }
+
+    #[test]
+    fn single_runs_scatter_as_one_beside_the_mean_of_some() {
+        let mut experiment = uneven().0;
+        experiment.baseline_replicates = 4;
+        // 1 + 1/4
+        let [a, b] = [0.1, 0.3].map(|noise| vec![noise * 1.25_f64.sqrt(); 2]);
+        assert_eq!(spreads(&experiment.design(), &[0.1, 0.3]), [a, b]);
+    }
+
+    #[test]
+    fn only_who_has_looks_pays_for_them() {
+        let mut experiment = experiment();
+        let [whole, last] =
+            [(1.0, 1.0), (5.0 / 9.0, 1.0 / 3.0)].map(|(better, other)| Look { blocks: 30, better, other });
+        let of = |experiment: &Experiment| last_look(&experiment.design(), 30);
+        // Of 30 blocks 20 are looked at before: of a gain's error (2/3)^2 is spent, of the rest 2/3.
+        let found = of(&experiment);
+        assert!((found.better - last.better).abs() < 1e-12 && (found.other - last.other).abs() < 1e-12, "{found:?}");
+        experiment.repetitions = 30;
+        assert_eq!(of(&experiment), whole);
+    }
+
+    #[test]
+    fn the_noisiest_scenario_pays_for_looks_as_well() {
+        let mut experiment = experiment();
+        experiment.repetitions = 20;
+        experiment.looks = Some(LookPlan { blocks: vec![10, 20], stop_on: StopOn::Overall, futility: false });
+        let found = detectable(&experiment, &vec![vec![0.07]]).unwrap_or_else(|| unreachable!());
+        // One claim, with 1 - (10/20)^2 of its error.
+        assert!((chance(found.cell.ln_1p(), 0.07, 20, 0.05 * 0.75) - POWER).abs() < 1e-9, "{found:?}");
+    }
+
+    #[test]
+    fn a_claim_is_as_likely_as_its_error_allows() {
+        let (mut experiment, spreads) = uneven();
+        let of = |experiment: &Experiment, metric: usize| holds(&experiment.design(), &spreads, 30, metric, 0.03);
+        let (better, other) = (0.05 * 5.0 / 9.0, 0.05 / 3.0);
+        let (least, margin, guarded) = (1.01_f64.ln(), 1.05_f64.ln(), 1.1_f64.ln());
+        // Two claims of a gain beyond its least one; then no scenario may lose the margin, in the centre and, dearer, in the mean.
+        let gain = chance(0.03 - least, 0.05, 30, better / 2.0);
+        let each = |alpha: f64| chance(0.03 + margin, 0.04, 30, alpha) * chance(0.03 + margin, 0.16, 30, alpha);
+        is_about(of(&experiment, 0), gain * each(other));
+        // Nothing is gained in a guardrail, which may lose twice the margin in a scenario.
+        let held = chance(margin, 0.1, 30, other);
+        is_about(of(&experiment, 1), held * chance(guarded, 0.08, 30, other) * chance(guarded, 0.32, 30, other));
+        // Quantiles have no mean. What a guardrail pays for looks is no gain's.
+        experiment.metrics[1].quantile = true;
+        is_about(of(&experiment, 1), held * chance(guarded, 0.08, 30, other) * chance(guarded, 0.32, 30, other));
+        experiment.metrics[0].quantile = true;
+        is_about(of(&experiment, 0), gain * each(better));
+    }
+
+    #[test]
+    fn harm_and_neutral_share_what_is_left_to_the_last_look() {
+        let (experiment, spreads) = uneven();
+        let design = experiment.design();
+        // Of two configs each of two metrics and failures: six claims.
+        is_about(harm(&design, &spreads, 30, 0, 0.03), chance(0.03, 0.05, 30, 0.05 / 3.0 / 6.0));
+        // An objective must keep to both sides, a guardrail to one.
+        let side = |spread: f64| chance(1.05_f64.ln(), spread, 30, 0.05 / 3.0);
+        is_about(neutral(&design, &spreads, 30), (2.0 * side(0.05) - 1.0) * side(0.1));
+    }
+
+    #[test]
+    fn the_harm_that_needs_blocks_is_that_of_the_objective() {
+        let (experiment, mut spreads) = uneven();
+        let needed = |spreads: &Spreads| needed(&experiment.design(), spreads);
+        let found = needed(&spreads);
+        for own in &mut spreads {
+            own[1] *= 2.0;
+        }
+        let louder = needed(&spreads);
+        assert!(found.reject.is_some() && louder.win > found.win, "{found:?} {louder:?}");
+        assert_eq!(louder.reject, found.reject);
     }
 }
