@@ -322,7 +322,7 @@ impl Observed<'_> {
         if child.visit.is_some() && reason == IMAGE && self.now.duration_since(night) > PATIENCE {
             return Some(record(child.gap(night, reason, message)));
         }
-        let late = self.rules.deadline.is_some_and(|deadline| self.now.duration_since(night) > deadline);
+        let late = self.rules.deadline.is_some_and(|deadline| self.now.duration_since(child.asked(night)) > deadline);
         // Nothing is lost with it, and the next one may have more luck.
         let is_followed = self.overdue().iter().any(|due| *due > night);
         if !late && !is_followed {
@@ -457,7 +457,7 @@ impl Observed<'_> {
         let waiting = self.children.iter().filter(|(_, child)| matches!(child.state, ChildState::Waiting { .. }));
         let until = |(night, child): (&Timestamp, &Child)| {
             let patience = child.visit.as_ref().and_then(|_| after(*night, PATIENCE)).filter(|until| *until > self.now);
-            patience.into_iter().chain(self.deadline_of(*night)).min()
+            patience.into_iter().chain(self.deadline_of(child.asked(*night))).min()
         };
         waiting.filter_map(until).chain(next).min()
     }
@@ -469,6 +469,12 @@ impl Observed<'_> {
 }
 
 impl Child {
+    /// When it was asked for at the latest: one that no schedule asks for is named by the minute in which that was.
+    fn asked(&self, night: Timestamp) -> Timestamp {
+        let rest = SignedDuration::from_secs(if self.trigger.is_scheduled() { 0 } else { 59 });
+        night.checked_add(rest).unwrap_or(night)
+    }
+
     /// The entry of one that has ended without a result.
     fn gap(&self, night: Timestamp, reason: &str, message: &str) -> Unmeasured {
         let gap = unmeasured(night, self.trigger, self.run_now.clone(), Outcome::Gap, reason, message);
@@ -644,6 +650,29 @@ mod tests {
         // A night may have its image pushed once more, and nodes come back.
         for (visit, reason) in [(None, IMAGE), (Some(visit), "NodesMissing")] {
             assert!(matches!(step("02:10:01", visit, reason), Step::Wait(_)), "{reason}");
+        }
+    }
+
+    /// Asked for in the last second of a minute, one had no time at all to begin in.
+    #[test]
+    fn a_night_that_somebody_asked_for_has_its_whole_time_to_begin_in() {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("02:00:00")).expect("a schedule");
+        let step = |now: &str, trigger: Trigger| {
+            let state = ChildState::Waiting { reason: "NotSeen".to_owned(), message: String::new() };
+            let child = Child { trigger, run_now: None, visit: None, state };
+            let (children, remembered) = (BTreeMap::from([(at("02:00:00"), child)]), Remembered::default());
+            let mut observed = observed(now, &schedule, &remembered, Tonight::Unresolved);
+            observed.last_scheduled = Some(at("01:17:00"));
+            next(&Observed { children: &children, ..observed })
+        };
+        // Five minutes after the minute of the schedule, or after the end of the one in which it was asked for.
+        for (trigger, last, until) in [
+            (Trigger::Schedule, "02:05:00", "02:05:01"),
+            (Trigger::Manual, "02:05:59", "02:06:00"),
+            (Trigger::Confirmation, "02:05:59", "02:06:00"),
+        ] {
+            assert_eq!(step(last, trigger), Step::Wait(Some(at(until))), "{trigger:?}");
+            assert!(matches!(step(until, trigger), Step::Record(_)), "{trigger:?}");
         }
     }
 
