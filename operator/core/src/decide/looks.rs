@@ -81,7 +81,7 @@ mod tests {
     use assay_protocol::{Digest, Summary, TrialId};
 
     use super::*;
-    use crate::attempt::Moment;
+    use crate::attempt::{Lost, LostReason, Moment};
     use crate::decide::{Action, decide};
     use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, scenario, summary};
@@ -158,6 +158,8 @@ mod tests {
         let report = judged(&experiment, &attempts);
         assert!(report.progress.complete);
         assert_eq!(report.progress.freed, 2 * 18);
+        assert_eq!(report.looks.iter().map(|look| look.blocks).collect::<Vec<_>>(), [12, 20, 30]);
+        assert_eq!((report.configs[0].stopped_after, report.configs[1].stopped_after), (Some(12), None));
         assert_eq!(verdict(&report, 0), "Win Better:throughput");
         assert_eq!(report.configs[0].ruling.estimates[0].blocks, 12);
         assert_eq!(verdict(&report, 1), "Inconclusive Underpowered");
@@ -178,6 +180,7 @@ mod tests {
         let attempts = run(&experiment, slower);
         assert_eq!(rounds(&experiment, &attempts, "base"), 12);
         let report = judged(&experiment, &attempts);
+        assert_eq!((report.progress.blocks_planned, report.progress.blocks_done), (60, 24));
         assert!(report.progress.complete);
         assert_eq!(
             (verdict(&report, 0), verdict(&report, 1)),
@@ -280,6 +283,37 @@ mod tests {
         };
         assert_eq!(at_look_and_end(elsewhere(12)), ["Win Better:throughput"; 2]);
         assert_eq!(at_look_and_end(elsewhere(0)), ["Invalid CausalPathExceeded"; 2]);
+    }
+
+    /// Of 12 runs three are too many to go without a word, of 30 they are not. Who was decided by the 12 is told, and nobody else.
+    #[test]
+    fn what_a_look_had_to_say_of_a_config_it_decided_is_said_in_the_end() {
+        let experiment = adaptive();
+        let plan = plan(&experiment);
+        let attempts: Vec<Attempt> = run(&experiment, value)
+            .into_iter()
+            .flat_map(|attempt| {
+                let id = attempt.trial();
+                let is_lost = id.block < 3 && id.config != "base" && id.scenario == "fill";
+                if !is_lost {
+                    return vec![attempt];
+                }
+                let lost = |number| Lost {
+                    plan: plan.digest.clone(),
+                    trial: TrialId { attempt: number, ..id.clone() },
+                    started_unix_ms: 1_700_000_000_000,
+                    boot: Some(Digest::of(b"boot")),
+                    reason: LostReason::Evicted,
+                    message: String::new(),
+                };
+                (0..3).map(|number| Attempt::Lost(lost(number))).collect()
+            })
+            .collect();
+        let report = judged(&experiment, &attempts);
+        assert_eq!(verdict(&report, 0), "Win Better:throughput");
+        let told = report.notes.iter().filter(|note| note.text.ends_with("gave no measurement."));
+        let told: Vec<_> = told.map(|note| (note.config.as_deref(), note.text.as_str())).collect();
+        assert_eq!(told, [(Some("candidate"), "3 of 12 runs in fill gave no measurement.")]);
     }
 
     /// While a scenario can't be judged nobody looks, and nobody acts later as if somebody had.

@@ -329,3 +329,93 @@ fn place_of(plan: &Plan, index: &HashMap<(&str, u32), usize>, id: &TrialId) -> O
         .filter(|&slot| slot as u32 == id.order)?;
     (pass(id.attempt) <= REDOS).then_some((block, slot))
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::experiment::Experiment;
+    use crate::gates::testing::{experiment, fail, plan, summaries};
+
+    fn attempts(experiment: &Experiment, change: impl Fn(&mut Summary)) -> Vec<Attempt> {
+        let mut all = summaries(experiment);
+        all.iter_mut().for_each(change);
+        all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect()
+    }
+
+    #[test]
+    fn it_is_over_when_nothing_is_left_to_compare() {
+        let mut experiment = experiment();
+        let mut same = experiment.configs[1].clone();
+        same.name = "same".to_owned();
+        experiment.configs.push(same);
+        let plan = plan(&experiment);
+        let is_over = |invalid: &[&str]| {
+            let attempts = attempts(&experiment, |summary| {
+                summary.options.undeclared.count = u32::from(invalid.contains(&summary.trial.config.as_str()));
+            });
+            Places::new(&plan, &attempts).unwrap().is_over()
+        };
+        assert!(!is_over(&[]) && !is_over(&["candidate"]) && !is_over(&["same"]));
+        assert!(is_over(&["candidate", "same"]) && is_over(&["base"]));
+    }
+
+    #[test]
+    fn what_was_given_up_is_not_open() {
+        let experiment = experiment();
+        let plan = plan(&experiment);
+        let place = |reason: LostReason| {
+            let mut trial = summaries(&experiment)[1].trial.clone();
+            trial.attempt = REDOS * TRIES;
+            let message = String::new();
+            let lost = Lost { plan: plan.digest.clone(), trial, started_unix_ms: 1, boot: None, reason, message };
+            Places::new(&plan, &[Attempt::Lost(lost)]).unwrap().blocks()[0].places[1]
+        };
+        assert_eq!(place(LostReason::GivenUp), Place::Empty);
+        assert_eq!(place(LostReason::Evicted), Place::Open { tries: 1 });
+    }
+
+    #[test]
+    fn a_look_sees_the_rounds_before_it() {
+        let experiment = experiment();
+        let (plan, attempts) = (plan(&experiment), attempts(&experiment, |_| ()));
+        let places = Places::new(&plan, &attempts).unwrap();
+        let seen = |rounds: usize| places.before(rounds).iter().map(|attempt| attempt.trial().block).max();
+        assert_eq!((seen(0), seen(2), seen(9)), (None, Some(1), Some(7)));
+        assert_eq!(places.before(2).len(), 4);
+    }
+
+    #[test]
+    fn rounds_that_nobody_needs_are_not_wanted() {
+        let experiment = experiment();
+        let (plan, attempts) = (plan(&experiment), attempts(&experiment, |_| ()));
+        let mut places = Places::new(&plan, &attempts[..10]).unwrap();
+        assert_eq!(places.rounds_wanted(), 8);
+        places.free("candidate", 6);
+        assert_eq!(places.rounds_wanted(), 6);
+        let freed: Vec<bool> = places.blocks().iter().map(BlockState::is_freed).collect();
+        assert_eq!(freed, [false, false, false, false, false, false, true, true]);
+    }
+
+    /// Six failures prove that it fails more often, beside a baseline that never does.
+    #[test]
+    fn who_has_failed_often_and_never_got_through_is_skipped() {
+        let experiment = experiment();
+        let plan = plan(&experiment);
+        // Failures in the first blocks, then good runs; the last block was not run.
+        let last = |failed: u32, good: u32| {
+            let mut attempts = attempts(&experiment, |summary| {
+                if summary.trial.config == "candidate" && summary.trial.block < failed {
+                    fail(summary, "OutOfMemory");
+                }
+            });
+            attempts.retain(|attempt| {
+                let id = attempt.trial();
+                id.block < if id.config == "base" { 8 } else { failed + good }
+            });
+            Places::new(&plan, &attempts).unwrap().blocks()[7].places[1]
+        };
+        let open = Place::Open { tries: 0 };
+        assert_eq!([last(6, 0), last(7, 0)], [Place::Skipped; 2]);
+        assert_eq!([last(5, 0), last(6, 1), last(0, 7), last(0, 0)], [open; 4]);
+    }
+}

@@ -117,8 +117,9 @@ pub fn void(name: &str, share: f64, low: f64) -> Option<Finding> {
 
 #[cfg(test)]
 mod tests {
-    use super::super::testing::{experiment, summaries};
+    use super::super::testing::{experiment, gated_with_all, rule, summaries};
     use super::*;
+    use crate::stats::Direction;
 
     fn near(a: Option<f64>, b: f64) -> bool {
         a.is_some_and(|a| (a - b).abs() < 1e-9)
@@ -150,6 +151,9 @@ mod tests {
         );
         assert!(void("drained_throughput", 0.0, 0.001).is_some());
         assert_eq!(void("throughput", 1.0, 9.0), None, "all of its time has no limit");
+        // The limit itself: -ln(1 - 0.5), and nothing of nothing.
+        assert_eq!(void("throughput", 0.5, -(0.5_f64.ln())), None);
+        assert_eq!(void("throughput", 0.0, 0.0), None);
         // Only times have a path, and only gains are taken away.
         assert_eq!(void("write_amplification", 0.1, 2.0), None);
         assert_eq!(void("throughput", 0.5, -9.0), None);
@@ -177,6 +181,13 @@ mod tests {
         assert_eq!(shares(runs.iter())["fill"], Shares::default());
         assert_eq!(combined([(1.0, Some(0.5)), (1.0, None)].into_iter()), None);
         assert_eq!(combined(std::iter::empty()), None);
+        // Without steps there is no drain of so many windows, and without time in steps no share of it.
+        for rate in ["throughput", "drained_throughput"] {
+            let mut stopped = run(30.0, 0.0, 0.0, Some(5.0));
+            stopped.metrics.insert(rate.to_owned(), 0.0);
+            assert_eq!(of_run(&stopped).of("drained_throughput"), None, "{rate}");
+        }
+        assert_eq!(of_run(&run(0.0, 60.0, 40.0, Some(5.0))).of("step_latency_p50"), None);
     }
 
     #[test]
@@ -191,5 +202,19 @@ mod tests {
         // Twice as fast in one, no faster in the other: the mean is the square root of two.
         assert!(near(combined([(1.0, Some(0.5)), (1.0, Some(0.0))].into_iter()), 1.0 - 0.5_f64.sqrt()));
         assert!(near(combined([(1.0, Some(1.0)), (3.0, Some(0.0))].into_iter()), 1.0));
+    }
+
+    #[test]
+    fn waits_for_a_cpu_matter_to_objectives_that_are_times() {
+        let misses = |rules: &[MetricRule]| {
+            let mut experiment = experiment();
+            experiment.metrics = rules.to_vec();
+            let gated = gated_with_all(&experiment, |s| s.primary.run_queue_percent = None);
+            gated.unknown.contains_key(&Gate::CausalPath)
+        };
+        let time = |purpose| rule("throughput", Direction::Higher, purpose);
+        let space = |purpose| rule("space_amplification", Direction::Lower, purpose);
+        assert!(misses(&[space(Purpose::Guardrail), time(Purpose::Objective)]));
+        assert!(!misses(&[space(Purpose::Objective), time(Purpose::Guardrail)]));
     }
 }

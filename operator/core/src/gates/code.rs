@@ -259,3 +259,28 @@ impl fmt::Display for Code {
         write!(f, "{self:?}")
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn two_gates_are_about_circumstances() {
+        let all = [
+            Gate::SameWork,
+            Gate::SameBuild,
+            Gate::ConfigAttested,
+            Gate::Inert,
+            Gate::Isolated,
+            Gate::Engaged,
+            Gate::CausalPath,
+            Gate::Steady,
+            Gate::GeneratorHeadroom,
+            Gate::SameUnits,
+            Gate::Plausible,
+            Gate::Attrition,
+        ];
+        let found: Vec<Gate> = all.into_iter().filter(|gate| gate.is_about_circumstances()).collect();
+        assert_eq!(found, [Gate::Isolated, Gate::Steady]);
+    }
+}

@@ -112,21 +112,33 @@ mod tests {
             let gated = gated_with_all(&experiment, |s| {
                 let is_other = s.trial.config == "candidate";
                 s.primary.generator_percent = if is_other { generator } else { 4.0 };
-                s.metrics.insert("throughput".to_owned(), if is_other { rate } else { 1000.0 });
+                // Powers of two keep shares of steps exact.
+                s.metrics.insert("throughput".to_owned(), if is_other { rate } else { 1024.0 });
             });
             let notes = gated.notes.into_iter().filter(|note| note.text.contains("generate operations"));
             notes.map(|note| format!("{}: {}", note.config.unwrap_or_default(), note.text)).collect()
         };
-        // 40 of the baseline's 1000 microseconds, and 400 of 2000.
+        // A twenty-fifth of the baseline's step, and a fifth of one that takes twice as long.
         assert_eq!(
-            notes(Some("other"), 20.0, 500.0),
+            notes(Some("other"), 20.0, 512.0),
             ["candidate: In fill, its program takes more time than base's to generate operations, by 36.0 % of \
               base's time per step. That part of an effect is not RocksDB's. Compare evidence.build of their \
               records."]
         );
         // A faster RocksDB leaves a larger share to the same generator.
-        assert_eq!(notes(Some("other"), 8.0, 2000.0), [""; 0]);
-        assert_eq!(notes(None, 20.0, 500.0), [""; 0], "the same program");
+        assert_eq!(notes(Some("other"), 8.0, 2048.0), [""; 0]);
+        assert_eq!(notes(None, 20.0, 512.0), [""; 0], "the same program");
+        // A hundredth of the baseline's step is the most that is noise.
+        assert_eq!(notes(Some("other"), 5.0, 1024.0), [""; 0]);
+        assert!(
+            notes(Some("other"), 5.5, 1024.0)[0]
+                .contains("takes more time than base's to generate operations, by 1.5 %")
+        );
+        assert!(
+            notes(Some("other"), 2.0, 1024.0)[0]
+                .contains("takes less time than base's to generate operations, by 2.0 %")
+        );
+        assert_eq!(notes(Some("other"), 20.0, 0.0), [""; 0], "without steps there is no time of one");
     }
 
     #[test]

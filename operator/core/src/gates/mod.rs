@@ -277,7 +277,10 @@ impl Findings {
 
 #[cfg(test)]
 mod tests {
+    use assay_protocol::Digest;
+
     use super::*;
+    use crate::experiment::Environment;
 
     #[test]
     fn a_good_experiment_passes_every_gate() {
@@ -392,5 +395,49 @@ mod tests {
         let mut gated = check(&experiment, &backward);
         gated.trials.reverse();
         assert_eq!(check(&experiment, &forward), gated);
+    }
+
+    /// Nor does it for the runs that texts name as examples.
+    #[test]
+    fn order_changes_no_word() {
+        let mut shared = testing::experiment();
+        (shared.environment, shared.baseline_replicates) = (Environment::Shared, 2);
+        shared.scenarios.push(testing::scenario("read"));
+        let mut summaries = testing::summaries(&shared);
+        // Each run has faults with numbers of its own.
+        for (number, summary) in (0_u32..).zip(&mut summaries) {
+            let own = Digest::of(&number.to_le_bytes());
+            summary.disturbance.steal_percent = Some(2.0 + f64::from(number));
+            summary.options.effective = Some(own.clone());
+            (summary.parity.machine, summary.parity.build) = (own.clone(), own);
+            summary.parity.user_bytes += u64::from(number);
+        }
+        let count = summaries.len();
+        let checked = |order: &[usize]| {
+            let given: Vec<&Summary> = order.iter().map(|&i| &summaries[i]).collect();
+            let mut gated = check(&shared, &given);
+            let mut trials: Vec<_> = order.iter().copied().zip(gated.trials).collect();
+            trials.sort_unstable_by_key(|(i, _)| *i);
+            gated.trials = trials.into_iter().map(|(_, state)| state).collect();
+            gated
+        };
+        let in_order = checked(&(0..count).collect::<Vec<_>>());
+        assert!(in_order.notes.iter().any(|note| note.text.contains("48 of 48. Example: 2.0 % of CPU time stolen")));
+        assert_eq!(checked(&(0..count).rev().collect::<Vec<_>>()), in_order);
+        // Five and 48 have no common factor, so each comes once.
+        assert_eq!(checked(&(0..count).map(|i| i * 5 % count).collect::<Vec<_>>()), in_order);
+    }
+
+    #[test]
+    fn of_each_code_the_first_example_is_enough() {
+        let mut findings = Findings::new(0);
+        for (code, message) in [(Code::OptionsUnknown, "a"), (Code::OptionsMismatch, "b"), (Code::OptionsUnknown, "c")]
+        {
+            findings.config("candidate", code, message);
+            findings.experiment(code, message);
+        }
+        let expected =
+            BTreeSet::from([Finding::new(Code::OptionsUnknown, "a"), Finding::new(Code::OptionsMismatch, "b")]);
+        assert_eq!((&findings.configs["candidate"], &findings.experiment), (&expected, &expected));
     }
 }

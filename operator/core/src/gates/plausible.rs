@@ -145,6 +145,11 @@ mod tests {
         assert_eq!(held(&with_throughput(|block| if block == 0 { 3100.0 } else { 1000.0 })), 1);
         assert_eq!(held(&with_throughput(|block| if block == 0 { 2900.0 } else { 1000.0 })), 0);
         assert_eq!(held(&with_throughput(|block| if block < 2 { 3100.0 } else { 1000.0 })), 2);
+        // Three times as much, and a third, are near enough.
+        for (first, others) in [(3000.0, 1000.0), (1000.0, 3000.0)] {
+            let gated = with_throughput(|block| if block == 0 { first } else { others });
+            assert!(held(&gated) == 0 && gated.notes.is_empty(), "{:?}", gated.notes);
+        }
         let kept = with_throughput(|block| if block < 3 { 3100.0 } else { 1000.0 });
         assert_eq!(held(&kept), 0);
         assert_eq!(kept.notes.len(), 1);

@@ -179,6 +179,9 @@ mod tests {
     fn what_was_not_measured_is_not_compared() {
         let without = |s: &mut Summary| s.metrics.clear();
         assert_eq!(broken(&closed(), without), []);
+        for name in ["throughput", "step_latency_mean"] {
+            assert_eq!(broken(&closed(), put(name, 0.0)), [], "{name}");
+        }
     }
 
     #[test]
@@ -190,5 +193,42 @@ mod tests {
             gated_with(&experiment, 0, |_| ()).labels[&Label::Bundled],
             "candidate makes 2 changes: their individual effects can't be told apart."
         );
+    }
+
+    /// Each limit is the last value that is fine.
+    #[test]
+    fn limits_are_where_they_are_said_to_be() {
+        let mismatch = |code: Code| (vec![], vec![code]);
+        // So many steps, 100 a second, in a window of 100 s: 1 % longer, or 1 % and a quarter of a second shorter.
+        let lasting = |steps: u64| {
+            let mut one = closed();
+            roles(&mut one)[0].steps = Some(steps);
+            broken(&one, |s| {
+                s.window_seconds = 100.0;
+                put("throughput", 100.0)(s);
+                put("step_latency_mean", 9500.0)(s);
+            })
+        };
+        assert_eq!((lasting(10_100), lasting(10_101)), mismatch(Code::RateMismatch));
+        assert_eq!((lasting(9875), lasting(9874)), mismatch(Code::RateMismatch));
+        // The thread is in a step all the time, so 1000 steps/s take 1000 us each, give or take 2 %.
+        let taking = |latency: f64| {
+            broken(&closed(), |s| {
+                (s.primary.db_percent, s.primary.generator_percent) = (100.0, 0.0);
+                put("step_latency_mean", latency)(s);
+            })
+        };
+        assert_eq!((taking(1020.0), taking(1021.0)), mismatch(Code::TimeMismatch));
+        assert_eq!((taking(980.0), taking(979.0)), mismatch(Code::TimeMismatch));
+        // The parts of the time: 57 + 40 + 3 + 2 = 102. With a pace nothing else is compared.
+        let mut paced = closed();
+        roles(&mut paced)[0].steps_per_second = Some(1000);
+        let parts = |db: f64| {
+            broken(&paced, |s| {
+                (s.primary.db_percent, s.primary.compute_percent) = (db, 40.0);
+                (s.primary.generator_percent, s.primary.idle_percent) = (3.0, 2.0);
+            })
+        };
+        assert_eq!((parts(57.0), parts(57.5)), mismatch(Code::TimeMismatch));
     }
 }

@@ -272,6 +272,11 @@ mod tests {
             }
         });
         assert!(notes(&steady).is_empty());
+        // What all pay is no difference.
+        let alike = gated_with_all(&experiment(), |s| {
+            (s.steady.debt_in_bytes, s.steady.debt_out_bytes) = (Some(50 << 20), Some(0));
+        });
+        assert!(notes(&alike).is_empty());
     }
 
     #[test]
@@ -312,8 +317,35 @@ mod tests {
         assert!(lost(&summary).is_empty());
         summary.steady.saturated_steps = 1;
         assert_eq!(lost(&summary), ["step_latency_mean", "step_latency_max"]);
+        // Half of the 100 steps beyond the 99th percentile.
+        summary.steady.saturated_steps = 50;
+        assert_eq!(lost(&summary), ["step_latency_mean", "step_latency_max"]);
         summary.steady.saturated_steps = 101;
         assert_eq!(lost(&summary), ["step_latency_p99", "step_latency_mean", "step_latency_max"]);
         assert_eq!(saturated(&summary, "step_latency_p99").map(|found| found.code), Some(Code::HdrSaturated));
+    }
+
+    #[test]
+    fn an_odd_duration_is_far_by_chance_and_by_the_clock() {
+        const LOUD: [f64; 7] = [9.7, 9.8, 9.9, 10.0, 10.0, 10.1, 10.2];
+        const QUIET: [f64; 7] = [9.97, 9.98, 9.99, 10.0, 10.0, 10.01, 10.02];
+        let odd = |usual: &[f64], last: f64, all: usize| {
+            let lasting = |(mut summary, seconds): (Summary, f64)| {
+                summary.window_seconds = seconds;
+                summary
+            };
+            let seconds = usual.iter().copied().chain([last]);
+            let runs: Vec<Summary> = summaries(&experiment()).into_iter().zip(seconds).map(lasting).collect();
+            odd_durations(&runs.iter().collect::<Vec<_>>(), all)
+        };
+        // Twelve is 0.67 x ln(1.2) / 0.015 = 8.2 away. Of Student's t with three degrees of freedom 1 % is beyond 5.8, and 1 % / 16 beyond 15.
+        assert_eq!((odd(&LOUD, 12.0, 1), odd(&LOUD, 12.0, 16)), (1, 0));
+        // A tenth more is nothing that anybody minds, however quiet the others are.
+        assert_eq!((odd(&QUIET, 11.0, 1), odd(&QUIET, 11.01, 1)), (0, 1));
+        // Seven runs are too few to tell; eight are enough, and so are nine.
+        let nine = [&QUIET[..], &[10.0]].concat();
+        assert_eq!((odd(&QUIET[1..], 20.0, 1), odd(&QUIET, 20.0, 1), odd(&nine, 20.0, 1)), (0, 1, 1));
+        // Beside equal ones it is infinitely far, but of endlessly many runs that is no more than the limit.
+        assert_eq!((odd(&[10.0; 7], 20.0, 1), odd(&[10.0; 7], 20.0, usize::MAX)), (1, 0));
     }
 }

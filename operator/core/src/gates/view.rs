@@ -79,12 +79,51 @@ pub(super) fn majority<T: PartialEq>(values: impl Iterator<Item = T>) -> Option<
 
 #[cfg(test)]
 mod tests {
-    use super::majority;
+    use super::super::testing::{experiment, scenario, summaries};
+    use super::*;
 
     #[test]
     fn majorities() {
         assert_eq!(majority([1, 2, 2].into_iter()), Some((2, true)));
         assert_eq!(majority([3, 2].into_iter()), Some((3, false)));
         assert_eq!(majority(std::iter::empty::<u8>()), None);
+    }
+
+    /// By scenario, block, attempt, config and replicate, in whatever order they come in.
+    #[test]
+    fn the_order_of_trials_is_their_own() {
+        let mut experiment = experiment();
+        experiment.scenarios.push(scenario("drain"));
+        (experiment.baseline_replicates, experiment.repetitions) = (2, 2);
+        let first = summaries(&experiment);
+        let again = first.iter().cloned().map(|mut summary| {
+            summary.trial.attempt = 1;
+            summary
+        });
+        let all: Vec<Summary> = first.iter().cloned().chain(again).collect();
+        let mut expected = Vec::new();
+        for scenario in ["drain", "fill"] {
+            for (block, attempt) in [(0, 0), (0, 1), (1, 0), (1, 1)] {
+                for (config, replicate) in [("base", 0), ("base", 1), ("candidate", 0)] {
+                    expected.push((scenario, block, attempt, config, replicate));
+                }
+            }
+        }
+        let count = all.len();
+        // Seven and 24 have no common factor, so each comes once.
+        for order in
+            [(0..count).collect::<Vec<_>>(), (0..count).rev().collect(), (0..count).map(|i| i * 7 % count).collect()]
+        {
+            let given: Vec<&Summary> = order.into_iter().map(|i| &all[i]).collect();
+            let view = View::new(&experiment, &given);
+            let of = |trials: &[usize]| -> Vec<_> {
+                let ids = trials.iter().map(|&trial| &view.summary(trial).trial);
+                ids.map(|id| (id.scenario.as_str(), id.block, id.attempt, id.config.as_str(), id.replicate)).collect()
+            };
+            assert_eq!(of(view.all()), expected);
+            assert_eq!(of(view.completed()), expected);
+            let blocks: Vec<_> = view.blocks().map(of).collect();
+            assert_eq!(blocks, expected.chunks(6).map(<[_]>::to_vec).collect::<Vec<_>>());
+        }
     }
 }

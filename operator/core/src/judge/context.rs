@@ -134,3 +134,29 @@ pub(super) fn smeared(checks: &[OrderCheck]) -> impl Iterator<Item = Note> {
         Note::new(None, text)
     })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::attempt::Attempt;
+    use crate::gates::testing::{experiment, plan, summaries};
+
+    #[test]
+    fn nodes_are_numbered_as_the_plan_meets_them() {
+        let experiment = experiment();
+        // Only runs of the baseline, so that what its run says of a block is not said again.
+        let runs = summaries(&experiment).into_iter().filter(|summary| summary.trial.config == "base");
+        let mut attempts: Vec<Attempt> = runs
+            .map(|mut summary| {
+                summary.parity.machine = Digest::of(&[[7, 3, 7, 5, 3, 9, 9, 7][summary.trial.block as usize]]);
+                Attempt::Finished(summary.into())
+            })
+            .collect();
+        attempts.reverse();
+        let plan = plan(&experiment);
+        let places = Places::new(&plan, &attempts).unwrap();
+        let (found, of_blocks) = nodes(&places, &experiment.design(), 8);
+        assert_eq!(of_blocks, [[0, 1, 0, 2, 1, 3, 3, 0]]);
+        assert_eq!(found.len(), 4);
+    }
+}

@@ -283,8 +283,55 @@ mod tests {
         (summary.disturbance.steal_percent, summary.disturbance.foreign_cpu_percent) = (Some(15.0), Some(5.0));
         // A fifth of 20 CPU seconds was taken, beside 8 that were used.
         assert!(share_taken(&summary).is_some_and(|share| (share - 4.0 / 12.0).abs() < 1e-12));
+        // Who wanted nothing had no share taken, and less than nothing can't be taken.
+        (summary.disturbance.steal_percent, summary.disturbance.foreign_cpu_percent) = (Some(-30.0), Some(0.0));
+        assert_eq!(share_taken(&summary), None);
+        summary.disturbance.steal_percent = Some(0.0);
+        assert_eq!(share_taken(&summary), Some(0.0));
+        summary.metrics.insert("cpu_seconds_per_step".to_owned(), 0.0);
+        assert_eq!(share_taken(&summary), None);
         summary.disturbance.steal_percent = None;
         assert_eq!(share_taken(&summary), None);
+    }
+
+    #[test]
+    fn who_claims_must_not_owe_it_to_peace() {
+        // What anybody is told of an experiment, changed at will.
+        let design = design_of_peace(&experiment().design());
+        let blank = MetricSamples { baseline: vec![vec![Some(1.0)]; 8], configs: vec![vec![Some(1.0); 8]] };
+        let seen = Observed { samples: vec![vec![blank]], ended: true, ..Observed::default() };
+        let any = verdict::judge(&design, &seen, Intervals::BothLevels).unwrap().overall.remove(0).conclusion;
+        let found = |verdict: Verdict, less: f64, more: f64| {
+            let (mut claim, mut peace) = (any.clone(), any.clone());
+            claim.outcome.verdict = verdict;
+            let effect = &mut peace.metrics[0];
+            (effect.p.better_adjusted, effect.p.worse_adjusted) = (Some(less), Some(more));
+            effect.estimate = Some(-(2.0_f64.ln()));
+            let (low, high) = (Some(-(5.0_f64.ln())), Some(4.0_f64.ln()));
+            effect.ci90 = Some(crate::stats::Interval { low, high });
+            let found = advantages(&claim, &peace, "candidate", 0.04);
+            found.into_iter().map(|(finding, most)| (finding.message, most)).collect::<Vec<_>>()
+        };
+        let told = |favoured: &str, most: &str| {
+            format!(
+                "other programs took {favoured} CPU time from candidate than from the baseline: about 50.0 % of its \
+                 time, at most {most} %"
+            )
+        };
+        // 1 - 1/2, at most 1 - 1/4 and 1 - 1/5.
+        let (less, more) = ((told("less", "75.0"), 4.0_f64.ln()), (told("more", "80.0"), -(5.0_f64.ln())));
+        let none: [(String, f64); 0] = [];
+        for (verdict, of_less, of_more) in [
+            (Verdict::Win, vec![less.clone()], vec![]),
+            (Verdict::Reject, vec![], vec![more.clone()]),
+            (Verdict::Tradeoff, vec![less.clone()], vec![more.clone()]),
+            (Verdict::Neutral, vec![], vec![]),
+        ] {
+            assert_eq!(found(verdict, 0.04, 0.041), of_less, "{verdict:?}");
+            assert_eq!(found(verdict, 0.041, 0.04), of_more, "{verdict:?}");
+            assert_eq!(found(verdict, 0.041, 0.041), none, "{verdict:?}");
+            assert_eq!(found(verdict, 0.04, 0.04), [of_less, of_more].concat(), "{verdict:?}");
+        }
     }
 
     /// What is unknown is named: with the CPU time of others at hand it is not that.

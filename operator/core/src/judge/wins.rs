@@ -134,6 +134,19 @@ mod tests {
     }
 
     #[test]
+    fn what_the_database_can_explain_is_its_share_of_the_baseline() {
+        let own = |baseline: f64, candidate: f64| {
+            let apart = move |s: &mut Summary| {
+                let db_percent = if s.trial.config == "candidate" { candidate } else { baseline };
+                faster(1.2, db_percent)(s);
+            };
+            verdict(&judged(&experiment(), apart))
+        };
+        assert_eq!(own(10.0, 90.0), "Invalid CausalPathExceeded");
+        assert_eq!(own(90.0, 10.0), "Win Better:throughput");
+    }
+
+    #[test]
     fn the_fewest_blocks_are_no_way_around() {
         let mut few = experiment();
         few.repetitions = 5;

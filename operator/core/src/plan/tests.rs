@@ -120,6 +120,25 @@ fn small_numbers_are_drawn_evenly() {
     assert_eq!(stream.below(0), 0);
 }
 
+/// Of words below 2^32 the last quarter is no complete run of such a number: it would be drawn twice.
+#[test]
+fn words_beyond_the_last_complete_run_are_thrown_away() {
+    let mut stream = order::Stream::new(&json!("rejected"));
+    let small = (0..3000).filter(|_| stream.below(3 << 30) < 1 << 30).count();
+    // A third, within 5 standard deviations; with those words it would be half.
+    assert!(small.abs_diff(1000) < 5 * 26, "{small}");
+    // The first word of a stream is itself the end of the run: 2^32 holds a number above 2^31 only once.
+    let words = |purpose: u32| {
+        let mut stream = order::Stream::new(&json!(purpose));
+        [stream.below(u32::MAX), stream.below(u32::MAX)]
+    };
+    let is_meant = |&purpose: &u32| words(purpose)[0] > 1 << 31 && words(purpose)[1] < 1 << 31;
+    let purpose = (0..99).find(is_meant).expect("a purpose");
+    let [first, second] = words(purpose);
+    assert_eq!(order::Stream::new(&json!(purpose)).below(first), second);
+    assert_eq!(order::Stream::new(&json!(purpose)).below(first + 1), first);
+}
+
 #[test]
 fn trials_know_all_they_need() {
     let plan = plan(3, 2, 8, 5);
@@ -233,6 +252,42 @@ fn time_is_guessed_from_the_work() {
     let guess = assumed(&experiment.scenarios[0], 1);
     assert!((guess.trial_seconds - 1.005).abs() < 1e-9, "{guess:?}");
     assert!((assumed_seconds(&experiment) - (1.005 * 16.0 + 0.005)).abs() < 1e-9);
+}
+
+/// An operation takes 5 us, a trial a second besides.
+#[test]
+fn the_slowest_role_its_pace_or_the_cpus_set_the_time() {
+    let mut experiment = experiment(&document(2, 1, 8, 0));
+    let mut seconds = |cpus: u32, roles: &Value| {
+        let workload = json!({"keyValue": {"keys": 1000, "valueBytes": {"fixed": 10}, "roles": roles}});
+        experiment.scenarios[0].workload = serde_json::from_value(workload).expect("a workload");
+        assumed(&experiment.scenarios[0], cpus).trial_seconds
+    };
+    let busy = json!([{"name": "writer", "steps": 3_000_000, "warmupSteps": 1_000_000, "batch": 2, "threads": 4, "mix": {"put": 1}}]);
+    // 8 million operations are 40 s of CPU: 20 on two, and no less than 10 on four threads.
+    assert!((seconds(2, &busy) - 21.0).abs() < 1e-9);
+    assert!((seconds(16, &busy) - 11.0).abs() < 1e-9);
+    // 120 steps, four a second.
+    let paced = json!([{"name": "writer", "steps": 100, "warmupSteps": 20, "stepsPerSecond": 4, "mix": {"put": 1}}]);
+    assert!((seconds(1, &paced) - 31.0).abs() < 1e-9);
+    // Beside 2 million operations, 10 s, 1000 steps a second are 10 000, and 2000 more of warm-up: with 300 operations in each that is
+    // 18 s. Both together are 28 s of CPU.
+    let company = json!([
+        {"name": "writer", "steps": 2_000_000, "mix": {"put": 1}},
+        {"name": "reader", "until": "PrimaryEnds", "stepsPerSecond": 1000, "warmupSteps": 2000, "batch": 300, "mix": {"get": 1}},
+    ]);
+    assert!((seconds(4, &company) - 19.0).abs() < 1e-9);
+    assert!((seconds(1, &company) - 29.0).abs() < 1e-9);
+}
+
+#[test]
+fn every_format_has_a_dataset_to_load() {
+    let mut document = document(3, 1, 8, 0);
+    document["spec"]["configs"][1]["columnFamilies"] = json!([{"match": ["*"], "options": {"compression": "kZSTD"}}]);
+    let experiment = experiment(&document);
+    assert_eq!(experiment.baseline_replicates, 2);
+    // 8 blocks of 2 configs and 2 baseline runs, and 1000 entries of 5 us in each of two formats.
+    assert!((assumed_seconds(&experiment) - (1.005 * 32.0 + 0.005 * 2.0)).abs() < 1e-9);
 }
 
 #[test]

@@ -243,6 +243,37 @@ mod tests {
         assert!(p.interval(0.90).low.unwrap() > 1e14);
     }
 
+    #[test]
+    fn kinks_by_hand() {
+        let p = Paired::new(vec![10.0], vec![1.0, 2.0, 4.0], 3).unwrap();
+        // After an effect e is taken off, the config's run passes the mean of a and b at e = 10 - (a + b) / 2, and its own mean with c does so
+        // at e = 10 + c - (a + b). Here c is 1, 2 or 4, and a + b is 2, 3, 4, 5, 6 or 8.
+        assert_eq!(p.kinks(), [3.0, 4.0, 5.0, 6.0, 7.0, 7.5, 8.0, 8.5, 9.0, 10.0, 11.0, 12.0]);
+        // With one run of the baseline a block, nothing is aligned, and kinks are the differences to the last digit.
+        let p = Paired::new(vec![0.3, 0.1], vec![0.1, 0.3], 1).unwrap();
+        assert_eq!(p.kinks(), [0.1 - 0.3, 0.3 - 0.1]);
+    }
+
+    #[test]
+    fn only_tails_near_the_level_are_tested_exactly() {
+        // 0.625 and 0.1 are 2.5 times as far as the level of 0.25. A p value at the level itself rejects.
+        type Side = fn(Tails) -> f64;
+        let cases: [(Side, bool, bool); 6] = [
+            (|_| 0.626, true, false),
+            (|_| 0.625, true, true),
+            (|_| 0.251, true, true),
+            (|_| 0.25, false, true),
+            (|_| 0.1, false, true),
+            (|_| 0.099, false, false),
+        ];
+        for (i, (side, keeps, exactly)) in cases.into_iter().enumerate() {
+            let mut tested = Tested::default();
+            assert_eq!(tested.keeps(Null::of_signs(&[1; 12]), side, 0.25), keeps, "{i}");
+            let remembered = (tested.kept.is_some(), tested.rejected.is_some());
+            assert_eq!(remembered, (exactly && keeps, exactly && !keeps), "{i}");
+        }
+    }
+
     /// Bisection with two exact tests a step: what the search must agree with.
     fn bisected(p: &Paired, level: f64) -> Interval {
         let each_side = (1.0 - level) / 2.0;

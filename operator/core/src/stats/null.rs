@@ -230,6 +230,60 @@ mod tests {
         }
     }
 
+    #[test]
+    fn rough_tails_by_hand() {
+        // A block of 0, 0, 0, 4 has the mean 1, and there the moments 3, 6 and 21: its fourth cumulant is 21 - 3 * 9 = -6. Twelve of them have
+        // the mean 12, the variance 36, the skewness 72 / 6^3 = 1/3 and the kurtosis -72 / 6^4 = -1/18. At 30 z is 3, and the series is
+        // 1/18 * (9 - 1) - 1/432 * (27 - 9) + 1/648 * (243 - 270 + 45) = 31/72.
+        let null = Null { choices: [0, 0, 0, 4].repeat(12), per_block: 4, observed: 30 };
+        let (beyond, density) = (0.001_349_898_031_630_1, 0.004_431_848_411_938_0);
+        let Tails { up, down } = null.rough_tails().unwrap();
+        assert!(
+            (up - (beyond + density * 31.0 / 72.0)).abs() < 1e-10 && (up + down - 1.0).abs() < 1e-15,
+            "{up} {down}"
+        );
+    }
+
+    #[test]
+    fn few_blocks_have_no_rough_tails() {
+        assert!(Null::of_signs(&[4; 10]).rough_tails().is_some());
+        assert_eq!(Null::of_signs(&[4; 9]).rough_tails(), None);
+        // One large block among many small ones: 100^2 is more than a tenth of (100 + 200 * 1)^2.
+        let carried: Vec<isize> = [20].into_iter().chain([2; 200]).collect();
+        assert_eq!(Null::of_signs(&carried).rough_tails(), None);
+        assert_eq!(Null::of_signs(&[0; 12]).rough_tails(), None);
+    }
+
+    /// The sum is counted from its nearer end; from the other one a small tail would be 1 less what is nearly 1.
+    #[test]
+    fn small_tails_are_exact() {
+        let none: Vec<usize> = [10, 11].repeat(60);
+        assert_eq!(uniform_sum_tails(&none, 2, 600), Tails { up: 1.0, down: 0.5_f64.powi(60) });
+        assert_eq!(uniform_sum_tails(&none, 2, 660), Tails { up: 0.5_f64.powi(60), down: 1.0 });
+        // As near to one end as to the other: at most six of twelve, of which each happens with probability 0.99.
+        let often: Vec<usize> = std::iter::once(0).chain([1; 99]).collect();
+        let down = uniform_sum_tails(&often.repeat(12), 100, 6).down;
+        let ways = [1.0, 12.0, 66.0, 220.0, 495.0, 792.0, 924.0];
+        let expected: f64 = (0..).zip(ways).map(|(k, ways)| ways * 0.99_f64.powi(k) * 0.01_f64.powi(12 - k)).sum();
+        assert!((down / expected - 1.0).abs() < 1e-12, "{down} {expected}");
+    }
+
+    /// Counts are whole numbers, and the share that they are of all is rounded once.
+    #[test]
+    fn shares_are_taken_of_whole_counts() {
+        for blocks in 1..=30_i32 {
+            let highest = uniform_sum_tails(&[0, 0, 1].repeat(blocks as usize), 3, blocks as usize);
+            assert_eq!(highest.up, 1.0 / 3_f64.powi(blocks), "{blocks}");
+        }
+    }
+
+    #[test]
+    fn steps_have_a_common_unit() {
+        for (a, b, unit) in [(12, 18, 6), (18, 12, 6), (7, 0, 7), (0, 5, 5), (8, 9, 1)] {
+            assert_eq!(gcd(a, b), unit, "{a} {b}");
+        }
+    }
+
     proptest! {
         // No proof says that the factor holds for all cases. It holds for these, which are the same ones everywhere.
         #![proptest_config(ProptestConfig { rng_seed: RngSeed::Fixed(3), cases: 1000, ..ProptestConfig::default() })]

@@ -130,6 +130,10 @@ mod tests {
         }
         assert_eq!(n_min(0, ALPHA), 0);
         assert!(n_min(1, 0.0) > 1000);
+        // One block reaches 1/2, two reach 1/4 exactly.
+        assert_eq!((n_min(1, 0.5), n_min(1, 0.25), n_min(3, 0.25)), (1, 2, 4));
+        // The search ends even where no p value is low enough.
+        assert_eq!(n_min(0, -1.0), 0);
     }
 
     #[test]
@@ -159,6 +163,33 @@ mod tests {
         assert!((chance(effect, 0.07, 20, ALPHA / 3.0) - POWER).abs() < 1e-9);
         assert_eq!((chance(0.0, 0.07, 20, ALPHA), chance(0.1, 0.07, 1, ALPHA)), (0.0, 0.0));
         assert!(chance(0.1, 0.0, 20, ALPHA) > 0.999);
+    }
+
+    #[test]
+    fn the_chance_of_two_blocks_by_hand() {
+        // One degree of freedom: P(t > x) = 1/2 - atan(x) / pi, so that 1 is exceeded with probability 1/4, and 1 - 2 with 3/4.
+        let sd = (EFFICIENCY * 2.0).sqrt();
+        assert!((chance(2.0, sd, 2, 0.25) - 0.75).abs() < 1e-6);
+        assert_eq!((chance(2.0, sd, 1, 0.25), chance(2.0, sd, 0, 0.25)), (0.0, 0.0));
+        assert_eq!((chance(0.0, sd, 2, 0.25), chance(-0.1, sd, 2, 0.25)), (0.0, 0.0));
+    }
+
+    #[test]
+    fn blocks_to_plan_by_hand() {
+        // ((1.6449 + 0.8416) * 0.05 * sqrt(1 + 1/m0) / ln 1.05)^2 / 0.955 + 2: 15.6 with one baseline run a block, 12.2 with two.
+        assert_eq!(blocks_to_plan(0.05, 1, 0.05, 1), Some(16));
+        assert_eq!(blocks_to_plan(0.05, 2, 0.05, 1), Some(13));
+        // Without noise two blocks are left, for the spread.
+        assert_eq!(blocks_to_plan(0.0, 1, 0.05, 1), Some(2));
+        for (sigma, m0, delta, m) in [
+            (0.05, 1, 0.05, 0),
+            (0.05, 0, 0.05, 1),
+            (-0.05, 1, 0.05, 1),
+            (f64::INFINITY, 1, 0.05, 1),
+            (0.05, 1, -0.05, 1),
+        ] {
+            assert_eq!(blocks_to_plan(sigma, m0, delta, m), None, "{sigma} {m0} {delta} {m}");
+        }
     }
 
     #[test]

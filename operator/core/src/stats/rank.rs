@@ -69,6 +69,9 @@ mod tests {
         assert_ne!(tie_round(1e-11), tie_round(2e-11));
         assert_eq!(tie_round(12_345.678), 12_345.678);
         assert!(tie_round(-1e-13).is_sign_positive());
+        // What is rounded stays on the scale of what is not.
+        assert_eq!((tie_round(0.25), tie_round(-1.5)), (0.25, -1.5));
+        assert!(tie_round(8_999.5) < tie_round(9_000.5));
     }
 
     #[test]

@@ -94,6 +94,8 @@ mod tests {
         assert_eq!(Scale::Log.transform(Direction::Higher, -1.0), Err(Unmeasurable::Negative));
         assert_eq!(Scale::Linear.transform(Direction::Higher, 0.0), Ok(0.0));
         assert_eq!(Scale::Linear.transform(Direction::Higher, 1e200), Err(Unmeasurable::TooLarge));
+        assert_eq!(Scale::Linear.transform(Direction::Lower, 1e100), Ok(-1e100));
+        assert_eq!(Scale::Linear.transform(Direction::Higher, -1.001e100), Err(Unmeasurable::TooLarge));
     }
 
     #[test]

@@ -168,10 +168,21 @@ mod tests {
     }
 
     #[test]
+    fn limits_by_hand() {
+        // Student's t of n/2 - 1 degrees of freedom, at least one. Above the upper quartile: tan(pi / 4) of one, 0.5 / sqrt(2 * 3/4 * 1/4) of two.
+        for (n, limit) in [(0, 1.0), (4, 1.0), (6, 0.5 / 0.375_f64.sqrt())] {
+            assert!((robust_limit(n, 0.5) - limit).abs() < 1e-6, "{n}: {}", robust_limit(n, 0.5));
+        }
+    }
+
+    #[test]
     fn runs_that_did_no_work_are_flagged() {
         let seen = implausible(&[1.0, 1.2, 17.0, 0.9, 0.2, -1.0], 3.0).map(|p| p.flagged);
         assert_eq!(seen, Some(vec![2, 4, 5]));
         assert_eq!(implausible(&[], 3.0), None);
+        // Four times the median of 8 and a quarter of it are not beyond a factor of four.
+        let seen = implausible(&[8.0, 32.0, 8.0, 2.0, 33.0, 8.0, 1.9], 4.0);
+        assert_eq!(seen, Some(Plausibility { median: 8.0, flagged: vec![4, 6] }));
     }
 
     #[test]

@@ -128,6 +128,19 @@ mod tests {
         assert_eq!((sign_flips(&[]), sign_flips(&[0.0, 0.0])), (1.0, 1.0));
     }
 
+    #[test]
+    fn many_blocks_have_finer_steps() {
+        // Two large differences are equal and opposite, so in half of all draws 128 small ones decide, which all have the sign that was
+        // seen only once in 2^128. In a quarter of all draws both large ones are above zero.
+        let differences: Vec<f64> = [1.0, -1.0].into_iter().chain([0.0002; 128]).collect();
+        assert!((sign_flips(&differences) - 0.25).abs() < 1e-12, "{}", sign_flips(&differences));
+    }
+
+    #[test]
+    fn what_can_not_be_divided_into_steps_proves_nothing() {
+        assert_eq!((sign_flips(&[0.0; 3]), sign_flips(&[f64::MAX, f64::MAX])), (1.0, 1.0));
+    }
+
     /// A run that does nothing in any time costs more than all others, whichever arm it is of.
     #[test]
     fn what_never_ends_counts_for_the_other_arm() {
@@ -168,6 +181,10 @@ mod tests {
         let totals = Totals::of(&[-0.03, -0.01], &[-0.01, -0.01], 1, Scale::Linear);
         assert!((totals.effect().unwrap() + 0.01).abs() < 1e-12);
         assert_eq!(totals.non_inferior(0.03), 0.25);
+        // 1 + 3 - 2, 1 + 3 - 3 and 1 + 3 - 8 points: 2 + 1 - 4 = -1, and five of the eight sums of 2, 1 and 4 with any signs are at least that.
+        let totals = Totals::of(&[-0.02, -0.03, -0.08], &[-0.01; 3], 1, Scale::Linear);
+        assert!((totals.non_inferior(0.03) - 0.625).abs() < 1e-12);
+        assert_eq!(Totals::of(&[-0.1; 3], &[-0.01; 3], 1, Scale::Linear).non_inferior(0.03), 1.0);
         assert_eq!(Totals::of(&[], &[], 1, Scale::Log).effect(), None);
         // Nothing at all is no ratio.
         assert_eq!(Totals::of(&[f64::INFINITY], &[0.0], 1, Scale::Log).effect(), None);

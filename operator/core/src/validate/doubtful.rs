@@ -190,8 +190,24 @@ mod tests {
                 format!("warning: {families}.target_file_size_base: 0 is below 1, and RocksDB starts a new file at each key"),
             ]
         );
-        // The codec's own default, and an older way to write it.
-        for value in ["{level=32767}", "-14:19:0:0"] {
+        // That of the last level has options of its own.
+        let bottommost = |level: u32| {
+            messages(|spec| {
+                spec["configs"][1]["columnFamilies"][0]["options"] = json!({
+                    "compression": "kZSTD", "bottommost_compression": "kZlibCompression",
+                    "bottommost_compression_opts": format!("{{level={level}}}"),
+                });
+            })
+        };
+        assert_eq!(bottommost(9), Vec::<String>::new());
+        assert_eq!(
+            bottommost(10),
+            [format!(
+                "warning: {families}.bottommost_compression_opts: level 10 is above 9, the highest of kZlibCompression, which is used instead"
+            )]
+        );
+        // The highest, the codec's own default, and an older way to write it.
+        for value in ["{level=22}", "{level=32767}", "-14:19:0:0"] {
             assert!(
                 messages(|spec| {
                     spec["configs"][1]["columnFamilies"][0]["options"] =
@@ -237,5 +253,15 @@ mod tests {
         );
         assert!(with(json!({"put": 1, "get": 9}), json!({"write_buffer_size": "1M"})).is_empty());
         assert!(with(reads(), json!({"write_buffer_size": "1M", "compression": "kZSTD"})).is_empty());
+        // Another program or another cache may differ in what is read.
+        for (field, value) in [("image", json!("bench:2")), ("blockCache", json!({"size": "1Gi"}))] {
+            let found = messages(|spec| {
+                spec["scenarios"][0]["workload"]["keyValue"]["roles"][0]["mix"] = reads();
+                let options = json!({"write_buffer_size": "1M"});
+                spec["configs"][1] = json!({"name": "small", "columnFamilies": [{"match": ["*"], "options": options}]});
+                spec["configs"][1][field] = value.clone();
+            });
+            assert!(!found.iter().any(|message| message.contains("changes only what acts on writes")), "{found:?}");
+        }
     }
 }

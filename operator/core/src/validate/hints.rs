@@ -208,6 +208,8 @@ mod tests {
             (&percent, json!(-1), at("margin"), ""),
             (&percent, json!(0), at("margin"), ""),
             (&percent, json!("-5%"), at("margin"), ""),
+            // How it is written is one mistake, and how much it is another.
+            (&percent, json!("0 %"), at("margin"), "; write 0%"),
             (&whole, json!("200k"), at("keys"), "; write 200000"),
             (&whole, json!("1.5e8"), at("steps"), "; write 150000000"),
             (&whole, json!("200_000"), at("keys"), "; write 200000"),
@@ -216,6 +218,23 @@ mod tests {
             (&whole, json!("1h"), at("keys"), ""),
             (&whole, json!("1.5"), at("keys"), ""),
             (&whole, json!("7"), at("keys"), ""),
+            // The same letters are units of time or numbers.
+            (&whole, json!("30s"), at("deadlineSeconds"), "; write 30"),
+            (&whole, json!("30s"), at("keys"), ""),
+            (&whole, json!("90min"), at("deadlineSeconds"), "; write 5400"),
+            (&whole, json!("90min"), at("keys"), ""),
+            (&whole, json!("2d"), at("deadlineSeconds"), "; write 172800"),
+            (&whole, json!("2d"), at("keys"), ""),
+            (&whole, json!("5k"), at("deadlineSeconds"), ""),
+            (&whole, json!("90m"), at("keys"), "; write 90000000"),
+            (&whole, json!("5M"), at("keys"), "; write 5000000"),
+            (&whole, json!("5M"), at("deadlineSeconds"), ""),
+            (&whole, json!("3G"), at("keys"), "; write 3000000000"),
+            (&whole, json!("3b"), at("keys"), "; write 3000000000"),
+            (&whole, json!("3G"), at("deadlineSeconds"), ""),
+            // Larger numbers are not exact.
+            (&whole, json!("999_999_999_999_999"), at("keys"), "; write 999999999999999"),
+            (&whole, json!("1_000_000_000_000_000"), at("keys"), ""),
             (&sizes, json!(400), at("valueBytes"), "; write {fixed: 400}"),
             (&json!({"type": "object"}), json!(400), at("mix"), ""),
             (&bytes, json!("64MB"), at("size"), "; write 64M or 64Mi"),
@@ -224,6 +243,9 @@ mod tests {
             (&bytes, json!("1.5GB"), at("size"), "; write 1.5G or 1.5Gi"),
             (&bytes, json!("100B"), at("size"), "; write 100"),
             (&bytes, json!("-1Gi"), at("size"), ""),
+            (&bytes, json!("64i"), at("size"), ""),
+            (&bytes, json!("64iB"), at("size"), ""),
+            (&bytes, json!({"a": 1}), at("size"), ""),
             (&bytes, json!("much"), at("size"), ""),
             (&cache, json!("64Mi"), at("blockCache"), "; write {size: 64Mi}"),
             (&cache, json!("64MB"), at("blockCache"), "; write {size: 64M} or {size: 64Mi}"),
@@ -244,5 +266,7 @@ mod tests {
         assert_eq!(field("keys", &[]), "");
         assert_eq!(field("Read", &["get", "put"]), "; did you mean get?");
         assert_eq!(field("read", &["steps"]), "");
+        assert_eq!(field("Write", &["get", "put"]), "; did you mean put?");
+        assert_eq!(field("color", &["get", "put"]), "");
     }
 }

@@ -119,9 +119,11 @@ fn too_little(path: Option<FieldPath>, needed: Option<f64>, written: f64, to: &s
 
 #[cfg(test)]
 mod tests {
+    use assay_protocol::{EngineConfig, FamilyOptions};
     use serde_json::{Value, json};
 
-    use super::{MIB, MOST_OF_ENTRY, MOST_OF_FAMILY, written};
+    use super::{MIB, MOST_OF_ENTRY, MOST_OF_FAMILY, limit_on_all, needed, too_little, written};
+    use crate::validate::problem::FieldPath;
     use crate::validate::tests::messages_with as messages;
 
     const FIELD: &str = "warning: spec.configs[1].columnFamilies[0].options";
@@ -203,5 +205,55 @@ mod tests {
             })
         };
         assert_eq!((found(false).len(), found(true).len()), (1, 0));
+    }
+
+    /// Popular keys may be those of one family, which gets twice its share at most.
+    #[test]
+    fn one_of_four_families_gets_half_of_the_writes() {
+        let with = |families: &[&str]| {
+            let roles = json!([{"name": "writer", "steps": 50_000, "mix": {"put": 1}}]);
+            let workload = json!({"keys": 1000, "valueBytes": {"fixed": 100}, "families": families, "roles": roles});
+            serde_json::from_value(json!({"name": "writes", "workload": {"keyValue": workload}})).unwrap()
+        };
+        // Keys of 20 bytes.
+        let entries = 50_000.0 * (120.0 + MOST_OF_ENTRY);
+        for (families, share) in [(&["a"][..], 1.0), (&["a", "b"], 1.0), (&["a", "b", "c", "d"], 0.5)] {
+            let found = written(&with(families)).unwrap();
+            assert_eq!(found.by_family, share * entries + MOST_OF_FAMILY, "{families:?}");
+            assert_eq!(found.by_all, entries + families.len() as f64 * MOST_OF_FAMILY, "{families:?}");
+        }
+    }
+
+    #[test]
+    fn the_lower_value_says_how_much_is_needed() {
+        let engine = |option: &str, value: Option<&str>| {
+            let options = value.map(|value| (option.to_owned(), value.to_owned())).into_iter().collect();
+            let entry = FamilyOptions { r#match: vec!["*".to_owned()], options };
+            EngineConfig { column_families: vec![entry], ..EngineConfig::default() }
+        };
+        let needed = |option: &str, own: Option<&str>, other: Option<&str>| {
+            needed([&engine(option, own), &engine(option, other)], "state", option).map(|bytes| bytes / MIB)
+        };
+        // So many memtables of 64 MiB: of more than three all but one. RocksDB's default is two.
+        for (own, other, memtables) in
+            [(None, "6", 2.0), (Some("3"), "6", 3.0), (Some("6"), "4", 3.0), (Some("7"), "6", 5.0)]
+        {
+            assert_eq!(needed("max_write_buffer_number", own, Some(other)), Some(memtables * 64.0), "{own:?} {other}");
+        }
+        assert_eq!(needed("write_buffer_size", Some("16M"), None), Some(16.0));
+        assert_eq!(needed("write_buffer_size", Some("0"), None), None, "RocksDB takes another size");
+        // At 0 there is no limit on all.
+        let limited = |value: &str| {
+            let db_options = [("db_write_buffer_size".to_owned(), value.to_owned())].into();
+            EngineConfig { db_options, ..EngineConfig::default() }
+        };
+        assert_eq!(limit_on_all([&limited("0"), &limited("64M")]), Some(56.0 * MIB));
+        assert_eq!(limit_on_all([&limited("32M"), &limited("64M")]), Some(28.0 * MIB));
+    }
+
+    #[test]
+    fn nine_tenths_may_be_enough() {
+        let told = |written: f64| too_little(Some(FieldPath::root()), Some(100.0), written, "").is_some();
+        assert!(told(89.9) && !told(90.0));
     }
 }

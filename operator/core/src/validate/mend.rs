@@ -146,6 +146,10 @@ mod tests {
         let paths: Vec<String> = mended.iter().map(ToString::to_string).collect();
         let options = ["options.a", "options.b", "options.c", "options.d", "options.f"];
         assert_eq!(paths, [&["size", "either", "kind", "list[1]", "margin", "name", "names"][..], &options].concat());
+        // No list of flags was meant by a text.
+        let mut value = json!({"name": "b", "size": 4, "list": "x"});
+        mend(&schema, &mut value, &FieldPath::root());
+        assert_eq!(value["list"], json!([]));
         let sound = json!({"name": "b", "size": 4, "margin": "2%"});
         let mut value = sound.clone();
         assert!(mend(&schema, &mut value, &FieldPath::root()).is_empty() && value == sound);

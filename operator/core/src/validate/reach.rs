@@ -195,12 +195,18 @@ mod tests {
         let found = with("256M");
         assert_eq!(found.len(), 1, "{found:?}");
         let field = "spec.configs[1].columnFamilies[0].options.compression_per_level";
-        assert!(found[0].starts_with(&format!("warning: {field}: has no effect here")), "{found:?}");
+        // 120000 entries of 120 bytes.
+        let how_much = "about 13.7 MiB of data fills at most 1 level below L0";
+        assert!(found[0].starts_with(&format!("warning: {field}: has no effect here: {how_much}")), "{found:?}");
         let found = with("200K");
         assert_eq!(found.len(), 1, "{found:?}");
         assert!(found[0].starts_with(&format!("note: {field}: is only partly used")), "{found:?}");
         assert!(found[0].contains("so no level gets kZSTD"), "{found:?}");
         assert_eq!(with("1K"), Vec::<String>::new());
+        // With one level below L0 there are two codecs in use.
+        let own = Options::from([(PER_LEVEL.to_owned(), "a:b:c".to_owned())]);
+        let (severe, message) = codecs(&own, None, 14e6).unwrap_or_default();
+        assert!(!severe && message.contains("so no level gets c; "), "{message}");
         // Under other styles the levels fill otherwise.
         let style = |style: &str| {
             let own = [("compaction_style", style), (PER_LEVEL, LIST)].map(|(name, value)| (name.into(), value.into()));

@@ -359,6 +359,16 @@ mod tests {
             (&object, json!({"seed": 1, "color": 1}), vec!["x.color: unknown field; known fields are flag and seed"]),
             (&object, json!({"seed": "1"}), vec!["x.seed: must be an integer, not \"1\"; remove the quotes"]),
             (&object, json!({"seed": 1.5}), vec!["x.seed: must be an integer, not 1.5"]),
+            (&object, json!({"seed": true}), vec!["x.seed: must be an integer, not true"]),
+            (&object, json!({"seed": "x"}), vec!["x.seed: must be an integer, not \"x\""]),
+            (&object, json!({"seed": 1, "flag": "yes"}), vec!["x.flag: must be true or false, not \"yes\""]),
+            // Larger numbers with a fraction are not exact.
+            (
+                &object,
+                json!({"seed": 999_999_999_999_999.0}),
+                vec!["x.seed: must be an integer, not 999999999999999.0; write 999999999999999"],
+            ),
+            (&object, json!({"seed": 1e15}), vec!["x.seed: must be an integer, not 1000000000000000.0"]),
             (
                 &object,
                 json!({"seed": 1, "flag": "true"}),
@@ -395,6 +405,7 @@ mod tests {
                 ],
             ),
             (&text, json!(8), vec!["x: must be a string, not 8; put it in quotes: \"8\""]),
+            (&text, json!(true), vec!["x: must be a string, not true; put it in quotes: \"true\""]),
             (&choice, json!("warm"), vec!["x: must be one of Evict and Warm, not \"warm\"; did you mean Warm?"]),
             (&percent, json!(3), vec!["x: must be a percentage such as 2% or 2.5%, not \"3\"; write 3%"]),
             (&choice, json!(true), vec!["x: must be one of Evict and Warm, not \"true\""]),
@@ -469,5 +480,24 @@ mod tests {
         let mut value = json!({"a": null, "c": 1, "list": [{"b": 1, "d": 2}], "map": {"x": null}});
         prune(&schema, &mut value);
         assert_eq!(value, json!({"list": [{"b": 1}], "map": {"x": null}}));
+    }
+
+    #[test]
+    fn a_missing_field_is_described_by_its_first_sentence() {
+        for (description, hint) in [
+            ("Seed of all. More.", ": seed of all"),
+            ("NVMe is required. More.", ": NVMe is required"),
+            ("A name", ": a name"),
+            ("", ""),
+        ] {
+            assert_eq!(hint_of(Some(&json!({"description": description}))), hint);
+        }
+    }
+
+    #[test]
+    fn long_texts_are_cut_after_40_characters() {
+        let said = |count: usize| describe(&json!("ü".repeat(count)));
+        assert_eq!(said(40), format!("\"{}\"", "ü".repeat(40)));
+        assert_eq!(said(41), format!("\"{}\"...", "ü".repeat(40)));
     }
 }

@@ -63,14 +63,27 @@ mod tests {
         }
         assert_eq!(nearest("put", ["get"]), None);
         assert_eq!(nearest(&"x".repeat(500), names), None);
+        // At most 128 characters are compared, and no text is like another.
+        let (long, longest) = ("x".repeat(127), "x".repeat(128));
+        assert_eq!(nearest(&longest, [long.as_str()]), Some(long.as_str()));
+        assert_eq!(nearest(&format!("{longest}x"), [longest.as_str()]), None);
+        assert_eq!(nearest("", [""]), None);
         assert_eq!(did_you_mean("througput", names), "; did you mean throughput?");
         assert_eq!(did_you_mean("zzz", names), "");
     }
 
     #[test]
     fn distances() {
-        for (a, b, expected) in [("", "", 0), ("", "ab", 2), ("abc", "acb", 1), ("kitten", "sitting", 3), ("é", "e", 1)]
-        {
+        for (a, b, expected) in [
+            ("", "", 0),
+            ("", "ab", 2),
+            ("abc", "acb", 1),
+            ("ab", "ba", 1),
+            ("abcdefg", "abcdegf", 1),
+            ("badc", "abcd", 2),
+            ("kitten", "sitting", 3),
+            ("é", "e", 1),
+        ] {
             assert_eq!(distance(a, b), expected, "{a} {b}");
             assert_eq!(distance(b, a), expected, "{b} {a}");
         }

@@ -349,6 +349,11 @@ mod tests {
             refused(|d| d.scenarios[0].weight = f64::NAN),
             "scenario \"read\": weight NaN is not a positive number"
         );
+        assert_eq!(refused(|d| d.scenarios[1].weight = 0.0), "scenario \"write\": weight 0 is not a positive number");
+        assert_eq!(
+            refused(|d| d.scenarios[1].weight = f64::INFINITY),
+            "scenario \"write\": weight inf is not a positive number"
+        );
         assert_eq!(refused(|d| d.m0 = 0), "a design needs at least one baseline run per block");
         assert_eq!(refused(|d| d.max_blocks = 0), "a design needs at least one block");
         let looks = |blocks| Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: true });
@@ -389,5 +394,16 @@ mod tests {
         assert_eq!(design.looks_reached(20, 20, false), [Look { blocks: 15, better: 0.25, other: 0.5 }]);
         assert_eq!(design.looks_reached(20, 20, true)[1], Look { blocks: 20, better: 0.75, other: 0.5 });
         assert_eq!(design.looks_reached(15, 15, true).len(), 1);
+    }
+
+    #[test]
+    fn a_look_that_nobody_planned_has_the_whole_error() {
+        let mut design = design();
+        design.looks = Some(LookPlan { blocks: vec![15, 30], stop_on: StopOn::Overall, futility: true });
+        let shares = |blocks: usize| {
+            let look = design.look_after(blocks);
+            (look.blocks, look.better, look.other)
+        };
+        assert_eq!([shares(15), shares(30), shares(20)], [(15, 0.25, 0.5), (30, 0.75, 0.5), (20, 1.0, 1.0)]);
     }
 }

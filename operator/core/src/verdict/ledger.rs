@@ -436,6 +436,20 @@ mod tests {
         }
     }
 
+    /// All as likely.
+    fn claims(p: f64) -> Claims {
+        Claims {
+            better: p,
+            worse: p,
+            non_inferior: p,
+            no_gain: p,
+            equivalent: p,
+            per_scenario: Some(p),
+            total_non_inferior: Some(p),
+            total_worse: Some(p),
+        }
+    }
+
     /// Where a gain is claimed, its loss in a single scenario pays as a gain does at a look; elsewhere as harm does.
     #[test]
     fn a_loss_in_a_scenario_pays_what_its_metric_pays() {
@@ -471,21 +485,75 @@ mod tests {
 
     #[test]
     fn first_tries_have_a_say_in_what_is_good_and_in_a_mean_that_is_worse() {
-        let claims = |p: f64| Claims {
-            better: p,
-            worse: p,
-            non_inferior: p,
-            no_gain: p,
-            equivalent: p,
-            per_scenario: Some(p),
-            total_non_inferior: Some(p),
-            total_worse: Some(p),
-        };
         let mixed = Claims { worse: 0.01, no_gain: 0.01, ..claims(0.2) };
         assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
         assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
         // What first tries can't say nobody claims.
         let none = Claims { per_scenario: None, total_non_inferior: None, total_worse: None, ..claims(0.01) };
         assert_eq!(claims(0.01).also_of(&none), none);
+    }
+
+    #[test]
+    fn missing_values_prove_nothing_good_and_take_no_harm_back() {
+        let harm = Claims {
+            better: 1.0,
+            non_inferior: 1.0,
+            equivalent: 1.0,
+            per_scenario: Some(1.0),
+            total_non_inferior: Some(1.0),
+            ..claims(0.01)
+        };
+        assert_eq!(claims(0.01).without_good(), harm);
+        // What is not asked is not answered.
+        let less = |all: Claims| Claims { per_scenario: None, total_non_inferior: None, total_worse: None, ..all };
+        assert_eq!(less(claims(0.01)).without_good(), less(harm));
+    }
+
+    #[test]
+    fn only_the_unit_that_is_forgotten_is() {
+        let rules = rules();
+        let mut ledger = ledger(&rules, 4);
+        for unit in 0..4 {
+            for metric in 0..rules.len() {
+                ledger.take(unit, metric, comparison(6), true, &LOOK);
+            }
+            ledger.take_failures(unit, 0.01, &LOOK);
+        }
+        ledger.forget(2);
+        assert_eq!(ledger.entries.iter().map(|entry| entry.n).collect::<Vec<_>>(), [6, 6, 6, 6, 0, 0, 6, 6]);
+        let failures: Vec<f64> = (0..4).map(|unit| ledger.failures_seq(unit)).collect();
+        assert_eq!(failures, [0.02, 0.02, 1.0, 0.02]);
+    }
+
+    #[test]
+    fn failures_pay_at_each_look_and_are_not_forgotten() {
+        let rules = rules();
+        let mut ledger = ledger(&rules, 1);
+        let mut after = |p: f64| {
+            ledger.take_failures(0, p, &LOOK);
+            ledger.failures_seq(0)
+        };
+        // Half of the error: twice the p.
+        assert_eq!([after(0.125), after(0.5), after(0.03125)], [0.25, 0.25, 0.0625]);
+    }
+
+    #[test]
+    fn what_can_be_detected_is_one_claim_of_its_family_at_the_last_look() {
+        let [objective, guardrail] = rules();
+        let rules = [objective, guardrail, MetricRule::new("rss", Direction::Lower, Purpose::Info, 0.05, Scale::Log)];
+        let mut ledger = Ledger::new(&rules, Family { better: 3, worse: 5, n_min: 6 }, Adjust::Holm, LOOK, 1);
+        for metric in 0..rules.len() {
+            let mut comparison = comparison(3);
+            comparison.ended = Some(comparison.tested.clone());
+            ledger.take(0, metric, comparison, true, &LOOK);
+        }
+        let found: Vec<Option<f64>> =
+            ledger.effects(0, &ledger.proven(), Intervals::None).iter().map(|effect| effect.detectable).collect();
+        // Three blocks at 0.1 and three at -0.1; 3 / 0.25 claims of a gain, 5 / 0.5 of harm.
+        let spread = 0.1 * 1.2_f64.sqrt();
+        for (found, claims) in found.into_iter().zip([12.0, 10.0, 1.0]) {
+            let expected = detectable(spread, 6, claims).unwrap();
+            assert!((found.unwrap() - expected).abs() < 1e-12, "{claims}: {found:?} {expected}");
+        }
     }
 }

@@ -311,3 +311,71 @@ impl Runs {
         is_more(self.failed, other.failed) || is_more(self.damaged, other.damaged)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::stats::{Direction, Scale};
+    use crate::verdict::Purpose;
+    use crate::verdict::testing::{design, observed};
+
+    #[test]
+    fn a_loss_is_what_was_better_before() {
+        let samples = MetricSamples {
+            baseline: vec![vec![Some(8.0), Some(99.0)], vec![Some(6.0)], vec![None], vec![Some(5.0)]],
+            configs: vec![vec![Some(3.0), Some(2.0), Some(1.0)], vec![Some(1.0), None, Some(4.0), Some(9.0)]],
+        };
+        let rule = |direction| MetricRule::new("x", direction, Purpose::Objective, 0.05, Scale::Linear);
+        let of = |before, after| samples.losses(before, after, &rule(Direction::Higher));
+        // 8 - 3 and 6 - 2: where one side is missing there is none.
+        assert_eq!(of(None, Some(0)), [5.0, 4.0]);
+        assert_eq!(of(Some(0), None), [-5.0, -4.0]);
+        assert_eq!(of(Some(0), Some(1)), [2.0, -3.0]);
+        assert!(of(None, Some(2)).is_empty());
+        assert_eq!(samples.losses(None, Some(0), &rule(Direction::Lower)), [-5.0, -4.0]);
+    }
+
+    #[test]
+    fn a_scenario_is_invalid_with_the_design_or_by_itself() {
+        let with = |scope| Observed { invalid: vec![Invalid { scope, code: "X".into() }], ..Observed::default() };
+        let found = |scope| [0, 1].map(|scenario| with(scope).scenario_is_invalid(scenario));
+        assert_eq!(found(Scope::Design), [true, true]);
+        assert_eq!(found(Scope::Scenario(1)), [false, true]);
+        assert_eq!(found(Scope::Config(1)), [false, false]);
+        assert_eq!(found(Scope::Cell { scenario: 1, config: 1 }), [false, false]);
+    }
+
+    #[test]
+    fn what_does_not_fit_the_design_is_told() {
+        let design = design(2, &["read", "write", "scan"], 1, 4);
+        let told = |change: fn(&mut Observed)| {
+            let mut observed = observed(&design, |_, _, _, _| 1.0);
+            let all = Endings { baseline: vec![vec![Ending::Sound]; 4], configs: vec![vec![Ending::Sound; 4]; 2] };
+            observed.endings = vec![all; 3];
+            change(&mut observed);
+            observed.misfit(&design).unwrap_or_default()
+        };
+        assert_eq!(told(|_| ()), "");
+        let endings = "endings and samples of scenario \"write\" differ in blocks or configs";
+        assert_eq!(told(|o| o.endings[1].baseline.truncate(3)), endings);
+        assert_eq!(told(|o| o.endings[1].configs.truncate(1)), endings);
+        assert_eq!(told(|o| o.endings[1].configs[1].truncate(3)), endings);
+        assert_eq!(told(|o| o.endings.truncate(2)), "endings for 2 scenarios, expected 3");
+        // Three scenarios, two configs.
+        let is_known = |scenario: usize, config: usize| {
+            let mut observed = observed(&design, |_, _, _, _| 1.0);
+            observed.invalid.push(Invalid { scope: Scope::Cell { scenario, config }, code: "X".into() });
+            observed.misfit(&design).is_none()
+        };
+        assert_eq!([is_known(2, 1), is_known(3, 1), is_known(2, 2)], [true, false, false]);
+    }
+
+    #[test]
+    fn runs_add_up() {
+        let runs = |failed, damaged, sound| Runs { failed, damaged, sound };
+        assert_eq!(runs(5, 2, 7).plus(runs(4, 3, 6)), runs(9, 5, 13));
+        // With nothing to compare with, any failure is more.
+        assert!(runs(1, 0, 5).fail_more_than(runs(0, 0, 0)));
+        assert!(!runs(0, 0, 5).fail_more_than(runs(0, 0, 0)));
+    }
+}

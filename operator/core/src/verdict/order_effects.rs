@@ -220,4 +220,16 @@ mod tests {
         let checks = order_effects(&design, &observed, &[(0..20).map(order).collect()]).unwrap();
         assert!(is_seen(&checks[0]), "{checks:?}");
     }
+
+    #[test]
+    fn the_first_run_of_a_block_is_a_part_of_its_own() {
+        let parts = |places: usize| {
+            let run = |place: usize| Residual { value: place as f64, before: None, place, places };
+            grouped(&(0..places).map(run).collect::<Vec<_>>(), OrderEffect::Position, 1)
+        };
+        // Four runs in three parts: two of them begin in the first.
+        assert_eq!(parts(5), [vec![0.0], vec![1.0, 2.0], vec![3.0], vec![4.0]]);
+        assert_eq!(parts(4), [vec![0.0], vec![1.0], vec![2.0], vec![3.0]]);
+        assert_eq!(parts(2), [vec![0.0], vec![1.0], vec![], vec![]]);
+    }
 }

@@ -283,3 +283,51 @@ impl<'a> Ledgers<'a> {
 fn unstable(failures: f64) -> Option<Outcome> {
     (failures <= ALPHA).then_some(Outcome { verdict: Verdict::Reject, reason: Reason::Unstable })
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::verdict::LookPlan;
+    use crate::verdict::testing::{design, noise, observed};
+
+    #[test]
+    fn a_veto_against_what_is_open_settles_nothing() {
+        let mut design = design(1, &["read"], 1, 20);
+        design.looks = Some(LookPlan { blocks: vec![10, 20], stop_on: StopOn::Overall, futility: false });
+        let is_settled = |overall: (Verdict, Reason), together: (Verdict, Reason)| {
+            let [overall, together] = [overall, together].map(|(verdict, reason)| vec![Outcome { verdict, reason }]);
+            Outcomes { overall, cells: together.clone(), together }.is_settled(&design, 0)
+        };
+        let open = || (Verdict::Inconclusive, Reason::Underpowered);
+        let vetoed = || (Verdict::Reject, Reason::WorseIn(vec!["read".into()]));
+        assert!(!is_settled(vetoed(), open()));
+        assert!(is_settled(vetoed(), (Verdict::Neutral, Reason::Equivalent)));
+        // More runs do not mend a config that fails.
+        assert!(is_settled((Verdict::Reject, Reason::Unstable), open()));
+        assert!(!is_settled(open(), open()));
+    }
+
+    #[test]
+    fn scenarios_have_their_weight_in_the_mean_of_totals() {
+        let mut design = design(1, &["read", "write"], 1, 8);
+        design.scenarios[0].weight = 3.0;
+        let factors = [1.2, 1.5];
+        let observed = observed(&design, |scenario, _, config, _| config.map_or(1.0, |_| factors[scenario]));
+        let found = judge(&design, &observed, Intervals::None).unwrap();
+        let mean = found.overall[0].conclusion.metrics[0].mean.unwrap();
+        assert!((mean - (3.0 * 1.2_f64.ln() + 1.5_f64.ln()) / 4.0).abs() < 1e-12, "{mean}");
+    }
+
+    #[test]
+    fn gates_get_the_intervals_of_wins_and_of_nothing_else() {
+        let design = design(2, &["read"], 1, 12);
+        let observed = observed(&design, |_, block, config, run| {
+            (noise(block * 10 + run) / 10.0).exp() * if config == Some(0) { 1.2 } else { 1.0 }
+        });
+        let found = judge(&design, &observed, Intervals::Wins).unwrap();
+        let shown = |found: &Conclusion| (found.outcome.verdict, found.metrics[0].ci95.is_some());
+        let all = [(Verdict::Win, true), (Verdict::Neutral, false)];
+        assert_eq!(found.overall.iter().map(|found| shown(&found.conclusion)).collect::<Vec<_>>(), all);
+        assert_eq!(found.cells.iter().map(|found| shown(&found.conclusion)).collect::<Vec<_>>(), all);
+    }
+}

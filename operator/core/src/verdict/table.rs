@@ -258,6 +258,7 @@ fn names<'a>(metrics: impl Iterator<Item = &'a Judged<'a>>) -> Vec<String> {
 
 #[cfg(test)]
 mod tests {
+    use super::super::design::{LookPlan, StopOn};
     use super::super::observed::Runs;
     use super::*;
 
@@ -327,7 +328,8 @@ mod tests {
         assert!(p(&[0, 3, 7], &[1, 2, 4, 5, 6, 8]) > 0.5);
         // Significant, but a single failure.
         assert_eq!(p(&[3], &[]), 1.0);
-        assert!(p(&[3, 5], &[]) > ALPHA);
+        // Two are enough to count, not to prove.
+        assert!((p(&[3, 5], &[]) - 1.0 / 9.0).abs() < 1e-15);
     }
 
     /// In each block one run of two fails, the first, and chance puts the config there eight times of ten. Taken for independent, as by
@@ -347,6 +349,11 @@ mod tests {
         assert_eq!(fewest_failures(&design(1, 1)), 6);
         assert_eq!(fewest_failures(&design(3, 2)), 5);
         assert_eq!(fewest_failures(&design(18, 4)), 5);
+        // At a look with half of the error 2^-6 x 2 / 0.5 is not.
+        let mut looked = design(1, 1);
+        let blocks = vec![15, 30];
+        looked.looks = Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: false });
+        assert_eq!(fewest_failures(&looked), 7);
     }
 
     #[test]

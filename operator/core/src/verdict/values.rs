@@ -371,6 +371,7 @@ fn row(
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::verdict::testing::{design, observed};
 
     #[test]
     fn failures_are_as_far_beyond_zeros_as_no_shift_reaches() {
@@ -379,5 +380,36 @@ mod tests {
         assert_eq!(place(false, Value::Failed), -19.0);
         // Zeros are a shift of the numbers away from both.
         assert_eq!((place(true, Value::ZeroWorst), place(true, Value::Failed)), (-19.0, -59.0));
+    }
+
+    #[test]
+    fn more_values_are_missing_when_a_larger_share_is() {
+        let design = design(1, &["read"], 2, 4);
+        let is_more = |own: &[usize], baseline: &[usize]| {
+            let mut observed = observed(&design, |_, _, _, _| 1.0);
+            let lack = |config| move |&block: &usize| Lack { scenario: 0, metric: 0, config, block };
+            observed.lacks = own.iter().map(lack(Some(0))).chain(baseline.iter().map(lack(None))).collect();
+            for &block in own {
+                observed.samples[0][0].configs[0][block] = None;
+            }
+            Values::new(&design, &observed).unwrap().cell(0, 0, 0, 0..3).unwrap().lacks_values
+        };
+        // A run of the config is beside two of the baseline.
+        assert!(is_more(&[1], &[]));
+        assert!(is_more(&[1], &[1]));
+        assert!(!is_more(&[1], &[1, 1]));
+        assert!(!is_more(&[], &[]));
+        // The fourth block is not looked at.
+        assert!(!is_more(&[3], &[]) && is_more(&[1], &[3, 3]));
+    }
+
+    #[test]
+    fn quantiles_have_no_mean() {
+        let mut design = design(1, &["read"], 1, 4);
+        let observed = observed(&design, |_, _, config, _| config.map_or(1.0, |_| 2.0));
+        let mean = |design: &Design| Values::new(design, &observed).unwrap().cell(0, 0, 0, 0..4).unwrap().mean;
+        assert!((mean(&design).unwrap() - 2.0_f64.ln()).abs() < 1e-12);
+        design.metrics[0].quantile = true;
+        assert_eq!(mean(&design), None);
     }
 }

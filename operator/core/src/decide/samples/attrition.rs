@@ -231,9 +231,11 @@ fn counted(
 
 #[cfg(test)]
 mod tests {
-    use assay_protocol::Summary;
+    use assay_protocol::{Digest, Summary};
 
+    use super::{Look, Seen, Table, Tails, Try, counted, is_more_silent, table, uneven_configs};
     use crate::attempt::{Attempt, Lost, LostReason, TRIES};
+    use crate::decide::Places;
     use crate::experiment::Experiment;
     use crate::gates::Code;
     use crate::gates::testing::{experiment, plan, summaries};
@@ -395,5 +397,118 @@ mod tests {
             assert_eq!((report.progress.failed, report.progress.lost), (6, 0));
             assert_eq!((report.cells[0].runs, report.cells[0].failed), (8, 6));
         }
+    }
+
+    /// What is seen of the candidate in a block in which its runs came to this, beside a good one of the baseline in each pass.
+    fn seen(runs: &[fn(&Experiment, &mut Summary) -> Option<LostReason>]) -> (bool, Try, u32, bool) {
+        let experiment = experiment();
+        let all = summaries(&experiment);
+        let mut attempts = Vec::new();
+        for (attempt, run) in (0..).zip(runs) {
+            if attempt % TRIES == 0 {
+                let mut baseline = all[0].clone();
+                baseline.trial.attempt = attempt;
+                attempts.push(Attempt::Finished(baseline.into()));
+            }
+            let mut own = all[1].clone();
+            own.trial.attempt = attempt;
+            attempts.push(match run(&experiment, &mut own) {
+                Some(reason) => without_record(&experiment, &own, attempt, reason),
+                None => Attempt::Finished(own.into()),
+            });
+        }
+        let plan = plan(&experiment);
+        let places = Places::new(&plan, &attempts).unwrap();
+        let Seen { tried, first, bad_tries, missing } =
+            table(&places, &experiment.design(), 1).get(&(0, 0, Some(0), 0)).copied().unwrap();
+        (tried, first, bad_tries, missing)
+    }
+
+    #[test]
+    fn only_what_may_be_the_doing_of_a_config_is_a_bad_try() {
+        let good = |_: &Experiment, _: &mut Summary| None;
+        let crashed = |_: &Experiment, _: &mut Summary| Some(LostReason::Crashed);
+        let evicted = |_: &Experiment, _: &mut Summary| Some(LostReason::Evicted);
+        let disturbed = |_: &Experiment, summary: &mut Summary| {
+            summary.disturbance.clock_step_seconds = Some(9.0);
+            None
+        };
+        let other_work = |_: &Experiment, summary: &mut Summary| {
+            summary.parity.work = Digest::of(b"other");
+            None
+        };
+        let other_answers = |_: &Experiment, summary: &mut Summary| {
+            summary.parity.answers = Some(Digest::of(b"other"));
+            None
+        };
+        assert!(seen(&[good]) == (true, Try::Good, 0, false));
+        assert!(seen(&[disturbed]) == (true, Try::Invalid, 1, false));
+        assert!(seen(&[other_work]) == (true, Try::Silent, 1, false));
+        // That is counted as a failure.
+        assert!(seen(&[other_answers]) == (true, Try::Good, 0, false));
+        assert!(seen(&[crashed, good]) == (true, Try::Silent, 1, false));
+        assert!(seen(&[crashed, crashed, crashed]) == (true, Try::Silent, 3, true));
+        // Nobody has tried what never began.
+        assert!(seen(&[evicted, evicted, evicted]) == (false, Try::Good, 0, true));
+        assert!(seen(&[evicted, disturbed, good]) == (true, Try::Good, 1, false));
+        // What came of the block when it was run again says nothing.
+        assert!(seen(&[crashed, good, good, crashed, good]) == (true, Try::Silent, 1, false));
+        assert!(seen(&[good, good, good, crashed, crashed]) == (true, Try::Good, 0, false));
+    }
+
+    /// Four blocks with two runs of the baseline each: what was silent, and a last block in which the config was not tried.
+    fn silent(own: &[usize], baseline: &[(usize, u32)]) -> Table {
+        let seen = |tried: bool, is_silent: bool| {
+            let first = if is_silent { Try::Silent } else { Try::Good };
+            Seen { tried, first, ..Seen::default() }
+        };
+        let mut table = Table::new();
+        for block in 0..5 {
+            table.insert((0, block, Some(0), 0), seen(block < 4, own.contains(&block)));
+            for replicate in 0..2 {
+                table.insert((0, block, None, replicate), seen(true, baseline.contains(&(block, replicate))));
+            }
+        }
+        table
+    }
+
+    fn design_of_two() -> crate::verdict::Design {
+        Experiment { baseline_replicates: 2, ..experiment() }.design()
+    }
+
+    #[test]
+    fn silence_is_compared_run_by_run_in_the_blocks_of_a_look() {
+        let is_more = |own: &[usize], baseline: &[(usize, u32)], blocks: usize| {
+            is_more_silent(&silent(own, baseline), &design_of_two(), 0, blocks)
+        };
+        // One of one is more than one of two, and no more than two of two.
+        assert!(is_more(&[0], &[(0, 0)], 4));
+        assert!(!is_more(&[0], &[(0, 0), (0, 1)], 4));
+        assert!(is_more(&[0], &[(4, 0), (4, 1)], 5), "the last block is none of its own");
+        assert!(!is_more(&[3], &[], 3) && is_more(&[3], &[], 4));
+    }
+
+    #[test]
+    fn p_is_that_of_the_look_that_says_most_at_its_price() {
+        let table = silent(&[0, 1, 2], &[]);
+        let p = |looks: &[(usize, f64)]| {
+            let looks: Vec<Look> = looks.iter().map(|&(blocks, other)| Look { blocks, better: 1.0, other }).collect();
+            uneven_configs(&table, &design_of_two(), &looks, |seen| seen.first == Try::Silent, |tails: Tails| tails.up)
+                [0]
+        };
+        // Each time one of three runs.
+        assert!((p(&[(3, 0.5)]) - 2.0 / 27.0).abs() < 1e-12);
+        assert!((p(&[(2, 0.25), (3, 0.5)]) - 2.0 / 27.0).abs() < 1e-12);
+        assert!((p(&[(3, 0.25), (4, 1.0)]) - 1.0 / 27.0).abs() < 1e-12);
+        assert_eq!(p(&[(1, 0.25)]), 1.0);
+    }
+
+    #[test]
+    fn both_arms_are_counted_in_the_same_blocks() {
+        let table = silent(&[0, 1], &[(1, 0), (4, 0), (4, 1)]);
+        assert_eq!(
+            counted(&table, &design_of_two(), 0, "were invalid", |seen| seen.first == Try::Silent, 0.125),
+            "2 of 4 runs of candidate were invalid, against 1 of 8 baseline runs in the same blocks: p = 0.125 by chance alone"
+        );
     }
 }

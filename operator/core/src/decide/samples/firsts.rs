@@ -79,15 +79,19 @@ mod tests {
     use assay_protocol::Summary;
 
     use crate::attempt::{Attempt, TRIES};
+    use crate::experiment::Experiment;
     use crate::gates::testing::{experiment, plan, summaries};
     use crate::judge::judge;
     use crate::report::Report;
 
     /// Judges runs with these attempts at each: its number, its throughput, and whether it was disturbed.
     fn judged(tries: impl Fn(&Summary, f64) -> Vec<(u32, f64, bool)>) -> (String, Report) {
-        let experiment = experiment();
+        judged_in(&experiment(), tries)
+    }
+
+    fn judged_in(experiment: &Experiment, tries: impl Fn(&Summary, f64) -> Vec<(u32, f64, bool)>) -> (String, Report) {
         let mut attempts = Vec::new();
-        for good in summaries(&experiment) {
+        for good in summaries(experiment) {
             let usual = good.metrics["throughput"];
             for (number, throughput, disturbed) in tries(&good, usual) {
                 let mut run = good.clone();
@@ -99,7 +103,7 @@ mod tests {
                 attempts.push(Attempt::Finished(run.into()));
             }
         }
-        let report = judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        let report = judge(&plan(experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"));
         (format!("{:?} {}", report.configs[0].ruling.verdict, report.configs[0].ruling.reason), report)
     }
 
@@ -125,6 +129,40 @@ mod tests {
         assert_eq!(verdict, "Win Better:throughput");
         assert!(!report.notes.iter().any(|note| note.text.starts_with("Claims in its favor")));
         assert!(repeated(0.4).1.notes.iter().any(|note| note.text.ends_with("2 of its own and 0 of the baseline's.")));
+    }
+
+    #[test]
+    fn the_first_try_is_that_of_the_lowest_number_and_of_two_the_first() {
+        let tried = |tries: fn(f64) -> Vec<(u32, f64, bool)>| {
+            let tries = move |summary: &Summary, usual: f64| {
+                let value = gain(summary, usual);
+                if is_candidate(summary, &[1, 6]) { tries(value) } else { vec![(0, value, false)] }
+            };
+            judged(tries).0
+        };
+        let (slow, fast) = ("Inconclusive Underpowered", "Win Better:throughput");
+        assert_eq!(tried(|value| vec![(1, value, false), (0, 0.4 * value, true)]), slow);
+        assert_eq!(tried(|value| vec![(0, 0.4 * value, true), (0, value, true), (1, value, false)]), slow);
+        assert_eq!(tried(|value| vec![(0, value, true), (0, 0.4 * value, true), (1, value, false)]), fast);
+    }
+
+    #[test]
+    fn only_who_was_tried_again_is_told_so() {
+        let mut experiment = experiment();
+        let mut same = experiment.configs[1].clone();
+        same.name = "same".to_owned();
+        experiment.configs.push(same);
+        let told = |config: &'static str| {
+            let (_, report) = judged_in(&experiment, |summary, usual| {
+                let again = summary.trial.config == config && summary.trial.block == 2;
+                if again { vec![(0, 0.9 * usual, true), (1, usual, false)] } else { vec![(0, usual, false)] }
+            });
+            let notes = report.notes.into_iter().filter(|note| note.text.starts_with("Claims in its favor"));
+            notes.filter_map(|note| note.config).collect::<Vec<_>>()
+        };
+        assert_eq!(told("candidate"), ["candidate"]);
+        // Who is compared with it is concerned.
+        assert_eq!(told("base"), ["candidate", "same"]);
     }
 
     /// Both arms alike: the blocks that are slow on either side say nothing about one of them.

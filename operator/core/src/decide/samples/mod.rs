@@ -228,4 +228,34 @@ mod tests {
             assert_eq!(ending(kind), Ending::Failed, "{kind:?}");
         }
     }
+
+    #[test]
+    fn wrong_answers_are_damage_without_a_failure() {
+        let ending = |wrong: u64| {
+            let mut summary = testing::summaries(&testing::experiment()).remove(0);
+            summary.parity.wrong_answers = wrong;
+            ending(&Attempt::Finished(Arc::new(summary)))
+        };
+        assert_eq!((ending(0), ending(1)), (Ending::Missing, Ending::Damaged));
+    }
+
+    #[test]
+    fn a_value_that_is_missing_is_missing_in_its_arm() {
+        let mut experiment = testing::experiment();
+        let mut same = experiment.configs[1].clone();
+        same.name = "same".to_owned();
+        experiment.configs.push(same);
+        let mut all = testing::summaries(&experiment);
+        for summary in &mut all {
+            if matches!((summary.trial.block, summary.trial.config.as_str()), (2, "same") | (3, "base")) {
+                summary.metrics.remove("throughput");
+            }
+        }
+        let attempts: Vec<Attempt> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+        let plan = testing::plan(&experiment);
+        let places = Places::new(&plan, &attempts).unwrap();
+        let found = Samples::of(&places, &experiment.design(), 8, true).observed.lacks;
+        let lack = |block, config| Lack { scenario: 0, metric: 0, config, block };
+        assert_eq!(found, [lack(2, Some(1)), lack(3, None)]);
+    }
 }

@@ -111,4 +111,14 @@ mod tests {
                       kernel's counters.";
         assert!(coarse(7.0).ends_with(hidden), "{}", coarse(7.0));
     }
+
+    #[test]
+    fn foreign_writes_are_told_above_a_tenth() {
+        let told = |percent: f64| -> Vec<String> {
+            let gated = gated_with(&experiment(), 1, |s| s.storage.foreign_write_percent = Some(percent));
+            gated.notes.into_iter().map(|note| note.text).collect()
+        };
+        assert_eq!(told(10.0), [""; 0]);
+        assert_eq!(told(12.0), ["Other programs may have written up to 12 % of the bytes that went to the disk."]);
+    }
 }

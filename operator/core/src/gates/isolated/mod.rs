@@ -252,6 +252,7 @@ mod tests {
         assert_eq!(what(None, 2.0), ["foreign CPU time"]);
         assert!(what(Some(8.7), 2.0).is_empty(), "it is far above what could hide");
         assert!(what(Some(8.7), 0.1).is_empty());
+        assert!(what(Some(0.5), 1.0).is_empty(), "what that hides is within the limit");
     }
 
     fn broken(strict: bool, change: impl Fn(&mut Summary)) -> Vec<Code> {
@@ -384,11 +385,17 @@ mod tests {
             gated.notes.first().map(|n| n.text.as_str()),
             Some("Runs that used up their quota and were throttled: 8 of 16. All runs have this quota.")
         );
+        // Nobody used it up.
+        let unused = gated_with_all(&experiment(), |s| {
+            (s.placement.quota_cpus, s.disturbance.throttled_periods) = (Some(cpus), Some(0));
+        });
+        assert!(unused.notes.is_empty(), "{:?}", unused.notes);
         // A smaller one is a machine that is not what was asked for, and another one is no comparison.
         let small = gated_with_all(&experiment(), |s| {
             (s.placement.quota_cpus, s.disturbance.throttled_periods) = (Some(cpus / 2.0), Some(1));
         });
         assert!(small.trials.iter().all(|state| codes(state) == [Code::Throttled]));
+        assert!(small.notes.is_empty(), "{:?}", small.notes);
     }
 
     #[test]

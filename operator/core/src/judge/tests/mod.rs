@@ -273,6 +273,67 @@ fn scaled_verdicts_say_their_scale() {
 }
 
 #[test]
+fn scenarios_of_one_scale_say_it_together() {
+    let mut experiment = experiment();
+    experiment.scenarios.extend([scenario("read"), scenario("small")]);
+    for (scenario, accounts, slots) in [(0, 440_000, 2_090_000), (1, 440_000, 2_090_000), (2, 220_000, 1_045_000)] {
+        let workload = serde_json::json!({"ethrex": {"blocks": 1000, "accounts": accounts, "storageSlots": slots}});
+        experiment.scenarios[scenario].workload = serde_json::from_value(workload).unwrap();
+    }
+    let said = scale(&experiment).unwrap();
+    assert!(said.starts_with("fill, read: 1/512 of ") && said.contains("; small: 1/1024 of "), "{said}");
+}
+
+#[test]
+fn quantiles_of_a_closed_loop_are_labelled() {
+    let labelled = |rate: Option<u64>, is_quantile: bool| {
+        let mut experiment = experiment();
+        experiment.metrics[0] = rule("step_latency_p99", Direction::Lower, Purpose::Objective);
+        experiment.metrics[0].quantile = is_quantile;
+        let mut workload = serde_json::json!({"keyValue": {"keys": 1000, "valueBytes": {"fixed": 100},
+            "roles": [{"name": "writer", "steps": 1000, "mix": {"put": 1}}]}});
+        if let Some(rate) = rate {
+            workload["keyValue"]["roles"][0]["stepsPerSecond"] = rate.into();
+        }
+        experiment.scenarios[0].workload = serde_json::from_value(workload).unwrap();
+        closed_loop(&experiment)
+    };
+    let text = "step_latency_p99 in fill: each step starts when the previous one ends, so a stall counts as one slow step. \
+                Set stepsPerSecond to count every step that it delays.";
+    assert_eq!(labelled(None, true).as_deref(), Some(text));
+    assert_eq!((labelled(Some(10), true), labelled(None, false)), (None, None));
+}
+
+#[test]
+fn a_win_says_what_it_may_not_have_seen() {
+    let mut experiment = experiment();
+    let said = |experiment: &Experiment| {
+        let report = judged(experiment, &attempts(experiment, faster(1.2)));
+        assert_eq!(report.configs[0].ruling.verdict, Verdict::Win);
+        let note = report.notes.into_iter().find(|note| note.text.contains("may not have occurred"));
+        note.map(|note| note.text)
+    };
+    // 1 - 0.05^(1/8)
+    let text = "With 8 runs in each scenario, a fault that hits fewer than 31 % of runs may not have occurred.";
+    assert_eq!(said(&experiment).as_deref(), Some(text));
+    // No Win is seen in no runs, even if it comes with a metric that nobody measured.
+    experiment.metrics.push(rule("space_amplification", Direction::Lower, Purpose::Info));
+    assert!(said(&experiment).is_none_or(|text| !text.starts_with("With 0 ")));
+}
+
+#[test]
+fn runs_of_a_block_that_was_repeated_say_so() {
+    let experiment = experiment();
+    let mut all = attempts(&experiment, |_| ());
+    let again = attempts(&experiment, |s| s.trial.attempt = crate::attempt::TRIES);
+    all.extend(again.into_iter().filter(|attempt| attempt.trial().block == 5));
+    let report = judged(&experiment, &all);
+    let told = report.trials.iter().filter(|trial| trial.message.is_some());
+    let told: Vec<_> = told.map(|trial| (trial.trial.block, trial.trial.attempt, trial.message.as_deref())).collect();
+    assert_eq!(told, [(5, 0, Some("the block was interrupted and ran again as a whole")); 2]);
+}
+
+#[test]
 fn a_scenario_that_is_open_alone_is_explained() {
     let mut experiment = experiment();
     experiment.scenarios.push(scenario("read"));

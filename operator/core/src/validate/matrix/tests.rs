@@ -205,6 +205,10 @@ fn a_matrix_makes_64_configs_and_no_more() {
     let mut matrix = sizes(&[10, 10]);
     matrix["exclude"] = json!([{"a0": 9, "a1": 4}, {"a0": 0}]);
     assert_eq!(messages(&with(&matrix)), refused("89", "a0 10 x a1 10, 11 excluded", "64 allowed"));
+    // Of 64 x 64, the most that is looked at, only the first row is left.
+    let mut matrix = sizes(&[64, 64]);
+    matrix["exclude"] = (1..64).map(|row| json!({"a0": row})).collect();
+    assert_eq!(messages(&with(&matrix)), Vec::<String>::new());
     // Those that are written down do.
     let mut document = with(&sizes(&[63]));
     document["spec"]["configs"] = json!([{"name": "large"}, {"name": "x", "dbOptions": {"x": 1}}]);
@@ -251,6 +255,10 @@ fn mistakes_are_told_where_they_are_written() {
             "spec.matrix.exclude: leaves no combination: remove an entry, or remove the matrix",
         ),
         (
+            json!({"axes": [axis("jobs", [jobs(2)])], "exclude": [{"jobs": 2}, {"jobs": 2}]}),
+            "spec.matrix.exclude: leaves no combination: remove an entry, or remove the matrix",
+        ),
+        (
             json!({"axes": [axis("jobs", [jobs(2)])], "exclude": [{}]}),
             "spec.matrix.exclude[0]: has 0 entries, needs at least 1",
         ),
@@ -276,7 +284,12 @@ fn mistakes_are_told_where_they_are_written() {
             "spec.matrix.axes[0].values[1]: makes a config name of 64 characters, at most 63 allowed: give this value a \
              shorter name than \"yyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyyy\"",
         ),
-        // Configs that are the same.
+        // Configs that are the same. The first that is the baseline shows the noise.
+        (
+            json!({"axes": [axis("jobs", [json!({"name": "a"}), json!({"name": "b"})])]}),
+            "spec.matrix.axes[0].values[1]: changes nothing: {jobs: b} is the same config as {jobs: a}; remove this value, \
+             or set its options on one axis only",
+        ),
         (
             json!({"axes": [axis("jobs", [jobs(2), json!({"name": "two", "dbOptions": {"max_background_jobs": "2"}})])]}),
             "spec.matrix.axes[0].values[1]: changes nothing: {jobs: two} is the same config as {jobs: 2}; remove this value, \
@@ -301,6 +314,13 @@ fn mistakes_are_told_where_they_are_written() {
              state?; the scenarios have blocks and state",
         ),
         (
+            json!({"axes": [axis("memtable", [memtable("1M")]), axis("f", [json!({"columnFamilies": [
+                {"match": ["stat"], "options": {"ttl": 1}},
+            ]})])]}),
+            "spec.matrix.axes[1].values[0].columnFamilies[0].match[0]: \"stat\" matches no column family; did you mean \
+             state?; the scenarios have blocks and state",
+        ),
+        (
             json!({"axes": [axis("w", [json!({"name": "w", "writeOptions": {"sync": true, "disableWAL": true}})])]}),
             "spec.matrix.axes[0].values[0].writeOptions: RocksDB refuses sync with disableWAL: sync waits for the log that \
              disableWAL skips; set only one",
@@ -322,6 +342,9 @@ fn mistakes_are_told_where_they_are_written() {
     for (matrix, expected) in table {
         assert_eq!(messages(&with(&matrix)), [expected], "{matrix}");
     }
+    // The longest name that a label can hold.
+    let longest = json!({"name": "y".repeat(58), "dbOptions": {"x": 1}});
+    assert_eq!(messages(&with(&json!({"axes": [axis("jobs", [jobs(2), longest])]}))), Vec::<String>::new());
 }
 
 #[test]
@@ -545,4 +568,49 @@ fn a_file_without_a_matrix_has_none() {
     let validation = validate_document(&document());
     assert!(!validation.matrix.is_there() && validation.matrix.written() == 2);
     assert_eq!(messages_with(|_| {}), Vec::<String>::new());
+}
+
+fn expanded(matrix: &Value) -> (TuningExperimentSpec, Expansion) {
+    let spec = serde_json::from_value(with(matrix)["spec"].clone()).unwrap_or_else(|error| unreachable!("{error}"));
+    let (spec, expansion, problems) = expand(spec);
+    assert_eq!(problems, []);
+    (spec, expansion)
+}
+
+#[test]
+fn only_problems_of_its_configs_are_told_of_the_matrix() {
+    let (_, expansion) = expanded(&json!({"axes": [axis("build", [json!({"name": "new", "image": "bench:2"})])]}));
+    let config = |index: usize| FieldPath::root().keys("spec.configs").index(index);
+    for (path, told) in [
+        (config(0).key("image"), "spec.configs[0].image"),
+        (config(1).key("image"), "spec.matrix.axes[0].values[0].image"),
+        // No single value sets it.
+        (config(1).key("columnFamilies"), "spec.matrix"),
+        // There is no third config.
+        (config(2).key("image"), "spec.configs[2].image"),
+        (FieldPath::root().keys("spec.guardrails").index(1).key("metric"), "spec.guardrails[1].metric"),
+        (FieldPath::root().keys("status.configs").index(1).key("image"), "status.configs[1].image"),
+    ] {
+        let found = expansion.told(vec![Problem::error(path, "x")]);
+        assert_eq!(found.iter().map(|problem| problem.path.to_string()).collect::<Vec<_>>(), [told]);
+    }
+    let places = [0, 1].map(|index| expansion.place(index).to_string());
+    assert_eq!(places, ["spec.configs[0]", "spec.matrix"]);
+}
+
+/// A revision goes with its image: that of one says nothing of another.
+#[test]
+fn the_last_axis_with_a_program_says_its_revision() {
+    let old = json!({"name": "old", "image": "bench:1", "revision": "r1"});
+    let others = [
+        json!({"name": "image", "image": "bench:2"}),
+        json!({"name": "revision", "revision": "r3"}),
+        json!({"name": "neither", "dbOptions": {"x": 1}}),
+    ];
+    let (spec, _) = expanded(&json!({"axes": [axis("a", [old]), axis("b", others)]}));
+    let programs = spec.configs[1..].iter().map(|config| (config.image.as_deref(), config.revision.as_deref()));
+    assert_eq!(
+        programs.collect::<Vec<_>>(),
+        [(Some("bench:2"), None), (Some("bench:1"), Some("r3")), (Some("bench:1"), Some("r1"))]
+    );
 }

@@ -104,4 +104,6 @@ fn a_config_that_was_not_understood_may_have_an_effect() {
     assert!(!has(&with("/spec/configs/1/dboptions", json!({"max_background_jobs": 3}))));
     assert!(!has(&with("/spec/configs/1/dbOptions", json!({"wal_dir": "x"}))));
     assert!(!has(&with("/spec/scenarios/0/workload", json!({"keyvalue": {}}))));
+    // A mistake elsewhere takes nothing from it.
+    assert!(has(&with("/spec/repetitions", json!("many"))));
 }

@@ -319,6 +319,15 @@ fn combinations_are_checked() {
 }
 
 #[test]
+fn a_direct_scenario_only_refuses_other_reads() {
+    for options in [json!({"use_direct_reads": "true"}), json!({"use_fsync": "false"})] {
+        let mut document = with(&format!("{SCENARIO}/pageCache"), json!("Direct"));
+        document["spec"]["configs"][1]["dbOptions"] = options;
+        assert_eq!(messages(&document), Vec::<String>::new());
+    }
+}
+
+#[test]
 fn all_problems_come_at_once() {
     let mut document = with("/spec/baseline", json!("none"));
     document["spec"]["color"] = json!("red");

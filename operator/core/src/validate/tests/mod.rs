@@ -1,3 +1,4 @@
+use assay_protocol::PageCache;
 use proptest::prelude::*;
 use serde_json::{Value, json};
 
@@ -192,18 +193,40 @@ fn hints_that_are_no_errors() {
             "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not the verdicts per scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
         ]
     );
+    // As many as are needed are enough.
+    second["spec"]["repetitions"] = json!(6);
+    let found = messages(&second);
+    assert!(matches!(&found[..], [only] if only.contains("not that anything gets worse")), "{found:?}");
+    second["spec"]["repetitions"] = json!(7);
+    assert_eq!(messages(&second), Vec::<String>::new());
     assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator sets it"]);
 }
 
-/// Claims are made of each config on each objective in each scenario: 30 need 2^-n <= 5 % / 30.
+/// Five configs beside the baseline, and three objectives.
+fn many_claims(spec: &mut Value) {
+    let config = |number: i32| json!({"name": format!("c{number}"), "dbOptions": {"max_background_jobs": number}});
+    let all: Vec<Value> = (1..=5).map(config).chain([spec["configs"][0].clone()]).collect();
+    spec["configs"] = json!(all);
+    let metrics = ["throughput", "step_latency_mean", "write_amplification"];
+    spec["objectives"] = json!(metrics.map(|metric| json!({"metric": metric})));
+}
+
+/// Of 25 blocks a look after ten may spend 5 % x (10 / 25)^2 = 0.8 %. One claim needs 2^-10 = 0.1 %, and fifteen need 1.5 %.
+#[test]
+fn a_look_has_to_be_enough_for_all_claims() {
+    let looks = |document: &Value| experiment(document).looks.map(|looks| looks.blocks);
+    let mut document = with("/spec/repetitions", json!(25));
+    assert_eq!(looks(&document), Some(vec![10, 17, 25]));
+    many_claims(&mut document["spec"]);
+    assert_eq!(looks(&document), Some(vec![17, 25]));
+}
+
+/// Claims are made of each config on each objective in each scenario: 30 need 2^-n <= 5 % / 30. So do those of harm, of five metrics and
+/// of failures.
 #[test]
 fn blocks_are_counted_for_all_claims_of_scenarios() {
     let found = messages_with(|spec| {
-        let config = |number: i32| json!({"name": format!("c{number}"), "dbOptions": {"max_background_jobs": number}});
-        let all: Vec<Value> = (1..=5).map(config).chain([spec["configs"][0].clone()]).collect();
-        spec["configs"] = json!(all);
-        let metrics = ["throughput", "step_latency_mean", "write_amplification"];
-        spec["objectives"] = json!(metrics.map(|metric| json!({"metric": metric})));
+        many_claims(spec);
         let mut again = spec["scenarios"][0].clone();
         again["name"] = json!("again");
         spec["scenarios"] = json!([spec["scenarios"][0], again]);
@@ -211,6 +234,9 @@ fn blocks_are_counted_for_all_claims_of_scenarios() {
     });
     let told = "9 blocks can decide the overall verdict, but not the verdicts per scenario: 5 configs against the baseline x 3 \
                 objectives x 2 scenarios need 10";
+    assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
+    let told = "9 blocks can prove a gain, but not that anything gets worse: 5 configs against the baseline x 5 objectives and \
+                guardrails, plus failures, need 10";
     assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
 }
 
@@ -242,6 +268,9 @@ fn limits_of_the_whole() {
         messages(&document),
         ["spec.repetitions: makes 320000 trials, at most 100000 allowed: use fewer repetitions, configs or scenarios"]
     );
+    // Ten runs in each block: the baseline has three.
+    document["spec"]["scenarios"] = (0..10).map(named).collect();
+    assert_eq!(messages(&document), Vec::<String>::new());
 }
 
 #[test]
@@ -268,7 +297,25 @@ fn disk_is_checked_against_what_is_free() {
     twice.scenarios[1].max_disk_bytes += 1;
     let both = disk::Room { datasets_bytes: 2 * 9_460_000, scenario: 1, trial_bytes: limit + 1 };
     assert_eq!(disk::room(&twice), both);
+    // Of equal ones it is the first.
+    twice.scenarios[1].max_disk_bytes = limit;
+    assert_eq!(disk::room(&twice), disk::Room { scenario: 0, trial_bytes: limit, ..both });
+    // Three datasets and a trial.
+    assert_eq!(disk::DiskNeed { dataset_bytes: 7, trial_bytes: 5 }.total(3), 26);
     assert!(disk::check(&twice, room.total()).is_some());
+}
+
+#[test]
+fn a_cluster_may_give_the_name() {
+    let named = with("/metadata", json!({"generateName": "nightly-"}));
+    assert_eq!(messages(&named), Vec::<String>::new());
+    assert_eq!(experiment(&named).name, "nightly");
+    assert_eq!(
+        messages(&with("/metadata", json!({"generateName": null}))),
+        ["metadata: name is required: results are stored under it"]
+    );
+    let found = messages(&with("/metadata", json!({"generateName": "Nightly-"})));
+    assert!(matches!(&found[..], [only] if only.starts_with("metadata.generateName: must be ")), "{found:?}");
 }
 
 #[test]
@@ -362,6 +409,27 @@ fn what_is_refused_anyway_is_not_tried() {
     );
     let asked = &validation.questions()[0].configs["small"].db_options;
     assert_eq!(asked.keys().collect::<Vec<_>>(), ["max_background_jobs"]);
+    let document = with("/spec/configs/1/columnFamilies/0/options", json!({"merge_operator": "x", "ttl": 60}));
+    let asked = &validate_document(&document).questions()[0].configs["small"].column_families;
+    // Beside what the baseline has.
+    assert_eq!(asked[1].options.keys().collect::<Vec<_>>(), ["ttl"]);
+}
+
+#[test]
+fn each_way_to_use_the_page_cache_is_asked_about_once() {
+    let asked = |caches: &[&str]| -> Vec<PageCache> {
+        let mut document = document();
+        let scenario = |cache: &&str| {
+            let mut scenario = document["spec"]["scenarios"][0].clone();
+            (scenario["name"], scenario["pageCache"]) = (json!(cache.to_lowercase()), json!(cache));
+            scenario
+        };
+        document["spec"]["scenarios"] = caches.iter().map(scenario).collect();
+        validate_document(&document).questions().iter().map(|question| question.page_cache).collect()
+    };
+    assert_eq!(asked(&["Evict", "Warm"]), [PageCache::Evict]);
+    assert_eq!(asked(&["Direct"]), [PageCache::Direct]);
+    assert_eq!(asked(&["Direct", "Warm"]), [PageCache::Evict, PageCache::Direct]);
 }
 
 #[test]
@@ -476,6 +544,11 @@ fn a_margin_may_be_too_wide_to_mean_anything() {
         ]
     );
     assert!(messages(&with("/spec/objectives/0/margin", json!("15%"))).is_empty());
+    // Three times 1 % is exact.
+    let stalls =
+        |margin: &str| messages(&with("/spec/guardrails/0", json!({"metric": "stall_fraction", "margin": margin})));
+    assert_eq!(stalls("3%"), Vec::<String>::new());
+    assert!(matches!(&stalls("3.1%")[..], [only] if only.contains("is more than 3 times the usual 1 %")));
 }
 
 #[test]

@@ -66,6 +66,15 @@ const ROWS: &[Row] = &[
         "it delays writes at 2",
     ),
     (
+        "max_write_buffer_number",
+        Some("6"),
+        Some("3"),
+        |seen| seen.immutable_memtables_peak = Some(2),
+        // Up to three, writes are only stopped.
+        |seen| seen.immutable_memtables_peak = Some(3),
+        "it delays writes at 3",
+    ),
+    (
         "min_write_buffer_number_to_merge",
         Some("1"),
         Some("2"),
@@ -213,6 +222,10 @@ fn limits_of_fifo_act_when_files_are_dropped() {
     // Another key of the struct has to do with merging.
     let merging = (fifo, Some("{max_table_files_size=8G}"), Some("{max_table_files_size=8G;allow_compaction=true}"));
     assert_eq!(said(fifo, &[place(&[style, merging])], merges), Answer::Acted);
+    // The style of one arm is enough.
+    for (before, after) in [(style.1, None), (None, style.2)] {
+        assert_eq!(said(fifo, &[place(&[("compaction_style", before, after), sizes])], drops), Answer::Acted);
+    }
     let Answer::Idle(why) = said(fifo, &[place(&[sizes])], drops) else { panic!("another style ignores it") };
     assert!(why.contains("compaction_style is not kCompactionStyleFIFO"), "{why}");
 }
@@ -267,6 +280,9 @@ fn the_codec_of_the_last_level_acts_there() {
     assert_eq!(said(option, &places, tree(5, &[6], &[])), Answer::Acted);
     let Answer::Idle(why) = said(option, &places, tree(5, &[0, 5], &[0])) else { panic!("L6 was not touched") };
     assert!(why.starts_with("it changes the codec of L6; "), "{why}");
+    // A flush does not ask for the last level, though no data may be deeper than L0.
+    let shallow: Happen = |seen| (seen.last_level, seen.levels_compressed) = (Some(0), Some(vec![0]));
+    assert!(matches!(said(option, &places, shallow), Answer::Idle(_)));
     let off = [place(&[(option, None, Some("kDisableCompressionOption"))])];
     assert!(matches!(said(option, &off, tree(5, &[6], &[6])), Answer::Idle(_)));
 }
@@ -297,4 +313,24 @@ fn families_that_nobody_writes_to_are_named() {
     assert!(notes(1, &[]).is_empty());
     // Who only reads writes nowhere.
     assert!(notes(0, &["code_shred"]).is_empty());
+}
+
+#[test]
+fn levels_that_nobody_looked_at_are_unknown() {
+    let places = [Case::place("compression", None, Some("kZSTD"))];
+    let looked = |written: Option<Vec<u8>>, read: Option<Vec<u8>>| {
+        said("compression", &places, |seen| {
+            (seen.levels_compressed, seen.levels_read) = (written.clone(), read.clone());
+        })
+    };
+    assert!(matches!(looked(Some(vec![]), Some(vec![])), Answer::Idle(_)));
+    assert_eq!(looked(None, Some(vec![])), Answer::Unknown);
+    assert_eq!(looked(Some(vec![]), None), Answer::Unknown);
+}
+
+#[test]
+fn below_zero_is_off_and_zero_is_a_value() {
+    let places = [Case::place("x", Some("0"), Some("-1")), Case::place("x", None, Some("5"))];
+    let case = Case { option: "x", places: &places, seen: &[], migration: false };
+    assert_eq!(case.values(7), Some(vec![0, u64::MAX, 7, 5]));
 }
