@@ -144,7 +144,7 @@ impl Leases {
     }
 
     /// A lease is gone, or was changed by somebody else, of which a watch may be late to tell.
-    fn is_outdated(&self, known: &Lease) {
+    fn outdated(&self, known: &Lease) {
         locked(&self.seen).remove(&known.name_any());
         self.sighting(known, |sighting| sighting.outdated = Some(version(known)));
     }
@@ -219,7 +219,7 @@ impl Leases {
         match call(self.api.replace(&lease.name_any(), &PostParams::default(), lease)).await {
             Ok(lease) => Ok(self.held(lease)),
             Err(error) if error.is_conflict() || error.is_not_found() => {
-                self.is_outdated(lease);
+                self.outdated(lease);
                 Ok(Asked::Taken("another client that was faster".to_owned()))
             }
             Err(error) => Err(error),
@@ -238,7 +238,7 @@ impl Leases {
                 Err(error)
             }
             _ => {
-                self.is_outdated(held);
+                self.outdated(held);
                 Ok(())
             }
         }
@@ -331,7 +331,7 @@ mod tests {
         assert_eq!(versions(None).as_deref(), Some("10"));
         assert_eq!(versions(Some("9")).as_deref(), Some("10"));
         assert_eq!(versions(Some("11")).as_deref(), Some("11"));
-        leases.is_outdated(&lease("a", "10"));
+        leases.outdated(&lease("a", "10"));
         assert_eq!(versions(None), None);
         assert_eq!(versions(Some("10")), None);
 

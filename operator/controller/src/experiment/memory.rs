@@ -98,7 +98,7 @@ impl Judged {
 
 impl Memory {
     /// It needs nothing any more.
-    pub fn is_gone(&mut self, now: Instant) {
+    pub fn gone(&mut self, now: Instant) {
         self.gone = Some(now);
         self.waits_for.clear();
         (self.in_line, self.is_limited) = (None, false);

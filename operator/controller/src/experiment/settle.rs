@@ -80,7 +80,7 @@ pub async fn write(
     let api = reconcile.api::<TuningExperiment>();
     let written = match call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await {
         Err(error) if error.is_not_found() => {
-            reconcile.memory().is_gone(reconcile.instant());
+            reconcile.memory().gone(reconcile.instant());
             reconcile.wake_in(GONE);
             return Ok(());
         }
