@@ -258,7 +258,8 @@ fn unlooked(skipped: &[usize]) -> Option<Note> {
 
 /// How rare what spoils a run may be, and yet not have happened in the runs of a Win ("Totals").
 fn unseen(config: &ConfigReport) -> Option<Note> {
-    let blocks = config.ruling.estimates.iter().map(|estimate| estimate.blocks).min().filter(|&blocks| blocks > 0)?;
+    let judged = config.ruling.estimates.iter().filter(|estimate| estimate.purpose.is_required());
+    let blocks = judged.map(|estimate| estimate.blocks).min().filter(|&blocks| blocks > 0)?;
     let share = 1.0 - ALPHA.powf(1.0 / blocks as f64);
     (config.ruling.verdict == Verdict::Win).then(|| {
         let text = format!(

@@ -147,23 +147,26 @@ fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effec
     let claims = design.families().overall.better as f64;
     let rule = &design.metrics[metric];
     let spread = composite(design, spreads, metric);
-    let (gain, mut power) = if rule.purpose == Purpose::Objective {
+    let (gain, power) = if rule.purpose == Purpose::Objective {
         (effect, chance(effect - rule.least_effect(), spread, blocks, ALPHA * look.better / claims))
     } else {
         (0.0, chance(rule.effect_margin(), spread, blocks, ALPHA * look.other))
     };
-    // One scenario is what all of them are, and says nothing new.
-    if spreads.len() == 1 {
+    if !design.asks_scenarios(rule) {
         return power;
     }
-    for own in spreads {
+    let held = |own: &Vec<f64>| {
         let room = gain + rule.effect_margin_per_scenario();
         let share = if rule.purpose == Purpose::Objective { look.better } else { look.other };
         let centre = chance(room, own[metric], blocks, ALPHA * share);
         let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
-        power *= centre.min(mean);
+        centre.min(mean)
+    };
+    match &spreads[..] {
+        // What is shown by the same runs is not shown by chance twice.
+        [only] => power.min(held(only)),
+        several => several.iter().map(held).fold(power, |power, held| power * held),
     }
-    power
 }
 
 /// The chance of a Reject of a config that worsens one metric by such an effect.
@@ -362,6 +365,22 @@ mod tests {
         is_about(of(&experiment, 1), held * chance(guarded, 0.08, 30, other) * chance(guarded, 0.32, 30, other));
         experiment.metrics[0].quantile = true;
         is_about(of(&experiment, 0), gain * each(better));
+    }
+
+    /// The same runs show both, so a gain is found as often as the harder of the two.
+    #[test]
+    fn the_only_scenario_is_asked_where_it_is_declared_what_it_may_lose() {
+        let mut experiment = experiment();
+        experiment.metrics.push(rule("drained_throughput", Direction::Higher, Purpose::Guardrail));
+        let of = |experiment: &Experiment| holds(&experiment.design(), &vec![vec![0.07; 2]], 30, 1, 0.0);
+        let (margin, narrow) = (1.05_f64.ln(), 1.02_f64.ln());
+        let other = 0.05 / 3.0;
+        is_about(of(&experiment), chance(margin, 0.07, 30, other));
+        experiment.metrics[1].scenario_margin = Some(0.02);
+        is_about(of(&experiment), chance(narrow, 0.07, 30, other));
+        // Who may lose more there than over all is held by what it may lose over all.
+        experiment.metrics[1].scenario_margin = Some(0.2);
+        is_about(of(&experiment), chance(margin, 0.07, 30, other));
     }
 
     #[test]

@@ -197,6 +197,13 @@ mod tests {
     }
 
     #[test]
+    fn blocks_scatter_around_the_mean_of_their_baselines() {
+        // 3 - 1 and 9 - 5.
+        let found = paired(&[3.0, 9.0], &[0.5, 1.5, 4.0, 6.0]).sd_block().unwrap();
+        assert!((found - 2.0_f64.sqrt()).abs() < 1e-15, "{found}");
+    }
+
+    #[test]
     fn no_blocks_prove_nothing() {
         let empty = Paired::new(vec![], vec![], 4).unwrap();
         assert_eq!(empty.claims(0.05), Claims { better: 1.0, worse: 1.0, non_inferior: 1.0, no_gain: 1.0 });

@@ -138,15 +138,14 @@ fn bare(value: &Value) -> String {
 /// A bare number is a percentage, or, below 1, a fraction.
 fn percentage(text: &str) -> Option<String> {
     let number: f64 = text.trim().trim_end_matches('%').trim().parse().ok()?;
-    if number < 0.0 {
+    // No margin is 0 % or 100 %.
+    if !(number > 0.0 && number < 100.0) {
         None
     } else if text.contains('%') || number >= 1.0 {
         Some(format!("{number}%"))
-    } else if number > 0.0 {
+    } else {
         // Without the noise of binary fractions: 0.07 is 7 and not 7.000000000000001.
         Some(format!("{}% (or {number}%, if that is what you mean)", (100.0 * number * 1e9).round() / 1e9))
-    } else {
-        None
     }
 }
 
@@ -208,8 +207,10 @@ mod tests {
             (&percent, json!(-1), at("margin"), ""),
             (&percent, json!(0), at("margin"), ""),
             (&percent, json!("-5%"), at("margin"), ""),
-            // How it is written is one mistake, and how much it is another.
-            (&percent, json!("0 %"), at("margin"), "; write 0%"),
+            // Written well, these would be refused for what they say.
+            (&percent, json!("0 %"), at("margin"), ""),
+            (&percent, json!(100), at("margin"), ""),
+            (&percent, json!("NaN %"), at("margin"), ""),
             (&whole, json!("200k"), at("keys"), "; write 200000"),
             (&whole, json!("1.5e8"), at("steps"), "; write 150000000"),
             (&whole, json!("200_000"), at("keys"), "; write 200000"),

@@ -14,6 +14,9 @@ const MIB: f64 = (1 << 20) as f64;
 const MOST_OF_ENTRY: f64 = 100.0;
 const MOST_OF_FAMILY: f64 = 2.0 * MIB;
 
+/// RocksDB takes this size for any smaller one, and two memtables for fewer: `SanitizeOptions` in `db/column_family.cc`.
+const SMALLEST: f64 = 64.0 * 1024.0;
+
 /// RocksDB calls a memtable full a little before its size.
 const FULL: f64 = 0.9;
 
@@ -74,14 +77,14 @@ fn needed(pair: [&EngineConfig; 2], family: &str, option: &str) -> Option<f64> {
     if options[0].get(option) == options[1].get(option) {
         return None;
     }
-    let least = |name: &str, default: f64| -> Option<f64> {
+    let least = |name: &str, default: f64, smallest: f64| -> Option<f64> {
         let values = options.each_ref().map(|options| match options.get(name) {
             Some(text) => option_value::number(text.trim()),
             None => Some(default),
         });
-        Some(values[0]?.min(values[1]?)).filter(|least| *least > 0.0)
+        Some(values[0]?.min(values[1]?).max(smallest))
     };
-    let one = least("write_buffer_size", 64.0 * MIB)?;
+    let one = least("write_buffer_size", 64.0 * MIB, SMALLEST)?;
     if option != "max_write_buffer_number" {
         return Some(one);
     }
@@ -91,7 +94,7 @@ fn needed(pair: [&EngineConfig; 2], family: &str, option: &str) -> Option<f64> {
         return None;
     }
     // Writes are delayed one memtable before they are stopped, if there may be more than three.
-    let number = least(option, 2.0)?;
+    let number = least(option, 2.0, 2.0)?;
     Some(one * if number > 3.0 { number - 1.0 } else { number })
 }
 
@@ -241,7 +244,9 @@ mod tests {
             assert_eq!(needed("max_write_buffer_number", own, Some(other)), Some(memtables * 64.0), "{own:?} {other}");
         }
         assert_eq!(needed("write_buffer_size", Some("16M"), None), Some(16.0));
-        assert_eq!(needed("write_buffer_size", Some("0"), None), None, "RocksDB takes another size");
+        // What is too small for RocksDB is what it takes instead.
+        assert_eq!(needed("write_buffer_size", Some("0"), None), Some(1.0 / 16.0));
+        assert_eq!(needed("max_write_buffer_number", Some("0"), Some("6")), Some(128.0));
         // At 0 there is no limit on all.
         let limited = |value: &str| {
             let db_options = [("db_write_buffer_size".to_owned(), value.to_owned())].into();

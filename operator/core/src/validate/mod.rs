@@ -175,10 +175,8 @@ pub fn validate_document(document: &Value) -> Validation {
     match serde_json::from_value::<TuningExperimentSpec>(spec) {
         Ok(spec) => validate_spec(&name, spec, problems, mended),
         Err(error) => {
-            // The schema has named what is wrong. If it had nothing to say, the deserialiser has.
-            if !problems.iter().any(Problem::is_error) {
-                problems.push(Problem::error(path, error.to_string()));
-            }
+            // Something that was not mended.
+            problems.push(Problem::error(path, error.to_string()));
             Validation { problems, ..Validation::default() }
         }
     }

@@ -187,6 +187,12 @@ impl Design {
         self.looks.is_some() || plan_looks(self.max_blocks, self.families().overall.better).len() == 1
     }
 
+    /// Whether a Win asks of each scenario that a metric holds there. Alone, a scenario is all that there is: nothing pays for it, unless
+    /// it is declared how much it may lose.
+    pub(crate) fn asks_scenarios(&self, rule: &MetricRule) -> bool {
+        self.scenarios.len() > 1 || rule.scenario_margin.is_some()
+    }
+
     /// Whether the design has a meaning.
     pub fn check(&self) -> Result<(), DesignError> {
         distinct("metric", self.metrics.iter().map(|m| m.name.as_str()))?;

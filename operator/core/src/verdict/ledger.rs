@@ -450,6 +450,23 @@ mod tests {
         }
     }
 
+    #[test]
+    fn the_narrower_interval_is_for_who_asks_and_where_the_wider_one_is_open() {
+        let rules = rules();
+        let shown = |blocks: usize, intervals: Intervals| {
+            let mut ledger = ledger(&rules[..1], 1);
+            let tested = Paired::new(vec![0.1; blocks], vec![0.0; blocks], 1).unwrap();
+            ledger.take(0, 0, Comparison { ended: Some(tested.clone()), tested, ..comparison(6) }, true, &LOOK);
+            let effect = ledger.effects(0, &ledger.proven(), intervals).remove(0);
+            [effect.ci95, effect.ci90].map(|interval| interval.is_some())
+        };
+        assert_eq!(shown(6, Intervals::None), [false, false]);
+        assert_eq!(shown(6, Intervals::All), [true, false]);
+        assert_eq!(shown(6, Intervals::BothLevels), [true, true]);
+        // 2^-5 is 3.1 %: more than 2.5 % on a side.
+        assert_eq!(shown(5, Intervals::All), [true, true]);
+    }
+
     /// Where a gain is claimed, its loss in a single scenario pays as a gain does at a look; elsewhere as harm does.
     #[test]
     fn a_loss_in_a_scenario_pays_what_its_metric_pays() {

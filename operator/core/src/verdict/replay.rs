@@ -165,9 +165,7 @@ impl<'a> Ledgers<'a> {
         let unit = self.cell_unit(scenario, config);
         for metric in 0..self.design.metrics.len() {
             let blocks = (0..look.blocks).filter(|&block| keeps(block));
-            // Alone, a scenario is all that there is: nothing pays for it. Unless somebody said how much it may lose.
-            let asks_scenario =
-                self.design.scenarios.len() > 1 || self.design.metrics[metric].scenario_margin.is_some();
+            let asks_scenario = self.design.asks_scenarios(&self.design.metrics[metric]);
             self.cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, asks_scenario, look);
         }
         let failures = self.observed.failures(scenario, config, look.blocks);

@@ -238,6 +238,13 @@ fn blocks_are_counted_for_all_claims_of_scenarios() {
     let told = "9 blocks can prove a gain, but not that anything gets worse: 5 configs against the baseline x 5 objectives and \
                 guardrails, plus failures, need 10";
     assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
+    let found = messages_with(|spec| {
+        many_claims(spec);
+        spec["repetitions"] = json!(8);
+    });
+    let told = "8 blocks can't prove anything about 5 configs against the baseline x 3 objectives: no result is significant at 5 % with \
+                fewer than 9; set 9 or more";
+    assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
 }
 
 #[test]
