@@ -59,6 +59,7 @@ pub struct Operator {
     pub peak_mib: u64,
     pub longest_reconcile: Duration,
     pub reconciles: u64,
+    pub lease_unwritten: Duration,
 }
 
 type Figure = (String, f64);
@@ -74,6 +75,7 @@ pub fn rows(size: &Size, control: &Turn, turn: &Turn, operator: &Operator) -> Ve
         ("peak RSS MiB".to_owned(), operator.peak_mib as f64),
         ("longest reconcile s".to_owned(), operator.longest_reconcile.as_secs_f64()),
         ("reconciles per trial".to_owned(), operator.reconciles as f64 / trials),
+        ("longest without a write of a held Lease s".to_owned(), operator.lease_unwritten.as_secs_f64()),
     ]);
     let mut rows: Vec<Row> =
         control.figures(size).into_iter().map(|(name, value)| (name, [Some(value), None])).collect();
@@ -157,6 +159,7 @@ mod tests {
             peak_mib: 30,
             longest_reconcile: Duration::from_millis(1500),
             reconciles: 6,
+            lease_unwritten: Duration::from_secs(65),
         };
         let control = turn(&[("patch pods/status", 4), ("update leases", 1)]).and(turn(&[("patch pods/status", 4)]));
         let rows = rows(&size, &control, &turn(&[("patch pods/status", 5)]), &operator);
@@ -174,7 +177,8 @@ mod tests {
              20/1/240/2,CPU of the operator per trial ms,,2.5000\n\
              20/1/240/2,peak RSS MiB,,30.0000\n\
              20/1/240/2,longest reconcile s,,1.5000\n\
-             20/1/240/2,reconciles per trial,,3.0000\n"
+             20/1/240/2,reconciles per trial,,3.0000\n\
+             20/1/240/2,longest without a write of a held Lease s,,65.0000\n"
         );
         assert!(!csv(&size, &rows, false).contains("figure,"));
         let table = table(&size, &rows);

@@ -71,7 +71,7 @@ impl Fleet {
         let cpu = machine::cpu().saturating_sub(cpu);
         self.lab.no_pods().await;
         witness.saw_nothing_wrong(&self.lab).await;
-        Turn { course: watched.end(), writes: audit.end().await, cpu }
+        Turn { course: watched.end(), writes: audit.end().await.writes, cpu }
     }
 
     async fn operated(&self) -> (Turn, Operator) {
@@ -102,13 +102,15 @@ impl Fleet {
         .await;
         let cpu = machine::cpu().saturating_sub(cpu);
         lab.no_pods().await;
+        let seen = audit.end().await;
         let own = Operator {
             cpu: operator.cpu().saturating_sub(own),
             peak_mib: operator.peak_mib(),
             longest_reconcile: longest.end(&operator).await,
             reconciles: operator.reconciles().await,
+            lease_unwritten: seen.lease_unwritten,
         };
-        let turn = Turn { course: watched.end(), writes: audit.end().await, cpu };
+        let turn = Turn { course: watched.end(), writes: seen.writes, cpu };
         lab.check(operator.terminate(), "the operator ends well").await;
         for name in size.names() {
             lab.decided(&name, "Win", size.blocks()).await;
