@@ -1,7 +1,7 @@
 //! Leases: who may act, and who holds a node. Every change names the version that it was made from, so of two who want the same
 //! only one gets it.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -39,6 +39,42 @@ struct Sighting {
     outdated: Option<u64>,
     /// The version that we wanted to give away, and nobody knows whether we did: an answer was lost.
     doubted: Option<u64>,
+}
+
+impl Sighting {
+    /// Whether we have just written it, so that a watch may be late to tell.
+    fn is_new(&self, now: Instant) -> bool {
+        self.renewed.is_some_and(|renewed| now.saturating_duration_since(renewed) < LATE)
+    }
+}
+
+/// What was seen of a lease, this version included.
+fn sighting<'a>(seen: &'a mut HashMap<String, Sighting>, lease: &Lease, now: Instant) -> &'a mut Sighting {
+    let version = lease.metadata.resource_version.as_deref().unwrap_or_default();
+    let new = || Sighting {
+        version: version.to_owned(),
+        since: now,
+        renewed: None,
+        written: None,
+        outdated: None,
+        doubted: None,
+    };
+    let sighting = seen.entry(lease.name_any()).or_insert_with(new);
+    if sighting.version != version {
+        (sighting.version, sighting.since) = (version.to_owned(), now);
+    }
+    sighting
+}
+
+/// A lease as it is known best, given what we know of it and what a watch tells.
+fn newest(known: Option<&Sighting>, watched: Option<Arc<Lease>>, now: Instant) -> Option<Arc<Lease>> {
+    let outdated = known.and_then(|known| known.outdated);
+    let watched = watched.filter(|watched| outdated.is_none_or(|outdated| version(&**watched) > outdated));
+    match (watched, known.and_then(|known| known.written.clone())) {
+        (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
+        (None, written) => written.filter(|_| known.is_some_and(|known| known.is_new(now))),
+        (watched, _) => watched,
+    }
 }
 
 /// A watch that after this still tells of no lease where we wrote one has something newer to tell: that it is gone.
@@ -96,25 +132,12 @@ impl Leases {
     }
 
     fn sighting<T>(&self, lease: &Lease, read: impl FnOnce(&mut Sighting) -> T) -> T {
-        let version = lease.resource_version().unwrap_or_default();
-        let mut seen = locked(&self.seen);
-        let now = self.clock.instant();
-        let new = || Sighting {
-            version: version.clone(),
-            since: now,
-            renewed: None,
-            written: None,
-            outdated: None,
-            doubted: None,
-        };
-        let sighting = seen.entry(lease.name_any()).or_insert_with(new);
-        if sighting.version != version {
-            (sighting.version, sighting.since) = (version, now);
-        }
-        read(sighting)
+        read(sighting(&mut locked(&self.seen), lease, self.clock.instant()))
     }
 
-    fn held(&self, lease: Lease) -> Asked {
+    fn held(&self, mut lease: Lease) -> Asked {
+        // Larger than the rest, and kept for each node.
+        lease.metadata.managed_fields = None;
         self.sighting(&lease, |sighting| {
             sighting.renewed = Some(self.clock.instant());
             sighting.written = Some(Arc::new(lease.clone()));
@@ -124,23 +147,27 @@ impl Leases {
 
     /// A lease as it is known best: a watch may be late to tell of what we have just written.
     pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
-        let seen = locked(&self.seen);
-        let known = seen.get(name);
-        let outdated = known.and_then(|known| known.outdated);
-        let watched = watched.filter(|watched| outdated.is_none_or(|outdated| version(&**watched) > outdated));
-        let is_new = known.is_some_and(|known| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE));
-        match (watched, known.and_then(|known| known.written.clone())) {
-            (Some(watched), Some(written)) if version(&*watched) < version(&*written) => Some(written),
-            (None, written) => written.filter(|_| is_new),
-            (watched, _) => watched,
-        }
+        newest(locked(&self.seen).get(name), watched, self.clock.instant())
     }
 
-    /// What we have just written, of which a watch may be late to tell.
-    pub fn written(&self) -> Vec<Arc<Lease>> {
-        let seen = locked(&self.seen);
-        let is_new = |known: &&Sighting| known.renewed.is_some_and(|renewed| self.clock.since(renewed) < LATE);
-        seen.values().filter(is_new).filter_map(|known| known.written.clone()).collect()
+    /// All leases as they are known best, given those that a watch tells of, and whether each is held by somebody and has not run out.
+    pub fn known(&self, watched: &[Arc<Lease>]) -> Vec<(Arc<Lease>, bool)> {
+        let now = self.clock.instant();
+        let mut seen = locked(&self.seen);
+        let told: HashSet<&str> = watched.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
+        let unseen = seen.iter().filter(|(name, known)| known.is_new(now) && !told.contains(name.as_str()));
+        let unseen: Vec<Arc<Lease>> = unseen.filter_map(|(_, known)| known.written.clone()).collect();
+        let watched = watched.iter().filter_map(|lease| {
+            let known = seen.get(lease.metadata.name.as_deref()?);
+            newest(known, Some(Arc::clone(lease)), now)
+        });
+        let all: Vec<Arc<Lease>> = watched.chain(unseen).collect();
+        let is_held = |lease: Arc<Lease>| {
+            let unchanged = now.saturating_duration_since(sighting(&mut seen, &lease, now).since);
+            let is_held = holder(&lease).is_some() && unchanged < self.duration;
+            (lease, is_held)
+        };
+        all.into_iter().map(is_held).collect()
     }
 
     /// A lease is gone, or was changed by somebody else, of which a watch may be late to tell.

@@ -23,7 +23,7 @@ use super::ended;
 use super::observe::{Observed, UnderWay};
 use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{attempt, end_attempts, write};
-use super::{AT_MOST, Reconcile, all, refusals};
+use super::{AT_MOST, Reconcile, all, refusals, turn};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
 use crate::record::{self, Glance};
@@ -71,9 +71,14 @@ impl Kept {
 
 /// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
 pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
-    let mut kept = Vec::new();
-    for found in std::mem::take(&mut observed.under_way) {
+    let mut kept: Vec<Kept> = Vec::new();
+    let mut under_way = std::mem::take(&mut observed.under_way);
+    if let Some(last) = reconcile.memory().collected.take() {
+        under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), Some(&last)));
+    }
+    for found in under_way {
         if kept.len() == AT_MOST {
+            reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any());
             reconcile.wake_in(Duration::ZERO);
             observed.under_way.push(found);
             continue;
@@ -283,6 +288,8 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
     let trial = write(reconcile, &known, &status).await?;
+    // Whatever fails before it goes, it is not counted again.
+    reconcile.memory().pods.dismissed(&found.pod);
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
     observed.leftover.push(UnderWay { trial, ..found });
     Ok(())

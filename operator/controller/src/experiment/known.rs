@@ -13,16 +13,19 @@ use crate::watch::version;
 
 /// A watch that has not told of a new pod after this is asked about no more: the API server is.
 const LATE: Duration = Duration::from_secs(10);
+/// After this a watch has told of everything: one that is silent is begun anew after five minutes. What it does not tell of then, somebody
+/// has deleted.
+const TOLD: Duration = Duration::from_mins(10);
 
 /// Trials as the API server had them when they were written last, by name: that is newer than what the watch has told.
 #[derive(Default)]
-pub struct Trials(HashMap<String, Arc<TuningTrial>>);
+pub struct Trials(HashMap<String, (Instant, Arc<TuningTrial>)>);
 
 impl Trials {
     /// Remembers the API server's answer to a write.
-    pub fn wrote(&mut self, trial: TuningTrial) -> Arc<TuningTrial> {
+    pub fn wrote(&mut self, trial: TuningTrial, now: Instant) -> Arc<TuningTrial> {
         let trial = Arc::new(trial);
-        self.0.insert(trial.name_any(), Arc::clone(&trial));
+        self.0.insert(trial.name_any(), (now, Arc::clone(&trial)));
         trial
     }
 
@@ -31,10 +34,13 @@ impl Trials {
         &mut self,
         watched: impl IntoIterator<Item = Arc<TuningTrial>>,
         is_owned: impl Fn(&TuningTrial) -> bool,
+        now: Instant,
     ) -> BTreeMap<String, Arc<TuningTrial>> {
         let mut trials: BTreeMap<_, _> = watched.into_iter().map(|trial| (trial.name_any(), trial)).collect();
-        self.0.retain(|name, trial| {
-            let is_newer = is_owned(trial) && trials.get(name).is_none_or(|seen| version(&**seen) < version(&**trial));
+        self.0.retain(|name, (written, trial)| {
+            let is_told = now.saturating_duration_since(*written) > TOLD;
+            let is_newer =
+                is_owned(trial) && !is_told && trials.get(name).is_none_or(|seen| version(&**seen) < version(&**trial));
             if is_newer {
                 trials.insert(name.clone(), Arc::clone(trial));
             }
@@ -202,25 +208,31 @@ mod tests {
     }
 
     fn refusals(trials: &mut Trials, watched: Option<TuningTrial>) -> Option<u32> {
-        Some(trials.with(watched.map(Arc::new), |_| true).get("t")?.status.as_ref()?.refusals)
+        let now = Manual::new().instant();
+        Some(trials.with(watched.map(Arc::new), |_| true, now).get("t")?.status.as_ref()?.refusals)
     }
 
     #[test]
     fn what_was_written_is_newer_than_what_is_watched() {
+        let now = Manual::new().instant();
         let mut trials = Trials::default();
         assert_eq!(refusals(&mut trials, None), None);
-        trials.wrote(trial(10, 1));
-        assert!(trials.with(None, |_| false).is_empty(), "of another experiment");
-        trials.wrote(trial(10, 1));
+        trials.wrote(trial(10, 1), now);
+        assert!(trials.with(None, |_| false, now).is_empty(), "of another experiment");
+        trials.wrote(trial(10, 1), now);
         assert_eq!(refusals(&mut trials, Some(trial(9, 0))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(10, 1))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(11, 2))), Some(2));
         for told in [10, 11] {
-            trials.wrote(trial(10, 1));
+            trials.wrote(trial(10, 1), now);
             assert!(refusals(&mut trials, Some(trial(told, 2))).is_some());
             let gone = refusals(&mut trials, None);
             assert_eq!(gone, None, "what was written is not kept longer than it takes the watch to tell of {told}");
         }
+        // Deleted before anybody looked again: the watch never tells of it.
+        trials.wrote(trial(10, 1), now);
+        assert_eq!(trials.with(None, |_| true, now + TOLD).len(), 1);
+        assert!(trials.with(None, |_| true, now + TOLD + Duration::from_secs(1)).is_empty());
     }
 
     fn pod(uid: &str) -> Pod {

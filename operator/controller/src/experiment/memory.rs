@@ -35,6 +35,8 @@ pub struct Memory {
     pub pods: Pods,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
+    /// Since when no log of its pods could be read, for others are.
+    pub unread: Option<Instant>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
     /// The claims that are there, by name, once they were listed.
@@ -57,6 +59,8 @@ pub struct Memory {
     pub called: Option<Instant>,
     /// The node that was served last, of more than could be served at once.
     pub served: Option<String>,
+    /// The pod whose end was written down last, of more than could be at once.
+    pub collected: Option<String>,
     /// Nodes that others have handed over to it, before it has decided what to run there.
     pub given: BTreeSet<String>,
     /// When it has given a node back for others.
@@ -147,25 +151,29 @@ impl Memories {
 
     /// The memory of an experiment, which may have just begun.
     pub fn of(&self, experiment: &TuningExperiment) -> Shared {
-        let (name, uid) = (name(experiment), experiment.uid().unwrap_or_default());
-        let memory = locked(&self.0).entry(name).or_default().clone();
+        let uid = experiment.uid().unwrap_or_default();
+        let mut all = locked(&self.0);
+        let memory = all.entry(name(experiment)).or_default();
         let mut known = memory.lock();
-        if known.uid != uid {
-            // Pods go by the name of their experiment: those of the one before it may be there yet.
-            *known = Memory { uid, pods: std::mem::take(&mut known.pods), ..Memory::default() };
-        }
+        let before = (known.uid != uid).then(|| std::mem::take(&mut known.pods));
         drop(known);
-        memory
+        // Pods go by the name of their experiment: those of the one before it may be there yet. Whoever still reconciles that one has a memory
+        // of its own.
+        if let Some(pods) = before {
+            *memory = Shared(Arc::new(Mutex::new(Memory { uid, pods, ..Memory::default() })));
+        }
+        memory.clone()
     }
 
     pub fn all(&self) -> Vec<(Name, Shared)> {
         locked(&self.0).iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
     }
 
-    /// Whether any experiment but this one waits for a node.
-    pub fn others_wait_for(&self, own: &TuningExperiment, node: &str) -> bool {
+    /// Those of these nodes that any experiment but this one waits for.
+    pub fn others_wait_for(&self, own: &TuningExperiment, nodes: Vec<String>) -> HashSet<String> {
         let own = name(own);
-        self.all().iter().any(|(name, memory)| *name != own && memory.lock().waits_for.contains(node))
+        let others: Vec<Shared> = self.all().into_iter().filter(|(name, _)| *name != own).map(|(_, of)| of).collect();
+        nodes.into_iter().filter(|node| others.iter().any(|memory| memory.lock().waits_for.contains(node))).collect()
     }
 
     /// Those of these experiments whose namespace may have another node when one is free, whichever that is.
@@ -375,6 +383,8 @@ mod tests {
         let successor = memories.of(&experiment("a", "2", "False"));
         assert!(successor.lock().claims.is_none(), "the name is another one's now");
         assert_eq!(vanished(&successor), ["p"], "which finds what was left");
+        remember(&mut memory.lock());
+        assert!(successor.lock().claims.is_none(), "whoever still reconciles the one before it tells it nothing");
 
         memories.prune(&[], &[pod("1")]);
         assert_eq!(vanished(&memories.of(&a)), [""; 0]);
@@ -398,8 +408,9 @@ mod tests {
         let memories = Memories::new([], Manual::new().instant());
         let (a, b) = (experiment("a", "1", "False"), experiment("b", "2", "False"));
         memories.of(&a).lock().waits_for.insert("node".to_owned());
-        assert!(memories.others_wait_for(&b, "node"));
-        assert!(!memories.others_wait_for(&b, "another"));
-        assert!(!memories.others_wait_for(&a, "node"));
+        let wanted =
+            |own: &TuningExperiment| memories.others_wait_for(own, vec!["node".to_owned(), "another".to_owned()]);
+        assert_eq!(wanted(&b), HashSet::from(["node".to_owned()]));
+        assert!(wanted(&a).is_empty());
     }
 }

@@ -88,6 +88,14 @@ const AT_MOST: usize = 64;
 /// When to ask again whether a log of the namespace can be read.
 const TURN: Duration = Duration::from_millis(500);
 
+/// What came of a reconcile.
+enum Done {
+    /// What is next was seen to, and it is in line for what it needs.
+    Advanced,
+    /// It needs no node now.
+    Aside(Action),
+}
+
 /// One reconcile of an experiment.
 pub struct Reconcile<'a> {
     pub context: &'a Context,
@@ -117,45 +125,59 @@ impl<'a> Reconcile<'a> {
 
     /// Says when to reconcile again.
     pub async fn run(&self) -> Result<Action, Error> {
+        let done = self.proceed().await;
+        if !matches!(done, Ok(Done::Advanced)) {
+            // Whoever has a node need not give it up for who would not use it.
+            let memory = &mut *self.memory();
+            memory.waits_for.clear();
+            memory.is_limited = false;
+        }
+        Ok(match done? {
+            Done::Advanced => self.again(),
+            Done::Aside(action) => action,
+        })
+    }
+
+    async fn proceed(&self) -> Result<Done, Error> {
         if self.experiment.metadata.deletion_timestamp.is_some() {
             // What it owns goes with it, and its nodes when its pods have gone.
-            return Ok(Action::await_change());
+            return Ok(Done::Aside(Action::await_change()));
         }
         if let Some(left) = settle::gone_for(self) {
-            return Ok(Action::requeue(left.max(TURN)));
+            return Ok(Done::Aside(Action::requeue(left.max(TURN))));
         }
         if settle::has_just_finished(self) {
             // Until its watch says so, too.
-            return Ok(Action::requeue(TURN));
+            return Ok(Done::Aside(Action::requeue(TURN)));
         }
         if is_finished(self.experiment) {
             settle::take_back_unreadable(self).await?;
-            return tidy::after_the_end(self).await;
+            return tidy::after_the_end(self).await.map(Done::Aside);
         }
         if let Some(message) = self.context.unreadable(&self.uid) {
             self.wait_for_another_version(message).await?;
-            return Ok(Action::requeue(UNTIL_READABLE));
+            return Ok(Done::Aside(Action::requeue(UNTIL_READABLE)));
         }
         let plan = match accept::accept(self).await? {
             Accepted::Plan(plan) => plan,
             Accepted::Waiting(reason, message) => {
                 advance::keep_nodes(self).await?;
                 settle::write(self, &State::Waiting { reason, message }, None).await?;
-                return Ok(self.again());
+                return Ok(Done::Aside(self.again()));
             }
-            Accepted::Refused(problems) => return refuse(self, problems).await,
+            Accepted::Refused(problems) => return refuse(self, problems).await.map(Done::Aside),
         };
         let (mut observed, mut attempts) = observe::observe(self, &plan).await?;
         let ended = match collect::collect(self, &plan, &mut observed).await? {
             Collected::Ended(ended) => ended,
-            Collected::Unfit(problem) => return refuse(self, vec![problem]).await,
+            Collected::Unfit(problem) => return refuse(self, vec![problem]).await.map(Done::Aside),
         };
         attempts.extend(ended.iter().map(|ended| ended.attempt.clone()));
         let places = self.places(&plan, &attempts)?;
         collect::tell(self, &places, &mut observed, ended).await?;
         let state = advance::advance(self, &places, &mut observed).await?;
         settle::write(self, &state, Some((&places, &observed))).await?;
-        Ok(self.again())
+        Ok(Done::Advanced)
     }
 
     fn again(&self) -> Action {
@@ -212,7 +234,7 @@ impl<'a> Reconcile<'a> {
         let is_owned = |trial: &TuningTrial| trial.owner_references().iter().any(|owner| owner.uid == self.uid);
         let of_name = self.context.trials.iter().flat_map(|trials| trials.of(&self.touched()));
         let watched = of_name.filter(|trial| is_owned(trial));
-        self.memory().trials.with(watched, is_owned)
+        self.memory().trials.with(watched, is_owned, self.instant())
     }
 
     /// The pods that have its label.
@@ -237,8 +259,13 @@ impl<'a> Reconcile<'a> {
     /// those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
         let log = self.cluster().logs.end_of(&self.namespace, &self.api(), pod).await?;
-        if log.is_none() {
-            self.wake_in(TURN);
+        let memory = &mut *self.memory();
+        if log.is_some() {
+            memory.unread = None;
+        } else {
+            // Where many wait, whoever looks again and again keeps the others from being read.
+            let since = *memory.unread.get_or_insert(self.instant());
+            self.wake_in((self.elapsed(since) / 2).clamp(TURN, 8 * TURN));
         }
         Ok(log)
     }
@@ -304,9 +331,17 @@ async fn all<T>(work: Vec<impl Future<Output = Result<T, Error>>>) -> Result<Vec
     done.into_iter().collect()
 }
 
-/// What is said of nodes, which of many are not all named: a status would grow with the cluster.
+/// Whose turn it is, by name: first come those after the one that was the last. Where there are always more than one reconcile serves, the
+/// last names would never have a turn otherwise.
+fn turn(name: &str, last: Option<&str>) -> (bool, String) {
+    (Some(name) <= last, name.to_owned())
+}
+
+/// Nodes of which something is said by name: a status would grow with the cluster.
+const NAMED: usize = 8;
+
+/// What is said of nodes, which of many are not all named.
 fn some_of(nodes: &[String], between: &str) -> String {
-    const NAMED: usize = 8;
     match nodes.get(..NAMED) {
         Some(first) if nodes.len() > NAMED => {
             format!("{}{between}and {} more nodes", first.join(between), nodes.len() - NAMED)

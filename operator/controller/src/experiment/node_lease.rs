@@ -1,12 +1,13 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::TuningExperiment;
-use assay_api::names::{HOLDER_ANNOTATION, NODE_LEASE_PREFIX};
+use assay_api::names::{EXPERIMENT_LABEL, NODE_LEASE_PREFIX};
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
@@ -15,11 +16,14 @@ use super::memory::{Memory, experiment_of};
 use super::{Reconcile, ended, is_finished, share};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::lease::{Asked, node_of, noted};
+use crate::lease::{Asked, holder, node_of, noted};
 use crate::pod::target;
 
 /// How often a lease is renewed: three times within what it lasts.
 const RENEW: Duration = Duration::from_mins(1);
+
+/// How old a lease may be where something begins: who renews may see nothing of trials that are shorter than the pauses in which it looks.
+const FRESH: Duration = Duration::from_secs(45);
 
 /// When a node that somebody else was faster to take is looked at again: that may have come to nothing.
 pub const AGAIN: Duration = Duration::from_secs(1);
@@ -44,8 +48,11 @@ pub fn ours(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<Lease>> {
 
 /// Whether an experiment holds a node.
 pub fn is_of(cluster: &Cluster, node: &str, experiment: &TuningExperiment) -> bool {
-    let uid = experiment.metadata.uid.as_deref();
-    find(cluster, node).is_some_and(|lease| noted(&lease).map(|(.., uid)| uid) == uid)
+    find(cluster, node).is_some_and(|lease| is_noted(&lease, experiment))
+}
+
+fn is_noted(lease: &Lease, experiment: &TuningExperiment) -> bool {
+    noted(lease).is_some_and(|(.., uid)| experiment.metadata.uid.as_deref() == Some(uid))
 }
 
 /// What the Lease of a node says of the experiment that holds it: in words, and in full.
@@ -56,7 +63,7 @@ fn said_of(experiment: &TuningExperiment) -> (String, String) {
 }
 
 fn is_ours(reconcile: &Reconcile<'_>, lease: &Lease) -> bool {
-    lease.annotations().get(HOLDER_ANNOTATION).is_some_and(|noted| *noted == said_of(reconcile.experiment).1)
+    is_noted(lease, reconcile.experiment)
 }
 
 /// Who else holds a node.
@@ -66,18 +73,25 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
     (!is_ours(reconcile, &lease)).then(|| holder.to_owned())
 }
 
-/// Who else runs something on a node, whoever holds it: its Lease may have been deleted by somebody.
+/// Who else runs something on a node, whoever holds it: somebody may have deleted its Lease, or it has run out.
 pub fn other_user(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
-    let own = (reconcile.namespace.clone(), reconcile.name.clone());
+    let found = others_pods(reconcile).into_iter().find(|pod| target(pod) == Some(node))?;
+    experiment_of(&found).map(|(namespace, name)| format!("{namespace}/{name}"))
+}
+
+/// All pods of others that have a node.
+pub fn others_pods(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
+    let own = (reconcile.namespace.as_str(), reconcile.name.as_str());
     let context = reconcile.context;
-    let memories = context.memories.all().into_iter().filter(|(of, _)| *of != own);
+    let memories = context.memories.all().into_iter().filter(|(of, _)| (of.0.as_str(), of.1.as_str()) != own);
     let unseen = memories
         .flat_map(|(_, memory)| memory.lock().pods.unseen(reconcile.instant()).map(Arc::clone).collect::<Vec<_>>());
-    context.all_pods().into_iter().chain(unseen).find_map(|pod| {
-        let is_there = target(&pod)? == node && ended::ended(&pod).is_none() && ended::gate(&pod).is_none();
-        let of = experiment_of(&pod).filter(|of| is_there && *of != own)?;
-        Some(format!("{}/{}", of.0, of.1))
-    })
+    let is_others = |pod: &Arc<Pod>| {
+        let name = pod.labels().get(EXPERIMENT_LABEL);
+        (pod.metadata.namespace.as_deref(), name.map(String::as_str)) != (Some(own.0), Some(own.1)) && name.is_some()
+    };
+    let has_node = |pod: &Arc<Pod>| ended::ended(pod).is_none() && ended::gate(pod).is_none();
+    context.all_pods().into_iter().chain(unseen).filter(|pod| is_others(pod) && has_node(pod)).collect()
 }
 
 /// The Leases of nodes on which something runs that are to be renewed.
@@ -100,16 +114,27 @@ pub fn due(context: &Context) -> Vec<Arc<Lease>> {
 
 /// Takes a node, unless this experiment has it; the answer is who else has it.
 pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
+    hold_since(reconcile, node, Duration::MAX).await
+}
+
+/// The same where something is to begin now.
+pub async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
+    hold_since(reconcile, node, FRESH).await
+}
+
+async fn hold_since(reconcile: &Reconcile<'_>, node: &str, most: Duration) -> Result<Option<String>, Error> {
+    let leases = &reconcile.cluster().leases;
     let known = find(reconcile.cluster(), node);
     if let Some(known) = &known
         && is_ours(reconcile, known)
-        && reconcile.cluster().leases.holder_of(known).is_some()
-        && !reconcile.cluster().leases.is_doubted(known)
+        && leases.holder_of(known).is_some()
+        && !leases.is_doubted(known)
+        && leases.unchanged_for(known) < most
     {
         return Ok(None);
     }
     let (holder, note) = said_of(reconcile.experiment);
-    match reconcile.cluster().leases.ask(&name(node), &holder, &note, known.as_deref()).await? {
+    match leases.ask(&name(node), &holder, &note, known.as_deref()).await? {
         Asked::Held(_) => Ok(None),
         Asked::Taken(other) => {
             reconcile.wake_in(AGAIN);
@@ -158,11 +183,11 @@ fn next(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<TuningExperiment>> 
             && metadata.deletion_timestamp.is_none()
             && other.spec.suspend != Some(true)
             && !is_finished(other)
-            && !is_counted(metadata.namespace.as_deref())
             && cluster.matches(node, &other.spec.placement)
     });
     let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains(node);
-    context.memories.next_in_line(others, waits, 1, reconcile.instant()).pop()
+    let next = context.memories.next_in_line(others, waits, 1, reconcile.instant()).pop();
+    next.filter(|next| !is_counted(next.namespace().as_deref()))
 }
 
 /// Gives a node back.
@@ -173,31 +198,37 @@ pub async fn release(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error>
     }
 }
 
+/// All Leases of nodes as they are known best, and whether each is held by somebody and has not run out.
+pub fn known(cluster: &Cluster) -> Vec<(Arc<Lease>, bool)> {
+    cluster.leases.known(&cluster.node_leases.state())
+}
+
+/// The nodes of those that are held by others, with who does.
+pub fn held_by_others<'a>(reconcile: &Reconcile<'_>, known: &'a [(Arc<Lease>, bool)]) -> HashMap<&'a str, &'a str> {
+    let others = known.iter().filter(|(lease, is_held)| *is_held && !is_ours(reconcile, lease));
+    others.filter_map(|(lease, _)| Some((node_of(lease)?, holder(lease)?))).collect()
+}
+
 /// Every node that this experiment holds, in the order of their names.
 pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
-    let leases = reconcile.cluster().node_leases.state();
-    let known = |lease: &Arc<Lease>| reconcile.cluster().leases.newest(&lease.name_any(), Some(Arc::clone(lease)));
-    let ours = leases.iter().filter_map(known).filter(|lease| is_ours(reconcile, lease));
-    let nodes: BTreeSet<String> = ours.filter_map(|lease| node_of(&lease).map(ToOwned::to_owned)).collect();
-    nodes.into_iter().collect()
+    held_of(reconcile, &known(reconcile.cluster()))
+}
+
+/// Those of these.
+pub fn held_of(reconcile: &Reconcile<'_>, known: &[(Arc<Lease>, bool)]) -> Vec<String> {
+    let ours = known.iter().filter(|(lease, _)| is_ours(reconcile, lease));
+    let nodes: BTreeSet<&str> = ours.filter_map(|(lease, _)| node_of(lease)).collect();
+    nodes.into_iter().map(ToOwned::to_owned).collect()
 }
 
 /// Every node that an experiment of a namespace holds.
 pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
-    let watched = cluster.node_leases.state();
-    let watched = watched.iter().filter_map(|lease| node_of(lease).map(ToOwned::to_owned));
-    let written = cluster.leases.written();
-    let written = written.iter().filter_map(|lease| node_of(lease).map(ToOwned::to_owned));
-    let nodes: BTreeSet<String> = watched.chain(written).collect();
-    let is_held = |node: &String| {
-        find(cluster, node).is_some_and(|lease| {
-            noted(&lease).is_some_and(|(of, ..)| of == namespace) && cluster.leases.holder_of(&lease).is_some()
-        })
-    };
-    nodes.into_iter().filter(is_held).collect()
+    let known = known(cluster);
+    let held = known.iter().filter(|(lease, is_held)| *is_held && noted(lease).is_some_and(|(of, ..)| of == namespace));
+    held.filter_map(|(lease, _)| node_of(lease).map(ToOwned::to_owned)).collect()
 }
 
-/// Whether somebody else would like to have a node.
-pub fn is_wanted(reconcile: &Reconcile<'_>, node: &str) -> bool {
-    reconcile.context.memories.others_wait_for(reconcile.experiment, node)
+/// Those of these nodes that somebody else would like to have.
+pub fn wanted(reconcile: &Reconcile<'_>, nodes: Vec<String>) -> HashSet<String> {
+    reconcile.context.memories.others_wait_for(reconcile.experiment, nodes)
 }

@@ -14,7 +14,7 @@ use super::node_lease;
 /// Between two times.
 const PAUSE: Duration = Duration::from_secs(10);
 /// Requests at the same time.
-const AT_ONCE: usize = 4;
+const AT_ONCE: usize = 16;
 
 pub async fn keep_up(context: Arc<Context>) {
     loop {

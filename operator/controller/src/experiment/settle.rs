@@ -78,7 +78,7 @@ pub async fn write(
         "status": after,
     });
     let api = reconcile.api::<TuningExperiment>();
-    let written = match call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await {
+    let mut written = match call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await {
         Err(error) if error.is_not_found() => {
             reconcile.memory().gone(reconcile.instant());
             reconcile.wake_in(GONE);
@@ -86,6 +86,8 @@ pub async fn write(
         }
         written => written?,
     };
+    // Larger than the rest, and kept until the end.
+    written.metadata.managed_fields = None;
     reconcile.memory().written = Some((reconcile.instant(), written));
     publish(reconcile, state, &before.conditions, &after).await;
     Ok(())

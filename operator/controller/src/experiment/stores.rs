@@ -35,6 +35,19 @@ fn matters(experiment: &TuningExperiment) -> Value {
     json!([uid, generation, deletion_timestamp, labels, annotations, conditions])
 }
 
+/// Without what nobody asks for. There may be ten thousand of them, and lists that were read have room for more than is in them.
+fn slim_trial(trial: &mut TuningTrial) {
+    let ObjectMeta { labels, annotations, owner_references, .. } = &mut trial.metadata;
+    (*labels, *annotations) = (None, None);
+    if let Some(owners) = owner_references {
+        owners.shrink_to_fit();
+    }
+    if let Some(status) = &mut trial.status {
+        status.attempts.shrink_to_fit();
+        status.conditions.shrink_to_fit();
+    }
+}
+
 impl watch::Stores for Stores {
     fn watch(wiring: &Wiring, namespace: Option<&str>) -> Self {
         let itself = |meta: &ObjectMeta| Some(touched((meta.namespace.clone()?, meta.name.clone()?)));
@@ -57,7 +70,7 @@ impl watch::Stores for Stores {
         };
         let (parts, parts_of_pods) = (Parts::default(), Parts::default());
         // Nobody else makes one, or writes its status: what matters is that it goes.
-        let part = Part { matters: Some(|_: &TuningTrial| Value::Null), ..Part::noted(&parts) };
+        let part = Part { matters: Some(|_: &TuningTrial| Value::Null), slim: slim_trial, ..Part::noted(&parts) };
         let (trials, unreadable_trials) =
             wiring.reflect_readable(wiring.api(namespace), all(), part, of_trial, of_unreadable_trial);
         let trials = Objects::new(trials, parts);

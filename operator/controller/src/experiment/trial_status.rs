@@ -120,7 +120,7 @@ pub async fn write(
     });
     let api = reconcile.api::<TuningTrial>();
     let written = call(api.patch_status(&trial.name_any(), &forced(), &Patch::Apply(&patch))).await?;
-    Ok(reconcile.memory().trials.wrote(written))
+    Ok(reconcile.memory().trials.wrote(written, reconcile.instant()))
 }
 
 /// An attempt that nothing is run for.

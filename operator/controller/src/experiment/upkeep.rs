@@ -63,7 +63,7 @@ pub async fn keep_up(context: Arc<Context>) {
             }
         }
         let mut leases_of_nodes = context.cluster.node_leases.state();
-        leases_of_nodes.sort_by_key(|lease| lease.name_any());
+        leases_of_nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
         for lease in leases_of_nodes {
             if let Some(holder) = abandoned(&context, &lease) {
                 info!(lease = lease.name_any(), holder, "its experiment is gone: releasing the node");

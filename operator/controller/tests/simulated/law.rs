@@ -47,6 +47,8 @@ const LATE: Duration = Duration::from_secs(20);
 const GONE: Duration = Duration::from_mins(10);
 /// What a node's Lease lasts.
 const HELD: Duration = Duration::from_mins(3);
+/// How often a node may change hands without another operator hearing of it.
+const IN_A_ROW: u32 = 9;
 
 /// A write that the operator has made, or that somebody else has.
 #[derive(Clone, Copy)]
@@ -79,6 +81,8 @@ pub struct Law {
     ended: BTreeMap<String, Duration>,
     /// Leases of nodes.
     leases: BTreeMap<String, Made>,
+    /// How often each node was handed over since it was free.
+    handed: BTreeMap<String, u32>,
     /// Every uid that there was, with how its object went.
     uids: BTreeMap<String, Option<Made>>,
     /// The trials of each experiment (by uid) when they told of so many attempts.
@@ -209,8 +213,28 @@ impl Law {
             "tuningsweeps" => self.see_sweep(change, made),
             "tuninghistories" => self.see_history(server, change, made),
             "events" => self.see_event(change, made),
-            "leases" => drop(self.leases.insert(change.key.name.clone(), made)),
+            "leases" => self.see_lease(server, change, made),
             _ => {}
+        }
+    }
+
+    /// Other operators get their turn.
+    fn see_lease(&mut self, server: &Server, change: &Change, made: Made) {
+        let last = self.leases.insert(change.key.name.clone(), made);
+        let Some(node) = change.key.name.strip_prefix(NODE_LEASE_PREFIX) else { return };
+        let holder = |lease: Option<&Value>| lease.map(|lease| text(lease, "/spec/holderIdentity").to_owned());
+        let (before, after) = (holder(change.before.as_deref()), holder(change.after.as_deref()));
+        // What has run out anybody may take, and who takes a node that is in use breaks another law.
+        let is_due = last.is_some_and(|last| made.at < last.at + HELD);
+        let is_in_use = || server.all("pods").any(|(_, pod)| is_trial(pod) && target(pod) == node && may_run(pod));
+        if before.is_none() || after.is_none() {
+            self.handed.remove(node);
+        } else if before != after && is_due && !is_in_use() {
+            let handed = self.handed.entry(node.to_owned()).or_default();
+            *handed += 1;
+            if *handed > IN_A_ROW {
+                self.breaks(format!("{} was handed over again and again, and never given back to all", change.key));
+            }
         }
     }
 

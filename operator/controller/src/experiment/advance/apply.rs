@@ -24,7 +24,7 @@ use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::share::{Taken, Untaken};
 use crate::experiment::{
-    AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status,
+    AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status, turn,
 };
 use crate::pod::owner;
 
@@ -53,10 +53,10 @@ pub async fn apply(
     if begin.is_empty() {
         reconcile.memory().is_limited = false;
     }
-    if begin.len() > AT_MOST {
+    let is_more = begin.len() > AT_MOST;
+    if is_more {
         let memory = &mut *reconcile.memory();
         memory.served = in_turn(&mut begin, memory.served.as_deref());
-        reconcile.wake_in(Duration::ZERO);
     }
     let mut applied = Applied::default();
     let mut given_up = Vec::new();
@@ -73,17 +73,19 @@ pub async fn apply(
             }
         }
     }
+    // Where none of these could begin, the others can't either, or somebody has to give back a node first.
+    if (is_more && !applied.begun.is_empty()) || !given_up.is_empty() {
+        reconcile.wake_in(Duration::ZERO);
+    }
     if !given_up.is_empty() {
         give_up(reconcile, places, observed, given_up).await?;
-        reconcile.wake_in(Duration::ZERO);
     }
     Ok(applied)
 }
 
-/// Leaves as many as are begun at once: first those of the nodes that come after the one that was served last. Where trials are so short
-/// that there are always more, the last nodes would never have a turn otherwise. The answer is who is the last now.
+/// Leaves as many as are begun at once; the answer is whose turn was the last.
 fn in_turn(begin: &mut Vec<Action>, served: Option<&str>) -> Option<String> {
-    begin.sort_by(|a, b| (a.node() <= served, a.node()).cmp(&(b.node() <= served, b.node())));
+    begin.sort_by_cached_key(|action| turn(action.node().unwrap_or_default(), served));
     begin.truncate(AT_MOST);
     begin.last().and_then(Action::node).map(ToOwned::to_owned)
 }
@@ -157,7 +159,7 @@ async fn act(
 /// Takes a node, or gets in line for it and says what stands in the way.
 async fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Result<Result<Taken<'a>, Done>, Error> {
     let other = match share::take(reconcile, node) {
-        Ok(taken) => match node_lease::hold(reconcile, node).await? {
+        Ok(taken) => match node_lease::take(reconcile, node).await? {
             None => return Ok(Ok(taken)),
             Some(other) => other,
         },
@@ -327,7 +329,7 @@ async fn make_trial(
     };
     match written {
         Err(error) if error.is_refusal() => Ok(Err(error.message())),
-        written => Ok(Ok(reconcile.memory().trials.wrote(written?))),
+        written => Ok(Ok(reconcile.memory().trials.wrote(written?, reconcile.instant()))),
     }
 }
 
@@ -366,12 +368,12 @@ mod tests {
     fn every_node_has_its_turn() {
         let all = || (0..=2 * AT_MOST).map(|number| Action::Open(format!("n{number:03}"))).collect::<Vec<_>>();
         let mut served: Option<String> = None;
-        let mut turn = || {
+        let mut next = || {
             let mut begin = all();
             served = in_turn(&mut begin, served.as_deref());
             begin
         };
-        let (first, second, third) = (turn(), turn(), turn());
+        let (first, second, third) = (next(), next(), next());
         assert_eq!(first, all()[..AT_MOST]);
         assert_eq!(second, all()[AT_MOST..2 * AT_MOST]);
         assert_eq!(third, [&all()[2 * AT_MOST..], &all()[..AT_MOST - 1]].concat());

@@ -17,7 +17,7 @@ use super::{STARTS, YIELD};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::UnderWay;
 use crate::experiment::settle::State;
-use crate::experiment::some_of;
+use crate::experiment::{NAMED, some_of};
 
 /// Whoever holds a node that is waited for may go without a word.
 const HELD: Duration = Duration::from_secs(30);
@@ -107,7 +107,7 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
         decision.outlook = Outlook::Suspended;
         return decision;
     }
-    // The Lease of a node that is taken and given back wakes everybody who waits for it, ourselves included.
+    // The Lease of a node that is taken and given back wakes those who wait for it, perhaps ourselves.
     let next = if let Some((_, left)) = &survey.refused {
         decision.wake_in(*left + AFTER);
         Next::default()
@@ -227,7 +227,9 @@ impl Decision {
             }
             if let Some(why) = why {
                 let of_its_kind = if state == NodeState::Busy { &mut busy } else { &mut others };
-                of_its_kind.push(format!("{name} {why}"));
+                // The others only count.
+                let is_named = of_its_kind.len() < NAMED;
+                of_its_kind.push(if is_named { format!("{name} {why}") } else { String::new() });
             }
             nodes.push(Node { boot: node::boot(node), name, state });
         }

@@ -1,6 +1,6 @@
-//! What there is to go by: nothing here decides, and nothing here is written.
+//! What there is to go by: nothing here decides, and no object is written here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,15 +9,18 @@ use assay_core::attempt::pass;
 use assay_core::decide::fleet::{Begun, NodeState};
 use assay_core::node::{self, Needs};
 use assay_core::plan::Plan;
-use k8s_openapi::api::core::v1::Node;
+use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::{Node, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
+use crate::experiment::memory::experiment_of;
 use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::{Reconcile, age, claims, node_lease, provision, share};
+use crate::pod::target;
 
 /// How long a pod that was deleted may take to go.
 const GOES: Duration = Duration::from_mins(2);
@@ -93,15 +96,18 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     let needs = Needs::new(&reconcile.experiment.spec.placement, patience);
     let nodes = nodes(reconcile, &needs).await;
-    let is_wanted = share::is_wanted(reconcile);
+    let leases = node_lease::known(reconcile.cluster());
     let placeholder = provision::find(reconcile);
     reconcile.memory().asks_for_node = placeholder.is_some();
     let given = reconcile.memory().given.clone();
-    let held = |node: String| Held {
-        is_wanted: is_wanted || node_lease::is_wanted(reconcile, &node),
+    let held = node_lease::held_of(reconcile, &leases);
+    let is_wanted = share::is_wanted(reconcile);
+    let wanted = node_lease::wanted(reconcile, held.clone());
+    let held = held.into_iter().map(|node| Held {
+        is_wanted: is_wanted || wanted.contains(&node),
         is_given: given.contains(&node),
         node,
-    };
+    });
     Ok(Survey {
         now: reconcile.now,
         needs,
@@ -113,8 +119,8 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
             .map(|pod| Placeholder { has_ended: ended::ended(&pod).is_some(), waits_for: ended::why_waiting(&pod) }),
         unprovided: provision::pause(reconcile),
         begun: begun(reconcile, plan, observed),
-        nodes,
-        held: node_lease::held(reconcile).into_iter().map(held).collect(),
+        nodes: seen(reconcile, nodes, &leases),
+        held: held.collect(),
         claims: claims::known(reconcile),
         refused: refused(reconcile),
     })
@@ -175,21 +181,31 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
     begun
 }
 
-async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
+/// Every node, by name. Kubelets are asked where that has to be.
+async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Arc<Node>> {
     let cluster = reconcile.cluster();
-    let silent = |node: &Node| cluster.silent_for(node);
     let mut nodes = cluster.nodes.state();
-    nodes.sort_by_key(|node| node.name_any());
+    nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
     // Of those that are of no use anyway, nobody has to know more.
-    let fits = |node: &&Node| node::judge(node, needs, silent(node)).0 == NodeState::Usable;
+    let fits = |node: &&Node| node::judge(node, needs, cluster.silent_for(node)).0 == NodeState::Usable;
     cluster.kubelets.ask(nodes.iter().map(|node| &**node).filter(fits)).await;
+    nodes
+}
+
+fn seen(reconcile: &Reconcile<'_>, nodes: Vec<Arc<Node>>, leases: &[(Arc<Lease>, bool)]) -> Vec<Seen> {
+    let cluster = reconcile.cluster();
+    let held = node_lease::held_by_others(reconcile, leases);
+    let pods = node_lease::others_pods(reconcile);
+    let used: HashMap<&str, &Pod> = pods.iter().filter_map(|pod| Some((target(pod)?, &**pod))).collect();
+    let user = |name: &str| experiment_of(used.get(name)?).map(|(namespace, name)| format!("{namespace}/{name}"));
+    let yielded = yielded(reconcile);
     let seen = |node: Arc<Node>| {
         let name = node.name_any();
         Seen {
-            silent: silent(&node),
+            silent: cluster.silent_for(&node),
             policy: cluster.kubelets.cpu_manager_policy(&name),
-            holder: node_lease::other_holder(reconcile, &name),
-            yielded: yielded(reconcile, &name),
+            holder: held.get(name.as_str()).map(|holder| (*holder).to_owned()).or_else(|| user(&name)),
+            yielded: yielded.get(&name).copied(),
             full: reconcile.memory().full.left(&name, reconcile.instant()),
             node,
         }
@@ -197,12 +213,18 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Seen> {
     nodes.into_iter().map(seen).collect()
 }
 
-/// Whoever waits for a node is woken by the same news as we who have just given it back.
-fn yielded(reconcile: &Reconcile<'_>, node: &str) -> Option<Duration> {
-    let at = *reconcile.memory().yielded.get(node)?;
-    YIELD
-        .checked_sub(reconcile.elapsed(at))
-        .filter(|_| node_lease::is_wanted(reconcile, node) || share::is_wanted(reconcile))
+/// For how long nodes are left to others yet: who waits for one may be woken by the same news as we who have just given it back.
+fn yielded(reconcile: &Reconcile<'_>) -> BTreeMap<String, Duration> {
+    let memory = reconcile.memory();
+    let left =
+        memory.yielded.iter().filter_map(|(node, at)| Some((node.clone(), YIELD.checked_sub(reconcile.elapsed(*at))?)));
+    let mut left: BTreeMap<String, Duration> = left.collect();
+    drop(memory);
+    if !left.is_empty() && !share::is_wanted(reconcile) {
+        let wanted = node_lease::wanted(reconcile, left.keys().cloned().collect());
+        left.retain(|node, _| wanted.contains(node));
+    }
+    left
 }
 
 fn refused(reconcile: &Reconcile<'_>) -> Option<(String, Duration)> {
