@@ -151,7 +151,7 @@ impl Leases {
     }
 
     /// All leases as they are known best, given those that a watch tells of, and whether each is held by somebody and has not run out.
-    pub fn known(&self, watched: &[Arc<Lease>]) -> Vec<(Arc<Lease>, bool)> {
+    pub fn all(&self, watched: &[Arc<Lease>]) -> Vec<(Arc<Lease>, bool)> {
         let now = self.clock.instant();
         let mut seen = locked(&self.seen);
         let told: HashSet<&str> = watched.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();

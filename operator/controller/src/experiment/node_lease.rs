@@ -199,32 +199,33 @@ pub async fn release(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error>
 }
 
 /// All Leases of nodes as they are known best, and whether each is held by somebody and has not run out.
-pub fn known(cluster: &Cluster) -> Vec<(Arc<Lease>, bool)> {
-    cluster.leases.known(&cluster.node_leases.state())
+pub fn all(cluster: &Cluster) -> Vec<(Arc<Lease>, bool)> {
+    cluster.leases.all(&cluster.node_leases.state())
 }
 
-/// The nodes of those that are held by others, with who does.
-pub fn held_by_others<'a>(reconcile: &Reconcile<'_>, known: &'a [(Arc<Lease>, bool)]) -> HashMap<&'a str, &'a str> {
-    let others = known.iter().filter(|(lease, is_held)| *is_held && !is_ours(reconcile, lease));
+/// The nodes of these Leases that others hold, with who does.
+pub fn held_by_others<'a>(reconcile: &Reconcile<'_>, leases: &'a [(Arc<Lease>, bool)]) -> HashMap<&'a str, &'a str> {
+    let others = leases.iter().filter(|(lease, is_held)| *is_held && !is_ours(reconcile, lease));
     others.filter_map(|(lease, _)| Some((node_of(lease)?, holder(lease)?))).collect()
 }
 
 /// Every node that this experiment holds, in the order of their names.
 pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
-    held_of(reconcile, &known(reconcile.cluster()))
+    held_of(reconcile, &all(reconcile.cluster()))
 }
 
-/// Those of these.
-pub fn held_of(reconcile: &Reconcile<'_>, known: &[(Arc<Lease>, bool)]) -> Vec<String> {
-    let ours = known.iter().filter(|(lease, _)| is_ours(reconcile, lease));
+/// The nodes of these Leases that this experiment holds, in the order of their names.
+pub fn held_of(reconcile: &Reconcile<'_>, leases: &[(Arc<Lease>, bool)]) -> Vec<String> {
+    let ours = leases.iter().filter(|(lease, _)| is_ours(reconcile, lease));
     let nodes: BTreeSet<&str> = ours.filter_map(|(lease, _)| node_of(lease)).collect();
     nodes.into_iter().map(ToOwned::to_owned).collect()
 }
 
 /// Every node that an experiment of a namespace holds.
 pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
-    let known = known(cluster);
-    let held = known.iter().filter(|(lease, is_held)| *is_held && noted(lease).is_some_and(|(of, ..)| of == namespace));
+    let leases = all(cluster);
+    let held =
+        leases.iter().filter(|(lease, is_held)| *is_held && noted(lease).is_some_and(|(of, ..)| of == namespace));
     held.filter_map(|(lease, _)| node_of(lease).map(ToOwned::to_owned)).collect()
 }
 

@@ -96,7 +96,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     let needs = Needs::new(&reconcile.experiment.spec.placement, patience);
     let nodes = nodes(reconcile, &needs).await;
-    let leases = node_lease::known(reconcile.cluster());
+    let leases = node_lease::all(reconcile.cluster());
     let placeholder = provision::find(reconcile);
     reconcile.memory().asks_for_node = placeholder.is_some();
     let given = reconcile.memory().given.clone();
