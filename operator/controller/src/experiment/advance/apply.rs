@@ -261,17 +261,17 @@ async fn run(
             info!(trial = object.name_any(), attempt = trial.attempt, node, "started");
             reconcile.memory().pods.created(pod, reconcile.instant());
         }
-        // By ourselves, before we were interrupted, or before an answer was lost.
-        Err(error) if error.is_conflict() => match call(api.get_opt(&pod.name_any())).await? {
+        // By ourselves, before we were interrupted, or before an answer was lost. A quota refuses one that is there, too.
+        Err(error) if error.is_conflict() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await? {
             Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
                 reconcile.memory().pods.created(there, reconcile.instant());
             }
+            None if error.is_refusal() => return Ok(Done::Refused(error.message())),
             there => {
                 reconcile.make_room(there.as_ref(), &*object).await?;
                 return Ok(Done::Refused(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
             }
         },
-        Err(error) if error.is_refusal() => return Ok(Done::Refused(error.message())),
         Err(error) => return Err(error),
     }
     // Its watch tells nothing of a pod that is late and does not say why.
