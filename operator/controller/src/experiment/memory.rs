@@ -101,11 +101,16 @@ impl Judged {
 }
 
 impl Memory {
+    /// Whoever has a node need not give it up for who would not use it now.
+    pub fn stand_aside(&mut self) {
+        self.waits_for.clear();
+        self.is_limited = false;
+    }
+
     /// It needs nothing any more.
     pub fn gone(&mut self, now: Instant) {
-        self.gone = Some(now);
-        self.waits_for.clear();
-        (self.in_line, self.is_limited) = (None, false);
+        self.stand_aside();
+        (self.gone, self.in_line) = (Some(now), None);
     }
 
     /// Forgets what nobody needs of an experiment that is over. Its pods and volumes may have to be removed yet.

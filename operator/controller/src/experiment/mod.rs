@@ -127,10 +127,7 @@ impl<'a> Reconcile<'a> {
     pub async fn run(&self) -> Result<Action, Error> {
         let done = self.proceed().await;
         if !matches!(done, Ok(Done::Advanced)) {
-            // Whoever has a node need not give it up for who would not use it.
-            let memory = &mut *self.memory();
-            memory.waits_for.clear();
-            memory.is_limited = false;
+            self.memory().stand_aside();
         }
         Ok(match done? {
             Done::Advanced => self.again(),

@@ -225,11 +225,11 @@ impl Law {
         let holder = |lease: Option<&Value>| lease.map(|lease| text(lease, "/spec/holderIdentity").to_owned());
         let (before, after) = (holder(change.before.as_deref()), holder(change.after.as_deref()));
         // What has run out anybody may take, and who takes a node that is in use breaks another law.
-        let is_due = last.is_some_and(|last| made.at < last.at + HELD);
+        let is_valid = last.is_some_and(|last| made.at < last.at + HELD);
         let is_in_use = || server.all("pods").any(|(_, pod)| is_trial(pod) && target(pod) == node && may_run(pod));
         if before.is_none() || after.is_none() {
             self.handed.remove(node);
-        } else if before != after && is_due && !is_in_use() {
+        } else if before != after && is_valid && !is_in_use() {
             let handed = self.handed.entry(node.to_owned()).or_default();
             *handed += 1;
             if *handed > IN_A_ROW {
