@@ -72,16 +72,17 @@ impl Kubelets {
 
     /// The CPU manager policy of a node's kubelet, where it is known.
     pub fn cpu_manager_policy(&self, node: &str) -> Option<String> {
+        self.asking.as_ref()?;
         locked(&self.policies).get(node)?.policy.clone()
     }
 
-    /// Asks those whose last answer is old.
-    pub async fn ask(&self, nodes: impl Iterator<Item = &Node>) {
+    /// Asks those of these nodes that fit and whose last answer is old.
+    pub async fn ask<'a>(&self, nodes: impl Iterator<Item = &'a Node>, fits: impl Fn(&Node) -> bool) {
         let Some(asking) = &self.asking else { return };
         let is_old = |node: &&Node| {
             locked(&self.policies).get(&node.name_any()).is_none_or(|answer| self.clock.since(answer.at) > KEPT)
         };
-        let old: Vec<&Node> = nodes.filter(is_old).collect();
+        let old: Vec<&Node> = nodes.filter(is_old).filter(|node| fits(node)).collect();
         if old.is_empty() {
             return;
         }
@@ -158,7 +159,9 @@ mod tests {
         .unwrap();
 
         let kubelets = Kubelets::new(&args, config, &client, Manual::new());
-        kubelets.ask([&node].into_iter()).await;
+        kubelets.ask([&node].into_iter(), |_| false).await;
+        assert_eq!(kubelets.cpu_manager_policy("n"), None, "it does not fit");
+        kubelets.ask([&node].into_iter(), |_| true).await;
         assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("static"));
         let requested = requested.join().unwrap();
         assert_eq!(requested.what, "POST /api/v1/namespaces/own/serviceaccounts/assay-kubelets/token");

@@ -23,7 +23,54 @@ pub struct Leases {
     api: Api<Lease>,
     duration: Duration,
     clock: SharedClock,
-    seen: Arc<Mutex<HashMap<String, Sighting>>>,
+    seen: Arc<Mutex<Seen>>,
+}
+
+#[derive(Default)]
+struct Seen {
+    /// By the names of leases.
+    sightings: HashMap<String, Sighting>,
+    /// How often any of them has changed.
+    changes: u64,
+    all: All,
+}
+
+/// All leases as they were known last, and what that was known by.
+#[derive(Default)]
+struct All {
+    watched: Vec<Arc<Lease>>,
+    changes: u64,
+    /// Some were just written, and no watch has told of them. It may turn out that they are gone.
+    is_passing: bool,
+    known: Arc<[Holding]>,
+}
+
+/// A lease of a node as it is known best.
+pub struct Holding {
+    pub node: Arc<str>,
+    /// Whom it names, whether or not it has run out.
+    holder: Option<Arc<str>>,
+    /// Namespace and uid of the experiment that it was written for.
+    of: Option<(String, String)>,
+    /// When it runs out, if nobody renews it.
+    until: Instant,
+}
+
+impl Holding {
+    /// Who holds it and has not let it run out.
+    pub fn holder(&self, now: Instant) -> Option<&Arc<str>> {
+        self.holder.as_ref().filter(|_| now < self.until)
+    }
+
+    /// Whether it was written for the experiment with this uid.
+    pub fn is_of(&self, uid: &str) -> bool {
+        self.of.as_ref().is_some_and(|(_, of)| of == uid)
+    }
+
+    /// Whether it was written for an experiment of this namespace.
+    pub fn is_in(&self, namespace: &str) -> bool {
+        self.of.as_ref().is_some_and(|(of, _)| of == namespace)
+    }
 }
 
 /// The version of a lease that was seen last, and since when. Clocks of other machines may be wrong by any time, so what counts is
@@ -49,7 +96,7 @@ impl Sighting {
 }
 
 /// What was seen of a lease, this version included.
-fn sighting<'a>(seen: &'a mut HashMap<String, Sighting>, lease: &Lease, now: Instant) -> &'a mut Sighting {
+fn sighting<'a>(seen: &'a mut Seen, lease: &Lease, now: Instant) -> &'a mut Sighting {
     let version = lease.metadata.resource_version.as_deref().unwrap_or_default();
     let new = || Sighting {
         version: version.to_owned(),
@@ -59,8 +106,9 @@ fn sighting<'a>(seen: &'a mut HashMap<String, Sighting>, lease: &Lease, now: Ins
         outdated: None,
         doubted: None,
     };
-    let sighting = seen.entry(lease.name_any()).or_insert_with(new);
+    let sighting = seen.sightings.entry(lease.name_any()).or_insert_with(new);
     if sighting.version != version {
+        seen.changes += 1;
         (sighting.version, sighting.since) = (version.to_owned(), now);
     }
     sighting
@@ -135,10 +183,15 @@ impl Leases {
         read(sighting(&mut locked(&self.seen), lease, self.clock.instant()))
     }
 
+    fn change(&self, lease: &Lease, change: impl FnOnce(&mut Sighting)) {
+        locked(&self.seen).changes += 1;
+        self.sighting(lease, change);
+    }
+
     fn held(&self, mut lease: Lease) -> Asked {
         // Larger than the rest, and kept for each node.
         lease.metadata.managed_fields = None;
-        self.sighting(&lease, |sighting| {
+        self.change(&lease, |sighting| {
             sighting.renewed = Some(self.clock.instant());
             sighting.written = Some(Arc::new(lease.clone()));
         });
@@ -147,33 +200,44 @@ impl Leases {
 
     /// A lease as it is known best: a watch may be late to tell of what we have just written.
     pub fn newest(&self, name: &str, watched: Option<Arc<Lease>>) -> Option<Arc<Lease>> {
-        newest(locked(&self.seen).get(name), watched, self.clock.instant())
+        newest(locked(&self.seen).sightings.get(name), watched, self.clock.instant())
     }
 
-    /// All leases as they are known best, given those that a watch tells of, and whether each is held by somebody and has not run out.
-    pub fn all(&self, watched: &[Arc<Lease>]) -> Vec<(Arc<Lease>, bool)> {
+    /// All leases of nodes as they are known best, in the order of their nodes, given those that a watch tells of. Where there are many, few
+    /// have changed since somebody asked last, or none.
+    pub fn all(&self, watched: Vec<Arc<Lease>>) -> Arc<[Holding]> {
         let now = self.clock.instant();
-        let mut seen = locked(&self.seen);
-        let told: HashSet<&str> = watched.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
-        let unseen = seen.iter().filter(|(name, known)| known.is_new(now) && !told.contains(name.as_str()));
-        let unseen: Vec<Arc<Lease>> = unseen.filter_map(|(_, known)| known.written.clone()).collect();
-        let watched = watched.iter().filter_map(|lease| {
-            let known = seen.get(lease.metadata.name.as_deref()?);
-            newest(known, Some(Arc::clone(lease)), now)
-        });
-        let all: Vec<Arc<Lease>> = watched.chain(unseen).collect();
-        let is_held = |lease: Arc<Lease>| {
-            let unchanged = now.saturating_duration_since(sighting(&mut seen, &lease, now).since);
-            let is_held = holder(&lease).is_some() && unchanged < self.duration;
-            (lease, is_held)
+        let seen = &mut *locked(&self.seen);
+        let is_same = |known: &[Arc<Lease>]| {
+            known.len() == watched.len() && known.iter().zip(&watched).all(|(a, b)| Arc::ptr_eq(a, b))
         };
-        all.into_iter().map(is_held).collect()
+        if seen.all.is_passing || seen.all.changes != seen.changes || !is_same(&seen.all.watched) {
+            let told: HashSet<&str> = watched.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
+            let unseen =
+                seen.sightings.iter().filter(|(name, known)| known.is_new(now) && !told.contains(name.as_str()));
+            let unseen: Vec<Arc<Lease>> = unseen.filter_map(|(_, known)| known.written.clone()).collect();
+            let is_passing = !unseen.is_empty();
+            let watched_best = watched.iter().filter_map(|lease| {
+                newest(seen.sightings.get(lease.metadata.name.as_deref()?), Some(Arc::clone(lease)), now)
+            });
+            let all: Vec<Arc<Lease>> = watched_best.chain(unseen).collect();
+            let mut known: Vec<Holding> = all.into_iter().filter_map(|lease| self.holding(seen, &lease, now)).collect();
+            known.sort_unstable_by(|a, b| a.node.cmp(&b.node));
+            seen.all = All { watched, changes: seen.changes, is_passing, known: known.into() };
+        }
+        Arc::clone(&seen.all.known)
+    }
+
+    fn holding(&self, seen: &mut Seen, lease: &Lease, now: Instant) -> Option<Holding> {
+        let until = sighting(seen, lease, now).since + self.duration;
+        let of = noted(lease).map(|(namespace, _, uid)| (namespace.to_owned(), uid.to_owned()));
+        Some(Holding { node: node_of(lease)?.into(), holder: holder(lease).map(Into::into), of, until })
     }
 
     /// A lease is gone, or was changed by somebody else, of which a watch may be late to tell.
     fn outdated(&self, known: &Lease) {
-        locked(&self.seen).remove(&known.name_any());
-        self.sighting(known, |sighting| sighting.outdated = Some(version(known)));
+        locked(&self.seen).sightings.remove(&known.name_any());
+        self.change(known, |sighting| sighting.outdated = Some(version(known)));
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, Error> {
@@ -304,6 +368,7 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::clock::Clock as _;
     use crate::clock::testing::Manual;
     use crate::http::testing::{answering, answering_each, server};
 
@@ -368,6 +433,48 @@ mod tests {
         clock.pass(Duration::from_millis(1));
         assert_eq!(versions(None), None, "a watch is not so late");
         assert_eq!(versions(Some("11")).as_deref(), Some("12"), "unless it tells that it is");
+    }
+
+    #[tokio::test]
+    async fn all_leases_are_known_as_each_is() {
+        let (leases, clock) = leases();
+        let of = |node: &str, holder: &str, version: u32| {
+            let mut lease = lease(holder, &version.to_string());
+            lease.metadata.name = Some(format!("{NODE_LEASE_PREFIX}{node}"));
+            lease.annotations_mut().insert(HOLDER_ANNOTATION.to_owned(), format!("ns/{holder}/uid-of-{holder}"));
+            Arc::new(lease)
+        };
+        let all = |watched: &[&Arc<Lease>]| leases.all(watched.iter().map(|&lease| Arc::clone(lease)).collect());
+        let said = |known: &[Holding]| -> Vec<(String, Option<String>)> {
+            let now = clock.instant();
+            known.iter().map(|one| (one.node.to_string(), one.holder(now).map(ToString::to_string))).collect()
+        };
+        let is = |known: &[(&str, Option<&str>)]| -> Vec<(String, Option<String>)> {
+            known.iter().map(|(node, holder)| ((*node).to_owned(), holder.map(ToOwned::to_owned))).collect()
+        };
+        let (a, b) = (of("n2", "a", 1), of("n1", "b", 2));
+        let first = all(&[&a, &b]);
+        assert_eq!(said(&first), is(&[("n1", Some("b")), ("n2", Some("a"))]));
+        assert!(
+            first[0].is_of("uid-of-b") && !first[0].is_of("uid-of-a") && first[0].is_in("ns") && !first[0].is_in("n")
+        );
+        assert!(Arc::ptr_eq(&first, &all(&[&a, &b])), "nothing has changed");
+        // What was written is newer than what is watched.
+        leases.held(Arc::unwrap_or_clone(of("n1", "c", 3)));
+        let both = [("n1", Some("c")), ("n2", Some("a"))];
+        assert_eq!(said(&all(&[&a, &b])), is(&both));
+        leases.held(Arc::unwrap_or_clone(of("n3", "c", 4)));
+        assert_eq!(said(&all(&[&a, &b])), is(&[both[0], both[1], ("n3", Some("c"))]), "no watch has told of it");
+        clock.pass(LATE);
+        assert_eq!(said(&all(&[&a, &b])), is(&both), "by now it would have");
+        leases.outdated(&of("n1", "c", 3));
+        assert_eq!(said(&all(&[&a, &b])), is(&both[1..]), "it is gone, whatever is watched");
+        assert_eq!(said(&all(&[&a])), is(&both[1..]));
+        clock.pass(DURATION);
+        assert_eq!(said(&all(&[&a])), is(&[("n2", None)]), "it has run out");
+        let renewed = of("n2", "a", 5);
+        assert_eq!(said(&all(&[&renewed])), is(&[("n2", Some("a"))]));
+        assert!(all(&[]).is_empty());
     }
 
     /// Who went by the watch would take it for held.

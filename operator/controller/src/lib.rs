@@ -16,6 +16,7 @@ mod lease;
 mod lock;
 mod logs;
 mod metrics;
+mod nodes;
 mod pod;
 mod prometheus;
 mod readers;

@@ -191,7 +191,7 @@ async fn keep(
         Outcome::Lost(reason, message) => {
             status.reason = Some(format!("{reason:?}"));
             status.message = Some(assay_core::status::shorten(&message, assay_api::bounds::MESSAGE));
-            let node = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(found.node()));
+            let node = reconcile.cluster().nodes.get(found.node());
             status.boot = node.and_then(|node| node::boot(&node)).map(|boot| boot.to_string());
         }
         Outcome::Refused(_) | Outcome::Unfit(_) => {}

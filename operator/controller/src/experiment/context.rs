@@ -10,12 +10,13 @@ use kube::core::error_boundary::InvalidObject;
 use kube::runtime::reflector::{ObjectRef, Store};
 
 use super::agent::Agents;
+use super::is_finished;
 use super::memory::Memories;
 use super::metrics::Metrics;
 use super::share::Taking;
 use super::stores::Stores;
 use crate::cluster::Cluster;
-use crate::watch::{Objects, Scope, Unreadable, Wiring};
+use crate::watch::{Objects, Scope, Touched, Unreadable, Wiring};
 
 /// What is said of an object that can't be read.
 pub fn why_unreadable(what: &str, error: &str) -> String {
@@ -29,6 +30,8 @@ pub struct Context {
     pub experiments: Vec<Store<TuningExperiment>>,
     pub trials: Vec<Objects<TuningTrial>>,
     pub pods: Vec<Objects<Pod>>,
+    /// The same by the nodes that they use.
+    pods_on_nodes: Vec<Objects<Pod>>,
     pub unreadable_experiments: Vec<Unreadable>,
     pub unreadable_trials: Vec<Unreadable>,
     /// Those of nodes, where there are any.
@@ -46,6 +49,7 @@ impl Context {
             experiments: Vec::new(),
             trials: Vec::new(),
             pods: Vec::new(),
+            pods_on_nodes: Vec::new(),
             unreadable_experiments: Vec::new(),
             unreadable_trials: Vec::new(),
             agents,
@@ -58,6 +62,7 @@ impl Context {
             context.experiments.push(stores.experiments);
             context.trials.push(stores.trials);
             context.pods.push(stores.pods);
+            context.pods_on_nodes.push(stores.pods_on_nodes);
             context.unreadable_experiments.push(stores.unreadable_experiments);
             context.unreadable_trials.push(stores.unreadable_trials);
         }
@@ -74,6 +79,12 @@ impl Context {
         self.pods.iter().flat_map(|pods| pods.all.state()).collect()
     }
 
+    /// The pods that use a node, as the watches tell.
+    pub fn pods_on(&self, node: &str) -> impl Iterator<Item = Arc<Pod>> {
+        let node = Touched::Node(node.to_owned());
+        self.pods_on_nodes.iter().flat_map(move |pods| pods.of(&node))
+    }
+
     /// The trial that a pod is an attempt of.
     pub fn trial_of(&self, pod: &Pod) -> Option<Arc<TuningTrial>> {
         let trial = ObjectRef::new(pod.labels().get(TRIAL_LABEL)?).within(pod.metadata.namespace.as_deref()?);
@@ -81,10 +92,10 @@ impl Context {
         found.filter(|trial| pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref()))
     }
 
-    /// Whether the watches tell of an experiment with this uid.
-    pub fn knows(&self, uid: &str) -> bool {
-        self.experiments.iter().any(|store| store.find(|experiment| experiment.uid().as_deref() == Some(uid)).is_some())
-            || self.unreadable(uid).is_some()
+    /// Whether the watches tell of an experiment with this uid that is not over.
+    pub fn needs_nodes(&self, uid: &str) -> bool {
+        let is_it = |one: &TuningExperiment| one.metadata.uid.as_deref() == Some(uid) && !is_finished(one);
+        self.experiments.iter().any(|store| store.find(is_it).is_some()) || self.unreadable(uid).is_some()
     }
 
     /// Why the experiment with this uid can't be read, or one of its trials.
@@ -105,6 +116,6 @@ impl Context {
     /// Forgets everything about experiments that are over or gone.
     pub fn prune(&self) {
         self.memories.prune(&self.all_experiments(), &self.all_pods());
-        self.cluster.prune();
+        self.cluster.nodes.prune();
     }
 }

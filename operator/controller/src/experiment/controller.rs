@@ -57,7 +57,7 @@ impl watch::Controller for Context {
     fn concerned(&self, mut all: Vec<Arc<TuningExperiment>>, by: &Touched) -> Vec<Arc<TuningExperiment>> {
         all.retain(|experiment| !is_finished(experiment));
         let may_use =
-            |node: &str, experiment: &TuningExperiment| self.cluster.matches(node, &experiment.spec.placement);
+            |node: &str, experiment: &TuningExperiment| self.cluster.nodes.matches(node, &experiment.spec.placement);
         match by {
             Touched::Freed(node) => {
                 // A limit may have kept it from any node.

@@ -119,6 +119,11 @@ pub fn matters(pod: &Pod) -> Value {
     json!([is_pending(pod), is_deleted, gates, why])
 }
 
+/// Whether a pod has a node for itself, or is to get it without anybody's doing. What waits in a queue has none to keep.
+pub fn uses_node(pod: &Pod) -> bool {
+    ended(pod).is_none() && gate(pod).is_none()
+}
+
 /// What keeps a pod from being scheduled.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Gate {

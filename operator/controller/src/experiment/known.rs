@@ -9,6 +9,7 @@ use assay_api::TuningTrial;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::stores::slim_pod;
 use crate::watch::version;
 
 /// A watch that has not told of a new pod after this is asked about no more: the API server is.
@@ -93,13 +94,15 @@ impl Pods {
     }
 
     /// Remembers a pod that was created, or that the API server says is there.
-    pub fn created(&mut self, pod: Pod, now: Instant) {
+    pub fn created(&mut self, mut pod: Pod, now: Instant) {
+        slim_pod(&mut pod);
         let known = Known { is_seen: false, written: Some(now), ..Known::seen(Arc::new(pod), now) };
         self.0.insert(known.pod.name_any(), known);
     }
 
     /// Remembers a pod as the API server had it when it was changed.
-    pub fn changed(&mut self, pod: Pod, now: Instant) {
+    pub fn changed(&mut self, mut pod: Pod, now: Instant) {
+        slim_pod(&mut pod);
         let pod = Arc::new(pod);
         let known = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
         if known.pod.uid() == pod.uid() && version(&*known.pod) < version(&*pod) {

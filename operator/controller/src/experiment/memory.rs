@@ -45,14 +45,14 @@ pub struct Memory {
     pub plan: Option<Arc<Plan>>,
     /// What was judged last.
     pub judged: Option<Judged>,
-    /// As the API server had it when its status was written last, and when that was.
-    pub written: Option<(Instant, TuningExperiment)>,
+    /// When its status was written last, and as the API server had it then, until the watch has told of that.
+    pub written: Option<(Instant, Option<TuningExperiment>)>,
     /// When the API server said that it is gone, of which its watch may be late to tell.
     pub gone: Option<Instant>,
     /// Since when it is known to be over.
     pub over: Option<Instant>,
     /// Nodes that it waits for, so that whoever has one gives it up after a block.
-    pub waits_for: BTreeSet<String>,
+    pub waits_for: Awaited,
     /// Since when it waits for a node, without having been given any.
     pub in_line: Option<Instant>,
     /// When it was told last that a node is free.
@@ -67,12 +67,43 @@ pub struct Memory {
     pub yielded: HashMap<String, Instant>,
     /// It has no node, since its namespace has as many as it may have.
     pub is_limited: bool,
+    /// It does not go on now, whatever it has.
+    pub is_aside: bool,
     /// A pod of it asks an autoscaler for a node.
     pub asks_for_node: bool,
     /// Nodes that had no room for a trial.
     pub full: Full,
     /// When the API server would not have an object of it, and why.
     pub refused: Option<(Instant, String)>,
+}
+
+/// Names of nodes, in their order: there may be a thousand, of each of many experiments.
+#[derive(Default)]
+pub struct Awaited(Vec<Arc<str>>);
+
+impl Awaited {
+    /// Of names in their order.
+    pub fn new(sorted: Vec<Arc<str>>) -> Self {
+        Self(sorted)
+    }
+
+    pub fn is_empty(&self) -> bool {
+        self.0.is_empty()
+    }
+
+    pub fn contains(&self, node: &str) -> bool {
+        self.find(node).is_ok()
+    }
+
+    pub fn insert(&mut self, node: &str) {
+        if let Err(at) = self.find(node) {
+            self.0.insert(at, node.into());
+        }
+    }
+
+    fn find(&self, node: &str) -> Result<usize, usize> {
+        self.0.binary_search_by(|known| (**known).cmp(node))
+    }
 }
 
 /// A verdict as a status.
@@ -103,8 +134,9 @@ impl Judged {
 impl Memory {
     /// Whoever has a node need not give it up for who would not use it now.
     pub fn stand_aside(&mut self) {
-        self.waits_for.clear();
+        self.waits_for = Awaited::default();
         self.is_limited = false;
+        self.is_aside = true;
     }
 
     /// It needs nothing any more.
@@ -174,10 +206,15 @@ impl Memories {
         locked(&self.0).iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
     }
 
+    /// The memories of all experiments but this one.
+    pub fn others(&self, own: &TuningExperiment) -> Vec<Shared> {
+        let own = name(own);
+        locked(&self.0).iter().filter(|(name, _)| **name != own).map(|(_, memory)| memory.clone()).collect()
+    }
+
     /// Those of these nodes that any experiment but this one waits for.
     pub fn others_wait_for(&self, own: &TuningExperiment, nodes: Vec<String>) -> HashSet<String> {
-        let own = name(own);
-        let others: Vec<Shared> = self.all().into_iter().filter(|(name, _)| *name != own).map(|(_, of)| of).collect();
+        let others = self.others(own);
         nodes.into_iter().filter(|node| others.iter().any(|memory| memory.lock().waits_for.contains(node))).collect()
     }
 
@@ -214,6 +251,11 @@ impl Memories {
             experiment
         };
         waiting.into_iter().take(most).map(called).collect()
+    }
+
+    /// Those that do not go on now.
+    pub fn aside(&self) -> HashSet<Name> {
+        self.all().into_iter().filter(|(_, memory)| memory.lock().is_aside).map(|(name, _)| name).collect()
     }
 
     /// How many experiments are judged and not finished.
@@ -298,7 +340,7 @@ mod tests {
         clock.pass(ON_ITS_WAY);
         wait("first");
         assert_eq!(told(2), ["second", "late"]);
-        memories.of(&all[4]).lock().waits_for.insert("n".to_owned());
+        memories.of(&all[4]).lock().waits_for.insert("n");
         let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains("n");
         let next = memories.next_in_line(all.clone(), waits, 1, clock.instant());
         assert_eq!(next.iter().map(|experiment| experiment.name_any()).collect::<Vec<_>>(), ["second"]);
@@ -363,7 +405,7 @@ mod tests {
         let a = experiment("a", "1", "False");
         let remember = |memory: &mut Memory| {
             memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
-            memory.waits_for.insert("node".to_owned());
+            memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
@@ -412,7 +454,7 @@ mod tests {
     fn only_others_are_waited_for() {
         let memories = Memories::new([], Manual::new().instant());
         let (a, b) = (experiment("a", "1", "False"), experiment("b", "2", "False"));
-        memories.of(&a).lock().waits_for.insert("node".to_owned());
+        memories.of(&a).lock().waits_for.insert("node");
         let wanted =
             |own: &TuningExperiment| memories.others_wait_for(own, vec!["node".to_owned(), "another".to_owned()]);
         assert_eq!(wanted(&b), HashSet::from(["node".to_owned()]));

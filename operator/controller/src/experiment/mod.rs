@@ -126,7 +126,9 @@ impl<'a> Reconcile<'a> {
     /// Says when to reconcile again.
     pub async fn run(&self) -> Result<Action, Error> {
         let done = self.proceed().await;
-        if !matches!(done, Ok(Done::Advanced)) {
+        if matches!(done, Ok(Done::Advanced)) {
+            self.memory().is_aside = false;
+        } else {
             self.memory().stand_aside();
         }
         Ok(match done? {

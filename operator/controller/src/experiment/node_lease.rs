@@ -1,22 +1,23 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashSet};
 use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::TuningExperiment;
-use assay_api::names::{EXPERIMENT_LABEL, NODE_LEASE_PREFIX};
+use assay_api::names::NODE_LEASE_PREFIX;
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::ObjectRef;
 
 use super::context::Context;
-use super::memory::{Memory, experiment_of};
+use super::memory::{Memory, Shared, experiment_of};
+use super::observe::{attempt, is_written};
 use super::{Reconcile, ended, is_finished, share};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::lease::{Asked, holder, node_of, noted};
+use crate::lease::{Asked, Holding, noted};
 use crate::pod::target;
 
 /// How often a lease is renewed: three times within what it lasts.
@@ -75,33 +76,41 @@ pub fn other_holder(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
 
 /// Who else runs something on a node, whoever holds it: somebody may have deleted its Lease, or it has run out.
 pub fn other_user(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
-    let found = others_pods(reconcile).into_iter().find(|pod| target(pod) == Some(node))?;
-    experiment_of(&found).map(|(namespace, name)| format!("{namespace}/{name}"))
+    user(reconcile, &others_unseen(reconcile), node)
 }
 
-/// All pods of others that have a node.
-pub fn others_pods(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
-    let own = (reconcile.namespace.as_str(), reconcile.name.as_str());
-    let context = reconcile.context;
-    let memories = context.memories.all().into_iter().filter(|(of, _)| (of.0.as_str(), of.1.as_str()) != own);
-    let unseen = memories
-        .flat_map(|(_, memory)| memory.lock().pods.unseen(reconcile.instant()).map(Arc::clone).collect::<Vec<_>>());
-    let is_others = |pod: &Arc<Pod>| {
-        let name = pod.labels().get(EXPERIMENT_LABEL);
-        (pod.metadata.namespace.as_deref(), name.map(String::as_str)) != (Some(own.0), Some(own.1)) && name.is_some()
+/// The same, given the pods of others that no watch has told of yet.
+pub fn user(reconcile: &Reconcile<'_>, unseen: &[Arc<Pod>], node: &str) -> Option<String> {
+    let unseen = unseen.iter().filter(|pod| target(pod) == Some(node)).cloned();
+    let mut users = reconcile.context.pods_on(node).chain(unseen).filter_map(|pod| experiment_of(&pod));
+    let (namespace, name) = users.find(|of| (&of.0, &of.1) != (&reconcile.namespace, &reconcile.name))?;
+    Some(format!("{namespace}/{name}"))
+}
+
+/// The pods of others that use a node, and of which no watch has told yet.
+pub fn others_unseen(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
+    let now = reconcile.instant();
+    let others = reconcile.context.memories.others(reconcile.experiment);
+    let unseen = |memory: &Shared| -> Vec<Arc<Pod>> {
+        memory.lock().pods.unseen(now).filter(|pod| ended::uses_node(pod)).cloned().collect()
     };
-    let has_node = |pod: &Arc<Pod>| ended::ended(pod).is_none() && ended::gate(pod).is_none();
-    context.all_pods().into_iter().chain(unseen).filter(|pod| is_others(pod) && has_node(pod)).collect()
+    others.iter().flat_map(unseen).collect()
 }
 
-/// The Leases of nodes on which something runs that are to be renewed.
+/// The Leases that are to be renewed: of nodes on which something runs, or whose last pod is not written down yet, which may take long where
+/// many have ended.
 pub fn due(context: &Context) -> Vec<Arc<Lease>> {
-    let of_running = context.all_pods().into_iter().filter_map(|pod| {
+    let aside = context.memories.aside();
+    let of_pods = context.all_pods().into_iter().filter_map(|pod| {
         // What waits in a queue has no node to keep.
-        if ended::ended(&pod).is_some() || ended::gate(&pod).is_some() {
+        if ended::gate(&pod).is_some() {
             return None;
         }
         let trial = context.trial_of(&pod)?;
+        if ended::ended(&pod).is_some() && (is_written(&trial, attempt(&pod)?) || aside.contains(&experiment_of(&pod)?))
+        {
+            return None;
+        }
         let node = target(&pod).unwrap_or(&trial.spec.node);
         let lease = find(&context.cluster, node)?;
         let (.., uid) = noted(&lease)?;
@@ -109,7 +118,7 @@ pub fn due(context: &Context) -> Vec<Arc<Lease>> {
         let is_due = context.cluster.leases.renewed_for(&lease).is_none_or(|since| since >= RENEW);
         (is_its && is_due).then_some((node.to_owned(), lease))
     });
-    of_running.collect::<BTreeMap<_, _>>().into_values().collect()
+    of_pods.collect::<BTreeMap<_, _>>().into_values().collect()
 }
 
 /// Takes a node, unless this experiment has it; the answer is who else has it.
@@ -183,7 +192,7 @@ fn next(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<TuningExperiment>> 
             && metadata.deletion_timestamp.is_none()
             && other.spec.suspend != Some(true)
             && !is_finished(other)
-            && cluster.matches(node, &other.spec.placement)
+            && cluster.nodes.matches(node, &other.spec.placement)
     });
     let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains(node);
     let next = context.memories.next_in_line(others, waits, 1, reconcile.instant()).pop();
@@ -198,15 +207,9 @@ pub async fn release(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error>
     }
 }
 
-/// All Leases of nodes as they are known best, and whether each is held by somebody and has not run out.
-pub fn all(cluster: &Cluster) -> Vec<(Arc<Lease>, bool)> {
-    cluster.leases.all(&cluster.node_leases.state())
-}
-
-/// The nodes of these Leases that others hold, with who does.
-pub fn held_by_others<'a>(reconcile: &Reconcile<'_>, leases: &'a [(Arc<Lease>, bool)]) -> HashMap<&'a str, &'a str> {
-    let others = leases.iter().filter(|(lease, is_held)| *is_held && !is_ours(reconcile, lease));
-    others.filter_map(|(lease, _)| Some((node_of(lease)?, holder(lease)?))).collect()
+/// All Leases of nodes as they are known best, in the order of their nodes.
+pub fn all(cluster: &Cluster) -> Arc<[Holding]> {
+    cluster.leases.all(cluster.node_leases.state())
 }
 
 /// Every node that this experiment holds, in the order of their names.
@@ -215,18 +218,15 @@ pub fn held(reconcile: &Reconcile<'_>) -> Vec<String> {
 }
 
 /// The nodes of these Leases that this experiment holds, in the order of their names.
-pub fn held_of(reconcile: &Reconcile<'_>, leases: &[(Arc<Lease>, bool)]) -> Vec<String> {
-    let ours = leases.iter().filter(|(lease, _)| is_ours(reconcile, lease));
-    let nodes: BTreeSet<&str> = ours.filter_map(|(lease, _)| node_of(lease)).collect();
-    nodes.into_iter().map(ToOwned::to_owned).collect()
+pub fn held_of(reconcile: &Reconcile<'_>, leases: &[Holding]) -> Vec<String> {
+    leases.iter().filter(|lease| lease.is_of(&reconcile.uid)).map(|lease| lease.node.to_string()).collect()
 }
 
 /// Every node that an experiment of a namespace holds.
 pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
-    let leases = all(cluster);
-    let held =
-        leases.iter().filter(|(lease, is_held)| *is_held && noted(lease).is_some_and(|(of, ..)| of == namespace));
-    held.filter_map(|(lease, _)| node_of(lease).map(ToOwned::to_owned)).collect()
+    let (leases, now) = (all(cluster), cluster.clock.instant());
+    let held = leases.iter().filter(|lease| lease.holder(now).is_some() && lease.is_in(namespace));
+    held.map(|lease| lease.node.to_string()).collect()
 }
 
 /// Those of these nodes that somebody else would like to have.

@@ -61,15 +61,23 @@ pub async fn observe(reconcile: &Reconcile<'_>, plan: &Plan) -> Result<(Observed
             }
             continue;
         };
-        let mut ended = found.trial.status.iter().flat_map(|status| &status.attempts);
-        let is_written = ended.any(|ended| ended.attempt == found.attempt);
-        match (is_written, has_vanished) {
+        match (is_written(&found.trial, found.attempt), has_vanished) {
             (true, true) => reconcile.memory().pods.gone(&name),
             (true, false) => observed.leftover.push(found),
             (false, _) => observed.under_way.push(found),
         }
     }
     Ok((observed, attempts))
+}
+
+/// The number of the attempt that a pod makes.
+pub fn attempt(pod: &Pod) -> Option<u32> {
+    pod.labels().get(ATTEMPT_LABEL)?.parse().ok()
+}
+
+/// Whether the end of an attempt is written down.
+pub fn is_written(trial: &TuningTrial, attempt: u32) -> bool {
+    trial.status.iter().flat_map(|status| &status.attempts).any(|ended| ended.attempt == attempt)
 }
 
 impl UnderWay {
@@ -87,7 +95,7 @@ impl Observed {
             return None;
         }
         let trial = Arc::clone(self.trials.get(labels.get(TRIAL_LABEL)?)?);
-        let attempt = labels.get(ATTEMPT_LABEL)?.parse().ok()?;
+        let attempt = attempt(&pod)?;
         let is_ours = pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref());
         is_ours.then_some(UnderWay { trial, attempt, pod, known_for, has_vanished, is_dismissed })
     }

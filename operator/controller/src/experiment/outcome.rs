@@ -149,10 +149,10 @@ fn not_started(pod: &Pod, age: Duration, patience: Duration) -> Option<Outcome> 
 
 /// Why what runs on a node is lost; `None` where it is not.
 pub fn node_lost(reconcile: &Reconcile<'_>, name: &str) -> Option<String> {
-    let Some(node) = reconcile.cluster().nodes.get(&kube::runtime::reflector::ObjectRef::new(name)) else {
+    let Some(node) = reconcile.cluster().nodes.get(name) else {
         return Some(format!("its node {name} is gone"));
     };
-    let silent = reconcile.cluster().silent_for(&node)?;
+    let silent = reconcile.cluster().nodes.silent_for(&node)?;
     let patience = Duration::from_secs(reconcile.cluster().args.node_lost_seconds.into());
     if silent < patience {
         reconcile.wake_in(patience.saturating_sub(silent) + Duration::from_secs(1));

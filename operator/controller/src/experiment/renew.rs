@@ -1,4 +1,4 @@
-//! Renews the Leases of nodes on which something runs, however long a reconcile takes.
+//! Renews the Leases of nodes on which something runs, or whose last pod is not written down yet, however long a reconcile takes.
 
 use std::sync::Arc;
 use std::time::Duration;

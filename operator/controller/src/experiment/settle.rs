@@ -86,9 +86,9 @@ pub async fn write(
         }
         written => written?,
     };
-    // Larger than the rest, and kept until the end.
+    // Larger than the rest.
     written.metadata.managed_fields = None;
-    reconcile.memory().written = Some((reconcile.instant(), written));
+    reconcile.memory().written = Some((reconcile.instant(), Some(written)));
     publish(reconcile, state, &before.conditions, &after).await;
     Ok(())
 }
@@ -122,14 +122,20 @@ pub fn has_just_finished(reconcile: &Reconcile<'_>) -> bool {
 
 /// An experiment as it was written last, where that is newer than what its watch tells.
 fn newer<'m>(memory: &'m Memory, watched: &TuningExperiment) -> Option<&'m TuningExperiment> {
-    memory.written.as_ref().map(|(_, written)| written).filter(|written| version(*written) > version(watched))
+    let (_, written) = memory.written.as_ref()?;
+    written.as_ref().filter(|written| version(*written) > version(watched))
 }
 
 /// The status as it is, and the version of the experiment that has it: a watch may be late to tell of what was just written, which would be
 /// written again.
 fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>) {
-    let memory = reconcile.memory();
-    let known = newer(&memory, reconcile.experiment).unwrap_or(reconcile.experiment);
+    let memory = &mut *reconcile.memory();
+    if newer(memory, reconcile.experiment).is_none()
+        && let Some((_, told)) = &mut memory.written
+    {
+        *told = None;
+    }
+    let known = newer(memory, reconcile.experiment).unwrap_or(reconcile.experiment);
     (known.status.clone().unwrap_or_default(), known.resource_version())
 }
 

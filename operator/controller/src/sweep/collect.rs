@@ -15,7 +15,6 @@ use assay_core::validate;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::ListParams;
-use kube::runtime::reflector::ObjectRef;
 
 use super::Reconcile;
 use super::store;
@@ -84,7 +83,7 @@ fn machines(reconcile: &Reconcile<'_>, trials: &[&TuningTrial]) -> BTreeSet<Stri
         seen.entry(&trial.spec.node).or_default().get_or_insert(kind.unwrap_or_default());
     }
     let kinds = seen.into_iter().map(|(node, kind)| {
-        let labelled = reconcile.cluster().nodes.get(&ObjectRef::new(node));
+        let labelled = reconcile.cluster().nodes.get(node);
         let labelled = labelled.and_then(|node| node.labels().get(KIND_LABEL).cloned());
         labelled.or(kind.filter(|kind| !kind.is_empty())).unwrap_or_else(|| format!("node {node}"))
     });

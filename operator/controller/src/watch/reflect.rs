@@ -3,7 +3,6 @@
 use std::collections::HashMap;
 use std::fmt::Debug;
 use std::hash::{DefaultHasher, Hash, Hasher as _};
-use std::sync::Arc;
 
 use futures::{Stream, StreamExt as _};
 use kube::api::{Api, ObjectMeta};
@@ -97,11 +96,11 @@ impl Wiring {
             object.meta_mut().managed_fields = None;
             slim(object);
         });
-        let touches = Arc::new(touches);
-        let whole = Arc::clone(&touches);
         let seen = kept.inspect(move |event| {
-            if let (Some(parts), Ok(event)) = (&parts, event) {
-                parts.saw(event, &*whole);
+            if let Ok(event) = event {
+                for (parts, whole) in &parts {
+                    parts.saw(event, whole);
+                }
             }
         });
         let events = reflector::reflector(writer, seen);
@@ -144,10 +143,13 @@ impl Wiring {
     }
 }
 
+/// What an object is part of.
+type Whole<K> = fn(&K) -> Option<Touched>;
+
 /// What of each object is kept and looked at.
 pub struct Part<K> {
-    /// Where it is noted what each is part of.
-    pub parts: Option<Parts>,
+    /// Where it is noted what each is part of, in one way or another.
+    pub parts: Vec<(Parts, Whole<K>)>,
     /// Leaves out what need not be kept.
     pub slim: fn(&mut K),
     /// What has to change before it touches anything, `Null` for what need not be known of; `None`: whatever changes does.
@@ -158,12 +160,7 @@ pub struct Part<K> {
 
 impl<K> Part<K> {
     pub fn all() -> Self {
-        Self { parts: None, slim: |_| (), matters: None, gone: None }
-    }
-
-    /// All of each object, and a note of what it is part of.
-    pub fn noted(parts: &Parts) -> Self {
-        Self { parts: Some(parts.clone()), ..Self::all() }
+        Self { parts: Vec::new(), slim: |_| (), matters: None, gone: None }
     }
 }
 
@@ -199,7 +196,7 @@ impl<K: Resource> News<K> {
 
 /// Resource versions of one kind are numbers that grow with every write.
 pub fn version<K: Resource>(object: &K) -> u64 {
-    object.resource_version().and_then(|version| version.parse().ok()).unwrap_or_default()
+    object.meta().resource_version.as_deref().and_then(|version| version.parse().ok()).unwrap_or_default()
 }
 
 #[cfg(test)]

@@ -3,7 +3,7 @@
 //! A block begins on a node and stays there, one trial at a time. When the node is gone for good, the block is begun again on
 //! another one, as after a reboot: runs of two machines are never compared.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 
 use assay_protocol::Digest;
 
@@ -11,11 +11,11 @@ use super::{Action, Places};
 use crate::attempt::Moment;
 
 /// A node as the plan needs it.
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Node {
-    pub name: String,
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Node<'a> {
+    pub name: &'a str,
     /// Digest of its boot id.
-    pub boot: Option<Digest>,
+    pub boot: Option<&'a Digest>,
     pub state: NodeState,
 }
 
@@ -55,24 +55,25 @@ pub struct Next {
     pub lacks_nodes: bool,
 }
 
-/// The next assignment of every node that has nothing to do. `begun` says where blocks are, by their position in the plan.
-pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node], now_unix_ms: u64) -> Next {
+/// The next assignment of every node that has nothing to do. `begun` says where blocks are, by their position in the plan; `nodes` are in the
+/// order of their names.
+pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'_>], now_unix_ms: u64) -> Next {
     if places.is_over() {
         return Next::default();
     }
-    let known: HashMap<&str, &Node> = nodes.iter().map(|node| (node.name.as_str(), node)).collect();
+    let known = |name: &str| nodes.binary_search_by(|node| node.name.cmp(name)).ok().map(|at| nodes[at]);
     let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
     let mut assignments = Vec::new();
     let (mut homeless, mut lacks_nodes) = (Vec::new(), false);
     for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
-        let node = known.get(at.node.as_str());
+        let node = known(&at.node);
         let state = node.map_or(NodeState::Gone, |node| node.state);
         // Where nothing has run, nothing is lost by going elsewhere.
         if state == NodeState::Gone || (at.fresh && state == NodeState::Busy) {
             homeless.push(block);
             continue;
         }
-        let boot = node.and_then(|node| node.boot.as_ref());
+        let boot = node.and_then(|node| node.boot);
         let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) else { continue };
         // A node that is busy with others goes on with this block before it begins another.
         if taken.insert(&at.node) && state == NodeState::Usable {
@@ -80,20 +81,20 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node],
         }
         lacks_nodes |= state == NodeState::Busy;
     }
-    let free = |node: &&Node| node.state == NodeState::Usable && !taken.contains(node.name.as_str());
+    let free = |node: &&Node<'_>| node.state == NodeState::Usable && !taken.contains(node.name);
     let mut free = nodes.iter().filter(free).peekable();
     let elsewhere = Digest::of(b"another machine");
     let homeless = homeless.into_iter().map(|block| (block, Some(&elsewhere)));
     let unbegun = (0..places.blocks().len()).filter(|block| !begun.contains_key(block)).map(|block| (block, None));
     for (block, boot) in homeless.chain(unbegun) {
         let node = free.peek();
-        let boot = boot.or_else(|| node.and_then(|node| node.boot.as_ref()));
+        let boot = boot.or_else(|| node.and_then(|node| node.boot));
         let Some(action) = places.next_in(block, Moment { unix_ms: now_unix_ms, boot }) else { continue };
         let Some(node) = free.next() else {
             lacks_nodes = true;
             break;
         };
-        assignments.push(Assignment { node: node.name.clone(), action });
+        assignments.push(Assignment { node: node.name.to_owned(), action });
     }
     Next { assignments, lacks_nodes }
 }
@@ -109,18 +110,23 @@ mod tests {
 
     const NOW: u64 = 1_700_000_000_000;
 
-    fn nodes(states: &[NodeState]) -> Vec<Node> {
-        let node = |(number, &state): (usize, &NodeState)| Node {
-            name: format!("n{number}"),
-            boot: Some(Digest::of(format!("boot of n{number}").as_bytes())),
-            state,
-        };
-        states.iter().enumerate().map(node).collect()
+    /// The next assignments on nodes in these states, which are called n0, n1 and so on.
+    fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, states: &[NodeState]) -> Next {
+        let names: Vec<String> = (0..states.len()).map(|number| format!("n{number}")).collect();
+        let boots: Vec<Digest> = names.iter().map(|name| boot(name)).collect();
+        let node = |at: usize| Node { name: &names[at], boot: Some(&boots[at]), state: states[at] };
+        let mut nodes: Vec<Node<'_>> = (0..states.len()).map(node).collect();
+        nodes.sort_by_key(|node| node.name);
+        super::next(places, begun, &nodes, NOW)
     }
 
-    fn finished(trial: &TrialId, node: &Node) -> Attempt {
+    fn boot(node: &str) -> Digest {
+        Digest::of(format!("boot of {node}").as_bytes())
+    }
+
+    fn finished(trial: &TrialId, node: &str) -> Attempt {
         let mut summary = summary(trial);
-        summary.parity.boot.clone_from(&node.boot);
+        summary.parity.boot = Some(boot(node));
         summary.started_unix_ms = NOW;
         Attempt::Finished(summary.into())
     }
@@ -131,21 +137,20 @@ mod tests {
         let mut ran = Vec::new();
         let mut begun: BTreeMap<usize, Begun> = BTreeMap::new();
         for round in 0..500 {
-            let nodes = nodes(&states(round));
+            let states = states(round);
             let places = Places::new(plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
-            let assignments = next(&places, &begun, &nodes, NOW).assignments;
-            if assignments.is_empty() && nodes.iter().any(|node| node.state == NodeState::Usable) {
+            let assignments = next(&places, &begun, &states).assignments;
+            if assignments.is_empty() && states.contains(&NodeState::Usable) {
                 return (attempts, ran);
             }
             let mut used = BTreeSet::new();
             for assignment in assignments {
                 assert!(used.insert(assignment.node.clone()), "two assignments on {}", assignment.node);
-                let node = nodes.iter().find(|node| node.name == assignment.node).unwrap_or_else(|| unreachable!());
                 let Action::Run { block, trial, .. } = assignment.action else {
                     unreachable!("{:?}", assignment.action)
                 };
                 begun.insert(block, Begun { node: assignment.node.clone(), running: false, fresh: false });
-                attempts.push(finished(&trial, node));
+                attempts.push(finished(&trial, &assignment.node));
                 ran.push((assignment.node, trial));
             }
         }
@@ -187,11 +192,11 @@ mod tests {
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         for state in [NodeState::Busy, NodeState::Gone] {
             let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
-            assert_eq!(next(&places, &BTreeMap::new(), &nodes(&[state]), NOW), lacking);
+            assert_eq!(next(&places, &BTreeMap::new(), &[state]), lacking);
         }
         let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true, fresh: false })]);
         let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
-        assert_eq!(next(&places, &running, &nodes(&[NodeState::Usable]), NOW), lacking);
+        assert_eq!(next(&places, &running, &[NodeState::Usable]), lacking);
     }
 
     #[test]
@@ -200,7 +205,7 @@ mod tests {
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         let lacks = |running: usize, states: &[NodeState]| {
             let at = |block: usize| (block, Begun { node: format!("n{block}"), running: true, fresh: false });
-            next(&places, &(0..running).map(at).collect(), &nodes(states), NOW).lacks_nodes
+            next(&places, &(0..running).map(at).collect(), states).lacks_nodes
         };
         let blocks = plan.blocks.len();
         let (usable, busy) = (vec![NodeState::Usable; blocks], vec![NodeState::Busy; blocks]);
@@ -210,9 +215,9 @@ mod tests {
         assert!(!lacks(blocks, &busy), "everything runs");
         let begun = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh: false })]);
         let mut states = usable.clone();
-        assert!(!next(&places, &begun, &nodes(&states), NOW).lacks_nodes);
+        assert!(!next(&places, &begun, &states).lacks_nodes);
         states[0] = NodeState::Busy;
-        assert!(next(&places, &begun, &nodes(&states), NOW).lacks_nodes, "a block waits for its own");
+        assert!(next(&places, &begun, &states).lacks_nodes, "a block waits for its own");
     }
 
     #[test]
@@ -221,7 +226,7 @@ mod tests {
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         let begun = |fresh| BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh })]);
         let first = |fresh, states: &[NodeState]| {
-            let assigned = next(&places, &begun(fresh), &nodes(states), NOW).assignments.into_iter();
+            let assigned = next(&places, &begun(fresh), states).assignments.into_iter();
             let of_block = |(node, action)| match action {
                 Action::Run { block: 0, trial, .. } => Some((node, trial.attempt)),
                 _ => None,

@@ -169,7 +169,7 @@ async fn take<'a>(reconcile: &Reconcile<'a>, node: &str) -> Result<Result<Taken<
             other
         }
     };
-    reconcile.memory().waits_for.insert(node.to_owned());
+    reconcile.memory().waits_for.insert(node);
     Ok(Err(Done::Held(format!("{node} is held by {other}"))))
 }
 

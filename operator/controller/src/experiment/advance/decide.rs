@@ -1,6 +1,7 @@
 //! What is to be done, by what was surveyed. Pure: what only a busy cluster shows is a line of a table in the tests.
 
 use std::collections::BTreeSet;
+use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::Provision;
@@ -30,8 +31,8 @@ const WELL_AFTER: Duration = Duration::from_secs(1);
 /// What is to be done, in this order.
 pub struct Decision {
     pub actions: Vec<Action>,
-    /// Nodes that others hold and that it would like to have.
-    pub waits_for: BTreeSet<String>,
+    /// Nodes that others hold and that it would like to have, in the order of their names.
+    pub waits_for: Vec<Arc<str>>,
     /// When to decide again if nothing happens before.
     pub wake: Duration,
     pub outlook: Outlook,
@@ -89,7 +90,7 @@ pub enum Outlook {
 
 pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let mut decision =
-        Decision { actions: Vec::new(), waits_for: BTreeSet::new(), wake: Duration::MAX, outlook: Outlook::Finished };
+        Decision { actions: Vec::new(), waits_for: Vec::new(), wake: Duration::MAX, outlook: Outlook::Finished };
     let Idle { yields, given } = decision.end_blocks(places, survey);
     let (nodes, held, no_node) = decision.judge(survey, &yields);
     if places.is_complete() && survey.busy.is_empty() {
@@ -192,18 +193,18 @@ impl Decision {
 
     /// Every node as this experiment may use it, those that it could use if others did not hold them, and why it may not use those that it
     /// may not, in a word and in sentences.
-    fn judge(
+    fn judge<'a>(
         &mut self,
-        survey: &Survey<'_>,
+        survey: &'a Survey<'_>,
         yields: &BTreeSet<&str>,
-    ) -> (Vec<Node>, BTreeSet<String>, (&'static str, String)) {
-        let (mut nodes, mut busy, mut others) = (Vec::new(), Vec::new(), Vec::new());
-        let mut held_by_others = BTreeSet::new();
+    ) -> (Vec<Node<'a>>, Vec<Arc<str>>, (&'static str, String)) {
+        let (mut nodes, mut busy, mut others) = (Vec::with_capacity(survey.nodes.len()), Vec::new(), Vec::new());
+        let mut held_by_others = Vec::new();
         // To wait in line is as it should be: nobody has to do anything.
         let mut reason = "WaitingForNode";
-        for Seen { node, silent, policy, holder, yielded, full } in &survey.nodes {
-            let name = node.name_any();
-            let (mut state, mut why) = node::judge(node, &survey.needs, *silent);
+        for Seen { known, silent, policy, holder, yielded, full } in &survey.nodes {
+            let name = &*known.name;
+            let (mut state, mut why) = node::judge(&known.node, &survey.needs, *silent);
             let policy = node::policy_problem(policy.as_deref());
             if state == NodeState::Usable && policy.is_some() {
                 (state, why) = (NodeState::Gone, policy);
@@ -217,32 +218,26 @@ impl Decision {
                 (state, why) = (NodeState::Busy, Some(format!("had no room for a trial: {said}")));
                 self.wake_in(*left + AFTER);
             }
-            if state == NodeState::Usable
-                && let Some(held) =
-                    self.held(holder.as_deref(), yielded.or(yields.contains(name.as_str()).then_some(YIELD)))
-            {
-                (state, why) = (NodeState::Busy, Some(held));
+            let yielded = yielded.or_else(|| yields.contains(name).then_some(YIELD));
+            let is_held = state == NodeState::Usable && (holder.is_some() || yielded.is_some());
+            if is_held {
+                state = NodeState::Busy;
                 reason = "NodeHeld";
-                held_by_others.insert(name.clone());
+                held_by_others.push(Arc::clone(&known.name));
+                if let (None, Some(left)) = (holder, yielded) {
+                    self.wake_in(left + AFTER);
+                }
             }
-            if let Some(why) = why {
+            if is_held || why.is_some() {
                 let of_its_kind = if state == NodeState::Busy { &mut busy } else { &mut others };
                 // The others only count.
                 let is_named = of_its_kind.len() < NAMED;
-                of_its_kind.push(if is_named { format!("{name} {why}") } else { String::new() });
+                let why = || why.unwrap_or_else(|| why_held(holder.as_deref()));
+                of_its_kind.push(if is_named { format!("{name} {}", why()) } else { String::new() });
             }
-            nodes.push(Node { boot: node::boot(node), name, state });
+            nodes.push(Node { boot: known.boot.as_ref(), name, state });
         }
         (nodes, held_by_others, (reason, why_no_node(busy, others)))
-    }
-
-    /// Why a node that would do has to be waited for.
-    fn held(&mut self, holder: Option<&str>, yielded: Option<Duration>) -> Option<String> {
-        if let Some(holder) = holder {
-            return Some(format!("is held by {holder}"));
-        }
-        self.wake_in(yielded? + AFTER);
-        Some("was released for other experiments that wait for it".to_owned())
     }
 
     fn give_up(&mut self, node: &str) {
@@ -279,6 +274,14 @@ impl Decision {
         }
         idle
     }
+}
+
+/// Why a node that would do has to be waited for.
+fn why_held(holder: Option<&str>) -> String {
+    holder.map_or_else(
+        || "was released for other experiments that wait for it".to_owned(),
+        |holder| format!("is held by {holder}"),
+    )
 }
 
 /// Those that will be free again come first.
@@ -333,7 +336,7 @@ fn limited(message: String) -> State {
 
 /// What a pod waits for whose queue has let it go.
 fn node_held(survey: &Survey<'_>, node: &str) -> State {
-    let holder = survey.nodes.iter().find(|seen| seen.node.name_any() == node).and_then(|seen| seen.holder.as_deref());
+    let holder = survey.nodes.iter().find(|seen| *seen.known.name == *node).and_then(|seen| seen.holder.as_deref());
     let message = format!("{node} is held by {}", holder.unwrap_or("another experiment"));
     State::Waiting { reason: "NodeHeld", message }
 }

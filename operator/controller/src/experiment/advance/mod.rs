@@ -21,6 +21,7 @@ use assay_core::decide::Places;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::memory::Awaited;
 use super::observe::Observed;
 use super::settle::State;
 use super::{Reconcile, ended, node_lease};
@@ -40,7 +41,7 @@ pub async fn advance(reconcile: &Reconcile<'_>, places: &Places<'_>, observed: &
     let survey = survey::survey(reconcile, places.plan(), observed).await?;
     let decision = decide::decide(places, &survey);
     reconcile.wake_in(decision.wake);
-    reconcile.memory().waits_for = decision.waits_for;
+    reconcile.memory().waits_for = Awaited::new(decision.waits_for);
     let applied = apply::apply(reconcile, places, observed, decision.actions).await?;
     for held in survey.held.iter().filter(|held| held.is_given) {
         reconcile.memory().given.remove(&held.node);

@@ -1,6 +1,6 @@
 //! What there is to go by: nothing here decides, and no object is written here.
 
-use std::collections::{BTreeMap, BTreeSet, HashMap};
+use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,18 +9,17 @@ use assay_core::attempt::pass;
 use assay_core::decide::fleet::{Begun, NodeState};
 use assay_core::node::{self, Needs};
 use assay_core::plan::Plan;
-use k8s_openapi::api::coordination::v1::Lease;
-use k8s_openapi::api::core::v1::{Node, Pod};
+use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::{RETRY, YIELD};
 use crate::error::Error;
 use crate::experiment::ended::{self, Gate};
-use crate::experiment::memory::experiment_of;
 use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::{Reconcile, age, claims, node_lease, provision, share};
-use crate::pod::target;
+use crate::lease::Holding;
+use crate::nodes::Known;
 
 /// How long a pod that was deleted may take to go.
 const GOES: Duration = Duration::from_mins(2);
@@ -54,13 +53,13 @@ pub struct Survey<'a> {
 
 /// What is known of a node.
 pub struct Seen {
-    pub node: Arc<Node>,
+    pub known: Arc<Known>,
     /// For how long it has not been ready.
     pub silent: Option<Duration>,
     /// Its kubelet's CPU manager policy, where it is known.
     pub policy: Option<String>,
     /// Who else holds it.
-    pub holder: Option<String>,
+    pub holder: Option<Arc<str>>,
     /// For how long it is left to others yet, who wait for it and were given it back.
     pub yielded: Option<Duration>,
     /// For how long it is not tried again, since it had no room for a trial, and what the scheduler said.
@@ -119,7 +118,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
             .map(|pod| Placeholder { has_ended: ended::ended(&pod).is_some(), waits_for: ended::why_waiting(&pod) }),
         unprovided: provision::pause(reconcile),
         begun: begun(reconcile, plan, observed),
-        nodes: seen(reconcile, nodes, &leases),
+        nodes: seen(reconcile, &nodes, &leases),
         held: held.collect(),
         claims: claims::known(reconcile),
         refused: refused(reconcile),
@@ -182,35 +181,38 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
 }
 
 /// Every node, by name. Kubelets are asked where that has to be.
-async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Vec<Arc<Node>> {
+async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Arc<[Arc<Known>]> {
     let cluster = reconcile.cluster();
-    let mut nodes = cluster.nodes.state();
-    nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
+    let nodes = cluster.nodes.all();
     // Of those that are of no use anyway, nobody has to know more.
-    let fits = |node: &&Node| node::judge(node, needs, cluster.silent_for(node)).0 == NodeState::Usable;
-    cluster.kubelets.ask(nodes.iter().map(|node| &**node).filter(fits)).await;
+    let fits = |node: &Node| node::judge(node, needs, cluster.nodes.silent_for(node)).0 == NodeState::Usable;
+    cluster.kubelets.ask(nodes.iter().map(|known| &*known.node), fits).await;
     nodes
 }
 
-fn seen(reconcile: &Reconcile<'_>, nodes: Vec<Arc<Node>>, leases: &[(Arc<Lease>, bool)]) -> Vec<Seen> {
+fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> Vec<Seen> {
     let cluster = reconcile.cluster();
-    let held = node_lease::held_by_others(reconcile, leases);
-    let pods = node_lease::others_pods(reconcile);
-    let used: HashMap<&str, &Pod> = pods.iter().filter_map(|pod| Some((target(pod)?, &**pod))).collect();
-    let user = |name: &str| experiment_of(used.get(name)?).map(|(namespace, name)| format!("{namespace}/{name}"));
+    let unseen = node_lease::others_unseen(reconcile);
     let yielded = yielded(reconcile);
-    let seen = |node: Arc<Node>| {
-        let name = node.name_any();
+    let (memory, now) = (reconcile.memory(), reconcile.instant());
+    let mut leases = leases.iter().peekable();
+    let seen = |known: &Arc<Known>| {
+        let name = &*known.name;
+        // Both are in the order of their names.
+        while leases.next_if(|lease| *lease.node < *name).is_some() {}
+        let lease = leases.peek().filter(|lease| *lease.node == *name);
+        let holder = lease.filter(|lease| !lease.is_of(&reconcile.uid)).and_then(|lease| lease.holder(now));
+        let user = || node_lease::user(reconcile, &unseen, name).map(Into::into);
         Seen {
-            silent: cluster.silent_for(&node),
-            policy: cluster.kubelets.cpu_manager_policy(&name),
-            holder: held.get(name.as_str()).map(|holder| (*holder).to_owned()).or_else(|| user(&name)),
-            yielded: yielded.get(&name).copied(),
-            full: reconcile.memory().full.left(&name, reconcile.instant()),
-            node,
+            silent: cluster.nodes.silent_for(&known.node),
+            policy: cluster.kubelets.cpu_manager_policy(name),
+            holder: holder.cloned().or_else(user),
+            yielded: yielded.get(name).copied(),
+            full: memory.full.left(name, now),
+            known: Arc::clone(known),
         }
     };
-    nodes.into_iter().map(seen).collect()
+    nodes.iter().map(seen).collect()
 }
 
 /// For how long nodes are left to others yet: who waits for one may be woken by the same news as we who have just given it back.

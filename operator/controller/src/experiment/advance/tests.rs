@@ -19,6 +19,7 @@ use super::decide::{Action, Decision, Outlook, decide, state, why_no_node};
 use super::survey::{self, Gated, Held, Placeholder, Seen, Survey};
 use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::settle::State;
+use crate::nodes::Known;
 
 const HOUR: Duration = Duration::from_hours(1);
 
@@ -46,8 +47,8 @@ fn plan() -> Plan {
 
 fn node(name: &str) -> Seen {
     let node = json!({"metadata": {"name": name}, "status": {"allocatable": {"cpu": "8", "memory": "16Gi"}}});
-    let node = Arc::new(serde_json::from_value(node).expect("a node"));
-    Seen { node, silent: None, policy: None, holder: None, yielded: None, full: None }
+    let known = Arc::new(Known::new(Arc::new(serde_json::from_value(node).expect("a node"))));
+    Seen { known, silent: None, policy: None, holder: None, yielded: None, full: None }
 }
 
 /// What is surveyed of two nodes of which nobody wants anything.
@@ -156,7 +157,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
         ("there are no nodes", |_, _, survey| survey.nodes.clear(), &[], "WaitingForNode", never),
         (
             "a node is held by another",
-            |_, _, survey| survey.nodes[0].holder = Some("b/other".to_owned()),
+            |_, _, survey| survey.nodes[0].holder = Some("b/other".into()),
             &["wait for n0", "run 0.0 on n1"],
             "open",
             seconds(30),
@@ -164,7 +165,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
         (
             "a node is held by another, and nothing else is to be begun",
             |_, _, survey| {
-                survey.nodes[0].holder = Some("b/other".to_owned());
+                survey.nodes[0].holder = Some("b/other".into());
                 (0..6).for_each(|block| survey.begin(block, "n1", true));
             },
             &["hold n1"],
@@ -174,7 +175,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
         (
             "a node is held by another, and nothing may be begun",
             |_, _, survey| {
-                survey.nodes[0].holder = Some("b/other".to_owned());
+                survey.nodes[0].holder = Some("b/other".into());
                 survey.is_suspended = true;
             },
             &[],
@@ -191,7 +192,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
         (
             "a node is held and the other silent, but perhaps not lost",
             |_, _, survey| {
-                survey.nodes[0].holder = Some("b/other".to_owned());
+                survey.nodes[0].holder = Some("b/other".into());
                 survey.nodes[1].silent = Some(seconds(100));
             },
             &["wait for n0"],
@@ -211,7 +212,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
                 survey.nodes[0].silent = Some(HOUR);
                 survey.nodes[1].policy = Some("none".to_owned());
                 // Of what is no use, nobody has to know who has it.
-                survey.nodes[1].holder = Some("b/other".to_owned());
+                survey.nodes[1].holder = Some("b/other".into());
             },
             &[],
             "WaitingForNode",
@@ -229,7 +230,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             |_, _, survey| {
                 for node in &mut survey.nodes {
                     node.full = Some((seconds(60), "Insufficient cpu".to_owned()));
-                    node.holder = Some("b/other".to_owned());
+                    node.holder = Some("b/other".into());
                 }
             },
             &[],
@@ -493,7 +494,7 @@ fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
             None,
             |survey| {
                 for node in &mut survey.nodes {
-                    node.holder = Some("b/other".to_owned());
+                    node.holder = Some("b/other".into());
                 }
             },
             &["wait for n0", "wait for n1"],
@@ -718,7 +719,7 @@ fn pods_that_do_not_go_are_named_once_nothing_else_runs() {
 fn nodes_that_can_not_be_used_are_named_with_the_reason() {
     let decision = decided(&plan(), |_, _, survey| {
         survey.nodes[0].policy = Some("none".to_owned());
-        survey.nodes[1].holder = Some("b/other".to_owned());
+        survey.nodes[1].holder = Some("b/other".into());
     });
     let Outlook::Open { no_node: Some((reason, message)), .. } = decision.outlook else { unreachable!() };
     assert_eq!(reason, "NodeHeld");
