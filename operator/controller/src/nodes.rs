@@ -6,7 +6,7 @@ use std::time::{Duration, Instant};
 
 use anyhow::Context as _;
 use assay_api::Placement;
-use assay_core::node;
+use assay_core::node::{self, Room};
 use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
@@ -33,11 +33,17 @@ pub struct Known {
     pub name: Arc<str>,
     /// Digest of its boot id.
     pub boot: Option<Digest>,
+    pub room: Room,
 }
 
 impl Known {
     pub fn new(node: Arc<Node>) -> Self {
-        Self { name: node.metadata.name.as_deref().unwrap_or_default().into(), boot: node::boot(&node), node }
+        Self {
+            name: node.metadata.name.as_deref().unwrap_or_default().into(),
+            boot: node::boot(&node),
+            room: Room::of(&node),
+            node,
+        }
     }
 }
 

@@ -58,9 +58,33 @@ pub fn policy_problem(policy: Option<&str>) -> Option<String> {
     Some(format!("has a kubelet with cpuManagerPolicy {policy}, not {STATIC}: pods get no exclusive CPUs there"))
 }
 
+/// What a node has for pods, as far as it says.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct Room {
+    /// Whole CPUs.
+    pub cpus: Option<u64>,
+    pub memory_bytes: Option<u64>,
+    /// On the disk of the kubelet.
+    pub disk_bytes: Option<u64>,
+}
+
+impl Room {
+    pub fn of(node: &Node) -> Self {
+        let allocatable = node.status.as_ref().and_then(|status| status.allocatable.as_ref());
+        let quantity =
+            |resource: &str| allocatable.and_then(|all| all.get(resource)).map(|quantity| quantity.0.as_str());
+        let bytes = |resource: &str| quantity(resource).and_then(|bytes| quantity::bytes(bytes).ok());
+        Self {
+            cpus: quantity("cpu").and_then(whole_cpus),
+            memory_bytes: bytes("memory"),
+            disk_bytes: bytes("ephemeral-storage"),
+        }
+    }
+}
+
 /// Whether trials may run on a node that has been silent for so long, with the reason where they may not.
-pub fn judge(node: &Node, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeState, Option<String>) {
-    if let Some(why) = unfit(node, needs) {
+pub fn judge(node: &Node, room: &Room, needs: &Needs<'_>, silent: Option<Duration>) -> (NodeState, Option<String>) {
+    if let Some(why) = unfit(node, room, needs) {
         return (NodeState::Gone, Some(why));
     }
     match silent {
@@ -99,7 +123,7 @@ pub fn boot(node: &Node) -> Option<Digest> {
     (!id.is_empty()).then(|| Digest::of(id.trim().as_bytes()))
 }
 
-fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
+fn unfit(node: &Node, room: &Room, needs: &Needs<'_>) -> Option<String> {
     let labels = node.metadata.labels.as_ref();
     let has = |key: &str, value: &String| labels.and_then(|labels| labels.get(key)) == Some(value);
     let missing = needs.placement.node_selector.iter().find(|(key, value)| !has(key, value));
@@ -116,14 +140,14 @@ fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
     if let Some(taint) = untolerated(node, needs).find(|taint| !passes(taint)) {
         return Some(format!("has the taint {}, which is not in placement.tolerations", taint.key));
     }
-    if let Some(cpus) = cpus(node).filter(|&cpus| cpus < u64::from(needs.placement.cpus)) {
+    if let Some(cpus) = room.cpus.filter(|&cpus| cpus < u64::from(needs.placement.cpus)) {
         return Some(format!("has {cpus} whole CPUs for pods, {} needed", needs.placement.cpus));
     }
-    if let Some(memory) = memory(node).filter(|&memory| memory < needs.memory_bytes) {
+    if let Some(memory) = room.memory_bytes.filter(|&memory| memory < needs.memory_bytes) {
         return Some(format!("has {} MiB for pods, {} needed", memory >> 20, needs.memory_bytes >> 20));
     }
     let needed = needs.disk_bytes >> 20;
-    disk(node)
+    room.disk_bytes
         .filter(|&disk| disk < needs.disk_bytes)
         .map(|disk| format!("has {} MiB of ephemeral storage for pods, {needed} needed", disk >> 20))
 }
@@ -131,21 +155,6 @@ fn unfit(node: &Node, needs: &Needs<'_>) -> Option<String> {
 fn untolerated<'a>(node: &'a Node, needs: &'a Needs<'_>) -> impl Iterator<Item = &'a Taint> {
     let taints = node.spec.as_ref().and_then(|spec| spec.taints.as_ref());
     taints.into_iter().flatten().filter(|taint| !tolerated(taint, &needs.placement.tolerations))
-}
-
-/// Whole CPUs that a node has for pods.
-pub fn cpus(node: &Node) -> Option<u64> {
-    whole_cpus(&node.status.as_ref()?.allocatable.as_ref()?.get("cpu")?.0)
-}
-
-/// Bytes of memory that a node has for pods.
-pub fn memory(node: &Node) -> Option<u64> {
-    quantity::bytes(&node.status.as_ref()?.allocatable.as_ref()?.get("memory")?.0).ok()
-}
-
-/// Bytes on its own disk that a node has for pods.
-fn disk(node: &Node) -> Option<u64> {
-    quantity::bytes(&node.status.as_ref()?.allocatable.as_ref()?.get("ephemeral-storage")?.0).ok()
 }
 
 /// Whole CPUs of a quantity such as 3900m.
@@ -223,7 +232,7 @@ mod tests {
             patience: Duration::from_mins(1),
         };
         let now: Timestamp = "2026-01-01T00:01:00Z".parse().unwrap_or_else(|error| unreachable!("{error}"));
-        let (state, why) = judge(&node, &needs, silent_for(&node, now));
+        let (state, why) = judge(&node, &Room::of(&node), &needs, silent_for(&node, now));
         (state, why.unwrap_or_default())
     }
 

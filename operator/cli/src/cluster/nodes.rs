@@ -6,7 +6,7 @@ use std::time::Duration;
 
 use assay_api::{AttemptStatus, Placement, Time, names};
 use assay_core::decide::fleet::NodeState;
-use assay_core::node::{self, Needs};
+use assay_core::node::{self, Needs, Room};
 use assay_core::quantity;
 use assay_protocol::{Evidence, TrialRecord};
 use futures::{StreamExt as _, stream};
@@ -54,8 +54,10 @@ pub async fn overview(cluster: &Cluster, placement: &Placement) -> anyhow::Resul
         let name = node.name_any();
         let of_node = seen.get(&name);
         let policy = of_node.and_then(|seen| seen.policy.as_deref());
-        let (state, why) = match (node::judge(node, &needs, node::silent_for(node, now)), node::policy_problem(policy))
-        {
+        let (state, why) = match (
+            node::judge(node, &Room::of(node), &needs, node::silent_for(node, now)),
+            node::policy_problem(policy),
+        ) {
             ((NodeState::Usable, _), Some(why)) => (NodeState::Gone, Some(why)),
             (judged, _) => judged,
         };
@@ -102,11 +104,12 @@ fn row(node: &Node, use_: &str, holder: Option<&str>, seen: Option<&Seen>) -> Ve
             .collect::<Vec<_>>()
             .join(" ")
     });
+    let room = Room::of(node);
     vec![
         node.name_any(),
         use_.to_owned(),
-        known(node::cpus(node).map(|cpus| cpus.to_string())),
-        known(node::memory(node).map(quantity::display)),
+        known(room.cpus.map(|cpus| cpus.to_string())),
+        known(room.memory_bytes.map(quantity::display)),
         known(kernel),
         holder.unwrap_or("none").to_owned(),
         known(seen.and_then(|seen| seen.policy.clone())),

@@ -104,8 +104,9 @@ pub fn is_pending(pod: &Pod) -> bool {
     phase.is_none_or(|phase| phase == "Pending")
 }
 
-/// What of a pod wakes its experiment. The watch tells of it six times, of which three matter: it starts, it ends, and it is gone. That
-/// it was made its experiment knows, and that one which has ended is deleted does nothing yet.
+/// What of a pod wakes its experiment. The watch tells of it six times, of which two matter: it ends, and it is gone. That it was made its
+/// experiment knows, that it starts is as expected unless it had to wait for something, and that one which has ended is deleted does nothing
+/// yet.
 pub fn matters(pod: &Pod) -> Value {
     if let Some(ended) = ended(pod) {
         return json!(format!("{ended:?}"));
@@ -113,7 +114,7 @@ pub fn matters(pod: &Pod) -> Value {
     let is_deleted = pod.metadata.deletion_timestamp.is_some();
     let gates = pod.spec.as_ref().and_then(|spec| spec.scheduling_gates.as_ref()).filter(|_| is_pending(pod));
     let why = (disruption(pod), why_waiting(pod));
-    if is_pending(pod) && !is_deleted && gates.is_none_or(Vec::is_empty) && why == (None, None) {
+    if !is_deleted && gates.is_none_or(Vec::is_empty) && why == (None, None) {
         return Value::Null;
     }
     json!([is_pending(pod), is_deleted, gates, why])
@@ -352,7 +353,7 @@ mod tests {
 
     /// Each state of a pod's life, and whether it is news after the one before.
     #[test]
-    fn a_pod_wakes_when_it_starts_and_when_it_ends() {
+    fn a_pod_wakes_when_it_ends_and_when_it_starts_late() {
         let ready = |status: &str| json!([{"type": "PodScheduled", "status": status, "reason": "Unschedulable", "message": "full"}]);
         let waiting = |reason: &str, message: Option<&str>| {
             json!([{"name": "bench", "image": "i", "imageID": "", "ready": false, "restartCount": 0,
@@ -385,12 +386,13 @@ mod tests {
                 with(json!({"phase": "Pending", "containerStatuses": waiting("ErrImagePull", Some("no"))})),
                 true,
             ),
-            ("running", running(), true),
+            ("running at last", running(), true),
             ("ready", with(json!({"phase": "Running", "conditions": ready("True"), "podIP": "10.0.0.1"})), false),
             ("ended", over(), true),
             ("deleted at its end", deleted(over()), false),
             ("ended in another way", with(json!({"phase": "Failed", "reason": "OutOfcpu"})), true),
             ("made again", pending(), true),
+            ("running as expected", running(), false),
             ("deleted before it ran", deleted(pending()), true),
             ("running again", running(), true),
             ("deleted while it runs", deleted(running()), true),

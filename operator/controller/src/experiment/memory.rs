@@ -121,12 +121,13 @@ impl Judged {
     /// The most of its time that an operator judges an experiment that is not finished: one part of so many.
     const SHARE: u32 = 20;
 
-    /// For how long it stands, though there are other attempts by now: it is only on the way, and to give it takes the longer the more there are.
-    pub fn stands_for(&self, attempts: usize, is_finished: bool, now: Instant) -> Option<Duration> {
+    /// For how long it stands, though there are other attempts by now: it is only on the way, and to give it takes the longer the more there
+    /// are. No new one is needed before it may be written, which is so often.
+    pub fn stands_for(&self, attempts: usize, is_finished: bool, written: Duration, now: Instant) -> Option<Duration> {
         if (self.attempts, self.is_finished) == (attempts, is_finished) {
             return Some(Duration::ZERO);
         }
-        let left = (self.took * Self::SHARE).checked_sub(now.saturating_duration_since(self.at));
+        let left = (self.took * Self::SHARE).max(written).checked_sub(now.saturating_duration_since(self.at));
         left.filter(|left| !is_finished && !left.is_zero())
     }
 }
@@ -362,14 +363,21 @@ mod tests {
         let (open, last) = (judged(false), judged(true));
         clock.pass(Duration::from_millis(400));
         let now = clock.instant();
-        assert_eq!(open.stands_for(7, false, now), Some(Duration::ZERO), "of the same attempts");
-        assert_eq!(open.stands_for(8, false, now), Some(Duration::from_millis(600)));
-        assert_eq!(open.stands_for(7, true, now), None, "the last one has all intervals");
-        assert_eq!(open.stands_for(8, true, now), None, "the last one is of all attempts");
-        assert_eq!(last.stands_for(7, true, now), Some(Duration::ZERO));
+        let seldom = Duration::from_secs(2);
+        for often in [Duration::ZERO, Duration::from_secs(1)] {
+            assert_eq!(open.stands_for(7, false, often, now), Some(Duration::ZERO), "of the same attempts");
+            assert_eq!(open.stands_for(8, false, often, now), Some(Duration::from_millis(600)));
+            assert_eq!(open.stands_for(7, true, often, now), None, "the last one has all intervals");
+            assert_eq!(open.stands_for(8, true, often, now), None, "the last one is of all attempts");
+            assert_eq!(last.stands_for(7, true, often, now), Some(Duration::ZERO));
+        }
+        assert_eq!(open.stands_for(8, false, seldom, now), Some(Duration::from_millis(1600)));
+        assert_eq!(open.stands_for(8, true, seldom, now), None);
         clock.pass(Duration::from_millis(600));
-        assert_eq!(open.stands_for(8, false, clock.instant()), None);
-        assert_eq!(open.stands_for(7, false, clock.instant()), Some(Duration::ZERO));
+        let now = clock.instant();
+        assert_eq!(open.stands_for(8, false, Duration::ZERO, now), None);
+        assert_eq!(open.stands_for(7, false, Duration::ZERO, now), Some(Duration::ZERO));
+        assert_eq!(open.stands_for(8, false, seldom, now), Some(Duration::from_secs(1)));
     }
 
     fn experiment(name: &str, uid: &str, finished: &str) -> Arc<TuningExperiment> {

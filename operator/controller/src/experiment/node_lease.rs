@@ -20,11 +20,8 @@ use crate::error::Error;
 use crate::lease::{Asked, Holding, noted};
 use crate::pod::target;
 
-/// How often a lease is renewed: three times within what it lasts.
-const RENEW: Duration = Duration::from_mins(1);
-
-/// How old a lease may be where something begins: who renews may see nothing of trials that are shorter than the pauses in which it looks.
-const FRESH: Duration = Duration::from_secs(45);
+/// How old a lease is when it is renewed: looked at every ten seconds, that is before half of what it lasts.
+const RENEW: Duration = Duration::from_secs(70);
 
 /// When a node that somebody else was faster to take is looked at again: that may have come to nothing.
 pub const AGAIN: Duration = Duration::from_secs(1);
@@ -126,9 +123,9 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
     hold_since(reconcile, node, Duration::MAX).await
 }
 
-/// The same where something is to begin now.
+/// The same where something is to begin now: who renews may see nothing of trials that are shorter than the pauses in which it looks.
 pub async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
-    hold_since(reconcile, node, FRESH).await
+    hold_since(reconcile, node, RENEW).await
 }
 
 async fn hold_since(reconcile: &Reconcile<'_>, node: &str, most: Duration) -> Result<Option<String>, Error> {

@@ -42,7 +42,7 @@ const ESTIMATES: Duration = Duration::from_mins(1);
 const WORDS: Duration = Duration::from_secs(10);
 /// All experiments on their way together write how far they are no more often than this: with many of them, that would be a write for each
 /// trial, of a large object.
-const NEWS: Duration = Duration::from_millis(250);
+const NEWS: Duration = Duration::from_millis(500);
 /// These are the same state in that respect: with more experiments than nodes, each runs a block and waits in turn.
 const TURNS: [&str; 2] = ["Running", "NodeHeld"];
 
@@ -142,8 +142,9 @@ fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>)
 /// The verdict so far as a status. Attempts are only ever added, so as many as before say what they said before.
 fn judged(reconcile: &Reconcile<'_>, places: &Places<'_>, is_finished: bool) -> Result<TuningExperimentStatus, Error> {
     let attempts = places.attempts().len();
+    let written = news(reconcile.context.memories.on_the_way());
     if let Some(known) = &reconcile.memory().judged
-        && let Some(left) = known.stands_for(attempts, is_finished, reconcile.instant())
+        && let Some(left) = known.stands_for(attempts, is_finished, written, reconcile.instant())
     {
         if known.attempts != attempts {
             reconcile.wake_in(left);
@@ -335,7 +336,12 @@ fn pause(
     }
     // What nodes it has, or waits for, changes with each trial of a fleet.
     let least = if was == is { WORDS } else { Duration::ZERO };
-    Some(least.max(NEWS * u32::try_from(on_the_way()).unwrap_or(u32::MAX)))
+    Some(least.max(news(on_the_way())))
+}
+
+/// How often an experiment says how far it is where so many are on their way.
+fn news(on_the_way: usize) -> Duration {
+    NEWS * u32::try_from(on_the_way).unwrap_or(u32::MAX)
 }
 
 /// What conditions say in a word, as far as it is not just whose turn it is.

@@ -204,7 +204,7 @@ impl Decision {
         let mut reason = "WaitingForNode";
         for Seen { known, silent, policy, holder, yielded, full } in &survey.nodes {
             let name = &*known.name;
-            let (mut state, mut why) = node::judge(&known.node, &survey.needs, *silent);
+            let (mut state, mut why) = node::judge(&known.node, &known.room, &survey.needs, *silent);
             let policy = node::policy_problem(policy.as_deref());
             if state == NodeState::Usable && policy.is_some() {
                 (state, why) = (NodeState::Gone, policy);

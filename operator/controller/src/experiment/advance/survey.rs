@@ -7,7 +7,7 @@ use std::time::Duration;
 use assay_api::TuningTrial;
 use assay_core::attempt::pass;
 use assay_core::decide::fleet::{Begun, NodeState};
-use assay_core::node::{self, Needs};
+use assay_core::node::{self, Needs, Room};
 use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::jiff::Timestamp;
@@ -185,7 +185,8 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Arc<[Arc<Known>]
     let cluster = reconcile.cluster();
     let nodes = cluster.nodes.all();
     // Of those that are of no use anyway, nobody has to know more.
-    let fits = |node: &Node| node::judge(node, needs, cluster.nodes.silent_for(node)).0 == NodeState::Usable;
+    let fits =
+        |node: &Node| node::judge(node, &Room::of(node), needs, cluster.nodes.silent_for(node)).0 == NodeState::Usable;
     cluster.kubelets.ask(nodes.iter().map(|known| &*known.node), fits).await;
     nodes
 }
