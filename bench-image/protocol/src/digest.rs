@@ -79,4 +79,17 @@ mod tests {
         other.add(3);
         assert_ne!(ab.digest(), other.digest());
     }
+
+    #[test]
+    fn each_bit_of_a_hash_is_in_both_sums() {
+        let of = |hash| {
+            let mut sums = ParityHash::default();
+            sums.add(hash);
+            sums
+        };
+        for bit in 0..64 {
+            assert_ne!(of(1 << bit).sum, of(0).sum, "{bit}");
+            assert_ne!(of(1 << bit).mixed, of(0).mixed, "{bit}");
+        }
+    }
 }

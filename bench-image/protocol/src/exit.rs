@@ -26,3 +26,20 @@ impl Exit {
         Self::ALL.into_iter().find(|exit| *exit as i32 == code)
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::Exit;
+
+    #[test]
+    fn a_fault_is_a_panic_or_a_signal_that_a_program_gives_itself() {
+        // SIGILL, SIGTRAP, SIGABRT, SIGBUS, SIGFPE and SIGSEGV.
+        for code in [101, 132, 133, 134, 135, 136, 139] {
+            assert!(Exit::is_fault(code), "{code}");
+        }
+        // An end that was asked for or planned, SIGKILL, and what is next to a fault.
+        for code in [0, 1, 2, 3, 4, 100, 102, 130, 131, 137, 138, 140, 143] {
+            assert!(!Exit::is_fault(code), "{code}");
+        }
+    }
+}

@@ -66,16 +66,31 @@ mod tests {
 
     #[test]
     fn suffixes_are_binary() {
-        for (text, value) in
-            [("64M", Some(67_108_864.0)), ("7", Some(7.0)), ("-1", Some(-1.0)), ("many", None), ("", None)]
-        {
+        for (text, value) in [
+            ("64M", Some(67_108_864.0)),
+            ("2T", Some(2_199_023_255_552.0)),
+            ("7", Some(7.0)),
+            ("-1", Some(-1.0)),
+            (".5", Some(0.5)),
+            ("many", None),
+            ("inf", None),
+            ("+1", None),
+            ("", None),
+        ] {
             assert_eq!(number(text), value, "{text}");
         }
     }
 
     #[test]
     fn sizes_are_whole() {
-        for (text, bytes) in [("7", Some(7)), (" 4k ", Some(4096)), ("1G", Some(1 << 30)), ("1Gi", None), ("x", None)] {
+        for (text, bytes) in [
+            ("7", Some(7)),
+            (" 4k ", Some(4096)),
+            ("1G", Some(1 << 30)),
+            ("3t", Some(3 << 40)),
+            ("1Gi", None),
+            ("x", None),
+        ] {
             assert_eq!(size(text), bytes, "{text}");
         }
     }

@@ -178,4 +178,20 @@ mod tests {
         assert_eq!((short.problems.len(), short.all_inert.len()), (1, 1));
         assert!(short.problems[0].message.ends_with("..."));
     }
+
+    #[test]
+    fn what_just_fits_stays_whole() {
+        let one_problem = |fill: &str| OptionsAnswer { problems: vec![problem(fill)], ..OptionsAnswer::default() };
+        let filled = |fill: &str| OptionNote { message: fill.to_owned(), ..note(1) };
+        let one_inert = |fill: &str| OptionsAnswer { inert: vec![filled(fill)], ..OptionsAnswer::default() };
+        let one_sanitised = |fill: &str| OptionsAnswer { sanitised: vec![filled(fill)], ..OptionsAnswer::default() };
+        for of in [&one_problem as &dyn Fn(&str) -> OptionsAnswer, &one_inert, &one_sanitised] {
+            let empty = serde_json::to_vec(&of("")).unwrap().len();
+            for bytes in MAX_SUMMARY_BYTES - 8..MAX_SUMMARY_BYTES + 8 {
+                let answer = of(&"m".repeat(bytes - empty));
+                let short = shortened(answer.clone());
+                assert_eq!(short == answer, bytes <= MAX_SUMMARY_BYTES - 4, "{bytes} bytes");
+            }
+        }
+    }
 }

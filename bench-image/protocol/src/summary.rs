@@ -561,3 +561,23 @@ impl Summary {
         if bytes <= MAX_SUMMARY_BYTES { Ok(()) } else { Err(SummaryTooLarge::TooLarge { bytes }) }
     }
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn numbers_are_bounded_wherever_they_are() {
+        let value = (1.234_567_89, vec![-0.000_123_456_789], [("a".to_owned(), 1.0 / 3.0)].into());
+        let expected: (f64, Vec<f64>, BTreeMap<String, f64>) =
+            (1.234_568, vec![-0.000_123_456_8], [("a".to_owned(), 0.333_333_3)].into());
+        assert_eq!(rounded(&value).unwrap(), expected);
+        let counts = [0, 123_456_789, MAX_COUNT - 1, MAX_COUNT, MAX_COUNT + 1, u64::MAX];
+        assert_eq!(
+            rounded(&counts).unwrap(),
+            [0, 123_456_789, MAX_COUNT - 1, MAX_COUNT, MAX_COUNT, MAX_COUNT],
+            "whole numbers keep their digits, up to the largest"
+        );
+    }
+}

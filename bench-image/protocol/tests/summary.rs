@@ -5,7 +5,7 @@
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_protocol::{Digest, METRICS, Summary, TrialRecord};
+use assay_protocol::{Digest, METRICS, Summary, TrialRecord, TrialSpec};
 use serde_json::Value;
 
 /// A record in which nothing is unknown, every list has something, and no two numbers are equal.
@@ -466,4 +466,47 @@ fn what_reads_find_is_no_parity_where_threads_race() {
     for field in ["steps", "puts", "gets", "deletes", "scans", "bytesWritten"] {
         assert!(counts(true, field) && counts(false, field), "{field}");
     }
+}
+
+/// The summary with the longest of each number and text, and with full lists.
+fn longest(mut summary: Value) -> Summary {
+    let names = serde_json::json!(["x".repeat(36), "x".repeat(36)]);
+    for kind in ["inert", "sanitised", "undeclared"] {
+        summary["options"][kind]["names"] = names.clone();
+    }
+    summary["engagement"]["idleFamilies"] = serde_json::json!(["x".repeat(25), "x".repeat(25), "97 more"]);
+    for list in ["levelsCompressed", "levelsRead"] {
+        summary["engagement"][list] = (0..7).collect();
+    }
+    for (field, value) in leaves_of(&summary) {
+        // A number may be a fraction, or whole up to what its type holds. Lists of levels stay.
+        let others: Vec<Value> = match value {
+            Value::Number(_) if field.starts_with("engagement/levels") => Vec::new(),
+            Value::Number(number) if number.is_f64() => vec![(-1.234_567e-300).into()],
+            Value::Number(_) => vec![999_999_999_999_999_u64.into(), u32::MAX.into(), u8::MAX.into()],
+            Value::Bool(_) if field != "steady/ownDrain" => vec![false.into()],
+            _ => Vec::new(),
+        };
+        let with = |other| {
+            let mut changed = summary.clone();
+            *changed.pointer_mut(&format!("/{field}")).unwrap() = other;
+            serde_json::from_value::<Summary>(changed.clone()).is_ok().then_some(changed)
+        };
+        if let Some(changed) = others.into_iter().find_map(with) {
+            summary = changed;
+        }
+    }
+    serde_json::from_value(summary).unwrap()
+}
+
+#[test]
+fn no_summary_is_longer_than_the_worst_case() {
+    let record = record();
+    let spec: TrialSpec = serde_json::from_value(record["spec"].clone()).unwrap();
+    let mut summary = summary(record).unwrap();
+    // The workload of this spec has no such metric.
+    summary["steady"].as_object_mut().unwrap().remove("overduePercent");
+    let bytes = serde_json::to_vec(&longest(summary)).unwrap().len();
+    let worst = Summary::worst_case_bytes(&spec).unwrap();
+    assert!(bytes <= worst, "{bytes} bytes, {worst} in the worst case");
 }

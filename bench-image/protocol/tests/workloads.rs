@@ -2,7 +2,7 @@
 
 #![allow(clippy::unwrap_used)]
 
-use assay_protocol::{EngineConfig, Follows, RolePlan, Volume, Workload};
+use assay_protocol::{EngineConfig, Ethrex, Follows, RolePlan, Volume, Workload};
 use serde_json::{Value, json};
 
 fn workload(spec: &Value) -> Workload {
@@ -134,6 +134,13 @@ fn volumes_are_these() {
     // four entries and two for each transaction.
     is(volume.written_entries, 32.0 * 7_202.582_449_544_219 + 48.0 * 804.0);
     is(volume.written_bytes, 32.0 * 1_745_941.057_501_338 + 48.0 * (800.0 + 400.0 * 1260.0));
+    // Where a level has more than two thirds of its nodes it is one, as the fifth one of these accounts' trie.
+    let volume = Workload::Ethrex(Ethrex { accounts: 150_000, ..spec.clone() }).kind().volume();
+    is(volume.written_entries, 32.0 * 7_741.559_020_644_205 + 48.0 * 804.0);
+    is(volume.written_bytes, 32.0 * 2_034_152.280_408_158 + 48.0 * (800.0 + 400.0 * 1260.0));
+    // Too few slots for a contract are no reason for an estimate that is no number.
+    let volume = Workload::Ethrex(Ethrex { storage_slots: 1, ..spec.clone() }).kind().volume();
+    assert!(volume.written_entries.is_finite() && volume.written_bytes.is_finite(), "{volume:?}");
 
     let reth = workload(&reth_history());
     let Workload::RethHistory(spec) = &reth else { unreachable!() };
@@ -175,6 +182,9 @@ fn complaints_begin_at_these_values() {
     let saves = |changes: &[(&str, Value)]| complaints(reth_history(), changes);
     assert_eq!(saves(&[("blocks", json!(305))]), error("blocks"));
     assert_eq!(saves(&[("warmupBlocks", json!(41))]), error("warmupBlocks"));
+    assert_eq!(saves(&[("accounts", json!(600)), ("storageSlots", json!(1000))]), []);
+    assert_eq!(saves(&[("accounts", json!(599))]), error("accounts"));
+    assert_eq!(saves(&[("storageSlots", json!(999))]), error("storageSlots"));
 
     let state = |changes: &[(&str, Value)]| complaints(ethrex(), changes);
     assert_eq!(state(&[("accounts", json!(1280)), ("storageSlots", json!(2880))]), []);

@@ -257,6 +257,7 @@ mod tests {
             "slow=5",
             "new:slow",
             "new:slow=-1",
+            "new:slow=0",
             "new:slow=NaN",
             "new:stall=x",
             "new:fast=1",

@@ -47,8 +47,12 @@ impl Policy {
 }
 
 #[cfg(test)]
+#[allow(clippy::unwrap_used)]
 mod tests {
+    use assay_protocol::{EngineConfig, PageCache, WriteOptions};
+
     use super::*;
+    use crate::engine::{Engine, Family};
 
     fn policy(one_at_a_time: bool) -> Policy {
         Policy::new(Rules { one_at_a_time, ..Rules::default() })
@@ -68,5 +72,24 @@ mod tests {
         assert!(policy.turns.as_ref().is_some_and(|turns| turns.try_lock().is_err()));
         drop(turn);
         assert!(policy.turns.as_ref().is_some_and(|turns| turns.try_lock().is_ok()));
+    }
+
+    #[test]
+    fn a_range_delete_is_two_operations_in_each_family_that_is_not_left_out() {
+        let (folder, config) = (tempfile::tempdir().unwrap(), EngineConfig::default());
+        let families = ["default", "fifo", "second", "third"].map(Family::new);
+        let engine = Engine::open(folder.path(), &config, &families, PageCache::Evict).unwrap();
+        let families = engine.numbered(&families).unwrap();
+        let mut session = Session::new(&families, WriteOptions::default());
+        for family in 0..4 {
+            session.put(family, b"1", b"below").unwrap();
+            session.put(family, b"2", b"above").unwrap();
+        }
+        let removal = Removal::RangeDelete { left_out: vec![1] };
+        let policy = Policy::new(Rules { removal, ..Rules::default() });
+        let purges: Vec<Purge<'_>> = (0..4).map(|family| (family, &b"2"[..])).collect();
+        assert_eq!(policy.purge(&session, &purges).unwrap(), 6);
+        let mut there = |key: &[u8]| [0, 1, 2, 3].map(|family| session.get(family, key).unwrap().is_some());
+        assert_eq!((there(b"1"), there(b"2")), ([false, true, false, false], [true; 4]));
     }
 }

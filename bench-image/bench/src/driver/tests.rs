@@ -1,4 +1,12 @@
+use std::cell::Cell;
+
+use assay_protocol::{Digest, PageCache};
+
 use super::*;
+use crate::{
+    engine::Family,
+    workload::{Rules, Step, StepSource},
+};
 
 fn role(name: &str, threads: u32, follows: Option<Follows>) -> RolePlan {
     RolePlan {
@@ -128,4 +136,159 @@ fn company_is_no_work_in_common() {
     assert_eq!((results.work, results.answers), (done(1, &[]).work, done(1, &[]).answers));
     // What it wrote is there all the same, and its wrong answers are wrong.
     assert_eq!((results.user_bytes, results.planned_user_bytes, results.wrong_answers), (88, 8, 209));
+}
+
+#[test]
+fn a_run_ends_with_its_last_thread_and_the_primary_role_with_its_own() {
+    let progress = Progress::new(&[role("primary", 2, None), role("company", 1, None)]);
+    let end = |role, seconds| {
+        progress.end(role, Duration::from_secs(seconds));
+        (progress.primary_ended(), progress.finished())
+    };
+    assert_eq!((progress.primary_ended(), progress.finished()), (None, false));
+    assert_eq!(end(0, 3), (None, false));
+    assert_eq!(end(1, 4), (None, false));
+    assert_eq!(end(0, 7), (Some(Duration::from_secs(7)), true));
+}
+
+#[test]
+fn who_leads_or_follows_is_coupled() {
+    let follows = Follows { leader: 0, steps: 4, backlog: 1 };
+    let roles = [role("leader", 1, None), role("follower", 1, Some(follows)), role("other", 1, None)];
+    let progress = Progress::new(&roles);
+    assert_eq!([0, 1, 2].map(|role| progress.is_coupled(role)), [true, true, false]);
+}
+
+const DAY: Duration = Duration::from_hours(24);
+
+/// Whoever is not woken sleeps for a day.
+#[test]
+fn the_end_of_the_primary_role_and_a_stop_wake_sleepers() {
+    let roles = [role("primary", 1, None), role("company", 1, None)];
+    let ended = Progress::new(&roles);
+    ended.end(0, Duration::ZERO);
+    ended.sleep_beside_primary(DAY);
+    let stopped = Progress::new(&roles);
+    stopped.stop();
+    stopped.sleep_beside_primary(DAY);
+    stopped.wait_until(|| false);
+    let (before, time) = (Instant::now(), Duration::from_millis(20));
+    Progress::new(&roles).sleep_beside_primary(time);
+    assert!(before.elapsed() >= time, "nothing has woken this one");
+}
+
+#[test]
+fn a_bell_wakes_whoever_waits() {
+    let (bell, waits, rung) = (Bell::default(), AtomicBool::new(false), AtomicBool::new(false));
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            bell.wait_at_most(DAY, || {
+                let rung = rung.load(Ordering::SeqCst);
+                waits.store(true, Ordering::SeqCst);
+                rung
+            });
+        });
+        while !waits.load(Ordering::SeqCst) {
+            thread::yield_now();
+        }
+        rung.store(true, Ordering::SeqCst);
+        bell.ring();
+    });
+    bell.wait_at_most(DAY, || true);
+    let before = Instant::now();
+    bell.wait(|| false);
+    assert!(before.elapsed() >= TICK);
+}
+
+#[test]
+fn whoever_waits_looks_once_more_before_it_sleeps() {
+    let progress = Progress::new(&[role("reader", 1, None)]);
+    let looks = |enough: u32| {
+        let looks = Cell::new(0);
+        progress.wait_until(|| {
+            looks.set(looks.get() + 1);
+            looks.get() >= enough
+        });
+        looks.get()
+    };
+    assert_eq!(looks(1), 1);
+    // What the second one sees, the third one confirms: without that look the second would come after the sleep, and be the last.
+    assert_eq!(looks(2), 3);
+}
+
+/// How often somebody looked before the window and in it.
+#[derive(Default)]
+struct Looks {
+    before: AtomicU64,
+    within: AtomicU64,
+}
+
+impl Observer for &Looks {
+    fn open(&mut self, _: &Progress) {}
+
+    fn tick(&mut self, _: &Progress, window: Option<Duration>) {
+        let looks = if window.is_some() { &self.within } else { &self.before };
+        looks.fetch_add(1, Ordering::SeqCst);
+    }
+
+    fn close(&mut self) {}
+}
+
+/// A step before the window and one in it, each of which is there when the observer has looked twice, or after two minutes.
+struct Patient<'a>(&'a Looks);
+
+impl Workload for Patient<'_> {
+    fn families(&self, _: &EngineConfig) -> Vec<Family> {
+        vec![Family::new("default")]
+    }
+
+    fn load_steps(&self) -> u64 {
+        0
+    }
+
+    fn load(&self, _: u64, _: &mut Step) {}
+
+    fn content(&self) -> Digest {
+        Digest::of(b"")
+    }
+
+    fn source(&self, _: usize) -> Box<dyn StepSource + '_> {
+        Box::new(Self(self.0))
+    }
+
+    fn live_bytes(&self, loaded: u64, _: &[u64]) -> u64 {
+        loaded
+    }
+
+    fn answers_are_deterministic(&self) -> bool {
+        true
+    }
+}
+
+impl StepSource for Patient<'_> {
+    fn fill(&mut self, step: u64, out: &mut Step) {
+        out.clear();
+        let looks = if step == 0 { &self.0.before } else { &self.0.within };
+        for _ in 0..1200 {
+            if looks.load(Ordering::SeqCst) >= 2 {
+                return;
+            }
+            thread::sleep(TICK);
+        }
+    }
+}
+
+#[test]
+fn the_observer_looks_before_the_window_and_in_it_but_no_more_than_it_has_to() {
+    let (folder, config) = (tempfile::tempdir().unwrap(), EngineConfig::default());
+    let engine = Engine::open(folder.path(), &config, &[Family::new("default")], PageCache::Evict).unwrap();
+    let roles = [RolePlan { warmup_steps: 1, steps: 1, ..role("reader", 1, None) }];
+    let (policy, progress, looks) = (Policy::new(Rules::default()), Progress::new(&roles), Looks::default());
+    let before = Instant::now();
+    run(&engine, &config, &policy, &Patient(&looks), &roles, &progress, &mut &looks).unwrap();
+    let ticks = (before.elapsed().as_nanos() / TICK.as_nanos()) as u64;
+    let [before, within] = [looks.before, looks.within].map(AtomicU64::into_inner);
+    assert!(before >= 2 && within >= 2, "{before} looks before the window and {within} in it");
+    // The end of either comes before the next tick.
+    assert!(before + within <= ticks + 2, "{before} and {within} looks in {ticks} ticks");
 }

@@ -453,7 +453,108 @@ pub enum KeyOrder {
 
 #[cfg(test)]
 mod tests {
-    use super::decimal;
+    use super::*;
+
+    fn role(mix: Mix) -> Role {
+        Role {
+            name: "role".to_owned(),
+            threads: 1,
+            steps: Some(1000),
+            until: None,
+            warmup_steps: 0,
+            steps_per_second: None,
+            mix,
+            batch: 1,
+            scan_length: 30,
+            key_order: KeyOrder::Uniform,
+            zipfian_exponent: None,
+        }
+    }
+
+    fn gets() -> Role {
+        role(Mix { get: 1, ..Mix::default() })
+    }
+
+    fn with(value_bytes: ValueBytes, roles: Vec<Role>) -> KeyValue {
+        KeyValue {
+            keys: 1000,
+            key_bytes: 20,
+            value_bytes,
+            compressed_percent: 50,
+            families: default_families(),
+            preload: Preload::Shuffled,
+            roles,
+        }
+    }
+
+    fn complaints(workload: &KeyValue) -> Vec<String> {
+        workload.problems(1000).into_iter().map(|problem| problem.field).collect()
+    }
+
+    #[test]
+    fn values_may_all_have_one_length() {
+        let between = |min, max| complaints(&with(ValueBytes::Uniform { min, max }, vec![gets()]));
+        assert_eq!(between(100, 100), Vec::<String>::new());
+        assert_eq!(between(101, 100), ["valueBytes/uniform"]);
+    }
+
+    #[test]
+    fn the_longest_value_is_the_upper_bound() {
+        assert_eq!(ValueBytes::Fixed(300).max(), 300);
+        assert_eq!(ValueBytes::Uniform { min: 100, max: 500 }.max(), 500);
+    }
+
+    #[test]
+    fn a_mix_writes_and_reads_with_any_operation_that_does() {
+        let mix = |[put, delete, get, get_missing, scan]: [u32; 5]| Mix { put, get, get_missing, delete, scan };
+        for operations in 0..32_u32 {
+            let [put, delete, get, get_missing, scan] = [0, 1, 2, 3, 4].map(|bit| operations >> bit & 1);
+            let mix = mix([put, delete, get, get_missing, scan]);
+            assert_eq!(mix.writes(), [put, delete].contains(&1), "{mix:?}");
+            assert_eq!(mix.reads(), [get, get_missing, scan].contains(&1), "{mix:?}");
+        }
+    }
+
+    #[test]
+    fn a_further_entry_of_a_scan_costs_a_tenth_of_an_operation() {
+        // Three of four operations scan 30 entries, 22 each on average.
+        let scans = role(Mix { scan: 3, get: 1, ..Mix::default() });
+        assert_eq!(scans.entries(), 3);
+        assert_eq!(Role { scan_length: 1, ..scans.clone() }.entries(), 1);
+        assert_eq!(Role { batch: 5, ..scans.clone() }.plan().operations_per_step, 15);
+        assert_eq!(Role { batch: 5, ..scans }.operations(), 15_000.0);
+        assert_eq!(role(Mix::default()).entries(), 1);
+    }
+
+    #[test]
+    fn a_role_takes_as_long_as_a_slow_disk_or_its_pace() {
+        let fast = Role { steps: Some(40_000), threads: 4, ..gets() };
+        assert!((fast.most_seconds() - 1.0).abs() < 1e-9, "{}", fast.most_seconds());
+        let paced = Role { steps_per_second: Some(300), ..fast.clone() };
+        assert!((paced.most_seconds() - 400.0 / 3.0).abs() < 1e-9, "{}", paced.most_seconds());
+        let slower = Role { steps_per_second: Some(1_000_000), ..fast };
+        assert!((slower.most_seconds() - 1.0).abs() < 1e-9, "{}", slower.most_seconds());
+    }
+
+    #[test]
+    fn of_two_paced_roles_the_pace_says_which_ends_first() {
+        let paced = |steps, rate| Role { steps: Some(steps), steps_per_second: Some(rate), ..gets() };
+        // The first takes 100 s.
+        let ends_before = |steps, rate| paced(steps, rate).ends_before(&paced(1000, 10));
+        assert!(ends_before(790, 10) && !ends_before(800, 10) && !ends_before(1100, 10));
+        assert!(ends_before(1000, 20) && !ends_before(500, 5));
+        // A pace and none are not compared.
+        assert!(!paced(1, 10).ends_before(&gets()) && !Role { steps: Some(1), ..gets() }.ends_before(&paced(1000, 10)));
+    }
+
+    #[test]
+    fn a_role_without_operations_or_with_no_pace_is_no_crash() {
+        let idle = with(ValueBytes::Fixed(100), vec![role(Mix::default())]);
+        assert_eq!((idle.volume().written_entries, idle.volume().written_bytes), (0.0, 0.0));
+        assert_eq!(complaints(&idle), ["roles/0/mix"]);
+        let stopped = Role { steps_per_second: Some(0), ..gets() };
+        assert_eq!(complaints(&with(ValueBytes::Fixed(100), vec![stopped])), Vec::<String>::new());
+    }
 
     #[test]
     fn decimals_are_digits_and_a_point() {

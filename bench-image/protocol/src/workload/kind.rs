@@ -116,3 +116,25 @@ pub struct Volume {
     /// What is left of a byte under a general-purpose codec.
     pub compressed: f64,
 }
+
+#[cfg(test)]
+#[allow(clippy::unwrap_used)]
+mod tests {
+    use super::Kind;
+    use crate::{Blockstore, EngineConfig};
+
+    #[test]
+    fn a_policy_is_the_configs_or_the_first_that_a_workload_knows() {
+        let workload: Blockstore =
+            serde_json::from_value(serde_json::json!({"slots": 16, "retainedSlots": 64})).unwrap();
+        let mut config = EngineConfig::default();
+        for (key, values) in workload.policies() {
+            assert_eq!(workload.policy(&config, key), values.first().copied(), "{key}");
+        }
+        config.policy.insert(Blockstore::RETENTION.to_owned(), "fifo".to_owned());
+        assert_eq!(workload.policy(&config, Blockstore::RETENTION), Some("fifo"));
+        assert_eq!(workload.policy(&config, Blockstore::INSERT_LOCK), Some("global"));
+        config.policy.insert("other".to_owned(), "1".to_owned());
+        assert_eq!(workload.policy(&config, "other"), None, "of what a workload does not know");
+    }
+}

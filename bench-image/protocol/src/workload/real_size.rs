@@ -39,3 +39,28 @@ fn rounded(number: u64) -> String {
         _ => number.to_string(),
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::RealSize;
+
+    fn size(here: u64, real: u64) -> RealSize {
+        RealSize { here, real, what: "accounts", system: "the network" }
+    }
+
+    #[test]
+    fn less_than_half_is_scaled() {
+        assert!(size(49, 100).is_scaled() && !size(50, 100).is_scaled() && !size(51, 100).is_scaled());
+    }
+
+    #[test]
+    fn sizes_are_told_in_words() {
+        for (here, real, text) in [
+            (500, 9_999, "1/20 of the network (500 of about 9999 accounts)"),
+            (10_000, 999_499, "1/100 of the network (10 thousand of about 999 thousand accounts)"),
+            (1_000_000, 2_500_000_000, "1/2500 of the network (1.0 million of about 2.5 billion accounts)"),
+        ] {
+            assert_eq!(size(here, real).to_string(), text);
+        }
+    }
+}

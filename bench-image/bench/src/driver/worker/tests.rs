@@ -2,9 +2,9 @@
 //!
 //! The database takes time by a merge operator: to read a key, RocksDB has to apply it, and it moves the clock by what the key says.
 
-use std::{cell::Cell, collections::BTreeSet};
+use std::{cell::Cell, collections::BTreeSet, sync::atomic::AtomicBool, thread};
 
-use assay_protocol::{EngineConfig, PageCache};
+use assay_protocol::{EngineConfig, Follows, PageCache};
 use tempfile::TempDir;
 
 use super::*;
@@ -37,6 +37,21 @@ impl Clock for Told {
 
     fn sleep(self, time: Duration) {
         pass(time.as_nanos() as u64);
+    }
+}
+
+/// Moves by a microsecond whenever somebody looks.
+#[derive(Clone, Copy)]
+struct Seen(Instant);
+
+impl Clock for Seen {
+    fn now(self) -> Instant {
+        pass(1000);
+        Told(self.0).now()
+    }
+
+    fn sleep(self, time: Duration) {
+        Told(self.0).sleep(time);
     }
 }
 
@@ -387,6 +402,128 @@ fn operations_are_counted_by_what_they_are() {
     };
     assert_eq!(done.counts, expected);
     assert_eq!((done.wrong_answers, done.policy_operations), (2, 0));
+}
+
+#[test]
+fn all_time_of_the_steps_is_somebodys() {
+    let lab = Lab::new();
+    let (roles, start) = ([plan(200, None)], Instant::now());
+    let mut source = Steps(|step, out: &mut Step| out.push(step, 0, &[], Action::Compute { hashes: 1 }));
+    let time = lab.run_on(Seen(start), start, &roles, 0, &Progress::new(&roles), &mut source).time;
+    let parts = time.generator_seconds + time.db_seconds + time.idle_seconds + time.compute_seconds;
+    // Two or three looks come before the steps and after them.
+    assert!((1e-6..4e-6).contains(&(time.wall_seconds - parts)), "{time:?}");
+}
+
+#[test]
+fn a_thread_tells_its_next_step_from_the_first_of_the_warm_up_on() {
+    let lab = Lab::new();
+    let roles = [RolePlan { threads: 2, ..plan(5, None) }];
+    let progress = Progress::new(&roles);
+    let next = || progress.roles[0].next[1].load(Ordering::SeqCst);
+    let families = lab.engine.numbered(&lab.families).unwrap();
+    let policy = Policy::new(Rules::default());
+    let shared =
+        Shared { families: &families, write_options: WriteOptions::default(), policy: &policy, progress: &progress };
+    let clock = Told(Instant::now());
+    let mut worker = Worker::new(&shared, clock, &roles[0], 0, 1);
+    let mut told = Vec::new();
+    let mut source = Steps(|step: u64, _: &mut Step| told.push((step, next())));
+    worker.steps(&mut source, 10, 5, clock.0, true).unwrap();
+    // Of 10 to 14 the second and the fourth, which are made together.
+    assert_eq!((told, next()), (vec![(11, 11), (13, 11)], 15));
+}
+
+#[test]
+fn no_more_steps_are_made_ahead_than_stay_in_the_cache() {
+    let lab = Lab::new();
+    let roles = [plan(9, None)];
+    let progress = Progress::new(&roles);
+    let mut done = Vec::new();
+    let mut source = Steps(|_: u64, out: &mut Step| {
+        out.put(|arena| arena.resize(BYTES_AHEAD / 4, 0));
+        done.push(progress.roles[0].done());
+    });
+    lab.run(&roles, 0, &progress, &mut source);
+    assert_eq!(done, [0, 0, 0, 0, 4, 4, 4, 4, 8]);
+}
+
+/// Steps that the last role makes until it is stopped, some time after the one at which it should wait was made.
+fn steps_before(at: u64, roles: &[RolePlan], progress: &Progress) -> u64 {
+    let is_made = AtomicBool::new(false);
+    thread::scope(|scope| {
+        scope.spawn(|| {
+            // Not for ever: where the role fails it makes no further step.
+            for _ in 0..60_000 {
+                if is_made.load(Ordering::SeqCst) {
+                    break;
+                }
+                thread::sleep(Duration::from_millis(1));
+            }
+            thread::sleep(Duration::from_millis(50));
+            progress.stop();
+        });
+        let mut source = Steps(|step: u64, _: &mut Step| is_made.store(step >= at, Ordering::SeqCst));
+        Lab::new().run(roles, 0, progress, &mut source).counts.steps
+    })
+}
+
+#[test]
+fn each_step_waits_for_its_own_part_of_the_leaders() {
+    let follows = |leader| Some(Follows { leader, steps: 4, backlog: 1 });
+    let roles = [plan(12, None), RolePlan { follows: follows(0), ..plan(3, None) }];
+    let progress = Progress::new(&roles);
+    progress.advance(0, 0, 7, 7);
+    assert_eq!(steps_before(1, &roles, &progress), 1);
+    // One step may be due while the leader makes the next four.
+    let roles = [RolePlan { follows: follows(1), ..plan(3, None) }, plan(12, None)];
+    assert_eq!(steps_before(8, &roles, &Progress::new(&roles)), 8);
+}
+
+#[test]
+fn answers_tell_by_whom_at_which_step_and_in_which_place_something_was_found() {
+    let answers = |number: usize, found: [[bool; 2]; 2]| {
+        let lab = Lab::new();
+        let families = lab.engine.numbered(&lab.families).unwrap();
+        Session::new(&families, WriteOptions::default()).put(0, b"there", b"value").unwrap();
+        let roles = vec![plan(2, None); number + 1];
+        let mut source = Steps(|step: u64, out: &mut Step| {
+            for (place, is_there) in (0..).zip(found[step as usize]) {
+                let begins = out.put(|arena| arena.extend_from_slice(b"value"));
+                let key: &[u8] = if is_there { b"there" } else { b"elsewhere" };
+                out.push(2 * step + place, 0, key, Action::Get { length: 5, begins });
+            }
+        });
+        lab.run(&roles, 0, &Progress::new(&roles), &mut source).answers.digest()
+    };
+    let different = [
+        answers(0, [[false, false], [false, false]]),
+        answers(0, [[true, false], [false, false]]),
+        answers(0, [[false, true], [false, false]]),
+        answers(0, [[false, false], [true, false]]),
+        answers(1, [[true, false], [false, false]]),
+    ];
+    assert_eq!(BTreeSet::from(different.clone()).len(), different.len(), "{different:?}");
+}
+
+#[test]
+fn what_is_purged_is_gone_and_the_policys_work() {
+    let lab = Lab::new();
+    let mut source = Steps(|step: u64, out: &mut Step| {
+        let value = out.put(|arena| arena.extend_from_slice(b"value"));
+        if step == 0 {
+            out.push(0, 0, b"a", Action::Put { value });
+            out.push(1, 0, b"z", Action::Put { value });
+            out.push(2, 0, b"m", Action::Purge);
+        } else {
+            out.push(3, 0, b"a", Action::Get { length: 5, begins: value });
+            out.push(4, 0, b"z", Action::Get { length: 5, begins: value });
+        }
+    });
+    let roles = [plan(2, None)];
+    let done = lab.run(&roles, 0, &Progress::new(&roles), &mut source);
+    assert_eq!((done.policy_operations, done.counts.deletes), (2, 0));
+    assert_eq!((done.counts.gets_found, done.wrong_answers), (1, 0));
 }
 
 #[test]
