@@ -18,7 +18,7 @@ use crate::error::{Error, call};
 use crate::lock::locked;
 
 /// Logs in memory at the same time, of all namespaces and of one.
-const SHORT: Most = Most { of_all: 16, of_a_namespace: 8 };
+const SHORT: Most = Most { of_all: 32, of_a_namespace: 16 };
 /// And those of them that are longer than most.
 const LONG: Most = Most { of_all: 2, of_a_namespace: 1 };
 
