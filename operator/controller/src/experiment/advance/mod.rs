@@ -66,7 +66,7 @@ pub async fn keep_nodes(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     let pods = reconcile.pods().present;
     // What waits in a queue has no node to keep.
     let is_of_trial = |pod: &&Arc<Pod>| pod.labels().get(TRIAL_LABEL).is_some_and(|trial| trials.contains_key(trial));
-    let running = pods.values().filter(|pod| ended::ended(pod).is_none() && ended::gate(pod).is_none());
+    let running = pods.values().filter(|pod| ended::uses_node(pod));
     let nodes: BTreeSet<&str> = running.filter(is_of_trial).filter_map(|pod| target(pod)).collect();
     for node in nodes {
         node_lease::hold(reconcile, node).await?;
