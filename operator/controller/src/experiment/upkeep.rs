@@ -1,7 +1,7 @@
 //! What is done again and again, whatever changes: experiments that are gone are forgotten, and the nodes that they and those that are over
 //! held given back. Nobody else reconciles those.
 
-use std::collections::{BTreeSet, HashSet};
+use std::collections::BTreeSet;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -9,6 +9,7 @@ use assay_api::names::{ACCEPTED, HOLDER_ANNOTATION, READY, UNREADABLE_MANAGER};
 use assay_api::{Time, TuningExperiment};
 use assay_core::status::shorten;
 use k8s_openapi::api::coordination::v1::Lease;
+use k8s_openapi::api::core::v1::Pod;
 use kube::api::{Patch, PatchParams};
 use kube::core::error_boundary::InvalidObject;
 use kube::core::{ApiResource, DynamicObject};
@@ -18,7 +19,7 @@ use tracing::{info, warn};
 
 use super::context::{Context, why_unreadable};
 use super::ended::ended;
-use super::memory::{Name, experiment_of};
+use super::memory::experiment_of;
 use super::{UNREADABLE, tidy};
 use crate::error::{Error, call};
 use crate::lease::noted;
@@ -63,11 +64,8 @@ pub async fn keep_up(context: Arc<Context>) {
         }
         let mut leases_of_nodes = context.cluster.node_leases.state();
         leases_of_nodes.sort_unstable_by(|a, b| a.metadata.name.cmp(&b.metadata.name));
-        // Those that have ended use no node, and may stay.
-        let running = context.all_pods().into_iter().filter(|pod| ended(pod).is_none());
-        let running: HashSet<Name> = running.filter_map(|pod| experiment_of(&pod)).collect();
         for lease in leases_of_nodes {
-            if let Some(holder) = abandoned(&context, &lease, &running) {
+            if let Some(holder) = abandoned(&context, &lease) {
                 info!(lease = lease.name_any(), holder, "its experiment is gone or over: releasing the node");
                 if let Err(error) = leases.release(&lease).await {
                     warn!(lease = lease.name_any(), %error, "can't release the node");
@@ -102,14 +100,16 @@ async fn tell(context: &Context, object: &InvalidObject) -> Result<(), Error> {
 }
 
 /// The holder of a lease that we should know and don't, or that is over: it has given it back, of which an answer may have been lost.
-fn abandoned<'a>(context: &Context, lease: &'a Lease, running: &HashSet<Name>) -> Option<&'a str> {
+fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
     let note = lease.annotations().get(HOLDER_ANNOTATION)?;
     let (namespace, name, uid) = noted(lease)?;
     let ours = &context.namespaces;
     if !ours.is_empty() && !ours.iter().any(|ours| ours == namespace) {
         return None;
     }
-    let has_pods = running.contains(&(namespace.to_owned(), name.to_owned()));
+    let is_its = |pod: &Pod| experiment_of(pod).is_some_and(|of| of == (namespace.to_owned(), name.to_owned()));
+    // Those that have ended use no node, and may stay. Looked at for this very Lease: a pod may come while others are released.
+    let has_pods = || context.all_pods().iter().any(|pod| is_its(pod) && ended(pod).is_none());
     let is_new = context.cluster.leases.unchanged_for(lease) < NEW;
-    (!context.needs_nodes(uid) && !has_pods && !is_new).then_some(note.as_str())
+    (!context.needs_nodes(uid) && !is_new && !has_pods()).then_some(note.as_str())
 }
