@@ -115,7 +115,7 @@ impl Context {
 
     /// Forgets everything about experiments that are over or gone.
     pub fn prune(&self) {
-        self.memories.prune(&self.all_experiments(), &self.all_pods());
+        self.memories.prune(&self.all_experiments(), &self.all_pods(), self.cluster.clock.instant());
         self.cluster.nodes.prune();
     }
 }

@@ -30,6 +30,11 @@ impl Trials {
         trial
     }
 
+    /// A trial as it was written last, until the watch has told of that.
+    pub fn written(&self, name: &str) -> Option<&TuningTrial> {
+        self.0.get(name).map(|(_, trial)| &**trial)
+    }
+
     /// All trials by name, given those that the watch tells of: as they are there, or as they were written since.
     pub fn with(
         &mut self,

@@ -163,7 +163,14 @@ impl Memory {
 }
 
 /// The memories of all experiments. Who has locked one must not ask for another.
-pub struct Memories(Mutex<BTreeMap<Name, Shared>>);
+pub struct Memories(Mutex<All>);
+
+#[derive(Default)]
+struct All {
+    by_name: BTreeMap<Name, Shared>,
+    /// Of experiments that are gone, for as long as somebody still reconciles one, or it has pods that no watch has told of.
+    former: Vec<Shared>,
+}
 
 /// A memory that others may look into while its experiment is reconciled.
 #[derive(Clone, Default)]
@@ -173,44 +180,56 @@ impl Shared {
     pub fn lock(&self) -> MutexGuard<'_, Memory> {
         locked(&self.0)
     }
+
+    /// Whether something may yet be begun with it, or is there and only known here.
+    fn is_needed(&self, now: Instant) -> bool {
+        Arc::strong_count(&self.0) > 1 || self.lock().pods.unseen(now).next().is_some()
+    }
 }
 
 impl Memories {
     /// Pods that are there from the beginning are known even if they are gone before the first reconcile.
     pub fn new(pods: impl IntoIterator<Item = Arc<Pod>>, now: Instant) -> Self {
-        let mut memories: BTreeMap<Name, Shared> = BTreeMap::new();
+        let mut all = All::default();
         for pod in pods {
             if let Some(name) = experiment_of(&pod) {
-                memories.entry(name).or_default().lock().pods.saw(pod, now);
+                all.by_name.entry(name).or_default().lock().pods.saw(pod, now);
             }
         }
-        Self(Mutex::new(memories))
+        Self(Mutex::new(all))
     }
 
     /// The memory of an experiment, which may have just begun.
     pub fn of(&self, experiment: &TuningExperiment) -> Shared {
         let uid = experiment.uid().unwrap_or_default();
-        let mut all = locked(&self.0);
-        let memory = all.entry(name(experiment)).or_default();
+        let All { by_name, former } = &mut *locked(&self.0);
+        let memory = by_name.entry(name(experiment)).or_default();
         let mut known = memory.lock();
         let before = (known.uid != uid).then(|| std::mem::take(&mut known.pods));
         drop(known);
         // Pods go by the name of their experiment: those of the one before it may be there yet. Whoever still reconciles that one has a memory
         // of its own.
         if let Some(pods) = before {
-            *memory = Shared(Arc::new(Mutex::new(Memory { uid, pods, ..Memory::default() })));
+            let own = Shared(Arc::new(Mutex::new(Memory { uid, pods, ..Memory::default() })));
+            former.push(std::mem::replace(memory, own));
         }
         memory.clone()
     }
 
     pub fn all(&self) -> Vec<(Name, Shared)> {
-        locked(&self.0).iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
+        locked(&self.0).by_name.iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
     }
 
-    /// The memories of all experiments but this one.
+    /// The memories of all experiments but this one, and of those that are gone.
     pub fn others(&self, own: &TuningExperiment) -> Vec<Shared> {
-        let own = name(own);
-        locked(&self.0).iter().filter(|(name, _)| **name != own).map(|(_, memory)| memory.clone()).collect()
+        let (own, all) = (name(own), locked(&self.0));
+        let others = all.by_name.iter().filter(|(name, _)| **name != own).map(|(_, memory)| memory);
+        others.chain(&all.former).cloned().collect()
+    }
+
+    /// Whether somebody may still begin something for the experiment with this uid, which is gone, or has just begun it.
+    pub fn are_needed_for(&self, uid: &str) -> bool {
+        locked(&self.0).former.iter().any(|memory| memory.lock().uid == uid)
     }
 
     /// Those of these nodes that any experiment but this one waits for.
@@ -279,11 +298,14 @@ impl Memories {
     }
 
     /// Forgets the experiments that are gone, and most of those that are over, and pods that are not among these.
-    pub fn prune(&self, experiments: &[Arc<TuningExperiment>], pods: &[Arc<Pod>]) {
+    pub fn prune(&self, experiments: &[Arc<TuningExperiment>], pods: &[Arc<Pod>], now: Instant) {
         let known: HashMap<Name, &TuningExperiment> =
             experiments.iter().map(|experiment| (name(experiment), &**experiment)).collect();
         let pods: HashSet<String> = pods.iter().filter_map(|pod| pod.uid()).collect();
-        locked(&self.0).retain(|name, memory| {
+        let All { by_name, former } = &mut *locked(&self.0);
+        former.extend(by_name.extract_if(.., |name, _| !known.contains_key(name)).map(|(_, memory)| memory));
+        former.retain(|memory| memory.is_needed(now));
+        by_name.retain(|name, memory| {
             let Some(experiment) = known.get(name) else { return false };
             let mut memory = memory.lock();
             memory.gated.retain(|uid, _| pods.contains(uid));
@@ -409,7 +431,8 @@ mod tests {
 
     #[test]
     fn a_memory_lasts_as_long_as_its_experiment() {
-        let memories = Memories::new([pod("1")], Manual::new().instant());
+        let now = Manual::new().instant();
+        let memories = Memories::new([pod("1")], now);
         let a = experiment("a", "1", "False");
         let remember = |memory: &mut Memory| {
             memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
@@ -419,14 +442,14 @@ mod tests {
             memory.over = Some(Manual::new().instant());
         };
         remember(&mut memories.of(&a).lock());
-        memories.prune(&[Arc::clone(&a)], &[pod("1")]);
+        memories.prune(&[Arc::clone(&a)], &[pod("1")], now);
         let memory = memories.of(&a);
         assert!(memory.lock().waits_for.contains("node") && memory.lock().gated.contains_key("1"));
-        memories.prune(&[Arc::clone(&a)], &[]);
+        memories.prune(&[Arc::clone(&a)], &[], now);
         assert!(memory.lock().gated.is_empty(), "its pod is gone");
 
         remember(&mut memory.lock());
-        memories.prune(&[experiment("a", "1", "True")], &[pod("1")]);
+        memories.prune(&[experiment("a", "1", "True")], &[pod("1")], now);
         assert!(memory.lock().waits_for.is_empty(), "it is over");
         assert!(memory.lock().claims.is_some() && vanished(&memory) == ["p"], "what is left has to be removed");
         assert!(memory.lock().gated.contains_key("1"), "and its last pod may wait");
@@ -441,8 +464,48 @@ mod tests {
         remember(&mut memory.lock());
         assert!(successor.lock().claims.is_none(), "whoever still reconciles the one before it tells it nothing");
 
-        memories.prune(&[], &[pod("1")]);
+        memories.prune(&[], &[pod("1")], now);
         assert_eq!(vanished(&memories.of(&a)), [""; 0]);
+    }
+
+    /// The uids of pods that another experiment is told of, though no watch tells of them.
+    fn unseen(memories: &Memories, now: Instant) -> Vec<String> {
+        let others = memories.others(&experiment("b", "3", "False"));
+        let uids =
+            |memory: &Shared| -> Vec<String> { memory.lock().pods.unseen(now).filter_map(|pod| pod.uid()).collect() };
+        others.iter().flat_map(uids).collect()
+    }
+
+    #[test]
+    fn an_experiment_that_is_gone_is_remembered_while_it_may_have_pods() {
+        let clock = Manual::new();
+        let memories = Memories::new([], clock.instant());
+        let (a, after) = (experiment("a", "1", "False"), experiment("a", "2", "False"));
+        let reconciled = memories.of(&a);
+        memories.prune(&[], &[], clock.instant());
+        assert!(memories.are_needed_for("1"), "it is reconciled");
+        // By whoever was asked for the next in line.
+        memories.of(&after);
+        reconciled.lock().pods.created((*pod("9")).clone(), clock.instant());
+        drop(reconciled);
+        for known in [vec![Arc::clone(&after)], vec![]] {
+            memories.prune(&known, &[], clock.instant());
+            assert_eq!(unseen(&memories, clock.instant()), ["9"]);
+            assert!(memories.are_needed_for("1") && !memories.are_needed_for("2"));
+        }
+        clock.pass(Duration::from_mins(1));
+        memories.prune(&[], &[], clock.instant());
+        assert!(!memories.are_needed_for("1") && unseen(&memories, clock.instant()).is_empty());
+    }
+
+    #[test]
+    fn who_has_the_name_of_another_hears_of_its_last_pods() {
+        let clock = Manual::new();
+        let memories = Memories::new([], clock.instant());
+        let reconciled = memories.of(&experiment("b", "1", "False"));
+        memories.of(&experiment("b", "3", "False"));
+        reconciled.lock().pods.created((*pod("9")).clone(), clock.instant());
+        assert_eq!(unseen(&memories, clock.instant()), ["9"]);
     }
 
     #[test]
@@ -454,7 +517,7 @@ mod tests {
         memories.of(&a).lock().is_limited = true;
         assert!(memories.others_are_limited(&b));
         assert!(!memories.others_are_limited(&a) && !memories.others_are_limited(&elsewhere));
-        memories.prune(&[experiment("a", "1", "True"), Arc::clone(&b)], &[]);
+        memories.prune(&[experiment("a", "1", "True"), Arc::clone(&b)], &[], Manual::new().instant());
         assert!(!memories.others_are_limited(&b), "it is over");
     }
 

@@ -39,7 +39,7 @@ use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
 use assay_api::condition::find;
-use assay_api::names::{FINISHED, MANAGER};
+use assay_api::names::{FINISHED, MANAGER, TRIAL_LABEL};
 use assay_api::{Condition, TuningExperiment, TuningTrial};
 use assay_core::attempt::Attempt;
 use assay_core::decide::Places;
@@ -142,7 +142,7 @@ impl<'a> Reconcile<'a> {
             // What it owns goes with it, and its nodes when its pods have gone.
             return Ok(Done::Aside(Action::await_change()));
         }
-        if let Some(left) = settle::gone_for(self) {
+        if let Some(left) = settle::gone_for(self).await? {
             return Ok(Done::Aside(Action::requeue(left.max(TURN))));
         }
         if settle::has_just_finished(self) {
@@ -230,10 +230,23 @@ impl<'a> Reconcile<'a> {
 
     /// All trials of the experiment, by name.
     fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
-        let is_owned = |trial: &TuningTrial| trial.owner_references().iter().any(|owner| owner.uid == self.uid);
         let of_name = self.context.trials.iter().flat_map(|trials| trials.of(&self.touched()));
-        let watched = of_name.filter(|trial| is_owned(trial));
-        self.memory().trials.with(watched, is_owned, self.instant())
+        let watched = of_name.filter(|trial| self.owns(trial));
+        self.memory().trials.with(watched, |trial| self.owns(trial), self.instant())
+    }
+
+    /// Whether a pod makes an attempt of one of its trials. One before it may have had its name, and pods that are there yet.
+    fn has_begun(&self, pod: &Pod) -> bool {
+        let makes = |trial: &TuningTrial| {
+            pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref())
+        };
+        let name = pod.labels().get(TRIAL_LABEL).map_or("", String::as_str);
+        self.memory().trials.written(name).is_some_and(makes)
+            || self.context.trial_of(pod).is_some_and(|trial| self.owns(&trial))
+    }
+
+    fn owns(&self, trial: &TuningTrial) -> bool {
+        trial.owner_references().iter().any(|owner| owner.uid == self.uid)
     }
 
     /// The pods that have its label.

@@ -79,9 +79,15 @@ pub fn other_user(reconcile: &Reconcile<'_>, node: &str) -> Option<String> {
 /// The same, given the pods of others that no watch has told of yet.
 pub fn user(reconcile: &Reconcile<'_>, unseen: &[Arc<Pod>], node: &str) -> Option<String> {
     let unseen = unseen.iter().filter(|pod| target(pod) == Some(node)).cloned();
-    let mut users = reconcile.context.pods_on(node).chain(unseen).filter_map(|pod| experiment_of(&pod));
-    let (namespace, name) = users.find(|of| (&of.0, &of.1) != (&reconcile.namespace, &reconcile.name))?;
-    Some(format!("{namespace}/{name}"))
+    let mut users =
+        reconcile.context.pods_on(node).chain(unseen).filter_map(|pod| experiment_of(&pod).map(|of| (of, pod)));
+    users.find_map(|((namespace, name), pod)| {
+        let is_namesake = (&namespace, &name) == (&reconcile.namespace, &reconcile.name);
+        if is_namesake && reconcile.has_begun(&pod) {
+            return None;
+        }
+        Some(format!("{}{namespace}/{name}", if is_namesake { "an earlier " } else { "" }))
+    })
 }
 
 /// The pods of others that use a node, and of which no watch has told yet.

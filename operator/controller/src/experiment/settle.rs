@@ -109,10 +109,17 @@ pub async fn take_back_unreadable(reconcile: &Reconcile<'_>) -> Result<(), Error
 }
 
 /// For how long yet nothing is done for an experiment that is gone by what the API server says. It says the same for a moment where the kind
-/// of experiments is not served.
-pub fn gone_for(reconcile: &Reconcile<'_>) -> Option<Duration> {
-    let gone = reconcile.memory().gone?;
-    GONE.checked_sub(reconcile.elapsed(gone))
+/// of experiments is not served, so it is asked again.
+pub async fn gone_for(reconcile: &Reconcile<'_>) -> Result<Option<Duration>, Error> {
+    let Some(gone) = reconcile.memory().gone else { return Ok(None) };
+    if let Some(left) = GONE.checked_sub(reconcile.elapsed(gone)) {
+        return Ok(Some(left));
+    }
+    // Of its name there may be another one by now.
+    let there = call(reconcile.api::<TuningExperiment>().get_metadata_opt(&reconcile.name)).await?;
+    let is_gone = there.is_none_or(|there| there.uid().as_deref() != Some(&reconcile.uid));
+    reconcile.memory().gone = is_gone.then(|| reconcile.instant());
+    Ok(is_gone.then_some(GONE))
 }
 
 /// Whether it was written that it is over, and its watch does not tell yet: whoever went by that would begin anew.

@@ -195,7 +195,7 @@ fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> 
     let cluster = reconcile.cluster();
     let unseen = node_lease::others_unseen(reconcile);
     let yielded = yielded(reconcile);
-    let (memory, now) = (reconcile.memory(), reconcile.instant());
+    let now = reconcile.instant();
     let mut leases = leases.iter().peekable();
     let seen = |known: &Arc<Known>| {
         let name = &*known.name;
@@ -209,7 +209,7 @@ fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> 
             policy: cluster.kubelets.cpu_manager_policy(name),
             holder: holder.cloned().or_else(user),
             yielded: yielded.get(name).copied(),
-            full: memory.full.left(name, now),
+            full: reconcile.memory().full.left(name, now),
             known: Arc::clone(known),
         }
     };
