@@ -62,9 +62,14 @@ impl Holding {
         self.holder.as_ref().filter(|_| now < self.until)
     }
 
+    /// The experiment that it was written for.
+    pub fn uid(&self) -> Option<&str> {
+        self.of.as_ref().map(|(_, uid)| uid.as_str())
+    }
+
     /// Whether it was written for the experiment with this uid.
     pub fn is_of(&self, uid: &str) -> bool {
-        self.of.as_ref().is_some_and(|(_, of)| of == uid)
+        self.uid() == Some(uid)
     }
 
     /// Whether it was written for an experiment of this namespace.

@@ -220,11 +220,17 @@ impl Memories {
         locked(&self.0).by_name.iter().map(|(name, memory)| (name.clone(), memory.clone())).collect()
     }
 
-    /// The memories of all experiments but this one, and of those that are gone.
-    pub fn others(&self, own: &TuningExperiment) -> Vec<Shared> {
-        let (own, all) = (name(own), locked(&self.0));
-        let others = all.by_name.iter().filter(|(name, _)| **name != own).map(|(_, memory)| memory);
-        others.chain(&all.former).cloned().collect()
+    /// The memories of all experiments but this one.
+    fn others(&self, own: &TuningExperiment) -> Vec<Shared> {
+        let own = name(own);
+        locked(&self.0).by_name.iter().filter(|(name, _)| **name != own).map(|(_, memory)| memory.clone()).collect()
+    }
+
+    /// The same, and those of experiments that are gone.
+    pub fn others_and_former(&self, own: &TuningExperiment) -> Vec<Shared> {
+        let mut others = self.others(own);
+        others.extend_from_slice(&locked(&self.0).former);
+        others
     }
 
     /// Whether somebody may still begin something for the experiment with this uid, which is gone, or has just begun it.
@@ -232,10 +238,23 @@ impl Memories {
         locked(&self.0).former.iter().any(|memory| memory.lock().uid == uid)
     }
 
-    /// Those of these nodes that any experiment but this one waits for.
-    pub fn others_wait_for(&self, own: &TuningExperiment, nodes: Vec<String>) -> HashSet<String> {
-        let others = self.others(own);
-        nodes.into_iter().filter(|node| others.iter().any(|memory| memory.lock().waits_for.contains(node))).collect()
+    /// Those of these nodes that any experiment but this one waits for, and how many the one of them holds that holds fewest, given how many
+    /// the experiment with a uid does.
+    pub fn others_wait_for(
+        &self,
+        own: &TuningExperiment,
+        nodes: &[String],
+        holds: impl Fn(&str) -> usize,
+    ) -> HashMap<String, usize> {
+        let mut fewest: HashMap<String, usize> = HashMap::new();
+        for memory in self.others(own) {
+            let memory = memory.lock();
+            for node in nodes.iter().filter(|node| memory.waits_for.contains(node)) {
+                let holds = holds(&memory.uid);
+                fewest.entry(node.clone()).and_modify(|fewest| *fewest = holds.min(*fewest)).or_insert(holds);
+            }
+        }
+        fewest
     }
 
     /// Those of these experiments whose namespace may have another node when one is free, whichever that is.
@@ -470,7 +489,7 @@ mod tests {
 
     /// The uids of pods that another experiment is told of, though no watch tells of them.
     fn unseen(memories: &Memories, now: Instant) -> Vec<String> {
-        let others = memories.others(&experiment("b", "3", "False"));
+        let others = memories.others_and_former(&experiment("b", "3", "False"));
         let uids =
             |memory: &Shared| -> Vec<String> { memory.lock().pods.unseen(now).filter_map(|pod| pod.uid()).collect() };
         others.iter().flat_map(uids).collect()
@@ -526,9 +545,12 @@ mod tests {
         let memories = Memories::new([], Manual::new().instant());
         let (a, b) = (experiment("a", "1", "False"), experiment("b", "2", "False"));
         memories.of(&a).lock().waits_for.insert("node");
+        let holds = |uid: &str| if uid == "1" { 3 } else { 2 };
         let wanted =
-            |own: &TuningExperiment| memories.others_wait_for(own, vec!["node".to_owned(), "another".to_owned()]);
-        assert_eq!(wanted(&b), HashSet::from(["node".to_owned()]));
+            |own: &TuningExperiment| memories.others_wait_for(own, &["node".to_owned(), "another".to_owned()], holds);
+        assert_eq!(wanted(&b), HashMap::from([("node".to_owned(), 3)]));
         assert!(wanted(&a).is_empty());
+        memories.of(&experiment("c", "3", "False")).lock().waits_for.insert("node");
+        assert_eq!(wanted(&b), HashMap::from([("node".to_owned(), 2)]), "what the poorer of both holds");
     }
 }

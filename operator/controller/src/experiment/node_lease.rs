@@ -1,6 +1,6 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
-use std::collections::{BTreeMap, BTreeSet, HashSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -93,7 +93,7 @@ pub fn user(reconcile: &Reconcile<'_>, unseen: &[Arc<Pod>], node: &str) -> Optio
 /// The pods of others that use a node, and of which no watch has told yet.
 pub fn others_unseen(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
     let now = reconcile.instant();
-    let others = reconcile.context.memories.others(reconcile.experiment);
+    let others = reconcile.context.memories.others_and_former(reconcile.experiment);
     let unseen = |memory: &Shared| -> Vec<Arc<Pod>> {
         memory.lock().pods.unseen(now).filter(|pod| ended::uses_node(pod)).cloned().collect()
     };
@@ -197,8 +197,15 @@ fn next(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<TuningExperiment>> 
             && !is_finished(other)
             && cluster.nodes.matches(node, &other.spec.placement)
     });
+    let leases = all(cluster);
+    let holds = holds(&leases);
+    let own = holds(&reconcile.uid);
     let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains(node);
-    let next = context.memories.next_in_line(others, waits, 1, reconcile.instant()).pop();
+    let is_poorer =
+        |one: &TuningExperiment, memory: &Memory| waits(one, memory) && holds(&one.uid().unwrap_or_default()) < own;
+    let (memories, now) = (&context.memories, reconcile.instant());
+    let poorer = memories.next_in_line(others.clone(), is_poorer, 1, now).pop();
+    let next = poorer.or_else(|| memories.next_in_line(others, waits, 1, now).pop());
     next.filter(|next| !is_counted(next.namespace().as_deref()))
 }
 
@@ -232,7 +239,19 @@ pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
     held.map(|lease| lease.node.to_string()).collect()
 }
 
-/// Those of these nodes that somebody else would like to have.
-pub fn wanted(reconcile: &Reconcile<'_>, nodes: Vec<String>) -> HashSet<String> {
-    reconcile.context.memories.others_wait_for(reconcile.experiment, nodes)
+/// How many nodes the experiment with a uid holds.
+fn holds(leases: &[Holding]) -> impl Fn(&str) -> usize {
+    let mut counts: HashMap<&str, usize> = HashMap::new();
+    for uid in leases.iter().filter_map(Holding::uid) {
+        *counts.entry(uid).or_default() += 1;
+    }
+    move |uid| counts.get(uid).copied().unwrap_or_default()
+}
+
+/// Those of these nodes that somebody else would like to have, and how many the one of them holds that holds fewest.
+pub fn wanted(reconcile: &Reconcile<'_>, leases: &[Holding], nodes: &[String]) -> HashMap<String, usize> {
+    if nodes.is_empty() {
+        return HashMap::new();
+    }
+    reconcile.context.memories.others_wait_for(reconcile.experiment, nodes, holds(leases))
 }

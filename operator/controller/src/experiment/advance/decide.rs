@@ -91,7 +91,7 @@ pub enum Outlook {
 pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let mut decision =
         Decision { actions: Vec::new(), waits_for: Vec::new(), wake: Duration::MAX, outlook: Outlook::Finished };
-    let Idle { yields, given } = decision.end_blocks(places, survey);
+    let Idle { yields, kept } = decision.end_blocks(places, survey);
     let (nodes, held, no_node) = decision.judge(survey, &yields);
     if places.is_complete() && survey.busy.is_empty() {
         return decision;
@@ -116,7 +116,7 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
         let now = survey.now.as_millisecond().max(0) as u64;
         fleet::next(places, &survey.begun, &nodes, now)
     };
-    // Whoever holds a node that is waited for gives it up after a block, for nothing if nothing is to be run there.
+    // Whoever holds more nodes than one that waits gives one up after a block, for nothing if nothing is to be run there.
     if next.lacks_nodes && !held.is_empty() {
         decision.waits_for = held;
         decision.wake_in(HELD);
@@ -127,8 +127,8 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let no_node = asks.map_or(no_node, |waits_for| ("Provisioning", waits_for));
     let assignments = next.assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
     let assigned: Vec<Action> = assignments.filter_map(action).collect();
-    // What was handed over and is of no use goes on.
-    for node in given.into_iter().filter(|node| assigned.iter().all(|action| action.node() != Some(node))) {
+    // What others want and is of no use goes on.
+    for node in kept.into_iter().filter(|node| assigned.iter().all(|action| action.node() != Some(node))) {
         decision.give_up(node);
     }
     decision.actions.extend(assigned);
@@ -143,8 +143,8 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
 struct Idle<'a> {
     /// Given up.
     yields: BTreeSet<&'a str>,
-    /// Just handed over, to be used now or given up.
-    given: BTreeSet<&'a str>,
+    /// To be used now or given up: just handed over, or wanted by those who hold no fewer.
+    kept: BTreeSet<&'a str>,
 }
 
 fn action(Assignment { node, action }: Assignment) -> Option<Action> {
@@ -265,11 +265,11 @@ impl Decision {
         self.actions.extend(unwanted.cloned().map(Action::RemoveClaim));
         let mut idle = Idle::default();
         for held in survey.held.iter().filter(|held| !in_use.contains(held.node.as_str())) {
-            if places.is_complete() || (held.is_wanted && !held.is_given) {
+            if places.is_complete() || (held.is_owed && !held.is_given) {
                 self.give_up(&held.node);
                 idle.yields.insert(&held.node);
             } else if held.is_wanted {
-                idle.given.insert(&held.node);
+                idle.kept.insert(&held.node);
             }
         }
         idle

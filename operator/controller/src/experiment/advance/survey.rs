@@ -86,6 +86,8 @@ pub struct Held {
     pub node: String,
     /// Somebody else would like to have it.
     pub is_wanted: bool,
+    /// One of those holds fewer nodes.
+    pub is_owed: bool,
     /// It was handed over since the last decision, so nothing has run there.
     pub is_given: bool,
 }
@@ -100,10 +102,15 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     reconcile.memory().asks_for_node = placeholder.is_some();
     let given = reconcile.memory().given.clone();
     let held = node_lease::held_of(reconcile, &leases);
-    let is_wanted = share::is_wanted(reconcile);
-    let wanted = node_lease::wanted(reconcile, held.clone());
+    let busy: BTreeSet<String> = observed.on_nodes(reconcile).map(|found| found.node().to_owned()).collect();
+    // By those of its namespace that have none.
+    let is_owed = share::is_wanted(reconcile);
+    let idle: Vec<String> = held.iter().filter(|node| !busy.contains(*node)).cloned().collect();
+    let wanted = node_lease::wanted(reconcile, &leases, &idle);
+    let all = held.len();
     let held = held.into_iter().map(|node| Held {
-        is_wanted: is_wanted || wanted.contains(&node),
+        is_wanted: is_owed || wanted.contains_key(&node),
+        is_owed: is_owed || wanted.get(&node).is_some_and(|fewest| *fewest < all),
         is_given: given.contains(&node),
         node,
     });
@@ -111,7 +118,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         now: reconcile.now,
         needs,
         is_suspended: reconcile.is_suspended(),
-        busy: observed.on_nodes(reconcile).map(|found| found.node().to_owned()).collect(),
+        busy,
         gated: gated(observed),
         stuck: stuck(observed, reconcile.now),
         placeholder: placeholder
@@ -194,7 +201,7 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Arc<[Arc<Known>]
 fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> Vec<Seen> {
     let cluster = reconcile.cluster();
     let unseen = node_lease::others_unseen(reconcile);
-    let yielded = yielded(reconcile);
+    let yielded = yielded(reconcile, leases);
     let now = reconcile.instant();
     let mut leases = leases.iter().peekable();
     let seen = |known: &Arc<Known>| {
@@ -217,15 +224,15 @@ fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> 
 }
 
 /// For how long nodes are left to others yet: who waits for one may be woken by the same news as we who have just given it back.
-fn yielded(reconcile: &Reconcile<'_>) -> BTreeMap<String, Duration> {
+fn yielded(reconcile: &Reconcile<'_>, leases: &[Holding]) -> BTreeMap<String, Duration> {
     let memory = reconcile.memory();
     let left =
         memory.yielded.iter().filter_map(|(node, at)| Some((node.clone(), YIELD.checked_sub(reconcile.elapsed(*at))?)));
     let mut left: BTreeMap<String, Duration> = left.collect();
     drop(memory);
     if !left.is_empty() && !share::is_wanted(reconcile) {
-        let wanted = node_lease::wanted(reconcile, left.keys().cloned().collect());
-        left.retain(|node, _| wanted.contains(node));
+        let wanted = node_lease::wanted(reconcile, leases, &left.keys().cloned().collect::<Vec<_>>());
+        left.retain(|node, _| wanted.contains_key(node));
     }
     left
 }

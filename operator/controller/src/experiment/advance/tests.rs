@@ -84,12 +84,17 @@ impl Survey<'_> {
         self.gated.insert(node.to_owned(), gated);
     }
 
-    fn hold(&mut self, node: &str, is_wanted: bool) {
-        self.held.push(Held { node: node.to_owned(), is_wanted, is_given: false });
+    fn hold(&mut self, node: &str, is_owed: bool) {
+        self.held.push(Held { node: node.to_owned(), is_wanted: is_owed, is_owed, is_given: false });
+    }
+
+    /// Others want it who hold no fewer.
+    fn keep(&mut self, node: &str) {
+        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_owed: false, is_given: false });
     }
 
     fn is_given(&mut self, node: &str) {
-        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_given: true });
+        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_owed: true, is_given: true });
     }
 }
 
@@ -339,6 +344,29 @@ fn what_is_to_be_done_follows_from_what_is_there() {
                 attempts.push(given_up(plan, 0));
             },
             &["wait for n0", "yield n0", "hold n1"],
+            "open",
+            seconds(3),
+        ),
+        (
+            "a block has ended on a node that others want who hold no fewer",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                survey.begin(1, "n1", true);
+                survey.keep("n0");
+                survey.hold("n1", true);
+                attempts.push(given_up(plan, 0));
+            },
+            &["hold n1", "run 2.0 on n0"],
+            "open",
+            never,
+        ),
+        (
+            "the last block has begun, and others want the rest who hold no fewer",
+            |_, _, survey| {
+                (0..6).for_each(|block| survey.begin(block, "n1", true));
+                survey.keep("n0");
+            },
+            &["hold n1", "yield n0"],
             "open",
             seconds(3),
         ),
