@@ -1,11 +1,12 @@
 //! The ends of pods' logs. They may be large and come from programs of others, so few are in memory at the same time, and those of one
 //! namespace take no room from another's.
 
-use std::collections::HashMap;
+use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use assay_api::TuningExperiment;
 use assay_api::names::CONTAINER;
 use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
 use futures::{AsyncRead, AsyncReadExt as _};
@@ -16,6 +17,7 @@ use tokio::sync::{OwnedSemaphorePermit, Semaphore};
 
 use crate::error::{Error, call};
 use crate::lock::locked;
+use crate::watch::{Tell, Touched};
 
 /// Logs in memory at the same time, of all namespaces and of one.
 const SHORT: Most = Most { of_all: 32, of_a_namespace: 16 };
@@ -44,11 +46,60 @@ struct Rooms {
     most: Most,
     all: Arc<Semaphore>,
     namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
+    waiting: Arc<Waiting>,
 }
 
-/// What a log takes of it.
+/// An experiment, by its namespace and name.
+type Whose<'a> = (&'a str, &'a str);
+
+/// The experiments whose logs found no room, by their namespaces, first those that have waited longest.
 #[derive(Debug)]
-struct Room(#[expect(dead_code, reason = "held")] [OwnedSemaphorePermit; 2]);
+struct Waiting {
+    names: Mutex<HashMap<String, VecDeque<String>>>,
+    tell: Tell,
+}
+
+impl Waiting {
+    fn put(&self, namespace: &str, name: &str) {
+        let mut names = locked(&self.names);
+        let names = names.entry(namespace.to_owned()).or_default();
+        if names.iter().all(|known| known != name) {
+            names.push_back(name.to_owned());
+        }
+    }
+
+    fn next(&self, namespace: &str) -> Option<String> {
+        let mut all = locked(&self.names);
+        let names = all.get_mut(namespace)?;
+        let next = names.pop_front();
+        if names.is_empty() {
+            all.remove(namespace);
+        }
+        next
+    }
+}
+
+/// What a log takes of it until it is dropped. Then the next experiment of its namespace is woken that waits for some.
+#[derive(Debug)]
+struct Room {
+    /// Declared first, so that they are free by then.
+    _permits: [OwnedSemaphorePermit; 2],
+    _next: Next,
+}
+
+#[derive(Debug)]
+struct Next {
+    waiting: Arc<Waiting>,
+    namespace: String,
+}
+
+impl Drop for Next {
+    fn drop(&mut self) {
+        if let Some(name) = self.waiting.next(&self.namespace) {
+            self.waiting.tell.touched(Touched::one::<TuningExperiment>(self.namespace.clone(), name));
+        }
+    }
+}
 
 /// A log, or the record in it, with the room that it takes until it is dropped.
 #[derive(Debug)]
@@ -81,13 +132,14 @@ impl Log {
 }
 
 impl Logs {
-    pub fn new() -> Self {
-        Self { short: Rooms::new(SHORT), long: Rooms::new(LONG) }
+    pub fn new(tell: &Tell) -> Self {
+        Self { short: Rooms::new(SHORT, tell), long: Rooms::new(LONG, tell) }
     }
 
-    /// The end of the log of a pod's container; `None` while others of its namespace take the room that it needs.
-    pub async fn end_of(&self, namespace: &str, pods: &Api<Pod>, pod: &str) -> Result<Option<Log>, Error> {
-        let Some(room) = self.short.room(namespace).await else { return Ok(None) };
+    /// The end of the log of a pod's container; `None` while others of its namespace take the room that it needs. Then its experiment is
+    /// reconciled when one of them is done.
+    pub async fn end_of(&self, whose: Whose<'_>, pods: &Api<Pod>, pod: &str) -> Result<Option<Log>, Error> {
+        let Some(room) = self.short.room(whose).await else { return Ok(None) };
         let params = LogParams {
             container: Some(CONTAINER.to_owned()),
             tail_lines: Some(LAST_LINES.into()),
@@ -97,7 +149,7 @@ impl Logs {
         let read = async {
             // Whoever answers may do so without end.
             let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
-            all_of(log, self.long.room(namespace)).await.map_err(kube::Error::ReadEvents)
+            all_of(log, self.long.room(whose)).await.map_err(kube::Error::ReadEvents)
         };
         let Some((bytes, more)) = call(read).await? else { return Ok(None) };
         Ok(Some(Log { text: text(bytes), _rooms: more.into_iter().chain([room]).collect() }))
@@ -105,16 +157,24 @@ impl Logs {
 }
 
 impl Rooms {
-    fn new(most: Most) -> Self {
-        Self { most, all: Arc::new(Semaphore::new(most.of_all)), namespaces: Mutex::default() }
+    fn new(most: Most, tell: &Tell) -> Self {
+        let waiting = Waiting { names: Mutex::default(), tell: tell.clone() };
+        let all = Arc::new(Semaphore::new(most.of_all));
+        Self { most, all, namespaces: Mutex::default(), waiting: waiting.into() }
     }
 
-    /// The room for one log of a namespace; `None` while others of the namespace have all of it. So few of each namespace wait here, and
+    /// The room for one log of an experiment; `None` while others of its namespace have all of it. So few of each namespace wait here, and
     /// they are served in turn, however many logs one of them has.
-    async fn room(&self, namespace: &str) -> Option<Room> {
-        let own = self.of(namespace).try_acquire_owned().ok()?;
+    async fn room(&self, (namespace, experiment): Whose<'_>) -> Option<Room> {
+        let own = || self.of(namespace).try_acquire_owned().ok();
+        let own = own().or_else(|| {
+            self.waiting.put(namespace, experiment);
+            // Nobody was woken for what has just become free.
+            own()
+        })?;
         let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { unreachable!("it is never closed") };
-        Some(Room([own, all]))
+        let next = Next { waiting: Arc::clone(&self.waiting), namespace: namespace.to_owned() };
+        Some(Room { _permits: [own, all], _next: next })
     }
 
     fn of(&self, namespace: &str) -> Arc<Semaphore> {
@@ -178,23 +238,70 @@ mod tests {
     use crate::http::testing::{answering, server};
 
     fn log(text: &str) -> Log {
-        let permit = || Arc::new(Semaphore::new(1)).try_acquire_owned().expect("it is free");
-        Log { text: text.to_owned(), _rooms: vec![Room([permit(), permit()])] }
+        Log { text: text.to_owned(), _rooms: Vec::new() }
     }
 
     #[tokio::test]
     async fn the_end_of_a_log_is_read_and_no_more() {
         let (client, asked) = answering(200, "one\ntwo\n");
-        let logs = Logs::new();
-        let log = logs.end_of("here", &Api::namespaced(client, "here"), "p").await.expect("a log").expect("room");
+        let logs = Logs::new(&Tell::heard().0);
+        let log =
+            logs.end_of(("here", "e"), &Api::namespaced(client, "here"), "p").await.expect("a log").expect("room");
         assert_eq!(log.text(), "one\ntwo\n");
         let asked = asked.join().expect("a request");
         assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
         let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
         assert_eq!(asked.query, query.into());
         drop(log);
-        let none = logs.end_of("here", &Api::namespaced(server(404).0, "here"), "p").await;
+        let none = logs.end_of(("here", "e"), &Api::namespaced(server(404).0, "here"), "p").await;
         assert!(none.expect_err("no pod").is_not_found());
+    }
+
+    #[tokio::test]
+    async fn whoever_finds_no_room_is_woken_when_there_is_some() {
+        let (tell, _sender, mut heard) = Tell::heard();
+        let mut woken = move || {
+            heard.try_recv().ok().map(|touched| {
+                let Touched::One { namespace, name, .. } = touched else { unreachable!("{touched:?}") };
+                format!("{namespace}/{name}")
+            })
+        };
+        let logs = Logs::new(&tell);
+        for (rooms, most) in [(&logs.short, SHORT), (&logs.long, LONG)] {
+            let mut taken = Vec::new();
+            for _ in 0..most.of_a_namespace {
+                taken.push(rooms.room(("here", "loud")).await.expect("there is room"));
+            }
+            for experiment in ["first", "second", "first"] {
+                assert!(rooms.room(("here", experiment)).await.is_none());
+            }
+            drop(rooms.room(("there", "e")).await.expect("there is room"));
+            assert_eq!(woken(), None, "not in their namespace");
+            taken.pop();
+            assert_eq!((woken(), woken()), (Some("here/first".to_owned()), None), "one at a time");
+            drop(rooms.room(("here", "first")).await.expect("there is room"));
+            assert_eq!(woken(), Some("here/second".to_owned()));
+            taken.clear();
+            assert_eq!(woken(), None, "each is woken once");
+            assert!(locked(&rooms.waiting.names).is_empty());
+        }
+    }
+
+    /// Whoever waits for the room of a long log is not woken by its own short one, which it gives up.
+    #[tokio::test]
+    async fn a_long_log_is_not_read_again_and_again() {
+        let (tell, _sender, mut heard) = Tell::heard();
+        let logs = Logs::new(&tell);
+        let long = logs.long.room(("here", "first")).await.expect("there is room");
+        let whole = "x".repeat(SHORT_BYTES + 1);
+        for _ in 0..2 {
+            let (client, _asked) = answering(200, &whole);
+            let none = logs.end_of(("here", "second"), &Api::namespaced(client, "here"), "p").await;
+            assert_eq!(none.expect("an answer"), None);
+            assert!(heard.try_recv().is_err());
+        }
+        drop(long);
+        assert!(heard.try_recv().is_ok());
     }
 
     /// A log that comes in parts, for which it gets buffers of so many bytes.
@@ -248,13 +355,13 @@ mod tests {
 
     #[tokio::test]
     async fn a_long_log_takes_more_room_or_none() {
-        let logs = Rooms::new(LONG);
+        let (logs, own) = (Rooms::new(LONG, &Tell::heard().0), ("here", "e"));
         for length in [SHORT_BYTES, SHORT_BYTES + 1, MAX_LOG_BYTES as usize] {
             let whole = vec![b'x'; length];
-            let (bytes, more) = all_of(&*whole, logs.room("here")).await.expect("a log").expect("room");
+            let (bytes, more) = all_of(&*whole, logs.room(own)).await.expect("a log").expect("room");
             assert_eq!((bytes == whole, more.is_some()), (true, length > SHORT_BYTES), "{length}");
             assert!(bytes.capacity() <= MAX_LOG_BYTES as usize, "a buffer of {}", bytes.capacity());
-            let second = all_of(&*whole, logs.room("here")).await.expect("a log");
+            let second = all_of(&*whole, logs.room(own)).await.expect("a log");
             assert_eq!(second.is_none(), length > SHORT_BYTES, "one of a namespace");
         }
     }
@@ -263,21 +370,21 @@ mod tests {
     #[tokio::test]
     async fn few_logs_are_held_and_fewer_of_a_namespace() {
         for most in [SHORT, LONG] {
-            let rooms = Rooms::new(most);
+            let rooms = Rooms::new(most, &Tell::heard().0);
             let mut first = Vec::new();
             for _ in 0..most.of_a_namespace {
-                first.push(rooms.room("loud").await.expect("there is room"));
+                first.push(rooms.room(("loud", "e")).await.expect("there is room"));
             }
-            assert!(rooms.room("loud").await.is_none(), "so many of a namespace");
+            assert!(rooms.room(("loud", "e")).await.is_none(), "so many of a namespace");
             let mut others = Vec::new();
             while first.len() + others.len() < most.of_all {
-                others.push(rooms.room("quiet").await.expect("others have room"));
+                others.push(rooms.room(("quiet", "e")).await.expect("others have room"));
             }
-            let mut third = pin!(rooms.room("third"));
+            let mut third = pin!(rooms.room(("third", "e")));
             assert!(poll!(&mut third).is_pending(), "so many of all");
             first.clear();
             // One that comes later, and be it of those that came first, does not go before it.
-            let mut again = pin!(rooms.room("loud"));
+            let mut again = pin!(rooms.room(("loud", "e")));
             let third = if most.of_a_namespace == 1 {
                 assert!(poll!(&mut again).is_pending());
                 let third = third.await.expect("its turn");

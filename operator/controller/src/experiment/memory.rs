@@ -35,8 +35,6 @@ pub struct Memory {
     pub pods: Pods,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
-    /// Since when no log of its pods could be read, for others are.
-    pub unread: Option<Instant>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
     /// The claims that are there, by name, once they were listed.

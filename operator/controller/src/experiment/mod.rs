@@ -85,7 +85,7 @@ const AT_ONCE: usize = 16;
 /// Attempts that one reconcile writes down, and that it begins: whoever waits for the next one need not wait for all of them.
 const AT_MOST: usize = 64;
 
-/// When to ask again whether a log of the namespace can be read.
+/// When to look again at what is about to be.
 const TURN: Duration = Duration::from_millis(500);
 
 /// What came of a reconcile.
@@ -270,14 +270,10 @@ impl<'a> Reconcile<'a> {
     /// The end of a pod's log; `None` while too many others of its namespace are read. Nobody waits for that in a reconcile: the places of
     /// those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
-        let log = self.cluster().logs.end_of(&self.namespace, &self.api(), pod).await?;
-        let memory = &mut *self.memory();
-        if log.is_some() {
-            memory.unread = None;
-        } else {
-            // Where many wait, whoever looks again and again keeps the others from being read.
-            let since = *memory.unread.get_or_insert(self.instant());
-            self.wake_in((self.elapsed(since) / 2).clamp(TURN, 8 * TURN));
+        let log = self.cluster().logs.end_of((&self.namespace, &self.name), &self.api(), pod).await?;
+        if log.is_none() {
+            // Those who are told that there is room may be gone.
+            self.wake_in(10 * TURN);
         }
         Ok(log)
     }

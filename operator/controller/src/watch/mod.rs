@@ -86,10 +86,17 @@ impl Wiring {
 }
 
 /// Asks for reconciles from outside of a watch. It keeps no watch alive.
-#[derive(Clone)]
+#[derive(Clone, Debug)]
 pub struct Tell(mpsc::WeakUnboundedSender<Touched>);
 
 impl Tell {
+    /// With what hears it, for as long as the sender is kept.
+    #[cfg(test)]
+    pub fn heard() -> (Self, mpsc::UnboundedSender<Touched>, mpsc::UnboundedReceiver<Touched>) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender.downgrade()), sender, receiver)
+    }
+
     pub fn touched(&self, touched: Touched) {
         // Without watches everything is about to end.
         if let Some(sender) = self.0.upgrade() {
