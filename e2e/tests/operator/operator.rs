@@ -23,6 +23,13 @@ pub fn program() -> String {
     std::env::var("ASSAY_OPERATOR").expect("ASSAY_OPERATOR is the path of the operator")
 }
 
+/// What its image sets.
+fn environment() -> impl Iterator<Item = (&'static str, &'static str)> {
+    let lines = include_str!("../../../operator/Containerfile").lines();
+    let set = lines.filter_map(|line| line.strip_prefix("ENV ")).flat_map(str::split_whitespace);
+    set.filter_map(|set| set.split_once('='))
+}
+
 pub struct Operator {
     command: Command,
     log: PathBuf,
@@ -37,6 +44,7 @@ impl Operator {
         command
             .args(["--listen", &format!("127.0.0.1:{port}"), "--identity", identity])
             .args(args)
+            .envs(environment())
             // Arguments may name another one.
             .env("ASSAY_BENCH_IMAGE", IMAGE)
             .env("KUBECONFIG", kubeconfig)
