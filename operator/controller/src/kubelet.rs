@@ -76,6 +76,11 @@ impl Kubelets {
         locked(&self.policies).get(node)?.policy.clone()
     }
 
+    /// Forgets nodes that are gone.
+    pub fn prune(&self, is_there: impl Fn(&str) -> bool) {
+        locked(&self.policies).retain(|node, _| is_there(node));
+    }
+
     /// Asks those of these nodes that fit and whose last answer is old.
     pub async fn ask<'a>(&self, nodes: impl Iterator<Item = &'a Node>, fits: impl Fn(&Node) -> bool) {
         let Some(asking) = &self.asking else { return };
@@ -162,7 +167,10 @@ mod tests {
         kubelets.ask([&node].into_iter(), |_| false).await;
         assert_eq!(kubelets.cpu_manager_policy("n"), None, "it does not fit");
         kubelets.ask([&node].into_iter(), |_| true).await;
+        kubelets.prune(|node| node == "n");
         assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("static"));
+        kubelets.prune(|_| false);
+        assert_eq!(kubelets.cpu_manager_policy("n"), None, "it is gone");
         let requested = requested.join().unwrap();
         assert_eq!(requested.what, "POST /api/v1/namespaces/own/serviceaccounts/assay-kubelets/token");
         assert_eq!(requested.body["spec"]["expirationSeconds"], TOKEN_SECONDS);

@@ -62,14 +62,14 @@ impl Holding {
         self.holder.as_ref().filter(|_| now < self.until)
     }
 
-    /// The experiment that it was written for.
-    pub fn uid(&self) -> Option<&str> {
+    /// The uid of the experiment that it was written for.
+    pub fn of(&self) -> Option<&str> {
         self.of.as_ref().map(|(_, uid)| uid.as_str())
     }
 
     /// Whether it was written for the experiment with this uid.
     pub fn is_of(&self, uid: &str) -> bool {
-        self.uid() == Some(uid)
+        self.of() == Some(uid)
     }
 
     /// Whether it was written for an experiment of this namespace.
@@ -129,6 +129,9 @@ fn newest(known: Option<&Sighting>, watched: Option<Arc<Lease>>, now: Instant) -
         (watched, _) => watched,
     }
 }
+
+/// After this no watch tells of a lease that is gone: one that is silent is begun anew after five minutes.
+const TOLD: Duration = Duration::from_mins(10);
 
 /// A watch that after this still tells of no lease where we wrote one has something newer to tell: that it is gone.
 const LATE: Duration = Duration::from_secs(5);
@@ -243,6 +246,15 @@ impl Leases {
     fn outdated(&self, known: &Lease) {
         locked(&self.seen).sightings.remove(&known.name_any());
         self.change(known, |sighting| sighting.outdated = Some(version(known)));
+    }
+
+    /// Forgets leases that are gone, given those that a watch tells of.
+    pub fn prune(&self, watched: &[Arc<Lease>]) {
+        let now = self.clock.instant();
+        let told: HashSet<&str> = watched.iter().filter_map(|lease| lease.metadata.name.as_deref()).collect();
+        locked(&self.seen)
+            .sightings
+            .retain(|name, known| told.contains(name.as_str()) || now.saturating_duration_since(known.since) < TOLD);
     }
 
     pub async fn get(&self, name: &str) -> Result<Option<Lease>, Error> {
@@ -539,6 +551,21 @@ mod tests {
         leases.held(lease("a", "2"));
         clock.pass(Duration::from_secs(3));
         assert_eq!(leases.renewed_for(&lease("a", "2")), Some(Duration::from_secs(3)));
+    }
+
+    #[tokio::test]
+    async fn a_lease_that_is_gone_is_forgotten() {
+        let (leases, clock) = leases();
+        leases.held(lease("a", "2"));
+        let is_known = || leases.renewed_for(&lease("a", "2")).is_some();
+        clock.pass(TOLD - Duration::from_secs(1));
+        leases.prune(&[]);
+        assert!(is_known(), "a watch may be late");
+        clock.pass(Duration::from_secs(1));
+        leases.prune(&[lease("a", "2").into()]);
+        assert!(is_known(), "it is there");
+        leases.prune(&[]);
+        assert!(!is_known());
     }
 
     #[tokio::test]

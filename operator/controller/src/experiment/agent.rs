@@ -65,6 +65,12 @@ impl Agents {
         self.store.wait_until_ready().await
     }
 
+    /// Forgets nodes that are gone.
+    pub fn prune(&self, is_there: impl Fn(&str) -> bool) {
+        locked(&self.asked).retain(|node, _| is_there(node));
+        self.leases.prune(&self.store.state());
+    }
+
     fn lease(&self, node: &str) -> Option<Arc<Lease>> {
         self.store.get(&ObjectRef::new(&format!("{AGENT_LEASE_PREFIX}{node}")).within(&self.namespace))
     }

@@ -113,9 +113,16 @@ impl Context {
         Some(why_unreadable(&format!("trial {name}"), &trial.error))
     }
 
-    /// Forgets everything about experiments that are over or gone.
+    /// Forgets everything about experiments that are over or gone, and about nodes that are.
     pub fn prune(&self) {
         self.memories.prune(&self.all_experiments(), &self.all_pods(), self.cluster.clock.instant());
-        self.cluster.nodes.prune();
+        let cluster = &self.cluster;
+        let is_there = |node: &str| cluster.nodes.get(node).is_some();
+        cluster.nodes.prune();
+        cluster.kubelets.prune(is_there);
+        cluster.leases.prune(&cluster.node_leases.state());
+        if let Some(agents) = &self.agents {
+            agents.prune(is_there);
+        }
     }
 }
