@@ -57,9 +57,10 @@ impl Trials {
 }
 
 /// The pods of trials and checks that there were, by name.
-#[derive(Default)]
+#[derive(Clone, Default)]
 pub struct Pods(HashMap<String, Known>);
 
+#[derive(Clone)]
 struct Known {
     pod: Arc<Pod>,
     since: Instant,

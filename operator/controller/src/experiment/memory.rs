@@ -51,6 +51,8 @@ pub struct Memory {
     pub over: Option<Instant>,
     /// Nodes that it waits for, so that whoever has one gives it up after a block.
     pub waits_for: Awaited,
+    /// Nodes that it can't do without: one of its blocks has begun there, or one of its pods waits for it.
+    pub bound_to: BTreeSet<String>,
     /// Since when it waits for a node, without having been given any.
     pub in_line: Option<Instant>,
     /// When it was told last that a node is free.
@@ -134,6 +136,7 @@ impl Memory {
     /// Whoever has a node need not give it up for who would not use it now.
     pub fn stand_aside(&mut self) {
         self.waits_for = Awaited::default();
+        self.bound_to = BTreeSet::new();
         self.is_limited = false;
         self.is_aside = true;
     }
@@ -202,11 +205,11 @@ impl Memories {
         let uid = experiment.uid().unwrap_or_default();
         let All { by_name, former } = &mut *locked(&self.0);
         let memory = by_name.entry(name(experiment)).or_default();
-        let mut known = memory.lock();
-        let before = (known.uid != uid).then(|| std::mem::take(&mut known.pods));
+        let known = memory.lock();
+        let before = (known.uid != uid).then(|| known.pods.clone());
         drop(known);
         // Pods go by the name of their experiment: those of the one before it may be there yet. Whoever still reconciles that one has a memory
-        // of its own.
+        // of its own, and others hear of its last pods.
         if let Some(pods) = before {
             let own = Shared(Arc::new(Mutex::new(Memory { uid, pods, ..Memory::default() })));
             former.push(std::mem::replace(memory, own));
@@ -231,13 +234,14 @@ impl Memories {
         others
     }
 
-    /// Whether somebody may still begin something for the experiment with this uid, which is gone, or has just begun it.
-    pub fn are_needed_for(&self, uid: &str) -> bool {
-        locked(&self.0).former.iter().any(|memory| memory.lock().uid == uid)
+    /// Whether somebody may still begin something for the experiment with this uid, or has just begun it.
+    pub fn are_needed_for(&self, uid: &str, now: Instant) -> bool {
+        let All { by_name, former } = &*locked(&self.0);
+        by_name.values().chain(former).any(|memory| memory.lock().uid == uid && memory.is_needed(now))
     }
 
     /// Those of these nodes that any experiment but this one waits for, and how many the one of them holds that holds fewest, given how many
-    /// the experiment with a uid does.
+    /// the experiment with a uid does. One that can't do without this node counts as if it had none, and one that may have none does not wait.
     pub fn others_wait_for(
         &self,
         own: &TuningExperiment,
@@ -247,8 +251,11 @@ impl Memories {
         let mut fewest: HashMap<String, usize> = HashMap::new();
         for memory in self.others(own) {
             let memory = memory.lock();
+            if memory.is_limited {
+                continue;
+            }
             for node in nodes.iter().filter(|node| memory.waits_for.contains(node)) {
-                let holds = holds(&memory.uid);
+                let holds = if memory.bound_to.contains(node) { 0 } else { holds(&memory.uid) };
                 fewest.entry(node.clone()).and_modify(|fewest| *fewest = holds.min(*fewest)).or_insert(holds);
             }
         }
@@ -500,7 +507,7 @@ mod tests {
         let (a, after) = (experiment("a", "1", "False"), experiment("a", "2", "False"));
         let reconciled = memories.of(&a);
         memories.prune(&[], &[], clock.instant());
-        assert!(memories.are_needed_for("1"), "it is reconciled");
+        assert!(memories.are_needed_for("1", clock.instant()), "it is reconciled");
         // By whoever was asked for the next in line.
         memories.of(&after);
         reconciled.lock().pods.created((*pod("9")).clone(), clock.instant());
@@ -508,21 +515,30 @@ mod tests {
         for known in [vec![Arc::clone(&after)], vec![]] {
             memories.prune(&known, &[], clock.instant());
             assert_eq!(unseen(&memories, clock.instant()), ["9"]);
-            assert!(memories.are_needed_for("1") && !memories.are_needed_for("2"));
+            let [gone, after] = ["1", "2"].map(|uid| memories.are_needed_for(uid, clock.instant()));
+            assert!(gone && !after);
         }
         clock.pass(Duration::from_mins(1));
         memories.prune(&[], &[], clock.instant());
-        assert!(!memories.are_needed_for("1") && unseen(&memories, clock.instant()).is_empty());
+        assert!(!memories.are_needed_for("1", clock.instant()) && unseen(&memories, clock.instant()).is_empty());
     }
 
     #[test]
     fn who_has_the_name_of_another_hears_of_its_last_pods() {
         let clock = Manual::new();
-        let memories = Memories::new([], clock.instant());
-        let reconciled = memories.of(&experiment("b", "1", "False"));
-        memories.of(&experiment("b", "3", "False"));
-        reconciled.lock().pods.created((*pod("9")).clone(), clock.instant());
-        assert_eq!(unseen(&memories, clock.instant()), ["9"]);
+        let created = |memory: &Shared| memory.lock().pods.created((*pod("9")).clone(), clock.instant());
+        for is_before in [true, false] {
+            let memories = Memories::new([], clock.instant());
+            let reconciled = memories.of(&experiment("b", "1", "False"));
+            if is_before {
+                created(&reconciled);
+            }
+            memories.of(&experiment("b", "3", "False"));
+            if !is_before {
+                created(&reconciled);
+            }
+            assert_eq!(unseen(&memories, clock.instant()), ["9"]);
+        }
     }
 
     #[test]
@@ -550,5 +566,9 @@ mod tests {
         assert!(wanted(&a).is_empty());
         memories.of(&experiment("c", "3", "False")).lock().waits_for.insert("node");
         assert_eq!(wanted(&b), HashMap::from([("node".to_owned(), 2)]), "what the poorer of both holds");
+        memories.of(&a).lock().bound_to.insert("node".to_owned());
+        assert_eq!(wanted(&b), HashMap::from([("node".to_owned(), 0)]), "it has begun there");
+        memories.of(&a).lock().is_limited = true;
+        assert_eq!(wanted(&b), HashMap::from([("node".to_owned(), 2)]), "it could not take it");
     }
 }

@@ -2,10 +2,10 @@
 
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
-use assay_api::TuningExperiment;
 use assay_api::names::NODE_LEASE_PREFIX;
+use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::coordination::v1::Lease;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
@@ -100,18 +100,12 @@ pub fn others_unseen(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
     others.iter().flat_map(unseen).collect()
 }
 
-/// The Leases that are to be renewed: of nodes on which something runs, or whose last pod is not written down yet, which may take long where
-/// many have ended.
+/// The Leases that are to be renewed.
 pub fn due(context: &Context) -> Vec<Arc<Lease>> {
     let aside = context.memories.aside();
     let of_pods = context.all_pods().into_iter().filter_map(|pod| {
-        // What waits in a queue has no node to keep.
-        if ended::gate(&pod).is_some() {
-            return None;
-        }
         let trial = context.trial_of(&pod)?;
-        if ended::ended(&pod).is_some() && (is_written(&trial, attempt(&pod)?) || aside.contains(&experiment_of(&pod)?))
-        {
+        if !keeps(&pod, &trial, experiment_of(&pod).is_some_and(|of| aside.contains(&of))) {
             return None;
         }
         let node = target(&pod).unwrap_or(&trial.spec.node);
@@ -122,6 +116,15 @@ pub fn due(context: &Context) -> Vec<Arc<Lease>> {
         (is_its && is_due).then_some((node.to_owned(), lease))
     });
     of_pods.collect::<BTreeMap<_, _>>().into_values().collect()
+}
+
+/// Whether the node of a pod is kept for it: something runs there, or its end is not written down yet, which may take long where many have
+/// ended. That of an experiment that does not go on is not waited for, and what waits in a queue has no node to keep.
+fn keeps(pod: &Pod, trial: &TuningTrial, is_aside: bool) -> bool {
+    if ended::ended(pod).is_none() {
+        return ended::gate(pod).is_none();
+    }
+    !is_aside && attempt(pod).is_some_and(|attempt| !is_written(trial, attempt))
 }
 
 /// Takes a node, unless this experiment has it; the answer is who else has it.
@@ -155,7 +158,7 @@ async fn hold_since(reconcile: &Reconcile<'_>, node: &str, most: Duration) -> Re
     }
 }
 
-/// Gives a node to the experiment that has waited for it longest. That is one write, where two are needed if it is given back to all, and
+/// Gives a node to the experiment that has waited for it longest of those that hold fewer nodes, or of all. That is one write, where two are needed if it is given back to all, and
 /// none of the others tries in vain.
 pub async fn hand_over(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error> {
     let Some(lease) = ours(reconcile, node) else { return Ok(()) };
@@ -197,13 +200,14 @@ fn next(reconcile: &Reconcile<'_>, node: &str) -> Option<Arc<TuningExperiment>> 
             && !is_finished(other)
             && cluster.nodes.matches(node, &other.spec.placement)
     });
+    let (memories, now) = (&context.memories, reconcile.instant());
     let leases = all(cluster);
-    let holds = holds(&leases);
+    let holds = holds(&leases, now);
     let own = holds(&reconcile.uid);
     let waits = |_: &TuningExperiment, memory: &Memory| memory.waits_for.contains(node);
-    let is_poorer =
-        |one: &TuningExperiment, memory: &Memory| waits(one, memory) && holds(&one.uid().unwrap_or_default()) < own;
-    let (memories, now) = (&context.memories, reconcile.instant());
+    let is_poorer = |one: &TuningExperiment, memory: &Memory| {
+        waits(one, memory) && (memory.bound_to.contains(node) || holds(&one.uid().unwrap_or_default()) < own)
+    };
     let poorer = memories.next_in_line(others.clone(), is_poorer, 1, now).pop();
     let next = poorer.or_else(|| memories.next_in_line(others, waits, 1, now).pop());
     next.filter(|next| !is_counted(next.namespace().as_deref()))
@@ -239,10 +243,10 @@ pub fn held_in(cluster: &Cluster, namespace: &str) -> BTreeSet<String> {
     held.map(|lease| lease.node.to_string()).collect()
 }
 
-/// How many nodes the experiment with a uid holds.
-fn holds(leases: &[Holding]) -> impl Fn(&str) -> usize {
+/// How many nodes the experiment with a uid holds. A Lease that has run out, be it of a node that is gone, is of no use to anybody.
+pub fn holds(leases: &[Holding], now: Instant) -> impl Fn(&str) -> usize {
     let mut counts: HashMap<&str, usize> = HashMap::new();
-    for uid in leases.iter().filter_map(Holding::uid) {
+    for uid in leases.iter().filter(|lease| lease.holder(now).is_some()).filter_map(Holding::of) {
         *counts.entry(uid).or_default() += 1;
     }
     move |uid| counts.get(uid).copied().unwrap_or_default()
@@ -253,5 +257,53 @@ pub fn wanted(reconcile: &Reconcile<'_>, leases: &[Holding], nodes: &[String]) -
     if nodes.is_empty() {
         return HashMap::new();
     }
-    reconcile.context.memories.others_wait_for(reconcile.experiment, nodes, holds(leases))
+    let holds = holds(leases, reconcile.instant());
+    reconcile.context.memories.others_wait_for(reconcile.experiment, nodes, holds)
+}
+
+#[cfg(test)]
+mod tests {
+    use assay_api::names::{ATTEMPT_LABEL, NODE_GATE};
+    use serde_json::{Value, json};
+
+    use super::*;
+
+    #[test]
+    fn a_node_is_kept_until_the_end_of_its_pod_is_written_down() {
+        let pod = |phase: &str| -> Pod {
+            let (phase, gates) = match phase {
+                "Gated" => ("Pending", json!([{"name": NODE_GATE}])),
+                phase => (phase, Value::Null),
+            };
+            let pod = json!({
+                "metadata": {"name": "p", "labels": {ATTEMPT_LABEL: "1"}},
+                "spec": {"containers": [], "schedulingGates": gates}, "status": {"phase": phase},
+            });
+            serde_json::from_value(pod).expect("a pod")
+        };
+        let trial = |written: &[u32]| -> TuningTrial {
+            let attempts: Vec<Value> =
+                written.iter().map(|attempt| json!({"attempt": attempt, "outcome": "Lost"})).collect();
+            let trial = json!({
+                "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t"},
+                "spec": {"experiment": "e", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
+                    "order": 0, "seed": 0, "node": "n"},
+                "status": {"attempts": attempts},
+            });
+            serde_json::from_value(trial).expect("a trial")
+        };
+        for (phase, written, is_aside, expected) in [
+            ("Running", &[][..], false, true),
+            ("Pending", &[], false, true),
+            ("Running", &[], true, true),
+            ("Gated", &[], false, false),
+            ("Succeeded", &[], false, true),
+            ("Succeeded", &[0], false, true),
+            ("Succeeded", &[0, 1], false, false),
+            ("Failed", &[], true, false),
+        ] {
+            let known = keeps(&pod(phase), &trial(written), is_aside);
+            assert_eq!(known, expected, "{phase} {written:?} {is_aside}");
+        }
+    }
 }

@@ -111,6 +111,6 @@ fn abandoned<'a>(context: &Context, lease: &'a Lease) -> Option<&'a str> {
     // Those that have ended use no node, and may stay. Looked at for this very Lease: a pod may come while others are released.
     let has_pods = || context.all_pods().iter().any(|pod| is_its(pod) && ended(pod).is_none());
     let is_new = context.cluster.leases.unchanged_for(lease) < NEW;
-    let is_needed = context.needs_nodes(uid) || context.memories.are_needed_for(uid);
+    let is_needed = context.needs_nodes(uid) || context.memories.are_needed_for(uid, context.cluster.clock.instant());
     (!is_needed && !is_new && !has_pods()).then_some(note.as_str())
 }

@@ -33,6 +33,8 @@ pub struct Decision {
     pub actions: Vec<Action>,
     /// Nodes that others hold and that it would like to have, in the order of their names.
     pub waits_for: Vec<Arc<str>>,
+    /// Nodes where its blocks go on, or where its pods wait to be let run.
+    pub bound_to: BTreeSet<String>,
     /// When to decide again if nothing happens before.
     pub wake: Duration,
     pub outlook: Outlook,
@@ -89,8 +91,13 @@ pub enum Outlook {
 }
 
 pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
-    let mut decision =
-        Decision { actions: Vec::new(), waits_for: Vec::new(), wake: Duration::MAX, outlook: Outlook::Finished };
+    let mut decision = Decision {
+        actions: Vec::new(),
+        waits_for: Vec::new(),
+        bound_to: BTreeSet::new(),
+        wake: Duration::MAX,
+        outlook: Outlook::Finished,
+    };
     let Idle { yields, kept } = decision.end_blocks(places, survey);
     let (nodes, held, no_node) = decision.judge(survey, &yields);
     if places.is_complete() && survey.busy.is_empty() {
@@ -250,11 +257,16 @@ impl Decision {
     fn end_blocks<'a>(&mut self, places: &Places<'_>, survey: &'a Survey<'_>) -> Idle<'a> {
         let plan = places.plan();
         let mut in_use: BTreeSet<&str> = survey.busy.iter().map(String::as_str).collect();
+        let waiting = survey.gated.iter().filter(|(_, gated)| **gated == Gated::Node);
+        self.bound_to.extend(waiting.map(|(node, _)| node.clone()));
         let mut wanted = BTreeSet::new();
         for (&block, at) in &survey.begun {
             let (planned, state) = (&plan.blocks[block], &places.blocks()[block]);
             if at.running || !(state.is_closed() || places.is_complete()) {
                 in_use.insert(&at.node);
+                if !at.running && !at.fresh {
+                    self.bound_to.insert(at.node.clone());
+                }
                 // The next pass may have begun already: it shows in no attempt before one has ended.
                 for number in [state.pass, state.pass + 1] {
                     wanted.insert(claim_name(&plan.experiment.name, &planned.scenario, planned.number, number));

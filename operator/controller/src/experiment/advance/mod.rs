@@ -41,7 +41,10 @@ pub async fn advance(reconcile: &Reconcile<'_>, places: &Places<'_>, observed: &
     let survey = survey::survey(reconcile, places.plan(), observed).await?;
     let decision = decide::decide(places, &survey);
     reconcile.wake_in(decision.wake);
-    reconcile.memory().waits_for = Awaited::new(decision.waits_for);
+    {
+        let memory = &mut *reconcile.memory();
+        (memory.waits_for, memory.bound_to) = (Awaited::new(decision.waits_for), decision.bound_to);
+    }
     let applied = apply::apply(reconcile, places, observed, decision.actions).await?;
     for held in survey.held.iter().filter(|held| held.is_given) {
         reconcile.memory().given.remove(&held.node);

@@ -86,7 +86,7 @@ pub struct Held {
     pub node: String,
     /// Somebody else would like to have it.
     pub is_wanted: bool,
-    /// One of those holds fewer nodes.
+    /// One of those holds fewer nodes or can't do without this one, or its namespace has none left for others.
     pub is_owed: bool,
     /// It was handed over since the last decision, so nothing has run there.
     pub is_given: bool,
@@ -100,20 +100,9 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let leases = node_lease::all(reconcile.cluster());
     let placeholder = provision::find(reconcile);
     reconcile.memory().asks_for_node = placeholder.is_some();
-    let given = reconcile.memory().given.clone();
     let held = node_lease::held_of(reconcile, &leases);
     let busy: BTreeSet<String> = observed.on_nodes(reconcile).map(|found| found.node().to_owned()).collect();
-    // By those of its namespace that have none.
-    let is_owed = share::is_wanted(reconcile);
-    let idle: Vec<String> = held.iter().filter(|node| !busy.contains(*node)).cloned().collect();
-    let wanted = node_lease::wanted(reconcile, &leases, &idle);
-    let all = held.len();
-    let held = held.into_iter().map(|node| Held {
-        is_wanted: is_owed || wanted.contains_key(&node),
-        is_owed: is_owed || wanted.get(&node).is_some_and(|fewest| *fewest < all),
-        is_given: given.contains(&node),
-        node,
-    });
+    let held = helds(reconcile, &leases, held, &busy);
     Ok(Survey {
         now: reconcile.now,
         needs,
@@ -126,10 +115,33 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
         unprovided: provision::pause(reconcile),
         begun: begun(reconcile, plan, observed),
         nodes: seen(reconcile, &nodes, &leases),
-        held: held.collect(),
+        held,
         claims: claims::known(reconcile),
         refused: refused(reconcile),
     })
+}
+
+/// The nodes that it holds, and who else would like to have those of them that are idle.
+fn helds(reconcile: &Reconcile<'_>, leases: &[Holding], held: Vec<String>, busy: &BTreeSet<String>) -> Vec<Held> {
+    let given = reconcile.memory().given.clone();
+    let is_share = share::is_wanted(reconcile);
+    let idle: Vec<String> = held.iter().filter(|node| !busy.contains(*node)).cloned().collect();
+    let wanted = node_lease::wanted(reconcile, leases, &idle);
+    let own = if wanted.is_empty() { 0 } else { node_lease::holds(leases, reconcile.instant())(&reconcile.uid) };
+    let mut owed = 0;
+    let held = held.into_iter().map(|node| {
+        let fewest = wanted.get(&node);
+        // Of many that are idle at once, each makes it poorer and somebody else richer.
+        let is_poorer = fewest.is_some_and(|fewest| fewest + owed < own.saturating_sub(owed));
+        owed += usize::from(is_poorer);
+        Held {
+            is_wanted: is_share || fewest.is_some(),
+            is_owed: is_share || is_poorer,
+            is_given: given.contains(&node),
+            node,
+        }
+    });
+    held.collect()
 }
 
 /// A process that waits for a device ends when that answers, and its node stays busy.

@@ -491,6 +491,24 @@ fn what_is_to_be_done_follows_from_what_is_there() {
 }
 
 #[test]
+fn blocks_and_pods_are_bound_to_the_nodes_that_they_wait_for() {
+    let bound = |change: Change| -> Vec<String> { decided(&plan(), change).bound_to.into_iter().collect() };
+    assert_eq!(bound(|_, _, survey| survey.begin(0, "n0", false)), ["n0"]);
+    assert_eq!(bound(|_, _, survey| survey.queue("n0", Gated::Node)), ["n0"]);
+    assert_eq!(bound(|_, _, survey| survey.queue("n0", Gated::Queue(Duration::ZERO))), [""; 0], "it may not run yet");
+    assert_eq!(bound(|_, _, survey| survey.begin(0, "n0", true)), [""; 0], "it runs");
+    let planned = |_: &Plan, _: &mut Vec<Attempt>, survey: &mut Survey<'_>| {
+        survey.begun.insert(0, Begun { node: "n0".to_owned(), running: false, fresh: true });
+    };
+    assert_eq!(bound(planned), [""; 0], "any other one would do");
+    let over = |plan: &Plan, attempts: &mut Vec<Attempt>, survey: &mut Survey<'_>| {
+        survey.begin(0, "n0", false);
+        attempts.push(given_up(plan, 0));
+    };
+    assert_eq!(bound(over), [""; 0], "it is over");
+}
+
+#[test]
 fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
     type Prepare = fn(&mut Survey<'_>);
     type Case = (&'static str, Option<Placeholder>, Prepare, &'static [&'static str], &'static str);
