@@ -158,8 +158,8 @@ async fn hold_since(reconcile: &Reconcile<'_>, node: &str, most: Duration) -> Re
     }
 }
 
-/// Gives a node to the experiment that has waited for it longest of those that hold fewer nodes, or of all. That is one write, where two are needed if it is given back to all, and
-/// none of the others tries in vain.
+/// Gives a node to the experiment that has waited for it longest of those that hold fewer nodes, or of all. That is one write, where two are
+/// needed if it is given back to all, and none of the others tries in vain.
 pub async fn hand_over(reconcile: &Reconcile<'_>, node: &str) -> Result<(), Error> {
     let Some(lease) = ours(reconcile, node) else { return Ok(()) };
     let handed = lease.spec.as_ref().and_then(|spec| spec.lease_transitions).unwrap_or(0);

@@ -100,9 +100,8 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     let leases = node_lease::all(reconcile.cluster());
     let placeholder = provision::find(reconcile);
     reconcile.memory().asks_for_node = placeholder.is_some();
-    let held = node_lease::held_of(reconcile, &leases);
     let busy: BTreeSet<String> = observed.on_nodes(reconcile).map(|found| found.node().to_owned()).collect();
-    let held = helds(reconcile, &leases, held, &busy);
+    let held = held(reconcile, &leases, &busy);
     Ok(Survey {
         now: reconcile.now,
         needs,
@@ -122,26 +121,34 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
 }
 
 /// The nodes that it holds, and who else would like to have those of them that are idle.
-fn helds(reconcile: &Reconcile<'_>, leases: &[Holding], held: Vec<String>, busy: &BTreeSet<String>) -> Vec<Held> {
+fn held(reconcile: &Reconcile<'_>, leases: &[Holding], busy: &BTreeSet<String>) -> Vec<Held> {
+    let held = node_lease::held_of(reconcile, leases);
     let given = reconcile.memory().given.clone();
     let is_share = share::is_wanted(reconcile);
     let idle: Vec<String> = held.iter().filter(|node| !busy.contains(*node)).cloned().collect();
     let wanted = node_lease::wanted(reconcile, leases, &idle);
+    let fewest: Vec<Option<usize>> = held.iter().map(|node| wanted.get(node).copied()).collect();
     let own = if wanted.is_empty() { 0 } else { node_lease::holds(leases, reconcile.instant())(&reconcile.uid) };
-    let mut owed = 0;
-    let held = held.into_iter().map(|node| {
-        let fewest = wanted.get(&node);
-        // Of many that are idle at once, each makes it poorer and somebody else richer.
-        let is_poorer = fewest.is_some_and(|fewest| fewest + owed < own.saturating_sub(owed));
-        owed += usize::from(is_poorer);
-        Held {
-            is_wanted: is_share || fewest.is_some(),
-            is_owed: is_share || is_poorer,
-            is_given: given.contains(&node),
-            node,
-        }
+    let owed = owed(&fewest, own);
+    let held = held.into_iter().zip(fewest).zip(owed).map(|((node, fewest), is_owed)| Held {
+        is_wanted: is_share || fewest.is_some(),
+        is_owed: is_share || is_owed,
+        is_given: given.contains(&node),
+        node,
     });
     held.collect()
+}
+
+/// Which nodes go to others, given how many the poorest of those has who want each. Of several that are idle at once, each makes their holder
+/// poorer, who has so many, and somebody else richer.
+pub fn owed(fewest: &[Option<usize>], own: usize) -> Vec<bool> {
+    let mut given = 0;
+    let owed = fewest.iter().map(|fewest| {
+        let is_owed = fewest.is_some_and(|fewest| fewest + given < own.saturating_sub(given));
+        given += usize::from(is_owed);
+        is_owed
+    });
+    owed.collect()
 }
 
 /// A process that waits for a device ends when that answers, and its node stays busy.

@@ -491,6 +491,24 @@ fn what_is_to_be_done_follows_from_what_is_there() {
 }
 
 #[test]
+fn nodes_go_to_those_who_hold_fewer() {
+    for (fewest, own, expected) in [
+        (&[Some(0)][..], 1, &[true][..]),
+        (&[None], 1, &[false]),
+        (&[Some(1)], 2, &[true]),
+        (&[Some(2)], 2, &[false]),
+        (&[Some(3)], 2, &[false]),
+        // Its Leases have run out.
+        (&[Some(0)], 0, &[false]),
+        // Not all of them at once, or the others would give them back.
+        (&[Some(1), Some(1), Some(1)], 3, &[true, false, false]),
+        (&[None, Some(0), Some(4), Some(0)], 4, &[false, true, false, true]),
+    ] {
+        assert_eq!(survey::owed(fewest, own), expected, "{fewest:?} {own}");
+    }
+}
+
+#[test]
 fn blocks_and_pods_are_bound_to_the_nodes_that_they_wait_for() {
     let bound = |change: Change| -> Vec<String> { decided(&plan(), change).bound_to.into_iter().collect() };
     assert_eq!(bound(|_, _, survey| survey.begin(0, "n0", false)), ["n0"]);
