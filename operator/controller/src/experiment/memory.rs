@@ -33,6 +33,8 @@ pub struct Memory {
     /// What the gates said of those.
     pub said: Said,
     pub pods: Pods,
+    /// Those of which nobody knows whether they are there: an answer was lost.
+    pub unanswered: BTreeSet<String>,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
     /// Share of its steps that each running pod has done.

@@ -255,8 +255,15 @@ impl<'a> Reconcile<'a> {
         self.memory().pods.with(watched, self.instant())
     }
 
-    /// The same, having asked the API server for those that the watch should have told of.
+    /// The same, having asked the API server for those that the watch should have told of, and for those that may have been created.
     async fn pods_there(&self) -> Result<Seen, Error> {
+        let unanswered = self.memory().unanswered.clone();
+        for name in unanswered {
+            if let Some(pod) = call(self.api::<Pod>().get_opt(&name)).await? {
+                self.memory().pods.created(pod, self.instant());
+            }
+            self.memory().unanswered.remove(&name);
+        }
         let mut seen = self.pods();
         for name in std::mem::take(&mut seen.doubtful) {
             match call(self.api::<Pod>().get_opt(&name)).await? {

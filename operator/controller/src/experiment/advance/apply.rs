@@ -255,28 +255,38 @@ async fn run(
         return Ok(Done::Held(format!("{node} is used by {other}")));
     }
     let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
-    let api = reconcile.api::<Pod>();
-    match call(api.create(&created(), &pod)).await {
-        Ok(pod) => {
-            info!(trial = object.name_any(), attempt = trial.attempt, node, "started");
-            reconcile.memory().pods.created(pod, reconcile.instant());
-        }
-        // By ourselves, before we were interrupted, or before an answer was lost. A quota refuses one that is there, too.
-        Err(error) if error.is_conflict() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await? {
-            Some(there) if is_owned(&there, &*object) && there.metadata.deletion_timestamp.is_none() => {
-                reconcile.memory().pods.created(there, reconcile.instant());
-            }
-            None if error.is_refusal() => return Ok(Done::Refused(error.message())),
-            there => {
-                reconcile.make_room(there.as_ref(), &*object).await?;
-                return Ok(Done::Refused(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
-            }
-        },
-        Err(error) => return Err(error),
+    let name = pod.name_any();
+    // Until an answer says whether it is there: by then something else may be next on its node.
+    reconcile.memory().unanswered.insert(name.clone());
+    let refused = make_pod(reconcile, &object, &pod).await?;
+    reconcile.memory().unanswered.remove(&name);
+    if let Some(why) = refused {
+        return Ok(Done::Refused(why));
     }
+    info!(trial = object.name_any(), attempt = trial.attempt, node, "started");
     // Its watch tells nothing of a pod that is late and does not say why.
     reconcile.wake_in(STARTS);
     Ok(Done::Begun(node.to_owned()))
+}
+
+/// Makes the pod of an attempt, or says why there is none.
+async fn make_pod(reconcile: &Reconcile<'_>, trial: &TuningTrial, pod: &Pod) -> Result<Option<String>, Error> {
+    let api = reconcile.api::<Pod>();
+    let made = match call(api.create(&created(), pod)).await {
+        Ok(made) => made,
+        // By ourselves, before we were interrupted, or before an answer was lost. A quota refuses one that is there, too.
+        Err(error) if error.is_conflict() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await? {
+            Some(there) if is_owned(&there, trial) && there.metadata.deletion_timestamp.is_none() => there,
+            None if error.is_refusal() => return Ok(Some(error.message())),
+            there => {
+                reconcile.make_room(there.as_ref(), trial).await?;
+                return Ok(Some(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
+            }
+        },
+        Err(error) => return Err(error),
+    };
+    reconcile.memory().pods.created(made, reconcile.instant());
+    Ok(None)
 }
 
 /// The object of a trial, which says where it runs from now on, or why there is none: the API server refuses it, or one of its name
