@@ -281,6 +281,11 @@ impl Template<'_> {
     }
 }
 
+/// Whether an object belongs to this very owner, and not to one that had its name.
+pub fn is_owned(object: &impl Resource, owner: &impl Resource) -> bool {
+    object.owner_references().iter().any(|known| Some(&known.uid) == owner.meta().uid.as_ref())
+}
+
 /// Whoever owns an object takes it along when it goes. Without blocking: that would need a right to change finalizers.
 pub fn owner<K: Resource<DynamicType = ()>>(of: &K) -> OwnerReference {
     OwnerReference {

@@ -20,7 +20,7 @@ use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
 use crate::error::{Error, call};
 use crate::fence;
-use crate::pod::CHECK_SECONDS;
+use crate::pod::{CHECK_SECONDS, is_owned};
 use crate::prometheus::NAMESPACE;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
@@ -256,8 +256,7 @@ async fn pod(
 ) -> Result<Result<Arc<Pod>, String>, Error> {
     let seen = reconcile.pods_there().await?;
     if let Some(pod) = seen.present.get(name) {
-        let is_ours = pod.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
-        if is_ours {
+        if is_owned(&**pod, reconcile.experiment) {
             return Ok(Ok(Arc::clone(pod)));
         }
         reconcile.make_room(Some(&**pod), reconcile.experiment).await?;

@@ -9,6 +9,7 @@ use kube::api::ListParams;
 
 use super::Reconcile;
 use crate::error::{Error, call};
+use crate::pod::is_owned;
 
 /// The claims of an experiment that are there.
 pub fn known(reconcile: &Reconcile<'_>) -> BTreeSet<String> {
@@ -23,9 +24,8 @@ pub async fn list(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     }
     let params = ListParams::default().labels(&format!("{EXPERIMENT_LABEL}={}", reconcile.name));
     let found = call(reconcile.api::<PersistentVolumeClaim>().list(&params)).await?;
-    let is_ours =
-        |claim: &PersistentVolumeClaim| claim.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
-    let ours = found.into_iter().filter(is_ours).map(|claim| (claim.name_any(), claim));
+    let ours =
+        found.into_iter().filter(|claim| is_owned(claim, reconcile.experiment)).map(|claim| (claim.name_any(), claim));
     reconcile.memory().claims = Some(ours.collect());
     Ok(())
 }

@@ -16,6 +16,7 @@ use super::metrics::Metrics;
 use super::share::Taking;
 use super::stores::Stores;
 use crate::cluster::Cluster;
+use crate::pod::is_owned;
 use crate::watch::{Objects, Scope, Touched, Unreadable, Wiring};
 
 /// What is said of an object that can't be read.
@@ -89,7 +90,7 @@ impl Context {
     pub fn trial_of(&self, pod: &Pod) -> Option<Arc<TuningTrial>> {
         let trial = ObjectRef::new(pod.labels().get(TRIAL_LABEL)?).within(pod.metadata.namespace.as_deref()?);
         let found = self.trials.iter().find_map(|trials| trials.all.get(&trial));
-        found.filter(|trial| pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref()))
+        found.filter(|trial| is_owned(pod, &**trial))
     }
 
     /// Whether the watches tell of an experiment with this uid that is not over.

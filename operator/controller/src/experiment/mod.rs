@@ -60,7 +60,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::lock::locked;
 use crate::logs::Log;
-use crate::pod::Template;
+use crate::pod::{Template, is_owned};
 use crate::task;
 use crate::watch::Touched;
 use accept::Accepted;
@@ -231,22 +231,15 @@ impl<'a> Reconcile<'a> {
     /// All trials of the experiment, by name.
     fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
         let of_name = self.context.trials.iter().flat_map(|trials| trials.of(&self.touched()));
-        let watched = of_name.filter(|trial| self.owns(trial));
-        self.memory().trials.with(watched, |trial| self.owns(trial), self.instant())
+        let is_ours = |trial: &TuningTrial| is_owned(trial, self.experiment);
+        self.memory().trials.with(of_name.filter(|trial| is_ours(trial)), is_ours, self.instant())
     }
 
     /// Whether a pod makes an attempt of one of its trials. One before it may have had its name, and pods that are there yet.
     fn has_begun(&self, pod: &Pod) -> bool {
-        let makes = |trial: &TuningTrial| {
-            pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref())
-        };
         let name = pod.labels().get(TRIAL_LABEL).map_or("", String::as_str);
-        self.memory().trials.written(name).is_some_and(makes)
-            || self.context.trial_of(pod).is_some_and(|trial| self.owns(&trial))
-    }
-
-    fn owns(&self, trial: &TuningTrial) -> bool {
-        trial.owner_references().iter().any(|owner| owner.uid == self.uid)
+        self.memory().trials.written(name).is_some_and(|trial| is_owned(pod, trial))
+            || self.context.trial_of(pod).is_some_and(|trial| is_owned(&*trial, self.experiment))
     }
 
     /// The pods that have its label.

@@ -13,7 +13,7 @@ use kube::ResourceExt as _;
 
 use super::{Reconcile, collect};
 use crate::error::Error;
-use crate::pod::target;
+use crate::pod::{is_owned, target};
 use crate::task;
 
 /// What there is of an experiment.
@@ -96,8 +96,7 @@ impl Observed {
         }
         let trial = Arc::clone(self.trials.get(labels.get(TRIAL_LABEL)?)?);
         let attempt = attempt(&pod)?;
-        let is_ours = pod.owner_references().iter().any(|owner| Some(&owner.uid) == trial.metadata.uid.as_ref());
-        is_ours.then_some(UnderWay { trial, attempt, pod, known_for, has_vanished, is_dismissed })
+        is_owned(&*pod, &*trial).then_some(UnderWay { trial, attempt, pod, known_for, has_vanished, is_dismissed })
     }
 
     /// A trial as it is known now: another attempt of it may have ended in this reconcile.

@@ -13,12 +13,12 @@ use tracing::info;
 
 use super::{Reconcile, ended};
 use crate::error::{Error, call};
+use crate::pod::is_owned;
 
 /// The pod that asks for a node.
 pub fn find(reconcile: &Reconcile<'_>) -> Option<Arc<Pod>> {
     let is_ours = |pod: &Pod| {
-        pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_PLACEHOLDER)
-            && pod.owner_references().iter().any(|owner| owner.uid == reconcile.uid)
+        pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_PLACEHOLDER) && is_owned(pod, reconcile.experiment)
     };
     reconcile.pods().present.remove(&placeholder_name(&reconcile.name)).filter(|pod| is_ours(pod))
 }

@@ -17,7 +17,7 @@ use serde_json::json;
 use super::resolve::Lookup;
 use super::{Reconcile, store};
 use crate::error::{Error, call};
-use crate::pod::owner;
+use crate::pod::{is_owned, owner};
 
 /// What begins.
 pub struct Beginning {
@@ -65,10 +65,10 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
         // By ourselves, before an answer was lost; or it is somebody else's.
         Err(error) if error.is_conflict() => {
             let there = call(api.get_opt(&name)).await?;
-            let ours =
-                |known: &TuningExperiment| known.owner_references().iter().any(|owner| owner.uid == reconcile.uid);
             match there {
-                Some(there) if ours(&there) => reconcile.context.memories.of(reconcile.sweep).lock().made(there),
+                Some(there) if is_owned(&there, reconcile.sweep) => {
+                    reconcile.context.memories.of(reconcile.sweep).lock().made(there);
+                }
                 Some(_) => {
                     let message = format!("an experiment {name} is there already, which is not this sweep's");
                     refuse(reconcile, beginning, "NameTaken", &message).await?;

@@ -17,6 +17,7 @@ use super::Reconcile;
 use super::memory::Known;
 use crate::error::{Error, call};
 use crate::experiment::{delete, is_finished};
+use crate::pod::is_owned;
 
 /// By the time of their night.
 pub type Children = BTreeMap<Timestamp, (Child, Arc<TuningExperiment>)>;
@@ -24,8 +25,7 @@ pub type Children = BTreeMap<Timestamp, (Child, Arc<TuningExperiment>)>;
 /// All that belong to the sweep.
 pub async fn all(reconcile: &Reconcile<'_>) -> Result<Children, Error> {
     let is_ours = |experiment: &TuningExperiment| {
-        experiment.metadata.namespace.as_ref() == Some(&reconcile.namespace)
-            && experiment.owner_references().iter().any(|owner| owner.uid == reconcile.uid)
+        experiment.metadata.namespace.as_ref() == Some(&reconcile.namespace) && is_owned(experiment, reconcile.sweep)
     };
     let watched: Vec<Arc<TuningExperiment>> =
         reconcile.context.experiments.iter().flat_map(Store::state).filter(|one| is_ours(one)).collect();
@@ -116,8 +116,7 @@ pub async fn lost(
     }
     let there = call(reconcile.api::<TuningExperiment>().get_opt(name)).await?;
     let is_ours = |experiment: TuningExperiment| {
-        experiment.owner_references().iter().any(|owner| owner.uid == reconcile.uid)
-            && experiment.metadata.deletion_timestamp.is_none()
+        is_owned(&experiment, reconcile.sweep) && experiment.metadata.deletion_timestamp.is_none()
     };
     Ok((!there.is_some_and(is_ours)).then_some(night))
 }

@@ -19,6 +19,7 @@ use kube::api::ListParams;
 use super::Reconcile;
 use super::store;
 use crate::error::{Error, call};
+use crate::pod::is_owned;
 use crate::task;
 
 pub async fn collect(
@@ -56,12 +57,7 @@ pub async fn collect(
     }
     let labelled = ListParams::default().labels(&format!("{EXPERIMENT_LABEL}={name}"));
     let trials: Vec<TuningTrial> = call(reconcile.api::<TuningTrial>().list(&labelled)).await?.items;
-    let trials: Vec<&TuningTrial> = trials
-        .iter()
-        .filter(|trial| {
-            trial.owner_references().iter().any(|owner| Some(&owner.uid) == experiment.metadata.uid.as_ref())
-        })
-        .collect();
+    let trials: Vec<&TuningTrial> = trials.iter().filter(|trial| is_owned(*trial, &**experiment)).collect();
     ended.machines = machines(reconcile, &trials);
     let unexpected = |error: &dyn std::fmt::Display| Error::Unexpected(error.to_string());
     let attempts = cluster::attempts(&plan, trials).map_err(|error| unexpected(&error))?;

@@ -24,7 +24,7 @@ use super::memory::Known;
 use crate::error::{Error, call};
 use crate::experiment::{age, delete, why_waiting};
 use crate::fence;
-use crate::pod::Template;
+use crate::pod::{Template, is_owned};
 
 /// How long a pull may fail until the night is given up: a registry that restarts is back by then.
 const PATIENCE: Duration = Duration::from_mins(2);
@@ -176,7 +176,7 @@ fn pods(reconcile: &Reconcile<'_>) -> BTreeMap<String, Arc<Pod>> {
     let is_ours = |pod: &Pod| {
         pod.metadata.namespace.as_ref() == Some(&reconcile.namespace)
             && pod.labels().get(ROLE_LABEL).is_some_and(|role| role == ROLE_RESOLVE)
-            && pod.owner_references().iter().any(|owner| owner.uid == reconcile.uid)
+            && is_owned(pod, reconcile.sweep)
     };
     let all = reconcile.context.pods.iter().flat_map(Store::state).filter(|pod| is_ours(pod));
     all.map(|pod| (pod.name_any(), pod)).collect()

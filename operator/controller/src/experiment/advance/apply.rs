@@ -12,8 +12,8 @@ use assay_core::decide::Places;
 use assay_core::plan::Plan;
 use assay_protocol::TrialId;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::ResourceExt as _;
 use kube::api::{ObjectMeta, Patch, PatchParams, PostParams};
-use kube::{Resource, ResourceExt as _};
 use serde_json::json;
 use tracing::info;
 
@@ -26,7 +26,7 @@ use crate::experiment::share::{Taken, Untaken};
 use crate::experiment::{
     AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status, turn,
 };
-use crate::pod::owner;
+use crate::pod::{is_owned, owner};
 
 /// What came of the actions.
 #[derive(Default)]
@@ -341,10 +341,6 @@ async fn make_trial(
         Err(error) if error.is_refusal() => Ok(Err(error.message())),
         written => Ok(Ok(reconcile.memory().trials.wrote(written?, reconcile.instant()))),
     }
-}
-
-fn is_owned<K: Resource, O: Resource>(object: &K, owner: &O) -> bool {
-    object.owner_references().iter().any(|known| Some(&known.uid) == owner.meta().uid.as_ref())
 }
 
 fn created() -> PostParams {
