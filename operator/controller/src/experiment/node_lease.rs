@@ -263,10 +263,34 @@ pub fn wanted(reconcile: &Reconcile<'_>, leases: &[Holding], nodes: &[String]) -
 
 #[cfg(test)]
 mod tests {
-    use assay_api::names::{ATTEMPT_LABEL, NODE_GATE};
+    use assay_api::names::{ATTEMPT_LABEL, HOLDER_ANNOTATION, NODE_GATE};
     use serde_json::{Value, json};
 
     use super::*;
+    use crate::clock::Clock as _;
+    use crate::clock::testing::Manual;
+    use crate::http::testing::server;
+    use crate::lease::Leases;
+
+    #[tokio::test]
+    async fn a_lease_that_has_run_out_is_no_node_that_is_held() {
+        let clock = Manual::new();
+        let leases = Leases::new(&server(200).0, "here", Duration::from_mins(3), Arc::clone(&clock) as _);
+        let lease = |node: &str, version: &str| -> Arc<Lease> {
+            let lease = json!({
+                "metadata": {"name": name(node), "resourceVersion": version, "annotations": {HOLDER_ANNOTATION: "ns/e/uid"}},
+                "spec": {"holderIdentity": "ns/e"},
+            });
+            Arc::new(serde_json::from_value(lease).expect("a lease"))
+        };
+        let held = |leases: &[Holding]| ["uid", "another"].map(|uid| holds(leases, clock.instant())(uid));
+        assert_eq!(held(&leases.all(vec![lease("n1", "1"), lease("n2", "2")])), [2, 0]);
+        clock.pass(Duration::from_mins(2));
+        let renewed = leases.all(vec![lease("n1", "1"), lease("n2", "3")]);
+        assert_eq!(held(&renewed), [2, 0]);
+        clock.pass(Duration::from_mins(1));
+        assert_eq!(held(&renewed), [1, 0], "nobody renewed it, be it that its node is gone");
+    }
 
     #[test]
     fn a_node_is_kept_until_the_end_of_its_pod_is_written_down() {
