@@ -1,6 +1,6 @@
 //! What is left to do for an experiment that is over: its pods and volumes go, and in the end it goes itself with all that it owns.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -14,6 +14,7 @@ use tracing::info;
 
 use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
+use crate::pod::is_owned;
 
 pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     let ttl = reconcile.experiment.spec.ttl_seconds_after_finished;
@@ -29,11 +30,8 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     }
     let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end));
     let mut stay = 0;
-    let trials = reconcile.trials();
-    let owners: BTreeSet<&str> =
-        trials.values().filter_map(|trial| trial.metadata.uid.as_deref()).chain([reconcile.uid.as_str()]).collect();
     // Anybody may give a pod of their own the label of an experiment.
-    let is_ours = |pod: &Pod| pod.owner_references().iter().any(|owner| owners.contains(owner.uid.as_str()));
+    let is_ours = |pod: &Pod| is_owned(pod, reconcile.experiment) || reconcile.has_begun(pod);
     for pod in reconcile.pods().present.into_values().filter(|pod| is_ours(pod)) {
         if left.is_some() && ended::ended(&pod).is_some() {
             stay += 1;
