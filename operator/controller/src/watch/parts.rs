@@ -23,13 +23,13 @@ impl<K: Resource<DynamicType = ()> + Clone + 'static> Objects<K> {
 
     /// Those that are part of this.
     pub fn of(&self, whole: &Touched) -> Vec<Arc<K>> {
-        let names = self.parts.of(whole);
-        names.iter().filter_map(|(namespace, name)| self.all.get(&ObjectRef::new(name).within(namespace))).collect()
+        let object = |name: &Name| self.all.get(&ObjectRef::new(&name.1).within(&name.0));
+        self.parts.of(whole).iter().filter_map(object).collect()
     }
 }
 
-/// Namespace and name of an object.
-type Name = (String, String);
+/// Namespace and name of an object. Both ways to look share it: there may be ten thousand.
+type Name = Arc<(String, String)>;
 
 /// The names of objects, by what they are part of. It is a step ahead of its store: what it has and the store has not is just coming, or
 /// going.
@@ -45,8 +45,8 @@ struct Known {
 
 #[derive(Default)]
 struct Index {
-    parts: HashMap<Touched, BTreeSet<Name>>,
-    wholes: HashMap<Name, Touched>,
+    parts: HashMap<Arc<Touched>, BTreeSet<Name>>,
+    wholes: HashMap<Name, Arc<Touched>>,
 }
 
 impl Parts {
@@ -77,14 +77,16 @@ impl Index {
             }
         }
         if let Some(whole) = whole {
-            self.parts.entry(whole.clone()).or_default().insert(name.clone());
+            let known = self.parts.get_key_value(&whole).map(|(known, _)| Arc::clone(known));
+            let whole = known.unwrap_or_else(|| Arc::new(whole));
+            self.parts.entry(Arc::clone(&whole)).or_default().insert(Arc::clone(&name));
             self.wholes.insert(name, whole);
         }
     }
 }
 
 fn name(object: &impl Resource) -> Name {
-    (object.namespace().unwrap_or_default(), object.name_any())
+    Arc::new((object.namespace().unwrap_or_default(), object.name_any()))
 }
 
 #[cfg(test)]

@@ -175,15 +175,17 @@ impl<K: Resource> News<K> {
     fn is_new(&mut self, event: &Event<K>) -> bool {
         let Some(matters) = self.matters else { return true };
         let name = |object: &K| (object.namespace(), object.name_any());
-        let digest = |what: &Value| {
-            let mut hasher = DefaultHasher::new();
-            what.to_string().hash(&mut hasher);
-            hasher.finish()
-        };
         match event {
             Event::Apply(object) | Event::InitApply(object) => {
-                let now = digest(&matters(object));
-                self.known.insert(name(object), now).unwrap_or_else(|| digest(&Value::Null)) != now
+                let now = matters(object);
+                // What need not be known of is not remembered either.
+                if now.is_null() {
+                    return self.known.remove(&name(object)).is_some();
+                }
+                let mut hasher = DefaultHasher::new();
+                now.to_string().hash(&mut hasher);
+                let now = hasher.finish();
+                self.known.insert(name(object), now) != Some(now)
             }
             Event::Delete(object) => {
                 self.known.remove(&name(object));
