@@ -23,7 +23,7 @@ pub fn pass(attempt: u32) -> u32 {
 pub enum Attempt {
     /// There is a record: of a completed trial, or of one that failed under its config.
     Finished(Arc<Summary>),
-    Lost(Lost),
+    Lost(Arc<Lost>),
 }
 
 impl Attempt {

@@ -1,6 +1,8 @@
 //! The attempts that trials tell of.
 
-use std::collections::{BTreeMap, HashMap};
+use std::borrow::Borrow;
+use std::cmp::Ordering;
+use std::collections::{BTreeSet, HashMap};
 
 use assay_api::TuningTrial;
 use assay_protocol::TrialId;
@@ -22,7 +24,7 @@ pub struct Unfit {
 /// trial is read once.
 #[derive(Default)]
 pub struct Attempts {
-    all: BTreeMap<TrialId, Attempt>,
+    all: BTreeSet<InPlan>,
     /// By the name of their trial.
     read: HashMap<String, Read>,
     updates: u64,
@@ -31,10 +33,39 @@ pub struct Attempts {
 /// What was read of a trial.
 struct Read {
     version: Option<String>,
-    attempts: Vec<TrialId>,
+    attempts: Vec<Attempt>,
     /// The last update that had this trial.
     seen: u64,
 }
+
+/// An attempt in the order of the plan, by the trial that it has itself: there may be ten thousand.
+struct InPlan(Attempt);
+
+impl Borrow<TrialId> for InPlan {
+    fn borrow(&self) -> &TrialId {
+        self.0.trial()
+    }
+}
+
+impl Ord for InPlan {
+    fn cmp(&self, other: &Self) -> Ordering {
+        self.0.trial().cmp(other.0.trial())
+    }
+}
+
+impl PartialOrd for InPlan {
+    fn partial_cmp(&self, other: &Self) -> Option<Ordering> {
+        Some(self.cmp(other))
+    }
+}
+
+impl PartialEq for InPlan {
+    fn eq(&self, other: &Self) -> bool {
+        self.cmp(other).is_eq()
+    }
+}
+
+impl Eq for InPlan {}
 
 impl Attempts {
     /// Goes by these trials from now on.
@@ -62,28 +93,28 @@ impl Attempts {
 
     /// In the order of the plan.
     pub fn all(&self) -> Vec<Attempt> {
-        self.all.values().cloned().collect()
+        self.all.iter().map(|InPlan(attempt)| attempt.clone()).collect()
     }
 
     fn read(&mut self, name: &str, trial: &TuningTrial) -> Result<(), Unfit> {
         self.forget(name);
-        let mut read =
-            Read { version: trial.metadata.resource_version.clone(), attempts: Vec::new(), seen: self.updates };
-        let mut new = Vec::new();
-        for status in trial.status.iter().flat_map(|status| &status.attempts) {
+        let told = trial.status.as_ref().map_or(&[][..], |status| &status.attempts);
+        let mut attempts = Vec::with_capacity(told.len());
+        for status in told {
             let attempt = attempt(&trial.spec, status);
-            let attempt = attempt.map_err(|why| Unfit { trial: name.to_owned(), attempt: status.attempt, why })?;
-            read.attempts.push(attempt.trial().clone());
-            new.push((attempt.trial().clone(), attempt));
+            attempts.push(attempt.map_err(|why| Unfit { trial: name.to_owned(), attempt: status.attempt, why })?);
         }
-        self.all.extend(new);
-        self.read.insert(name.to_owned(), read);
+        for attempt in &attempts {
+            self.all.replace(InPlan(attempt.clone()));
+        }
+        let version = trial.metadata.resource_version.clone();
+        self.read.insert(name.to_owned(), Read { version, attempts, seen: self.updates });
         Ok(())
     }
 
     fn forget(&mut self, name: &str) {
-        for id in self.read.remove(name).into_iter().flat_map(|read| read.attempts) {
-            self.all.remove(&id);
+        for attempt in self.read.remove(name).into_iter().flat_map(|read| read.attempts) {
+            self.all.remove(attempt.trial());
         }
     }
 }
@@ -97,6 +128,8 @@ pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTria
 
 #[cfg(test)]
 mod tests {
+    use std::collections::BTreeMap;
+
     use assay_api::{AttemptStatus, TuningTrialStatus};
     use proptest::prelude::*;
 

@@ -114,14 +114,17 @@ pub fn attempt(spec: &TuningTrialSpec, status: &AttemptStatus) -> Result<Attempt
     }
     let word = status.reason.as_deref().unwrap_or_default();
     let reason = LostReason::from_word(word).ok_or_else(|| format!("unknown reason {word:?}"))?;
-    Ok(Attempt::Lost(Lost {
-        plan: digest(&spec.plan)?,
-        trial: trial_id(spec, status.attempt),
-        started_unix_ms: started(status).unwrap_or_default(),
-        boot: status.boot.as_deref().map(digest).transpose()?,
-        reason,
-        message: status.message.clone().unwrap_or_default(),
-    }))
+    Ok(Attempt::Lost(
+        Lost {
+            plan: digest(&spec.plan)?,
+            trial: trial_id(spec, status.attempt),
+            started_unix_ms: started(status).unwrap_or_default(),
+            boot: status.boot.as_deref().map(digest).transpose()?,
+            reason,
+            message: status.message.clone().unwrap_or_default(),
+        }
+        .into(),
+    ))
 }
 
 /// When the pod was made, by the API server's clock: those of nodes may be far off. Objects have whole seconds, and who has
@@ -188,6 +191,7 @@ pub fn tell(status: &mut AttemptStatus, attempt: &Attempt, fate: &Fate<'_>) {
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use assay_api::{PodEvidenceStatus, Time};
 
@@ -256,14 +260,17 @@ mod tests {
         let plan = plan(&experiment());
         let trial = first(&plan);
         let summary = summary(&trial);
-        let mut lost = Attempt::Lost(Lost {
-            plan: plan.digest.clone(),
-            trial: TrialId { attempt: 1, ..trial.clone() },
-            started_unix_ms: 1_767_323_045_000,
-            boot: Some(Digest::of(b"boot")),
-            reason: LostReason::NodeLost,
-            message: "its node was silent for 120 s".to_owned(),
-        });
+        let mut lost = Attempt::Lost(
+            Lost {
+                plan: plan.digest.clone(),
+                trial: TrialId { attempt: 1, ..trial.clone() },
+                started_unix_ms: 1_767_323_045_000,
+                boot: Some(Digest::of(b"boot")),
+                reason: LostReason::NodeLost,
+                message: "its node was silent for 120 s".to_owned(),
+            }
+            .into(),
+        );
         let attempts = [Attempt::Finished(summary.clone().into()), lost.clone()];
         let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
         let spec = spec(&plan, &trial, 1, "n0");
@@ -273,7 +280,7 @@ mod tests {
         assert_eq!(attempt(&spec, &told).unwrap_or_else(|error| unreachable!("{error}")), lost);
         for reason in LostReason::ALL {
             if let Attempt::Lost(lost) = &mut lost {
-                lost.reason = reason;
+                Arc::make_mut(lost).reason = reason;
             }
             tell(&mut told, &lost, &places.fate(1));
             assert_eq!(attempt(&spec, &told).unwrap_or_else(|error| unreachable!("{error}")), lost);

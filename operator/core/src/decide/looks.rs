@@ -306,7 +306,7 @@ mod tests {
                     reason: LostReason::Evicted,
                     message: String::new(),
                 };
-                (0..3).map(|number| Attempt::Lost(lost(number))).collect()
+                (0..3).map(|number| Attempt::Lost(lost(number).into())).collect()
             })
             .collect();
         let report = judged(&experiment, &attempts);

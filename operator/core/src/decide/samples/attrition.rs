@@ -300,14 +300,17 @@ mod tests {
     fn without_record(experiment: &Experiment, summary: &Summary, attempt: u32, reason: LostReason) -> Attempt {
         let mut trial = summary.trial.clone();
         trial.attempt = attempt;
-        Attempt::Lost(Lost {
-            plan: plan(experiment).digest,
-            trial,
-            started_unix_ms: summary.started_unix_ms,
-            boot: summary.parity.boot.clone(),
-            reason,
-            message: "it is gone".to_owned(),
-        })
+        Attempt::Lost(
+            Lost {
+                plan: plan(experiment).digest,
+                trial,
+                started_unix_ms: summary.started_unix_ms,
+                boot: summary.parity.boot.clone(),
+                reason,
+                message: "it is gone".to_owned(),
+            }
+            .into(),
+        )
     }
 
     fn crash(experiment: &Experiment, summary: &Summary, attempt: u32) -> Attempt {
