@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_api::names::EXPERIMENT_LABEL;
 use k8s_openapi::api::core::v1::PersistentVolumeClaim;
 use kube::ResourceExt as _;
-use kube::api::ListParams;
+use kube::api::{ListParams, ObjectMeta};
 
 use super::Reconcile;
 use crate::error::{Error, call};
@@ -24,10 +24,21 @@ pub async fn list(reconcile: &Reconcile<'_>) -> Result<(), Error> {
     }
     let params = ListParams::default().labels(&format!("{EXPERIMENT_LABEL}={}", reconcile.name));
     let found = call(reconcile.api::<PersistentVolumeClaim>().list(&params)).await?;
-    let ours =
-        found.into_iter().filter(|claim| is_owned(claim, reconcile.experiment)).map(|claim| (claim.name_any(), claim));
-    reconcile.memory().claims = Some(ours.collect());
+    let ours = found.into_iter().filter(|claim| is_owned(claim, reconcile.experiment));
+    reconcile.memory().claims = Some(ours.map(|claim| (claim.name_any(), slim(claim))).collect());
     Ok(())
+}
+
+/// Remembers a claim that is there.
+pub fn made(reconcile: &Reconcile<'_>, claim: PersistentVolumeClaim) {
+    reconcile.memory().claims.get_or_insert_default().insert(claim.name_any(), slim(claim));
+}
+
+/// With what it takes to delete it.
+fn slim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim {
+    let ObjectMeta { name, uid, .. } = claim.metadata;
+    let metadata = ObjectMeta { name, uid, ..ObjectMeta::default() };
+    PersistentVolumeClaim { metadata, ..PersistentVolumeClaim::default() }
 }
 
 /// A claim by its name. Listed, since nothing else needs the right to get one.

@@ -9,7 +9,7 @@ use assay_api::TuningTrial;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::stores::slim_pod;
+use super::stores::{slim_pod, slim_trial};
 use crate::watch::version;
 
 /// A watch that has not told of a new pod after this is asked about no more: the API server is.
@@ -24,7 +24,8 @@ pub struct Trials(HashMap<String, (Instant, Arc<TuningTrial>)>);
 
 impl Trials {
     /// Remembers the API server's answer to a write.
-    pub fn wrote(&mut self, trial: TuningTrial, now: Instant) -> Arc<TuningTrial> {
+    pub fn wrote(&mut self, mut trial: TuningTrial, now: Instant) -> Arc<TuningTrial> {
+        slim_trial(&mut trial);
         let trial = Arc::new(trial);
         self.0.insert(trial.name_any(), (now, Arc::clone(&trial)));
         trial
@@ -242,6 +243,27 @@ mod tests {
         trials.wrote(trial(10, 1), now);
         assert_eq!(trials.with(None, |_| true, now + TOLD).len(), 1);
         assert!(trials.with(None, |_| true, now + TOLD + Duration::from_secs(1)).is_empty());
+    }
+
+    #[test]
+    fn no_more_is_kept_of_an_answer_than_of_what_is_watched() {
+        let now = Manual::new().instant();
+        let whole = json!({
+            "name": "o", "namespace": "ns", "uid": "1", "resourceVersion": "5", "annotations": {"assay.rocks/input": "long"},
+            "managedFields": [{"manager": "assay", "operation": "Update"}],
+        });
+        let mut told = trial(5, 0);
+        told.metadata = serde_json::from_value(whole.clone()).unwrap_or_else(|error| unreachable!("{error}"));
+        let trial = Trials::default().wrote(told, now);
+        let pod: Pod =
+            serde_json::from_value(json!({"metadata": whole})).unwrap_or_else(|error| unreachable!("{error}"));
+        let mut pods = Pods::default();
+        pods.created(pod, now);
+        let seen = pods.with([], now);
+        for kept in [&trial.metadata, &seen.present["o"].metadata] {
+            assert_eq!((&kept.annotations, &kept.managed_fields), (&None, &None));
+            assert_eq!(kept.uid.as_deref(), Some("1"));
+        }
     }
 
     fn pod(uid: &str) -> Pod {

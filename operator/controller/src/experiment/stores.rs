@@ -39,9 +39,9 @@ fn matters(experiment: &TuningExperiment) -> Value {
 }
 
 /// Without what nobody asks for. There may be ten thousand of them, and lists that were read have room for more than is in them.
-fn slim_trial(trial: &mut TuningTrial) {
-    let ObjectMeta { labels, annotations, owner_references, .. } = &mut trial.metadata;
-    (*labels, *annotations) = (None, None);
+pub fn slim_trial(trial: &mut TuningTrial) {
+    let ObjectMeta { labels, annotations, managed_fields, owner_references, .. } = &mut trial.metadata;
+    (*labels, *annotations, *managed_fields) = (None, None, None);
     if let Some(owners) = owner_references {
         owners.shrink_to_fit();
     }
@@ -58,7 +58,7 @@ fn on_node(pod: &Pod) -> Option<Touched> {
 
 /// Without what only who runs it needs: the input of its trial, an annotation, is larger than all that is asked for.
 pub fn slim_pod(pod: &mut Pod) {
-    pod.metadata.annotations = None;
+    (pod.metadata.annotations, pod.metadata.managed_fields) = (None, None);
     let Some(spec) = &mut pod.spec else { return };
     let whole = std::mem::take(spec);
     let named = |name: String| Container { name, ..Container::default() };

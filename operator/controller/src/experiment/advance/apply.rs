@@ -243,7 +243,7 @@ async fn run(
             Err(error) if error.is_refusal() => return Ok(Done::Refused(error.message())),
             Err(error) => return Err(error),
         };
-        reconcile.memory().claims.get_or_insert_default().insert(claim, made);
+        claims::made(reconcile, made);
     }
     // In a queue nobody knows when it will begin.
     if !reconcile.template().is_queued() && !agent::is_prepared(reconcile, &object, trial.attempt).await? {
