@@ -20,7 +20,7 @@ use tracing::{info, warn};
 
 use super::agent;
 use super::ended;
-use super::observe::{Observed, UnderWay};
+use super::observe::{Observed, UnderWay, is_written};
 use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{attempt, end_attempts, write};
 use super::{AT_MOST, Reconcile, all, refusals, turn};
@@ -284,7 +284,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, record: &Glance) -
 /// Counts a refusal and makes room for another try.
 async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
     let known = observed.newest(&found.trial);
-    let mut status = known.status.clone().unwrap_or_default();
+    let mut status = known.status_to_change(&reconcile.api()).await?;
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
     let trial = write(reconcile, &known, &status).await?;
@@ -297,10 +297,9 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
 
 /// Whether a pod stays to be looked at: one that has ended and left no record, where the experiment asks for it.
 pub fn is_kept(reconcile: &Reconcile<'_>, found: &UnderWay) -> bool {
-    let attempts = found.trial.status.iter().flat_map(|status| &status.attempts);
-    let mut own = attempts.filter(|ended| ended.attempt == found.attempt);
     reconcile.failed_pod_retention() > Duration::ZERO
-        && own.any(|ended| ended.summary.is_none())
+        && is_written(&found.trial, found.attempt)
+        && !found.trial.has_summary(found.attempt)
         && ended::ended(&found.pod).is_some()
 }
 

@@ -2,8 +2,8 @@
 
 use std::sync::Arc;
 
+use assay_api::TuningExperiment;
 use assay_api::names::TRIAL_LABEL;
-use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::core::error_boundary::InvalidObject;
@@ -15,6 +15,7 @@ use super::memory::Memories;
 use super::metrics::Metrics;
 use super::share::Taking;
 use super::stores::Stores;
+use super::trial::Trial;
 use crate::cluster::Cluster;
 use crate::pod::is_owned;
 use crate::watch::{Objects, Scope, Touched, Unreadable, Wiring};
@@ -29,7 +30,7 @@ pub struct Context {
     /// Where experiments can be seen: in these namespaces, or in all where none is named.
     pub namespaces: Vec<String>,
     pub experiments: Vec<Store<TuningExperiment>>,
-    pub trials: Vec<Objects<TuningTrial>>,
+    pub trials: Vec<Objects<Trial>>,
     pub pods: Vec<Objects<Pod>>,
     /// The same by the nodes that they use.
     pods_on_nodes: Vec<Objects<Pod>>,
@@ -87,7 +88,7 @@ impl Context {
     }
 
     /// The trial that a pod is an attempt of.
-    pub fn trial_of(&self, pod: &Pod) -> Option<Arc<TuningTrial>> {
+    pub fn trial_of(&self, pod: &Pod) -> Option<Arc<Trial>> {
         let trial = ObjectRef::new(pod.labels().get(TRIAL_LABEL)?).within(pod.metadata.namespace.as_deref()?);
         let found = self.trials.iter().find_map(|trials| trials.all.get(&trial));
         found.filter(|trial| is_owned(pod, &**trial))

@@ -9,7 +9,8 @@ use assay_api::TuningTrial;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
-use super::stores::{slim_pod, slim_trial};
+use super::stores::slim_pod;
+use super::trial::Trial;
 use crate::watch::version;
 
 /// A watch that has not told of a new pod after this is asked about no more: the API server is.
@@ -20,29 +21,28 @@ const TOLD: Duration = Duration::from_mins(10);
 
 /// Trials as the API server had them when they were written last, by name: that is newer than what the watch has told.
 #[derive(Default)]
-pub struct Trials(HashMap<String, (Instant, Arc<TuningTrial>)>);
+pub struct Trials(HashMap<String, (Instant, Arc<Trial>)>);
 
 impl Trials {
     /// Remembers the API server's answer to a write.
-    pub fn wrote(&mut self, mut trial: TuningTrial, now: Instant) -> Arc<TuningTrial> {
-        slim_trial(&mut trial);
-        let trial = Arc::new(trial);
+    pub fn wrote(&mut self, trial: TuningTrial, now: Instant) -> Arc<Trial> {
+        let trial = Arc::new(Trial::new(trial));
         self.0.insert(trial.name_any(), (now, Arc::clone(&trial)));
         trial
     }
 
     /// A trial as it was written last, until the watch has told of that.
-    pub fn written(&self, name: &str) -> Option<&TuningTrial> {
+    pub fn written(&self, name: &str) -> Option<&Trial> {
         self.0.get(name).map(|(_, trial)| &**trial)
     }
 
     /// All trials by name, given those that the watch tells of: as they are there, or as they were written since.
     pub fn with(
         &mut self,
-        watched: impl IntoIterator<Item = Arc<TuningTrial>>,
-        is_owned: impl Fn(&TuningTrial) -> bool,
+        watched: impl IntoIterator<Item = Arc<Trial>>,
+        is_owned: impl Fn(&Trial) -> bool,
         now: Instant,
-    ) -> BTreeMap<String, Arc<TuningTrial>> {
+    ) -> BTreeMap<String, Arc<Trial>> {
         let mut trials: BTreeMap<_, _> = watched.into_iter().map(|trial| (trial.name_any(), trial)).collect();
         self.0.retain(|name, (written, trial)| {
             let is_told = now.saturating_duration_since(*written) > TOLD;
@@ -219,7 +219,14 @@ mod tests {
 
     fn refusals(trials: &mut Trials, watched: Option<TuningTrial>) -> Option<u32> {
         let now = Manual::new().instant();
-        Some(trials.with(watched.map(Arc::new), |_| true, now).get("t")?.status.as_ref()?.refusals)
+        Some(
+            trials
+                .with(watched.map(|trial| Arc::new(Trial::new(trial))), |_| true, now)
+                .get("t")?
+                .status
+                .as_ref()?
+                .refusals,
+        )
     }
 
     #[test]

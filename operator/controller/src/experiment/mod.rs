@@ -30,6 +30,7 @@ mod settle;
 mod share;
 mod stores;
 mod tidy;
+mod trial;
 mod trial_status;
 mod upkeep;
 
@@ -72,6 +73,7 @@ pub use ended::why_waiting;
 use known::Seen;
 use memory::{Memory, Shared};
 use settle::State;
+use trial::Trial;
 
 /// The reason of conditions that say that an object can't be read.
 const UNREADABLE: &str = "Unreadable";
@@ -229,9 +231,9 @@ impl<'a> Reconcile<'a> {
     }
 
     /// All trials of the experiment, by name.
-    fn trials(&self) -> BTreeMap<String, Arc<TuningTrial>> {
+    fn trials(&self) -> BTreeMap<String, Arc<Trial>> {
         let of_name = self.context.trials.iter().flat_map(|trials| trials.of(&self.touched()));
-        let is_ours = |trial: &TuningTrial| is_owned(trial, self.experiment);
+        let is_ours = |trial: &Trial| is_owned(trial, self.experiment);
         self.memory().trials.with(of_name.filter(|trial| is_ours(trial)), is_ours, self.instant())
     }
 
@@ -279,7 +281,7 @@ impl<'a> Reconcile<'a> {
     }
 
     /// Publishes an event about the experiment, or about one of its trials.
-    async fn publish(&self, trial: Option<&TuningTrial>, type_: EventType, reason: &str, note: &str) {
+    async fn publish(&self, trial: Option<&Trial>, type_: EventType, reason: &str, note: &str) {
         let trial = trial.map(|trial| trial.object_ref(&()));
         self.cluster().publish(&self.experiment.object_ref(&()), trial, type_, reason, note).await;
     }

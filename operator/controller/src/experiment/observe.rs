@@ -11,6 +11,7 @@ use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 
+use super::trial::Trial;
 use super::{Reconcile, collect};
 use crate::error::Error;
 use crate::pod::{is_owned, target};
@@ -18,7 +19,7 @@ use crate::task;
 
 /// What there is of an experiment.
 pub struct Observed {
-    pub trials: BTreeMap<String, Arc<TuningTrial>>,
+    pub trials: BTreeMap<String, Arc<Trial>>,
     /// Pods of attempts whose end is not written down yet.
     pub under_way: Vec<UnderWay>,
     /// Pods of attempts whose end is.
@@ -28,7 +29,7 @@ pub struct Observed {
 /// The pod of an attempt.
 #[derive(Clone)]
 pub struct UnderWay {
-    pub trial: Arc<TuningTrial>,
+    pub trial: Arc<Trial>,
     pub attempt: u32,
     pub pod: Arc<Pod>,
     /// For how long we know of it. When it was created it says by the API server's clock.
@@ -100,7 +101,7 @@ impl Observed {
     }
 
     /// A trial as it is known now: another attempt of it may have ended in this reconcile.
-    pub fn newest(&self, trial: &Arc<TuningTrial>) -> Arc<TuningTrial> {
+    pub fn newest(&self, trial: &Arc<Trial>) -> Arc<Trial> {
         Arc::clone(self.trials.get(&trial.name_any()).unwrap_or(trial))
     }
 

@@ -191,11 +191,14 @@ fn estimate(
     state: &State,
 ) -> Option<Time> {
     let State::Running { nodes } = state else { return None };
-    let attempts = observed.trials.values().flat_map(|trial| trial.status.iter().flat_map(|status| &status.attempts));
+    let attempts = observed.trials.values().flat_map(|trial| {
+        let all = trial.status.iter().flat_map(|status| &status.attempts);
+        all.filter(|attempt| trial.has_summary(attempt.attempt))
+    });
     let seconds: Vec<f64> = attempts
         .filter_map(|attempt| {
             let (start, end) = (attempt.start_time.as_ref()?.0, attempt.completion_time.as_ref()?.0);
-            attempt.summary.as_ref().map(|_| end.duration_since(start).as_secs_f64())
+            Some(end.duration_since(start).as_secs_f64())
         })
         .collect();
     if seconds.is_empty() || nodes.is_empty() {

@@ -1,6 +1,6 @@
 use anyhow::Context as _;
+use assay_api::TuningExperiment;
 use assay_api::names::EXPERIMENT_LABEL;
-use assay_api::{TuningExperiment, TuningTrial};
 use k8s_openapi::api::core::v1::{Container, EphemeralContainer, Pod, PodSpec, Volume};
 use kube::api::ObjectMeta;
 use kube::runtime::reflector::Store;
@@ -10,13 +10,14 @@ use serde_json::{Value, json};
 
 use super::ended::{self, uses_node};
 use super::memory::experiment_of;
+use super::trial::Trial;
 use crate::pod::target;
 use crate::watch::{self, Objects, Part, Parts, Touched, Unreadable, Wiring};
 
 /// What is watched for experiments.
 pub struct Stores {
     pub experiments: Store<TuningExperiment>,
-    pub trials: Objects<TuningTrial>,
+    pub trials: Objects<Trial>,
     pub pods: Objects<Pod>,
     /// The same by the nodes that they use.
     pub pods_on_nodes: Objects<Pod>,
@@ -36,19 +37,6 @@ fn matters(experiment: &TuningExperiment) -> Value {
     let conditions = experiment.status.iter().flat_map(|status| &status.conditions);
     let conditions: Vec<_> = conditions.map(|known| (&known.type_, &known.status)).collect();
     json!([uid, generation, deletion_timestamp, labels, annotations, conditions])
-}
-
-/// Without what nobody asks for. There may be ten thousand of them, and lists that were read have room for more than is in them.
-pub fn slim_trial(trial: &mut TuningTrial) {
-    let ObjectMeta { labels, annotations, managed_fields, owner_references, .. } = &mut trial.metadata;
-    (*labels, *annotations, *managed_fields) = (None, None, None);
-    if let Some(owners) = owner_references {
-        owners.shrink_to_fit();
-    }
-    if let Some(status) = &mut trial.status {
-        status.attempts.shrink_to_fit();
-        status.conditions.shrink_to_fit();
-    }
 }
 
 /// The node that a pod uses.
@@ -92,7 +80,7 @@ impl watch::Stores for Stores {
             itself,
         );
         // By its owner, which says whose it is, whatever else somebody writes into it.
-        let of_trial: fn(&TuningTrial) -> Option<Touched> = |trial| {
+        let of_trial: fn(&Trial) -> Option<Touched> = |trial| {
             let owner = trial.owner_references().iter().find(|owner| owner.kind == TuningExperiment::kind(&()))?;
             Some(touched((trial.namespace()?, owner.name.clone())))
         };
@@ -102,12 +90,8 @@ impl watch::Stores for Stores {
         };
         let parts = Parts::default();
         // Nobody else makes one, or writes its status: what matters is that it goes.
-        let part = Part {
-            parts: vec![(parts.clone(), of_trial)],
-            slim: slim_trial,
-            matters: Some(|_: &TuningTrial| Value::Null),
-            gone: None,
-        };
+        let part =
+            Part { parts: vec![(parts.clone(), of_trial)], matters: Some(|_: &Trial| Value::Null), ..Part::all() };
         let (trials, unreadable_trials) =
             wiring.reflect_readable(wiring.api(namespace), all(), part, of_trial, of_unreadable_trial);
         let trials = Objects::new(trials, parts);

@@ -16,6 +16,7 @@ use serde_json::json;
 use tracing::info;
 
 use super::observe::Observed;
+use super::trial::Trial;
 use super::{Reconcile, all, condition, forced, whole_second};
 use crate::error::{Error, call};
 
@@ -59,12 +60,12 @@ pub fn attempt(trial: &TuningTrial, status: &AttemptStatus) -> Result<Attempt, E
 
 async fn end_attempt(
     reconcile: &Reconcile<'_>,
-    known: &TuningTrial,
+    known: &Trial,
     attempt: &Attempt,
     ended: AttemptStatus,
     is_open: bool,
-) -> Result<Arc<TuningTrial>, Error> {
-    let mut status = known.status.clone().unwrap_or_default();
+) -> Result<Arc<Trial>, Error> {
+    let mut status = known.status_to_change(&reconcile.api()).await?;
     status.refusals = 0;
     let (finished, reason) = if is_open { ("False", "Retrying") } else { ("True", ended.outcome.as_str()) };
     let message = ended.message.clone().unwrap_or_default();
@@ -105,11 +106,8 @@ fn is_open(places: &Places<'_>, trial: &TuningTrial) -> bool {
     })
 }
 
-pub async fn write(
-    reconcile: &Reconcile<'_>,
-    trial: &TuningTrial,
-    status: &TuningTrialStatus,
-) -> Result<Arc<TuningTrial>, Error> {
+pub async fn write(reconcile: &Reconcile<'_>, trial: &Trial, status: &TuningTrialStatus) -> Result<Arc<Trial>, Error> {
+    trial.check_keeps(status)?;
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningTrial",

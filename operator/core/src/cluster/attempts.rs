@@ -6,18 +6,45 @@ use std::collections::{BTreeSet, HashMap};
 
 use assay_api::TuningTrial;
 use assay_protocol::TrialId;
+use k8s_openapi::apimachinery::pkg::apis::meta::v1::ObjectMeta;
 
 use super::attempt;
 use crate::attempt::Attempt;
 use crate::plan::Plan;
 
 /// An attempt that can't be understood, so nothing can be judged.
-#[derive(Debug, thiserror::Error)]
+#[derive(Clone, Debug, thiserror::Error)]
 #[error("attempt {attempt} of trial {trial} can't be read: {why}")]
 pub struct Unfit {
     pub trial: String,
     pub attempt: u32,
     pub why: String,
+}
+
+/// A trial that tells of its attempts.
+pub trait Told {
+    fn object(&self) -> &TuningTrial;
+
+    /// Those that have ended, in the order of its status.
+    fn attempts(&self) -> Result<Vec<Attempt>, Unfit>;
+}
+
+impl Told for TuningTrial {
+    fn object(&self) -> &TuningTrial {
+        self
+    }
+
+    fn attempts(&self) -> Result<Vec<Attempt>, Unfit> {
+        let told = self.status.as_ref().map_or(&[][..], |status| &status.attempts);
+        let read = told.iter().map(|status| {
+            attempt(&self.spec, status).map_err(|why| Unfit {
+                trial: self.metadata.name.clone().unwrap_or_default(),
+                attempt: status.attempt,
+                why,
+            })
+        });
+        read.collect()
+    }
 }
 
 /// The attempts that the trials of a plan tell of. To read a summary takes longer than all that follows from it, so each version of a
@@ -69,13 +96,17 @@ impl Eq for InPlan {}
 
 impl Attempts {
     /// Goes by these trials from now on.
-    pub fn update<'a>(&mut self, plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTrial>) -> Result<(), Unfit> {
+    pub fn update<'a, T: Told + 'a>(
+        &mut self,
+        plan: &Plan,
+        trials: impl IntoIterator<Item = &'a T>,
+    ) -> Result<(), Unfit> {
         self.updates += 1;
         let mut there = 0;
-        for trial in trials.into_iter().filter(|trial| trial.spec.plan == plan.digest.as_str()) {
+        for trial in trials.into_iter().filter(|trial| trial.object().spec.plan == plan.digest.as_str()) {
             there += 1;
-            let (name, version) =
-                (trial.metadata.name.as_deref().unwrap_or_default(), &trial.metadata.resource_version);
+            let ObjectMeta { name, resource_version: version, .. } = &trial.object().metadata;
+            let name = name.as_deref().unwrap_or_default();
             match self.read.get_mut(name) {
                 Some(read) if version.is_some() && read.version == *version => read.seen = self.updates,
                 _ => self.read(name, trial)?,
@@ -96,18 +127,13 @@ impl Attempts {
         self.all.iter().map(|InPlan(attempt)| attempt.clone()).collect()
     }
 
-    fn read(&mut self, name: &str, trial: &TuningTrial) -> Result<(), Unfit> {
+    fn read(&mut self, name: &str, trial: &impl Told) -> Result<(), Unfit> {
         self.forget(name);
-        let told = trial.status.as_ref().map_or(&[][..], |status| &status.attempts);
-        let mut attempts = Vec::with_capacity(told.len());
-        for status in told {
-            let attempt = attempt(&trial.spec, status);
-            attempts.push(attempt.map_err(|why| Unfit { trial: name.to_owned(), attempt: status.attempt, why })?);
-        }
+        let attempts = trial.attempts()?;
         for attempt in &attempts {
             self.all.replace(InPlan(attempt.clone()));
         }
-        let version = trial.metadata.resource_version.clone();
+        let version = trial.object().metadata.resource_version.clone();
         self.read.insert(name.to_owned(), Read { version, attempts, seen: self.updates });
         Ok(())
     }

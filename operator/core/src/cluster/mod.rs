@@ -11,7 +11,7 @@ use crate::attempt::{Attempt, Lost, LostReason};
 use crate::decide::Fate;
 use crate::plan::Plan;
 use crate::status::{finding, shorten};
-pub use attempts::{Attempts, Unfit, attempts};
+pub use attempts::{Attempts, Told, Unfit, attempts};
 
 /// The longest part of a name that is kept of each thing that it is made of.
 const PART: usize = 13;

@@ -23,6 +23,7 @@ use crate::error::{Error, call};
 use crate::experiment::ended::{self, Gate};
 use crate::experiment::observe::{Observed, UnderWay};
 use crate::experiment::share::{Taken, Untaken};
+use crate::experiment::trial::Trial;
 use crate::experiment::{
     AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status, turn,
 };
@@ -102,7 +103,7 @@ enum Done {
     /// Its namespace has as many nodes as it may have.
     Limited,
     /// Nothing is run in the place of this attempt of a trial.
-    GivenUp(Arc<TuningTrial>, u32),
+    GivenUp(Arc<Trial>, u32),
 }
 
 async fn act(
@@ -298,7 +299,7 @@ async fn make_trial(
     trial: &TrialId,
     seed: u64,
     node: &str,
-) -> Result<Result<Arc<TuningTrial>, String>, Error> {
+) -> Result<Result<Arc<Trial>, String>, Error> {
     let name = cluster::trial_name(&reconcile.name, trial);
     let spec = cluster::spec(plan, trial, seed, node);
     let known = observed.trials.get(&name);
@@ -352,7 +353,7 @@ async fn give_up(
     reconcile: &Reconcile<'_>,
     places: &Places<'_>,
     observed: &mut Observed,
-    given_up: Vec<(Arc<TuningTrial>, u32)>,
+    given_up: Vec<(Arc<Trial>, u32)>,
 ) -> Result<(), Error> {
     let mut attempts = places.attempts().to_vec();
     let mut ended = Vec::new();
