@@ -1,5 +1,6 @@
 //! Who holds a node: one experiment at a time, of whatever namespace and operator.
 
+use std::cmp::Reverse;
 use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::{Duration, Instant};
@@ -20,8 +21,8 @@ use crate::error::Error;
 use crate::lease::{Asked, Holding, noted};
 use crate::pod::target;
 
-/// How old a lease is when it is renewed: looked at every ten seconds, that is before half of what it lasts.
-const RENEW: Duration = Duration::from_secs(70);
+/// How old a lease is when it is renewed at the latest: looked at every five seconds, that is before half of what it lasts.
+pub const RENEW: Duration = Duration::from_secs(70);
 
 /// When a node that somebody else was faster to take is looked at again: that may have come to nothing.
 pub const AGAIN: Duration = Duration::from_secs(1);
@@ -100,8 +101,8 @@ pub fn others_unseen(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
     others.iter().flat_map(unseen).collect()
 }
 
-/// The Leases that are to be renewed.
-pub fn due(context: &Context) -> Vec<Arc<Lease>> {
+/// The Leases that have to be kept, and for how long each has not been renewed, the oldest first.
+pub fn kept(context: &Context) -> Vec<(Duration, Arc<Lease>)> {
     let aside = context.memories.aside();
     let of_pods = context.all_pods().into_iter().filter_map(|pod| {
         let trial = context.trial_of(&pod)?;
@@ -112,10 +113,13 @@ pub fn due(context: &Context) -> Vec<Arc<Lease>> {
         let lease = find(&context.cluster, node)?;
         let (.., uid) = noted(&lease)?;
         let is_its = trial.owner_references().iter().any(|owner| owner.uid == uid);
-        let is_due = context.cluster.leases.renewed_for(&lease).is_none_or(|since| since >= RENEW);
-        (is_its && is_due).then_some((node.to_owned(), lease))
+        is_its.then(|| (node.to_owned(), lease))
     });
-    of_pods.collect::<BTreeMap<_, _>>().into_values().collect()
+    let age = |lease: &Lease| context.cluster.leases.renewed_for(lease).unwrap_or(Duration::MAX);
+    let by_node: BTreeMap<String, Arc<Lease>> = of_pods.collect();
+    let mut kept: Vec<_> = by_node.into_values().map(|lease| (age(&lease), lease)).collect();
+    kept.sort_by_key(|(age, _)| Reverse(*age));
+    kept
 }
 
 /// Whether the node of a pod is kept for it: something runs there, or its end is not written down yet, which may take long where many have

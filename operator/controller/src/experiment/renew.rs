@@ -9,21 +9,65 @@ use kube::ResourceExt as _;
 use tracing::warn;
 
 use super::context::Context;
-use super::node_lease;
+use super::node_lease::{self, RENEW};
 
 /// Between two times.
-const PAUSE: Duration = Duration::from_secs(10);
+const PAUSE: Duration = Duration::from_secs(5);
 /// Requests at the same time.
 const AT_ONCE: usize = 16;
 
 pub async fn keep_up(context: Arc<Context>) {
     loop {
         tokio::time::sleep(PAUSE).await;
-        let renewed = node_lease::due(&context).into_iter().map(async |lease: Arc<Lease>| {
+        let mut leases = node_lease::kept(&context);
+        leases.truncate(due(&leases.iter().map(|(age, _)| *age).collect::<Vec<_>>()));
+        let renewed = leases.into_iter().map(async |(_, lease): (_, Arc<Lease>)| {
             if let Err(error) = context.cluster.leases.renew(&lease).await {
                 warn!(lease = lease.name_any(), %error, "can't renew it; will retry");
             }
         });
         stream::iter(renewed).for_each_concurrent(AT_ONCE, |done| done).await;
+    }
+}
+
+/// How many of Leases of these ages, the oldest first, are to be renewed now: those that are due, and otherwise so many that each has its turn
+/// in time. A thousand that were taken together would be due together, and some of them late.
+fn due(ages: &[Duration]) -> usize {
+    let older_than = |least: Duration| ages.partition_point(|age| *age >= least);
+    let turn = ages.len() * PAUSE.as_secs() as usize / RENEW.as_secs() as usize;
+    older_than(RENEW).max(older_than(RENEW / 2).min(turn))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn leases_that_were_taken_together_are_not_due_together() {
+        let in_ten_minutes = |held: usize| {
+            let mut ages = vec![Duration::ZERO; held];
+            let (mut most, mut writes) = (0, 0);
+            for _ in 0..600 / PAUSE.as_secs() {
+                for age in &mut ages {
+                    *age += PAUSE;
+                }
+                ages.sort_by_key(|age| std::cmp::Reverse(*age));
+                assert!(ages.iter().all(|age| *age < RENEW + PAUSE), "each in time");
+                let due = due(&ages);
+                ages[..due].fill(Duration::ZERO);
+                (most, writes) = (most.max(due), writes + due);
+            }
+            (most, writes)
+        };
+        assert_eq!(in_ten_minutes(0), (0, 0));
+        assert_eq!(in_ten_minutes(1), (1, 8), "not sooner than it has to be");
+        let (most, writes) = in_ten_minutes(1000);
+        assert!(most <= 580 && writes <= 9000, "{most} at once, {writes} in ten minutes");
+    }
+
+    #[test]
+    fn what_is_due_is_renewed_and_what_is_new_is_not() {
+        let ages = |old: usize, new: usize| [vec![RENEW; old], vec![RENEW / 3; new]].concat();
+        assert_eq!((due(&ages(900, 100)), due(&ages(0, 1000)), due(&ages(1, 1000))), (900, 0, 1));
     }
 }
