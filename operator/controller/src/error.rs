@@ -15,6 +15,9 @@ pub enum Error {
     Silent,
     #[error("can't write an object as JSON: {0}")]
     Json(#[from] serde_json::Error),
+    /// Somebody else was faster.
+    #[error("{0} has changed meanwhile")]
+    Changed(String),
     #[error("{0}")]
     Unexpected(String),
 }
@@ -29,7 +32,7 @@ impl Error {
     }
 
     pub fn is_conflict(&self) -> bool {
-        self.code() == Some(409)
+        self.code() == Some(409) || matches!(self, Self::Changed(_))
     }
 
     pub fn is_not_found(&self) -> bool {

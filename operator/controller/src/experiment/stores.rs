@@ -44,7 +44,8 @@ fn on_node(pod: &Pod) -> Option<Touched> {
     target(pod).filter(|_| uses_node(pod)).map(|node| Touched::Node(node.to_owned()))
 }
 
-/// Without what only who runs it needs: the input of its trial, an annotation, is larger than all that is asked for.
+/// Without what only who runs it needs: the input of its trial, an annotation, is larger than all that is asked for. So is the list of who
+/// manages which field, which answers to writes have.
 pub fn slim_pod(pod: &mut Pod) {
     (pod.metadata.annotations, pod.metadata.managed_fields) = (None, None);
     let Some(spec) = &mut pod.spec else { return };

@@ -51,19 +51,26 @@ impl Trial {
 
     /// The numbers of such attempts.
     fn with_summary(&self) -> Vec<u32> {
-        let finished = |attempt: &&Attempt| matches!(attempt, Attempt::Finished(_));
+        let told = self.status.iter().flat_map(|status| &status.attempts);
         match &self.attempts {
-            Ok(attempts) => attempts.iter().filter(finished).map(|attempt| attempt.trial().attempt).collect(),
+            Ok(attempts) => {
+                let finished = |attempt: &Attempt| matches!(attempt, Attempt::Finished(_));
+                told.zip(attempts).filter(|(_, read)| finished(read)).map(|(told, _)| told.attempt).collect()
+            }
             Err(_) => self.status.iter().flat_map(with_text).collect(),
         }
     }
 
-    /// Its status as the API server has it, who is asked for the text of summaries: whoever writes a status writes them again.
+    /// Its status with the text of summaries, for which the API server is asked: whoever writes a status writes them again.
     pub async fn status_to_change(&self, api: &Api<TuningTrial>) -> Result<TuningTrialStatus, Error> {
         if self.attempts.is_err() || self.with_summary().is_empty() {
             return Ok(self.status.clone().unwrap_or_default());
         }
-        let there = call(api.get(self.metadata.name.as_deref().unwrap_or_default())).await?;
+        let there = call(api.get(self.name())).await?;
+        let version = |meta: &ObjectMeta| (meta.uid.clone(), meta.resource_version.clone());
+        if version(&there.metadata) != version(&self.metadata) {
+            return Err(Error::Changed(format!("trial {}", self.name())));
+        }
         Ok(there.status.unwrap_or_default())
     }
 
@@ -72,9 +79,13 @@ impl Trial {
         let kept: Vec<u32> = with_text(status).collect();
         let lost = self.with_summary().into_iter().find(|number| !kept.contains(number));
         lost.map_or(Ok(()), |number| {
-            let name = self.metadata.name.as_deref().unwrap_or_default();
-            Err(Error::Unexpected(format!("the summary of attempt {number} of trial {name} would be lost")))
+            let message = format!("the summary of attempt {number} of trial {} would be lost", self.name());
+            Err(Error::Unexpected(message))
         })
+    }
+
+    fn name(&self) -> &str {
+        self.metadata.name.as_deref().unwrap_or_default()
     }
 }
 
@@ -177,10 +188,10 @@ mod tests {
         assert!(kept.check_keeps(&status(&whole)).is_ok());
         let lost = kept.check_keeps(&status(&kept)).map_err(|error| error.to_string());
         assert_eq!(lost, Err("the summary of attempt 0 of trial frozen-0 would be lost".to_owned()));
+        let json = json!(whole);
         *summary(&mut whole) = None;
         assert_eq!(status(&kept), status(&whole), "and nothing else is left out");
-        let read: Trial =
-            serde_json::from_value(json!(super::tests::whole())).unwrap_or_else(|error| unreachable!("{error}"));
+        let read: Trial = serde_json::from_value(json).unwrap_or_else(|error| unreachable!("{error}"));
         assert_eq!((said(&read), status(&read)), (said(&kept), status(&kept)));
     }
 
@@ -205,6 +216,11 @@ mod tests {
         assert_eq!(changing(&whole).await, Some(status(&whole)));
         let requested = requested.join().unwrap_or_else(|_| unreachable!());
         assert_eq!(requested.what, "GET /apis/assay.rocks/v1alpha1/namespaces/bench/tuningtrials/frozen-0");
+        let mut later = whole.clone();
+        later.metadata.resource_version = Some("8".to_owned());
+        let (client, _) = answering(200, &json!(later).to_string());
+        let changed = Trial::new(whole.clone()).status_to_change(&Api::namespaced(client, "bench")).await;
+        assert!(changed.is_err_and(|error| error.is_conflict()), "somebody has written it meanwhile");
         // The server answers no more: nobody is asked for what is there.
         *summary(&mut whole) = Some("{".to_owned());
         assert_eq!(changing(&whole).await, Some(status(&whole)));

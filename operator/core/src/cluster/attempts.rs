@@ -60,12 +60,14 @@ pub struct Attempts {
 /// What was read of a trial.
 struct Read {
     version: Option<String>,
+    /// Where it was. One that was read anew elsewhere has summaries of its own: whoever kept those of before as well had all twice.
+    place: usize,
     attempts: Vec<Attempt>,
     /// The last update that had this trial.
     seen: u64,
 }
 
-/// An attempt in the order of the plan, by the trial that it has itself: there may be ten thousand.
+/// An attempt in the order of the plan. It has the id that it is sorted by: there may be ten thousand, and no room for each twice.
 struct InPlan(Attempt);
 
 impl Borrow<TrialId> for InPlan {
@@ -108,7 +110,9 @@ impl Attempts {
             let ObjectMeta { name, resource_version: version, .. } = &trial.object().metadata;
             let name = name.as_deref().unwrap_or_default();
             match self.read.get_mut(name) {
-                Some(read) if version.is_some() && read.version == *version => read.seen = self.updates,
+                Some(read) if version.is_some() && read.version == *version && read.place == place(trial) => {
+                    read.seen = self.updates;
+                }
                 _ => self.read(name, trial)?,
             }
         }
@@ -134,7 +138,7 @@ impl Attempts {
             self.all.replace(InPlan(attempt.clone()));
         }
         let version = trial.object().metadata.resource_version.clone();
-        self.read.insert(name.to_owned(), Read { version, attempts, seen: self.updates });
+        self.read.insert(name.to_owned(), Read { version, place: place(trial), attempts, seen: self.updates });
         Ok(())
     }
 
@@ -143,6 +147,10 @@ impl Attempts {
             self.all.remove(attempt.trial());
         }
     }
+}
+
+fn place(trial: &impl Told) -> usize {
+    std::ptr::from_ref(trial.object()).addr()
 }
 
 /// Every attempt that these trials tell of, in the order of the plan.
@@ -155,6 +163,7 @@ pub fn attempts<'a>(plan: &Plan, trials: impl IntoIterator<Item = &'a TuningTria
 #[cfg(test)]
 mod tests {
     use std::collections::BTreeMap;
+    use std::sync::Arc;
 
     use assay_api::{AttemptStatus, TuningTrialStatus};
     use proptest::prelude::*;
@@ -210,6 +219,36 @@ mod tests {
         });
         let told: BTreeMap<TrialId, Attempt> = told.map(|attempt| (attempt.trial().clone(), attempt)).collect();
         told.into_values().collect()
+    }
+
+    #[test]
+    fn what_was_read_anew_is_not_kept_beside_what_was_read_before() {
+        struct Kept(TuningTrial, Vec<Attempt>);
+
+        impl Told for Kept {
+            fn object(&self) -> &TuningTrial {
+                &self.0
+            }
+
+            fn attempts(&self) -> Result<Vec<Attempt>, Unfit> {
+                Ok(self.1.clone())
+            }
+        }
+
+        let plan = plan(&experiment());
+        let read = || {
+            let object = trial(&plan, 0, &[0], 7);
+            let attempts = object.attempts().unwrap_or_else(|error| unreachable!("{error}"));
+            Box::new(Kept(object, attempts))
+        };
+        let (first, again) = (read(), read());
+        let mut known = Attempts::default();
+        for kept in [&first, &again, &again] {
+            known.update(&plan, [&**kept]).unwrap_or_else(|error| unreachable!("{error}"));
+        }
+        let (Attempt::Lost(before), Attempt::Lost(now)) = (&first.1[0], &again.1[0]) else { unreachable!() };
+        assert_eq!(Arc::strong_count(before), 1);
+        assert!(Arc::strong_count(now) > 1 && known.all() == again.1);
     }
 
     #[test]

@@ -18,11 +18,18 @@ pub struct Said(HashMap<usize, (Vec<Attempt>, Arc<Gated>)>);
 impl Said {
     /// What they say of these attempts, which are all those of the first so many rounds. They are asked only if that are others than before.
     pub(super) fn of(&mut self, rounds: usize, experiment: &Experiment, attempts: &[Attempt]) -> Arc<Gated> {
-        if let Some((known, gated)) = self.0.get(&rounds)
+        if let Some((known, gated)) = self.0.get_mut(&rounds)
             && known.len() == attempts.len()
-            && known.iter().zip(attempts).all(|(known, attempt)| is_same(known, attempt))
         {
-            return Arc::clone(gated);
+            let both = || known.iter().zip(attempts);
+            if both().all(|(known, attempt)| is_very_same(known, attempt)) {
+                return Arc::clone(gated);
+            }
+            // To compare summaries takes as long as to ask: only those that were read anew are compared.
+            if both().all(|(known, attempt)| is_very_same(known, attempt) || known == attempt) {
+                attempts.clone_into(known);
+                return Arc::clone(gated);
+            }
         }
         let gated = Arc::new(ask(experiment, attempts));
         self.0.insert(rounds, (attempts.to_vec(), Arc::clone(&gated)));
@@ -30,11 +37,11 @@ impl Said {
     }
 }
 
-/// Whether this is the very same attempt; to compare what is in two summaries would take as long as to ask.
-fn is_same(known: &Attempt, attempt: &Attempt) -> bool {
+/// Whether this is the very same attempt, as it was read once.
+fn is_very_same(known: &Attempt, attempt: &Attempt) -> bool {
     match (known, attempt) {
         (Attempt::Finished(known), Attempt::Finished(summary)) => Arc::ptr_eq(known, summary),
-        (Attempt::Lost(known), Attempt::Lost(lost)) => known == lost,
+        (Attempt::Lost(known), Attempt::Lost(lost)) => Arc::ptr_eq(known, lost),
         _ => false,
     }
 }
@@ -110,5 +117,16 @@ mod tests {
             assert!(Arc::ptr_eq(&asked, &of(&others)), "{others:?}");
         }
         assert!(!Arc::ptr_eq(&said.of(9, &experiment, &[]), &said.of(8, &experiment, &[])), "of other rounds");
+    }
+
+    #[test]
+    fn who_has_said_something_is_not_asked_about_the_same_that_was_read_anew() {
+        let experiment = experiment();
+        let read = || Arc::new(summary(&plan(&experiment).trials().next().unwrap_or_else(|| unreachable!())));
+        let (before, now) = (read(), read());
+        let mut said = Said::default();
+        let mut of = |summary: &Arc<Summary>| said.of(8, &experiment, &[Attempt::Finished(Arc::clone(summary))]);
+        assert!(Arc::ptr_eq(&of(&before), &of(&now)));
+        assert_eq!((Arc::strong_count(&before), Arc::strong_count(&now)), (1, 2), "what was read before is not kept");
     }
 }
