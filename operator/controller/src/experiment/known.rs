@@ -219,14 +219,8 @@ mod tests {
 
     fn refusals(trials: &mut Trials, watched: Option<TuningTrial>) -> Option<u32> {
         let now = Manual::new().instant();
-        Some(
-            trials
-                .with(watched.map(|trial| Arc::new(Trial::new(trial))), |_| true, now)
-                .get("t")?
-                .status
-                .as_ref()?
-                .refusals,
-        )
+        let watched = watched.map(|trial| Arc::new(Trial::new(trial)));
+        Some(trials.with(watched, |_| true, now).get("t")?.status.as_ref()?.refusals)
     }
 
     #[test]
