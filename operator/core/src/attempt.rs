@@ -26,6 +26,12 @@ pub enum Attempt {
     Lost(Arc<Lost>),
 }
 
+impl From<Lost> for Attempt {
+    fn from(lost: Lost) -> Self {
+        Self::Lost(lost.into())
+    }
+}
+
 impl Attempt {
     pub fn trial(&self) -> &TrialId {
         match self {

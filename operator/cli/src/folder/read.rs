@@ -111,7 +111,7 @@ pub fn read_attempt(dir: &Path, plan: &Plan) -> Result<Option<Found>, Unfit> {
     let lost: Lost = serde_json::from_slice(&bytes)
         .map_err(|error| Unfit::Corrupt(format!("{} is corrupted ({error})", path.display())))?;
     check(&path, &lost.plan, &lost.trial)?;
-    Ok(Some((Attempt::Lost(lost.into()), None)))
+    Ok(Some((Attempt::from(lost), None)))
 }
 
 pub fn seconds(record: &TrialRecord) -> f64 {

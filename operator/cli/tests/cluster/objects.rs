@@ -65,7 +65,7 @@ impl Objects {
         let read = |name: &str| fs::read(dir.join(name)).ok();
         let attempt = match (read("summary.json"), read("lost.json")) {
             (Some(summary), _) => Attempt::Finished(Summary::from_json(&summary).unwrap().into()),
-            (None, Some(lost)) => Attempt::Lost(serde_json::from_slice::<Lost>(&lost).unwrap().into()),
+            (None, Some(lost)) => Attempt::from(serde_json::from_slice::<Lost>(&lost).unwrap()),
             (None, None) => unreachable!("{} has no attempt", dir.display()),
         };
         let id = attempt.trial().clone();

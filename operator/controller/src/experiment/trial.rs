@@ -24,13 +24,13 @@ pub struct Trial {
 impl Trial {
     /// Of all that the API server has of it.
     pub fn new(mut object: TuningTrial) -> Self {
-        let attempts = object.attempts().map(|mut attempts| {
+        let mut attempts = object.attempts();
+        // Lists that were read have room for more than is in them.
+        if let Ok(attempts) = &mut attempts {
             attempts.shrink_to_fit();
-            attempts
-        });
+        }
         let ObjectMeta { labels, annotations, managed_fields, owner_references, .. } = &mut object.metadata;
         (*labels, *annotations, *managed_fields) = (None, None, None);
-        // Lists that were read have room for more than is in them.
         if let Some(owners) = owner_references {
             owners.shrink_to_fit();
         }

@@ -47,8 +47,8 @@ impl Told for TuningTrial {
     }
 }
 
-/// The attempts that the trials of a plan tell of. To read a summary takes longer than all that follows from it, so each version of a
-/// trial is read once.
+/// The attempts that the trials of a plan tell of. To read a summary takes longer than all that follows from it, so a trial is looked at
+/// again only where it is another version, or was read anew.
 #[derive(Default)]
 pub struct Attempts {
     all: BTreeSet<InPlan>,
@@ -60,7 +60,7 @@ pub struct Attempts {
 /// What was read of a trial.
 struct Read {
     version: Option<String>,
-    /// Where it was. One that was read anew elsewhere has summaries of its own: whoever kept those of before as well had all twice.
+    /// Where it was. One that was read anew is elsewhere and has summaries of its own, which would be kept beside those of before.
     place: usize,
     attempts: Vec<Attempt>,
     /// The last update that had this trial.

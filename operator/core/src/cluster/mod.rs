@@ -114,17 +114,14 @@ pub fn attempt(spec: &TuningTrialSpec, status: &AttemptStatus) -> Result<Attempt
     }
     let word = status.reason.as_deref().unwrap_or_default();
     let reason = LostReason::from_word(word).ok_or_else(|| format!("unknown reason {word:?}"))?;
-    Ok(Attempt::Lost(
-        Lost {
-            plan: digest(&spec.plan)?,
-            trial: trial_id(spec, status.attempt),
-            started_unix_ms: started(status).unwrap_or_default(),
-            boot: status.boot.as_deref().map(digest).transpose()?,
-            reason,
-            message: status.message.clone().unwrap_or_default(),
-        }
-        .into(),
-    ))
+    Ok(Attempt::from(Lost {
+        plan: digest(&spec.plan)?,
+        trial: trial_id(spec, status.attempt),
+        started_unix_ms: started(status).unwrap_or_default(),
+        boot: status.boot.as_deref().map(digest).transpose()?,
+        reason,
+        message: status.message.clone().unwrap_or_default(),
+    }))
 }
 
 /// When the pod was made, by the API server's clock: those of nodes may be far off. Objects have whole seconds, and who has
@@ -260,17 +257,14 @@ mod tests {
         let plan = plan(&experiment());
         let trial = first(&plan);
         let summary = summary(&trial);
-        let mut lost = Attempt::Lost(
-            Lost {
-                plan: plan.digest.clone(),
-                trial: TrialId { attempt: 1, ..trial.clone() },
-                started_unix_ms: 1_767_323_045_000,
-                boot: Some(Digest::of(b"boot")),
-                reason: LostReason::NodeLost,
-                message: "its node was silent for 120 s".to_owned(),
-            }
-            .into(),
-        );
+        let mut lost = Attempt::from(Lost {
+            plan: plan.digest.clone(),
+            trial: TrialId { attempt: 1, ..trial.clone() },
+            started_unix_ms: 1_767_323_045_000,
+            boot: Some(Digest::of(b"boot")),
+            reason: LostReason::NodeLost,
+            message: "its node was silent for 120 s".to_owned(),
+        });
         let attempts = [Attempt::Finished(summary.clone().into()), lost.clone()];
         let places = Places::new(&plan, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
         let spec = spec(&plan, &trial, 1, "n0");

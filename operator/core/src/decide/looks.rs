@@ -306,7 +306,7 @@ mod tests {
                     reason: LostReason::Evicted,
                     message: String::new(),
                 };
-                (0..3).map(|number| Attempt::Lost(lost(number).into())).collect()
+                (0..3).map(|number| Attempt::from(lost(number))).collect()
             })
             .collect();
         let report = judged(&experiment, &attempts);

@@ -368,7 +368,7 @@ mod tests {
             trial.attempt = REDOS * TRIES;
             let message = String::new();
             let lost = Lost { plan: plan.digest.clone(), trial, started_unix_ms: 1, boot: None, reason, message };
-            Places::new(&plan, &[Attempt::Lost(lost.into())]).unwrap().blocks()[0].places[1]
+            Places::new(&plan, &[Attempt::from(lost)]).unwrap().blocks()[0].places[1]
         };
         assert_eq!(place(LostReason::GivenUp), Place::Empty);
         assert_eq!(place(LostReason::Evicted), Place::Open { tries: 1 });

@@ -98,7 +98,7 @@ mod tests {
         let lost = |message: &str| {
             let (plan, trial) = (plan(&experiment).digest, finished(1).trial().clone());
             let (reason, message) = (LostReason::Evicted, message.to_owned());
-            Attempt::Lost(Lost { plan, trial, started_unix_ms: 0, boot: None, reason, message }.into())
+            Attempt::from(Lost { plan, trial, started_unix_ms: 0, boot: None, reason, message })
         };
         let mut said = Said::default();
         let first = finished(0);

@@ -100,7 +100,7 @@ impl Machine {
 
 fn lost(trial: TrialId, started_unix_ms: u64, boot: Digest, reason: LostReason) -> Attempt {
     let plan = Digest::of(b"plan");
-    Attempt::Lost(Lost { plan, trial, started_unix_ms, boot: Some(boot), reason, message: String::new() }.into())
+    Attempt::from(Lost { plan, trial, started_unix_ms, boot: Some(boot), reason, message: String::new() })
 }
 
 fn larger() -> Experiment {

@@ -136,7 +136,7 @@ fn attempts() -> Vec<(String, Attempt)> {
     let attempt = |name: &String| {
         let dir = PathBuf::from("folder/trials").join(name);
         if corpus().join(&dir).join("lost.json").exists() {
-            return Attempt::Lost(serde_json::from_slice::<Lost>(&read(dir.join("lost.json"))).unwrap().into());
+            return Attempt::from(serde_json::from_slice::<Lost>(&read(dir.join("lost.json"))).unwrap());
         }
         let bytes = read(dir.join("record.json"));
         let record = TrialRecord::from_json(&bytes).unwrap();

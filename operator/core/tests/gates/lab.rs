@@ -89,17 +89,14 @@ impl Lab {
                 return vec![attempt];
             }
             let lost = |attempt| {
-                Attempt::Lost(
-                    Lost {
-                        plan: self.plan.digest.clone(),
-                        trial: assay_protocol::TrialId { attempt, ..trial.clone() },
-                        started_unix_ms: 1,
-                        boot: Some(Digest::of(b"boot")),
-                        reason: LostReason::Crashed,
-                        message: "it ended".to_owned(),
-                    }
-                    .into(),
-                )
+                Attempt::from(Lost {
+                    plan: self.plan.digest.clone(),
+                    trial: assay_protocol::TrialId { attempt, ..trial.clone() },
+                    started_unix_ms: 1,
+                    boot: Some(Digest::of(b"boot")),
+                    reason: LostReason::Crashed,
+                    message: "it ended".to_owned(),
+                })
             };
             (0..3).map(lost).collect()
         };

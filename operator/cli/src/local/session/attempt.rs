@@ -82,7 +82,7 @@ impl Session<'_> {
         let lost = |reason, message: String| -> anyhow::Result<Tried> {
             let lost = self.lost(spec.trial.clone(), started, reason, message);
             self.store.keep_lost(&lost)?;
-            Ok(Tried::Attempt(Attempt::Lost(lost.into()), seconds))
+            Ok(Tried::Attempt(Attempt::from(lost), seconds))
         };
         // A whole record is a record, however the program ended after it had written it.
         let unreadable = match self.store.finish(spec) {

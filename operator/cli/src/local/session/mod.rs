@@ -130,7 +130,7 @@ impl<'a> Session<'a> {
                     let message = "its block was interrupted too often".to_owned();
                     let lost = self.lost(trial, now.unix_ms, LostReason::GivenUp, message);
                     self.store.keep_lost(&lost)?;
-                    self.attempts.push(Attempt::Lost(lost.into()));
+                    self.attempts.push(Attempt::from(lost));
                     continue;
                 }
                 Action::Run { block, slot, trial } => (block, slot, trial),

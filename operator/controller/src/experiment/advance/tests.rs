@@ -104,7 +104,7 @@ fn lost(plan: &Plan, block: usize, attempt: u32, reason: LostReason, ago: Durati
     let started_unix_ms = (now() - ago).as_millisecond() as u64;
     let trial = plan.blocks[block].trial(slot, attempt).expect("a trial");
     let plan = plan.digest.clone();
-    Attempt::Lost(Lost { plan, trial, started_unix_ms, boot: None, reason, message: String::new() }.into())
+    Attempt::from(Lost { plan, trial, started_unix_ms, boot: None, reason, message: String::new() })
 }
 
 /// What ends a block for good: it was given up in its last pass.

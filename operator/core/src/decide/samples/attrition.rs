@@ -300,17 +300,14 @@ mod tests {
     fn without_record(experiment: &Experiment, summary: &Summary, attempt: u32, reason: LostReason) -> Attempt {
         let mut trial = summary.trial.clone();
         trial.attempt = attempt;
-        Attempt::Lost(
-            Lost {
-                plan: plan(experiment).digest,
-                trial,
-                started_unix_ms: summary.started_unix_ms,
-                boot: summary.parity.boot.clone(),
-                reason,
-                message: "it is gone".to_owned(),
-            }
-            .into(),
-        )
+        Attempt::from(Lost {
+            plan: plan(experiment).digest,
+            trial,
+            started_unix_ms: summary.started_unix_ms,
+            boot: summary.parity.boot.clone(),
+            reason,
+            message: "it is gone".to_owned(),
+        })
     }
 
     fn crash(experiment: &Experiment, summary: &Summary, attempt: u32) -> Attempt {

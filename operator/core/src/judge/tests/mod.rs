@@ -230,17 +230,14 @@ fn lost_attempts_are_listed_and_do_not_count() {
             Arc::make_mut(summary).trial.attempt = 1;
         }
         trial.attempt = 0;
-        all.push(Attempt::Lost(
-            Lost {
-                plan: plan(&experiment).digest,
-                trial,
-                started_unix_ms: 1,
-                boot: Some(assay_protocol::Digest::of(b"boot")),
-                reason: LostReason::Crashed,
-                message: "killed by signal 9".to_owned(),
-            }
-            .into(),
-        ));
+        all.push(Attempt::from(Lost {
+            plan: plan(&experiment).digest,
+            trial,
+            started_unix_ms: 1,
+            boot: Some(assay_protocol::Digest::of(b"boot")),
+            reason: LostReason::Crashed,
+            message: "killed by signal 9".to_owned(),
+        }));
         let report = judged(&experiment, &all);
         assert_eq!(report.progress.lost, 1);
         assert_eq!(report.trials.len(), 2 * BLOCKS as usize + 1);
