@@ -44,17 +44,72 @@ fn median_of(values: &mut [f64]) -> Option<f64> {
     Some(lower.map_or(upper, |lower| f64::midpoint(lower, upper)))
 }
 
-/// Median of the means of all pairs, each value paired with itself too (Hodges and Lehmann, "Estimates of Location Based on Rank Tests").
+/// Median of the means of all pairs, each value paired with itself too (Hodges and Lehmann, "Estimates of Location Based on Rank Tests"), of
+/// finite values.
 pub fn hodges_lehmann(values: &[f64]) -> Option<f64> {
-    let mut means = Vec::with_capacity(values.len() * (values.len() + 1) / 2);
+    /// Of so many values it takes less to write all means down.
+    const FEW: usize = 64;
+    let pairs = values.len() * (values.len() + 1) / 2;
+    if values.len() > FEW {
+        let mut sorted = values.to_vec();
+        sorted.sort_unstable_by(f64::total_cmp);
+        let upper = nth_mean(&sorted, pairs / 2);
+        let lower = if pairs.is_multiple_of(2) { nth_mean(&sorted, pairs / 2 - 1) } else { upper };
+        return Some(f64::midpoint(lower, upper));
+    }
+    let mut means = Vec::with_capacity(pairs);
     for (i, &a) in values.iter().enumerate() {
         means.extend(values[i..].iter().map(|&b| f64::midpoint(a, b)));
     }
     median_of(&mut means)
 }
 
+/// The mean of two of these values, which are in ascending order, that has so many below it. There may be millions, so they are counted and
+/// not kept: it is the least number with more means up to it, and all numbers there are are searched in halves.
+fn nth_mean(sorted: &[f64], below: usize) -> f64 {
+    let Some((first, last)) = sorted.first().zip(sorted.last()) else { return f64::NAN };
+    let (mut low, mut high) = (place(*first), place(*last));
+    while low < high {
+        let middle = (low & high) + ((low ^ high) >> 1);
+        if means_up_to(sorted, at_place(middle)) > below {
+            high = middle;
+        } else {
+            low = middle + 1;
+        }
+    }
+    at_place(low)
+}
+
+/// How many pairs of these values, which are in ascending order, have a mean up to this one. The more one has, the less may the other.
+fn means_up_to(sorted: &[f64], most: f64) -> usize {
+    let (mut count, mut end) = (0, sorted.len());
+    for (i, &a) in sorted.iter().enumerate() {
+        while end > i && f64::midpoint(a, sorted[end - 1]).total_cmp(&most).is_gt() {
+            end -= 1;
+        }
+        if end == i {
+            break;
+        }
+        count += end - i;
+    }
+    count
+}
+
+/// The place of a number among all there are, in the order of `total_cmp`.
+fn place(x: f64) -> i64 {
+    let bits = x.to_bits().cast_signed();
+    bits ^ ((bits >> 63) & i64::MAX)
+}
+
+/// The number at this place.
+fn at_place(place: i64) -> f64 {
+    f64::from_bits((place ^ ((place >> 63) & i64::MAX)).cast_unsigned())
+}
+
 #[cfg(test)]
 mod tests {
+    use proptest::prelude::*;
+
     use super::*;
 
     #[test]
@@ -87,5 +142,25 @@ mod tests {
         assert_eq!(hodges_lehmann(&[1.0, 2.0, 3.0]), Some(2.0));
         assert_eq!(hodges_lehmann(&[1.0, 2.0, 3.0, 1e9]), Some(2.75));
         assert_eq!(hodges_lehmann(&[]), None);
+    }
+
+    proptest! {
+        #[test]
+        fn means_that_are_only_counted_are_those_that_were_written_down(
+            mut values in prop::collection::vec(
+                prop_oneof![-9.0..9.0, (-3..3).prop_map(f64::from), Just(-0.0), -1e-320..1e-320, -1e300..1e300],
+                1..150,
+            ),
+        ) {
+            let found = hodges_lehmann(&values);
+            values.sort_unstable_by(f64::total_cmp);
+            let mean_with = |(i, a): (usize, &f64)| values[i..].iter().map(|b| f64::midpoint(*a, *b)).collect::<Vec<_>>();
+            let mut means: Vec<f64> = values.iter().enumerate().flat_map(mean_with).collect();
+            prop_assert_eq!(found.map(f64::to_bits), median(&means).map(f64::to_bits));
+            means.sort_unstable_by(f64::total_cmp);
+            for below in [0, means.len() / 3, means.len() - 1] {
+                prop_assert_eq!(nth_mean(&values, below).to_bits(), means[below].to_bits());
+            }
+        }
     }
 }
