@@ -102,7 +102,7 @@ fn far(runs: &[(usize, f64)], direction: Direction) -> Far {
 
 /// The median of sorted values but one.
 fn median_without(sorted: &[f64], value: f64) -> Option<f64> {
-    let skip = sorted.iter().position(|other| other.total_cmp(&value).is_eq())?;
+    let skip = sorted.binary_search_by(|other| other.total_cmp(&value)).ok()?;
     let rest = sorted.len() - 1;
     let at = |i: usize| sorted[if i < skip { i } else { i + 1 }];
     if rest == 0 {
