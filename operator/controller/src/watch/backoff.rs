@@ -3,7 +3,7 @@
 use std::collections::HashMap;
 use std::hash::Hash;
 use std::sync::Mutex;
-use std::time::Duration;
+use std::time::{Duration, Instant};
 
 use crate::lock::locked;
 
@@ -13,8 +13,16 @@ const SOON: Duration = Duration::from_millis(200);
 const FIRST: Duration = Duration::from_secs(2);
 const MOST: Duration = Duration::from_mins(5);
 
+/// Who has not failed for so long has succeeded, or is gone: others are tried again sooner.
+const FORGOTTEN: Duration = Duration::from_mins(15);
+
 /// How often each object has failed in a row.
-pub struct Backoff<K>(Mutex<HashMap<K, u32>>);
+pub struct Backoff<K>(Mutex<HashMap<K, Failures>>);
+
+struct Failures {
+    in_a_row: u32,
+    last: Instant,
+}
 
 impl<K> Default for Backoff<K> {
     fn default() -> Self {
@@ -24,14 +32,15 @@ impl<K> Default for Backoff<K> {
 
 impl<K: Eq + Hash> Backoff<K> {
     /// How long to wait after an error.
-    pub fn failed(&self, object: K, is_conflict: bool) -> Duration {
+    pub fn failed(&self, object: K, is_conflict: bool, now: Instant) -> Duration {
         if is_conflict {
             return SOON;
         }
-        let mut failures = locked(&self.0);
-        let before = failures.entry(object).or_default();
-        let pause = FIRST.saturating_mul(2_u32.saturating_pow(*before)).min(MOST);
-        *before = before.saturating_add(1);
+        let mut all = locked(&self.0);
+        all.retain(|_, failures| now.saturating_duration_since(failures.last) < FORGOTTEN);
+        let failures = all.entry(object).or_insert(Failures { in_a_row: 0, last: now });
+        let pause = FIRST.saturating_mul(2_u32.saturating_pow(failures.in_a_row)).min(MOST);
+        *failures = Failures { in_a_row: failures.in_a_row.saturating_add(1), last: now };
         pause
     }
 
@@ -43,18 +52,35 @@ impl<K: Eq + Hash> Backoff<K> {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::clock::Clock as _;
+    use crate::clock::testing::Manual;
 
     #[test]
     fn what_fails_again_and_again_is_tried_later_and_later() {
+        let now = Manual::new().instant();
         let backoff = Backoff::default();
-        let pauses: Vec<u64> = (0..10).map(|_| backoff.failed("a", false).as_secs()).collect();
+        let pauses: Vec<u64> = (0..10).map(|_| backoff.failed("a", false, now).as_secs()).collect();
         assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
-        assert_eq!(backoff.failed("b", false), FIRST, "each for itself");
+        assert_eq!(backoff.failed("b", false, now), FIRST, "each for itself");
         for _ in 0..1000 {
-            assert_eq!(backoff.failed("c", true), SOON);
+            assert_eq!(backoff.failed("c", true, now), SOON);
         }
-        assert_eq!(backoff.failed("c", false), FIRST, "who was only slower has not failed");
+        assert_eq!(backoff.failed("c", false, now), FIRST, "who was only slower has not failed");
         backoff.succeeded(&"a");
-        assert_eq!(backoff.failed("a", false), FIRST);
+        assert_eq!(backoff.failed("a", false, now), FIRST);
+    }
+
+    #[test]
+    fn nothing_is_kept_of_what_is_gone() {
+        let clock = Manual::new();
+        let backoff = Backoff::default();
+        backoff.failed("gone", false, clock.instant());
+        for pause in (0..10).map(|_| backoff.failed("there", false, clock.instant())).collect::<Vec<_>>() {
+            clock.pass(pause);
+            assert_ne!(backoff.failed("there", false, clock.instant()), FIRST, "it is still failing");
+        }
+        assert_eq!(locked(&backoff.0).keys().copied().collect::<Vec<_>>(), ["there"]);
+        clock.pass(FORGOTTEN);
+        assert_eq!(backoff.failed("there", false, clock.instant()), FIRST);
     }
 }

@@ -54,7 +54,7 @@ impl Wiring {
             queue(self.changes.subscribe(), store.clone(), Arc::clone(&controller)).take_until(self.stop.asked());
         let (clock, metrics, health) = (Arc::clone(&self.clock), Arc::clone(&self.metrics), Arc::clone(&self.health));
         let failures = Arc::new(Backoff::default());
-        let backoff = Arc::clone(&failures);
+        let (backoff, now) = (Arc::clone(&failures), Arc::clone(&clock));
         // Each beside all others: one that has much to compute holds nobody up, and one that panics ends nobody else.
         let begin = move |object: Arc<C::Kind>, controller| {
             let (health, failures, name) = (Arc::clone(&health), Arc::clone(&failures), ObjectRef::from_obj(&*object));
@@ -69,7 +69,7 @@ impl Wiring {
             })
         };
         let on_error = move |object: Arc<C::Kind>, error: &Error, _: Arc<C>| {
-            Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict()))
+            Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict(), now.instant()))
         };
         let config = Config::default().debounce(DEBOUNCE).concurrency(self.concurrency);
         applier(begin, on_error, controller, store, Box::pin(queue), config).for_each(|_| async {}).boxed()
