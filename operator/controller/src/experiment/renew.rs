@@ -16,7 +16,7 @@ const PAUSE: Duration = Duration::from_secs(5);
 /// How many times ahead it is looked at what will be due: no Lease is renewed before half of its time is over.
 const AHEAD: u32 = 7;
 /// Requests at the same time.
-const AT_ONCE: usize = 16;
+const AT_ONCE: usize = 128;
 
 pub async fn keep_up(context: Arc<Context>) {
     loop {
