@@ -255,14 +255,15 @@ impl Decision {
 
     /// What blocks leave behind that need nothing any more: their volumes, and their nodes where somebody waits for them.
     fn end_blocks<'a>(&mut self, places: &Places<'_>, survey: &'a Survey<'_>) -> Idle<'a> {
-        let plan = places.plan();
+        // Asked once: it may look at all blocks.
+        let (plan, is_complete) = (places.plan(), places.is_complete());
         let mut in_use: BTreeSet<&str> = survey.busy.iter().map(String::as_str).collect();
         let waiting = survey.gated.iter().filter(|(_, gated)| **gated == Gated::Node);
         self.bound_to.extend(waiting.map(|(node, _)| node.clone()));
         let mut wanted = BTreeSet::new();
         for (&block, at) in &survey.begun {
             let (planned, state) = (&plan.blocks[block], &places.blocks()[block]);
-            if at.running || !(state.is_closed() || places.is_complete()) {
+            if at.running || !(state.is_closed() || is_complete) {
                 in_use.insert(&at.node);
                 if !at.running && !at.fresh {
                     self.bound_to.insert(at.node.clone());
@@ -277,7 +278,7 @@ impl Decision {
         self.actions.extend(unwanted.cloned().map(Action::RemoveClaim));
         let mut idle = Idle::default();
         for held in survey.held.iter().filter(|held| !in_use.contains(held.node.as_str())) {
-            if places.is_complete() || (held.is_owed && !held.is_given) {
+            if is_complete || (held.is_owed && !held.is_given) {
                 self.give_up(&held.node);
                 idle.yields.insert(&held.node);
             } else if held.is_wanted {
