@@ -91,6 +91,8 @@ struct Sighting {
     outdated: Option<u64>,
     /// The version that we wanted to give away, and nobody knows whether we did: an answer was lost.
     doubted: Option<u64>,
+    /// The version under which something was begun.
+    used: Option<u64>,
 }
 
 impl Sighting {
@@ -110,6 +112,7 @@ fn sighting<'a>(seen: &'a mut Seen, lease: &Lease, now: Instant) -> &'a mut Sigh
         written: None,
         outdated: None,
         doubted: None,
+        used: None,
     };
     let sighting = seen.sightings.entry(lease.name_any()).or_insert_with(new);
     if sighting.version != version {
@@ -298,6 +301,16 @@ impl Leases {
     /// Whether this lease may have been given away, whatever is known of it.
     pub fn is_doubted(&self, lease: &Lease) -> bool {
         self.sighting(lease, |sighting| sighting.doubted == Some(version(lease)))
+    }
+
+    /// Notes that something is begun under a lease.
+    pub fn uses(&self, lease: &Lease) {
+        self.sighting(lease, |sighting| sighting.used = Some(version(lease)));
+    }
+
+    /// Whether something was begun under a lease since it was written.
+    pub fn is_used(&self, lease: &Lease) -> bool {
+        self.sighting(lease, |sighting| sighting.used == Some(version(lease)))
     }
 
     /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
@@ -527,6 +540,17 @@ mod tests {
                 assert!(!leases.is_doubted(&lease("a", "10")), "it was renewed since");
             }
         }
+    }
+
+    #[test]
+    fn a_lease_is_used_until_it_is_written_again() {
+        let leases = Leases::new(&server(200).0, "here", DURATION, Manual::new());
+        let (held, renewed) = (lease("a", "7"), lease("a", "8"));
+        assert!(!leases.is_used(&held));
+        leases.uses(&held);
+        assert!(leases.is_used(&held) && !leases.is_used(&renewed));
+        leases.uses(&renewed);
+        assert!(leases.is_used(&renewed));
     }
 
     /// Whoever has taken it meanwhile keeps it.

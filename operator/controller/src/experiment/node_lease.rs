@@ -103,21 +103,28 @@ pub fn others_unseen(reconcile: &Reconcile<'_>) -> Vec<Arc<Pod>> {
 
 /// The Leases that have to be kept, and for how long each has not been renewed, the oldest first.
 pub fn kept(context: &Context) -> Vec<(Duration, Arc<Lease>)> {
-    let aside = context.memories.aside();
+    let (cluster, aside) = (&context.cluster, context.memories.aside());
+    let leases = &cluster.leases;
     let of_pods = context.all_pods().into_iter().filter_map(|pod| {
         let trial = context.trial_of(&pod)?;
         if !keeps(&pod, &trial, experiment_of(&pod).is_some_and(|of| aside.contains(&of))) {
             return None;
         }
         let node = target(&pod).unwrap_or(&trial.spec.node);
-        let lease = find(&context.cluster, node)?;
+        let lease = find(cluster, node)?;
         let (.., uid) = noted(&lease)?;
         let is_its = trial.owner_references().iter().any(|owner| owner.uid == uid);
-        is_its.then(|| (node.to_owned(), lease))
+        is_its.then_some(lease)
     });
-    let age = |lease: &Lease| context.cluster.leases.renewed_for(lease).unwrap_or(Duration::MAX);
-    let by_node: BTreeMap<String, Arc<Lease>> = of_pods.collect();
-    let mut kept: Vec<_> = by_node.into_values().map(|lease| (age(&lease), lease)).collect();
+    // Between two trials there is no pod, and where many have ended that takes as long as they do. Once: whoever begins no other gives it up.
+    let used = cluster.node_leases.state().into_iter().filter_map(|lease| {
+        let lease = leases.newest(&lease.name_any(), Some(lease)).filter(|lease| leases.is_used(lease))?;
+        let (namespace, name, _) = noted(&lease)?;
+        (!aside.contains(&(namespace.to_owned(), name.to_owned()))).then_some(lease)
+    });
+    let by_name: BTreeMap<String, Arc<Lease>> = of_pods.chain(used).map(|lease| (lease.name_any(), lease)).collect();
+    let age = |lease: &Lease| leases.renewed_for(lease).unwrap_or(Duration::MAX);
+    let mut kept: Vec<_> = by_name.into_values().map(|lease| (age(&lease), lease)).collect();
     kept.sort_by_key(|(age, _)| Reverse(*age));
     kept
 }
@@ -138,7 +145,13 @@ pub async fn hold(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String
 
 /// The same where something is to begin now: who renews may see nothing of trials that are shorter than the pauses in which it looks.
 pub async fn take(reconcile: &Reconcile<'_>, node: &str) -> Result<Option<String>, Error> {
-    hold_since(reconcile, node, RENEW).await
+    let other = hold_since(reconcile, node, RENEW).await?;
+    if other.is_none()
+        && let Some(lease) = ours(reconcile, node)
+    {
+        reconcile.cluster().leases.uses(&lease);
+    }
+    Ok(other)
 }
 
 async fn hold_since(reconcile: &Reconcile<'_>, node: &str, most: Duration) -> Result<Option<String>, Error> {
