@@ -59,7 +59,7 @@ GROUPS = {
         50,
         92,
         "-p assay-bench --features planted --bin assay-bench",
-        "-p assay-bench --features planted --test numbers --test trial",
+        "-p assay-bench --features planted --test numbers --test trial --test planted",
     ),
     "controller": Group(
         "assay-controller",

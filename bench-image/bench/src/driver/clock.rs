@@ -26,3 +26,15 @@ impl Clock for Monotonic {
         thread::sleep(time);
     }
 }
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn whoever_sleeps_is_not_woken_too_soon() {
+        let (time, began) = (Duration::from_millis(5), Monotonic.now());
+        Monotonic.sleep(time);
+        assert!(began.elapsed() >= time);
+    }
+}
