@@ -542,8 +542,8 @@ mod tests {
         }
     }
 
-    #[test]
-    fn a_lease_is_used_until_it_is_written_again() {
+    #[tokio::test]
+    async fn a_lease_is_used_until_it_is_written_again() {
         let leases = Leases::new(&server(200).0, "here", DURATION, Manual::new());
         let (held, renewed) = (lease("a", "7"), lease("a", "8"));
         assert!(!leases.is_used(&held));

@@ -269,6 +269,24 @@ mod tests {
     }
 
     #[test]
+    fn a_glance_tells_the_models_of_cpu_and_disk() {
+        let glance = |evidence: Value| {
+            let record = json!({"windowStartedUnixMs": 1, "windowSeconds": 2.0, "evidence": evidence});
+            Glance::at(record.to_string().as_bytes()).expect("a record")
+        };
+        let known = json!({"placement": {}, "host": {"cpuModel": "a CPU"}, "storage": {"model": "a disk"}});
+        assert_eq!(glance(known).machine(), machine(Some("a CPU"), Some("a disk")));
+        assert_ne!(machine(Some("a CPU"), Some("a disk")), machine(Some("a CPU"), None));
+        assert_eq!(glance(json!({"placement": {}})).machine(), machine(None, None));
+    }
+
+    #[test]
+    fn what_is_no_object_is_no_record() {
+        let said = Parts::of(b"[]").err().map(|error| error.message());
+        assert!(said.as_ref().is_some_and(|said| said.contains("expected a record")), "{said:?}");
+    }
+
+    #[test]
     fn a_record_that_fits_is_kept_byte_for_byte() {
         let (bytes, dropped) = fitting(RECORD.as_bytes()).expect("it fits");
         assert_eq!((dropped, unpacked(&bytes).as_slice()), (vec![], RECORD.as_bytes()));

@@ -335,6 +335,18 @@ mod tests {
     }
 
     #[test]
+    fn a_node_is_used_by_what_runs_there_or_will() {
+        let uses = |phase: &str, gates: Value| {
+            let spec = json!({"containers": [], "schedulingGates": gates});
+            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
+            uses_node(&serde_json::from_value(pod).expect("a pod"))
+        };
+        let gates = json!([{"name": "queue"}]);
+        assert!(uses("Pending", Value::Null) && uses("Running", Value::Null) && uses("Running", gates.clone()));
+        assert!(!uses("Pending", gates) && !uses("Succeeded", Value::Null) && !uses("Failed", Value::Null));
+    }
+
+    #[test]
     fn last_words_are_those_of_the_bench() {
         let words = |status: &Value| message(&pod(status)).map(ToOwned::to_owned);
         let said = |text: &str| {

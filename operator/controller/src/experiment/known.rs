@@ -230,7 +230,9 @@ mod tests {
         assert_eq!(refusals(&mut trials, None), None);
         trials.wrote(trial(10, 1), now);
         assert!(trials.with(None, |_| false, now).is_empty(), "of another experiment");
+        assert!(trials.written("t").is_none());
         trials.wrote(trial(10, 1), now);
+        assert!(trials.written("t").is_some());
         assert_eq!(refusals(&mut trials, Some(trial(9, 0))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(10, 1))), Some(1));
         assert_eq!(refusals(&mut trials, Some(trial(11, 2))), Some(2));
@@ -339,9 +341,13 @@ mod tests {
         assert_eq!((present(&mut pods, Some(5)), unseen(&pods)), (vec![7], 1), "the watch is late");
         assert_eq!((present(&mut pods, Some(6)), unseen(&pods)), (vec![7], 1), "somebody else had changed it");
         assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0));
-        pods.changed(of_version("1", 7), now());
-        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0), "the watch was faster than the answer");
+        for answered in [7, 8] {
+            pods.changed(of_version("1", answered), now());
+            assert_eq!(unseen(&pods), 0, "the watch was faster than the answer");
+            assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0));
+        }
         pods.changed(of_version("2", 9), now());
+        assert_eq!(unseen(&pods), 0);
         assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0), "another one has its name");
         pods.changed(of_version("1", 9), now());
         clock.pass(3 * LATE);

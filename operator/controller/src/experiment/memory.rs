@@ -385,6 +385,8 @@ mod tests {
         assert_eq!(told(9), ["first", "second", "late"]);
         clock.pass(ON_ITS_WAY);
         assert_eq!(told(1), ["first"]);
+        clock.pass(ON_ITS_WAY);
+        assert_eq!(told(1), ["first"], "it did not get that one");
         // Who was given one meanwhile is the last.
         clock.pass(ON_ITS_WAY);
         wait("first");
@@ -475,7 +477,14 @@ mod tests {
         assert!(memory.lock().gated.is_empty(), "its pod is gone");
 
         remember(&mut memory.lock());
+        let trial = json!({
+            "apiVersion": "assay.rocks/v1alpha1", "kind": "TuningTrial", "metadata": {"name": "t"},
+            "spec": {"experiment": "a", "plan": "p", "scenario": "s", "block": 0, "config": "c", "replicate": 0,
+                "order": 0, "seed": 0, "node": "n"},
+        });
+        memory.lock().trials.wrote(serde_json::from_value(trial).expect("a trial"), now);
         memories.prune(&[experiment("a", "1", "True")], &[pod("1")], now);
+        assert!(memory.lock().trials.written("t").is_some(), "whose its last pods are");
         assert!(memory.lock().waits_for.is_empty(), "it is over");
         assert!(memory.lock().claims.is_some() && vanished(&memory) == ["p"], "what is left has to be removed");
         assert!(memory.lock().gated.contains_key("1"), "and its last pod may wait");
@@ -541,6 +550,30 @@ mod tests {
             }
             assert_eq!(unseen(&memories, clock.instant()), ["9"]);
         }
+    }
+
+    #[test]
+    fn what_is_gone_waits_for_nothing() {
+        let now = Manual::new().instant();
+        let mut memory = Memory { in_line: Some(now), ..Memory::default() };
+        memory.waits_for = Awaited::new(vec!["node".into()]);
+        assert!(!memory.waits_for.is_empty() && Awaited::default().is_empty());
+        memory.gone(now);
+        assert!(memory.waits_for.is_empty() && memory.is_aside);
+        assert_eq!((memory.gone, memory.in_line), (Some(now), None));
+    }
+
+    #[test]
+    fn only_others_of_the_namespace_ask_for_nodes() {
+        let memories = Memories::new([], Manual::new().instant());
+        let (a, b, c) = (experiment("a", "1", "False"), experiment("b", "2", "False"), experiment("c", "3", "False"));
+        let mut elsewhere = (*b).clone();
+        elsewhere.metadata.namespace = Some("elsewhere".to_owned());
+        for own in [&*a, &*c, &elsewhere] {
+            memories.of(own).lock().asks_for_node = true;
+        }
+        memories.of(&b);
+        assert_eq!([&*a, &*b, &elsewhere].map(|own| memories.others_ask_for_nodes(own)), [1, 2, 0]);
     }
 
     #[test]

@@ -598,6 +598,7 @@ fn a_node_is_asked_for_while_there_is_none_and_no_longer() {
             let words = words(&decision);
             if provision == Some(Provision::WhenNeeded) {
                 assert_eq!((words, outlook(&decision.outlook)), (strings(actions), *expected), "{case}");
+                assert!(survey.unprovided.is_none_or(|left| decision.wake > left), "{case}: asked when that is over");
             } else {
                 assert!(!words.contains(&"ask for a node".to_owned()), "{case}: nobody wants one");
                 assert_eq!(words.contains(&"ask no more".to_owned()), placeholder.is_some(), "{case}");
