@@ -564,6 +564,24 @@ mod tests {
     }
 
     #[test]
+    fn who_goes_on_is_on_the_way_and_not_aside() {
+        let now = Manual::new().instant();
+        let memories = Memories::new([], now);
+        let memory = memories.of(&experiment("a", "1", "False"));
+        assert_eq!((memories.on_the_way(), memories.aside()), (0, HashSet::new()));
+        let judged = |is_finished| {
+            let (status, took) = (TuningExperimentStatus::default(), Duration::ZERO);
+            Some(Judged { attempts: 1, is_finished, status, at: now, took })
+        };
+        memory.lock().judged = judged(false);
+        assert_eq!(memories.on_the_way(), 1);
+        memory.lock().judged = judged(true);
+        memory.lock().stand_aside();
+        let a = ("ns".to_owned(), "a".to_owned());
+        assert_eq!((memories.on_the_way(), memories.aside()), (0, HashSet::from([a])));
+    }
+
+    #[test]
     fn only_others_of_the_namespace_ask_for_nodes() {
         let memories = Memories::new([], Manual::new().instant());
         let (a, b, c) = (experiment("a", "1", "False"), experiment("b", "2", "False"), experiment("c", "3", "False"));
