@@ -1,4 +1,4 @@
-//! Renews the Leases of nodes on which something runs, or whose last pod is not written down yet, however long a reconcile takes.
+//! Renews the Leases of nodes on which something runs, has just run, or is not written down yet, however long a reconcile takes.
 
 use std::sync::Arc;
 use std::time::Duration;
@@ -35,7 +35,8 @@ pub async fn keep_up(context: Arc<Context>) {
 /// How many of Leases of these ages, the oldest first, are to be renewed now: those that are due, and of more than come due one after another,
 /// such as a thousand that were taken together, so many that no later time has more to renew.
 fn due(ages: &[Duration]) -> usize {
-    let share = |later: u32| ages.partition_point(|age| *age + later * PAUSE >= RENEW) / (later as usize + 1);
+    let is_due = |age: Duration, later: u32| age.saturating_add(later * PAUSE) >= RENEW;
+    let share = |later: u32| ages.partition_point(|age| is_due(*age, later)) / (later as usize + 1);
     (0..=AHEAD).map(share).max().unwrap_or(0)
 }
 
@@ -70,5 +71,6 @@ mod tests {
     fn what_is_due_is_renewed_and_what_is_new_is_not() {
         let ages = |old: usize, new: usize| [vec![RENEW; old], vec![RENEW / 3; new]].concat();
         assert_eq!((due(&ages(900, 100)), due(&ages(0, 1000)), due(&ages(1, 1000))), (900, 0, 1));
+        assert_eq!(due(&[Duration::MAX, RENEW / 3]), 1, "an operator that begins has renewed none");
     }
 }
