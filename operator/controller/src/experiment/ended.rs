@@ -319,13 +319,15 @@ mod tests {
         }
     }
 
+    fn with_gates(phase: &str, gates: &Value) -> Pod {
+        let spec = json!({"containers": [], "schedulingGates": gates});
+        let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
+        serde_json::from_value(pod).expect("a pod")
+    }
+
     #[test]
     fn a_gate_holds_back_only_what_has_not_started() {
-        let gate = |phase: &str, gates: Value| {
-            let spec = json!({"containers": [], "schedulingGates": gates});
-            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
-            gate(&serde_json::from_value(pod).expect("a pod"))
-        };
+        let gate = |phase: &str, gates: Value| gate(&with_gates(phase, &gates));
         let (queue, own) = (json!({"name": "queue"}), json!({"name": "assay.rocks/node"}));
         assert_eq!(gate("Pending", json!([queue])), Some(Gate::Queue));
         assert_eq!(gate("Pending", json!([own, queue])), Some(Gate::Queue));
@@ -336,14 +338,10 @@ mod tests {
 
     #[test]
     fn a_node_is_used_by_what_runs_there_or_will() {
-        let uses = |phase: &str, gates: Value| {
-            let spec = json!({"containers": [], "schedulingGates": gates});
-            let pod = json!({"metadata": {"name": "p"}, "spec": spec, "status": {"phase": phase}});
-            uses_node(&serde_json::from_value(pod).expect("a pod"))
-        };
-        let gates = json!([{"name": "queue"}]);
-        assert!(uses("Pending", Value::Null) && uses("Running", Value::Null) && uses("Running", gates.clone()));
-        assert!(!uses("Pending", gates) && !uses("Succeeded", Value::Null) && !uses("Failed", Value::Null));
+        let uses = |phase: &str, gates: &Value| uses_node(&with_gates(phase, gates));
+        let (none, queue) = (Value::Null, json!([{"name": "queue"}]));
+        assert!(uses("Pending", &none) && uses("Running", &none) && uses("Running", &queue));
+        assert!(!uses("Pending", &queue) && !uses("Succeeded", &none) && !uses("Failed", &none));
     }
 
     #[test]
