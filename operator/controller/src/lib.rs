@@ -106,7 +106,7 @@ impl Operator {
 /// Watches and reconciles until it is asked to stop; reconciles that have begun are finished.
 async fn work(
     wiring: Wiring,
-    changes: Changes,
+    mut changes: Changes,
     args: Args,
     (kubelets, webhooks): (Kubelets, Webhooks),
 ) -> anyhow::Result<()> {
@@ -117,15 +117,18 @@ async fn work(
     let controllers = tokio::select! {
         biased;
         () = wiring.stop.asked() => return Ok(()),
+        ended = changes.ended.first() => return Err(without(&ended)),
         begun = begun => <[_; _]>::from(begun?),
     };
     wiring.metrics.leads();
     info!("watching");
-    // Who holds it could begin more watches, so that there would always seem to be one left.
-    drop(wiring);
     tokio::select! {
         biased;
         _ = futures::future::join_all(controllers) => Ok(()),
-        () = changes.pass_on() => anyhow::bail!("all watches have ended"),
+        ended = changes.pass_on() => Err(without(&ended)),
     }
+}
+
+fn without(ended: &str) -> anyhow::Error {
+    anyhow::anyhow!("{ended} has ended, and all else relies on it")
 }

@@ -259,7 +259,7 @@ mod tests {
 
     #[tokio::test]
     async fn whoever_finds_no_room_is_woken_when_there_is_some() {
-        let (tell, _sender, mut heard) = Tell::heard();
+        let (tell, mut heard) = Tell::heard();
         let mut woken = move || {
             heard.try_recv().ok().map(|touched| {
                 let Touched::One { namespace, name, .. } = touched else { unreachable!("{touched:?}") };
@@ -290,7 +290,7 @@ mod tests {
     /// Whoever waits for the room of a long log is not woken by its own short one, which it gives up.
     #[tokio::test]
     async fn a_long_log_is_not_read_again_and_again() {
-        let (tell, _sender, mut heard) = Tell::heard();
+        let (tell, mut heard) = Tell::heard();
         let logs = Logs::new(&tell);
         let long = logs.long.room(("here", "first")).await.expect("there is room");
         let whole = "x".repeat(SHORT_BYTES + 1);

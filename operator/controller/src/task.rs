@@ -1,9 +1,11 @@
-//! Tasks that end with whoever has begun them, so that nothing is left of an operator that has ended. And what computes for long.
+//! Tasks that end with whoever has begun them, so that nothing is left of an operator that has ended; those without which the operator must
+//! not go on; and what computes for long.
 
 use std::pin::Pin;
 use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
+use tokio::sync::mpsc;
 use tokio::task::{JoinError, JoinHandle};
 
 /// A task, which ends when this is dropped.
@@ -31,6 +33,55 @@ impl<T> Drop for Task<T> {
     }
 }
 
+/// Begins tasks that everything else relies on: what goes by a watch that has ended, say, goes by what is long out of date.
+#[derive(Clone)]
+pub struct Vital(mpsc::UnboundedSender<String>);
+
+/// Hears of it when one of these tasks has ended, by itself or by a panic. When this is dropped, all of them end.
+pub struct Ended(mpsc::UnboundedReceiver<String>);
+
+impl Vital {
+    pub fn new() -> (Self, Ended) {
+        let (sender, receiver) = mpsc::unbounded_channel();
+        (Self(sender), Ended(receiver))
+    }
+
+    /// Begins a task that is not meant to end.
+    pub fn begin(&self, name: impl Into<String>, task: impl Future<Output = ()> + Send + 'static) {
+        let end = End { name: name.into(), sender: self.0.clone() };
+        tokio::spawn(async move {
+            tokio::select! {
+                biased;
+                () = end.sender.closed() => {}
+                () = task => {}
+            }
+        });
+    }
+}
+
+impl Ended {
+    /// Waits for the first end, and says whose it is.
+    pub async fn first(&mut self) -> String {
+        match self.0.recv().await {
+            Some(name) => name,
+            // None has begun, and none will.
+            None => std::future::pending().await,
+        }
+    }
+}
+
+/// Tells of the end of a task when it is dropped, as it is by a panic too.
+struct End {
+    name: String,
+    sender: mpsc::UnboundedSender<String>,
+}
+
+impl Drop for End {
+    fn drop(&mut self) {
+        let _ = self.sender.send(std::mem::take(&mut self.name));
+    }
+}
+
 /// Computes for long. Other tasks go on beside it where there is more than one thread for them.
 pub fn compute<T>(work: impl FnOnce() -> T) -> T {
     match Handle::current().runtime_flavor() {
@@ -46,16 +97,35 @@ mod tests {
 
     #[tokio::test]
     async fn a_task_ends_with_whoever_has_begun_it() {
-        let (tell, mut told) = tokio::sync::mpsc::channel::<()>(1);
+        let (tell, mut told) = mpsc::channel::<()>(1);
         let task = begin(async move {
             let _tell = tell;
             std::future::pending::<()>().await;
         });
         tokio::task::yield_now().await;
-        assert!(told.try_recv().is_err_and(|error| error == tokio::sync::mpsc::error::TryRecvError::Empty), "it runs");
+        assert!(told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty), "it runs");
         drop(task);
         assert_eq!(told.recv().await, None, "it has ended");
         assert_eq!(begin(async { 7 }).await.expect("it ends by itself"), 7);
+    }
+
+    #[tokio::test]
+    async fn the_end_of_a_vital_task_is_heard_of_however_it_came() {
+        let (vital, mut ended) = Vital::new();
+        let (tell, mut told) = mpsc::channel::<()>(1);
+        vital.begin("what goes on", async move {
+            let _tell = tell;
+            std::future::pending::<()>().await;
+        });
+        let first = tokio::time::timeout(std::time::Duration::from_millis(10), ended.first()).await;
+        assert!(first.is_err(), "nothing has ended: {first:?}");
+        vital.begin("what returns", async {});
+        assert_eq!(ended.first().await, "what returns");
+        vital.begin("what panics", async { panic!("as it should") });
+        assert_eq!(ended.first().await, "what panics");
+        assert!(told.try_recv().is_err_and(|error| error == mpsc::error::TryRecvError::Empty), "it runs");
+        drop(ended);
+        assert_eq!(told.recv().await, None, "it has ended with whoever heard of it");
     }
 
     #[tokio::test]

@@ -15,7 +15,6 @@ use super::stores::Stores;
 use super::{Reconcile, is_finished, node_lease, progress, renew, upkeep};
 use crate::cluster::Cluster;
 use crate::error::Error;
-use crate::task;
 use crate::watch::{self, Running, Touched, Wiring};
 
 /// Those in line for a node that are woken when it is free: more than one, since whoever is first may need none any more.
@@ -32,16 +31,10 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
     }
     let context = Arc::new(Context::new(wiring, Arc::clone(cluster), watched, agents));
     wiring.metrics.collect(Findings(Arc::clone(&context)));
-    let beside = [
-        task::begin(progress::keep_up(Arc::clone(&context))),
-        task::begin(upkeep::keep_up(Arc::clone(&context))),
-        task::begin(renew::keep_up(Arc::clone(&context))),
-    ];
-    let running = wiring.run(&context, context.experiments.clone());
-    Ok(Box::pin(async move {
-        running.await;
-        drop(beside);
-    }))
+    wiring.vital.begin("what asks trials for their progress", progress::keep_up(Arc::clone(&context)));
+    wiring.vital.begin("upkeep", upkeep::keep_up(Arc::clone(&context)));
+    wiring.vital.begin("what renews Leases", renew::keep_up(Arc::clone(&context)));
+    Ok(wiring.run(&context, context.experiments.clone()))
 }
 
 impl watch::Controller for Context {

@@ -20,6 +20,7 @@ use crate::cluster::Cluster;
 use crate::error::call;
 use crate::experiment::whole_second;
 use crate::lock::locked;
+use crate::task;
 use crate::watch::{Tell, Touched, Wiring};
 
 /// Messages that are under way at once, over all and in a namespace: slow endpoints of one team leave room for others.
@@ -98,15 +99,21 @@ pub fn send(reconcile: &mut Reconcile<'_>, known: &Known) {
     let (cluster, tell) = (Arc::clone(&context.cluster), notifier.tell.clone());
     let touched = Touched::one::<TuningSweep>(reconcile.namespace.clone(), reconcile.name.clone());
     let namespace = reconcile.namespace.clone();
-    let sending = async move {
-        let result = match Target::parse(&webhook.url) {
+    let clock = Arc::clone(&cluster.clock);
+    let delivering = async move {
+        match Target::parse(&webhook.url) {
             Ok(target) => deliver(&cluster, &namespace, (&target, &webhook.secret_ref), body).await,
             Err(why) => Err(format!("spec.notify.webhook.url {why}")),
-        };
+        }
+    };
+    let sending = async move {
+        // One that panics is a try like any other: it would be made again for ever.
+        let result =
+            task::begin(delivering.in_current_span()).await.unwrap_or_else(|_| Err("sending it crashed".to_owned()));
         if let Err(error) = &result {
             warn!(change, error, "a message was not delivered");
         }
-        let after = tried(&before, whole_second(cluster.clock.time()), &result);
+        let after = tried(&before, whole_second(clock.time()), &result);
         memory.lock().told = Some(Told { change, before, after });
         // Only now may another one of this sweep be sent.
         drop(turn);

@@ -27,6 +27,7 @@ use crate::clock::SharedClock;
 use crate::health::Health;
 use crate::metrics::Metrics;
 use crate::stop::Stop;
+use crate::task::{Ended, Vital};
 
 /// Changes that a controller may be behind with.
 const BEHIND: usize = 4096;
@@ -38,6 +39,8 @@ pub struct Wiring {
     pub metrics: Arc<Metrics>,
     pub health: Arc<Health>,
     pub stop: Stop,
+    /// What watches, and whatever else reconciles rely on.
+    pub vital: Vital,
     /// Objects of a kind that are reconciled at the same time.
     concurrency: u16,
     /// Where objects are watched: in each of these, or in all.
@@ -46,10 +49,11 @@ pub struct Wiring {
     changes: broadcast::Sender<Touched>,
 }
 
-/// What watches have to say, kept until all controllers hear it.
+/// What watches have to say, kept until all controllers hear it. Watches end when this is dropped.
 pub struct Changes {
     receiver: mpsc::UnboundedReceiver<Touched>,
-    changes: broadcast::Sender<Touched>,
+    controllers: broadcast::Sender<Touched>,
+    pub ended: Ended,
 }
 
 impl Wiring {
@@ -67,12 +71,13 @@ impl Wiring {
         };
         let (sender, receiver) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(BEHIND);
-        let heard = Changes { receiver, changes: changes.clone() };
-        (Self { client, clock, metrics, health, stop, concurrency, namespaces, sender, changes }, heard)
+        let (vital, ended) = Vital::new();
+        let heard = Changes { receiver, controllers: changes.clone(), ended };
+        (Self { client, clock, metrics, health, stop, vital, concurrency, namespaces, sender, changes }, heard)
     }
 
     pub fn tell(&self) -> Tell {
-        Tell(self.sender.downgrade())
+        Tell(self.sender.clone())
     }
 
     pub fn api<K>(&self, namespace: Option<&str>) -> Api<K>
@@ -85,31 +90,35 @@ impl Wiring {
     }
 }
 
-/// Asks for reconciles from outside of a watch. It keeps no watch alive.
+/// Asks for reconciles from outside of a watch.
 #[derive(Clone, Debug)]
-pub struct Tell(mpsc::WeakUnboundedSender<Touched>);
+pub struct Tell(mpsc::UnboundedSender<Touched>);
 
 impl Tell {
-    /// With what hears it, for as long as the sender is kept.
+    /// With what hears it.
     #[cfg(test)]
-    pub fn heard() -> (Self, mpsc::UnboundedSender<Touched>, mpsc::UnboundedReceiver<Touched>) {
+    pub fn heard() -> (Self, mpsc::UnboundedReceiver<Touched>) {
         let (sender, receiver) = mpsc::unbounded_channel();
-        (Self(sender.downgrade()), sender, receiver)
+        (Self(sender), receiver)
     }
 
     pub fn touched(&self, touched: Touched) {
-        // Without watches everything is about to end.
-        if let Some(sender) = self.0.upgrade() {
-            let _ = sender.send(touched);
-        }
+        // Where nobody hears it, everything is about to end.
+        let _ = self.0.send(touched);
     }
 }
 
 impl Changes {
-    /// Passes changes on to the controllers that were begun; ends when no watch is left.
-    pub async fn pass_on(mut self) {
-        while let Some(touched) = self.receiver.recv().await {
-            let _ = self.changes.send(touched);
+    /// Passes changes on to the controllers that were begun, until something vital has ended: says what.
+    pub async fn pass_on(mut self) -> String {
+        loop {
+            tokio::select! {
+                biased;
+                ended = self.ended.first() => return ended,
+                Some(touched) = self.receiver.recv() => {
+                    let _ = self.controllers.send(touched);
+                }
+            }
         }
     }
 }

@@ -41,9 +41,11 @@ impl Wiring {
         let (ready, late) = divide(watched).await?;
         if !late.is_empty() {
             let stop = self.stop.clone();
-            tokio::spawn(async move {
+            self.vital.begin("the watch of other namespaces", async move {
                 one_is_ready(&late).await;
                 stop.ask();
+                // What has begun is still to be finished.
+                std::future::pending::<()>().await;
             });
         }
         Ok(ready)

@@ -104,18 +104,11 @@ impl Wiring {
             }
         });
         let events = reflector::reflector(writer, seen);
-        tokio::spawn(async move {
+        self.vital.begin(format!("the watch of {}", K::kind(&K::DynamicType::default())), async move {
             let mut events = std::pin::pin!(events);
             let mut is_broken = false;
             let mut news = News { matters, known: HashMap::new() };
-            loop {
-                let event = tokio::select! {
-                    biased;
-                    // Nobody listens any more at the end.
-                    () = sender.closed() => return,
-                    event = events.next() => event,
-                };
-                let Some(event) = event else { return };
+            while let Some(event) = events.next().await {
                 let is_new = event.as_ref().is_ok_and(|event| news.is_new(event));
                 let touched = match event {
                     Ok(Event::Apply(_)) if !is_new => None,
