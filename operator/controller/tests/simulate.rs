@@ -54,13 +54,14 @@ fn a_seed_does_the_same_again() {
 }
 
 /// A seed in whose world each planted bug shows, and how. Once the code has changed it may be one of the next.
-const PLANTED: [(Bug, u64, &str); 6] = [
+const PLANTED: [(Bug, u64, &str); 7] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
     (Bug::LeaseNotChecked, 63, ", which team-"),
     (Bug::CacheForTruth, 17, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
     (Bug::ForgottenMessage, 5, "which has not arrived"),
+    (Bug::Panic, 0, "panicked at"),
 ];
 
 #[test]
@@ -70,4 +71,16 @@ fn planted_bugs_are_found() {
         let found = (from..1000).find_map(|seed| Some((seed, simulate(seed, Some(bug), false).wrong?)));
         assert!(found.as_ref().is_some_and(|(_, wrong)| wrong.contains(how)), "{bug:?}: {found:?}");
     }
+}
+
+#[test]
+fn an_operator_ends_that_has_lost_what_all_else_relies_on() {
+    let ends = |seed| {
+        let trace = simulate(seed, Some(Bug::Panic), false).trace;
+        trace
+            .into_iter()
+            .find(|line| line.contains(" ends: ") && line.contains(" has ended, and all else relies on it"))
+    };
+    let ends: Vec<String> = (0..4).filter_map(ends).collect();
+    assert!(ends.iter().any(|line| line.contains("the watch of ")), "{ends:?}");
 }

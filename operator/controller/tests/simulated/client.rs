@@ -37,16 +37,19 @@ pub enum Bug {
     LostDelete,
     /// That a message has arrived is not written down.
     ForgottenMessage,
+    /// What asks for something panics, now and then.
+    Panic,
 }
 
 impl Bug {
-    pub const ALL: [Self; 6] = [
+    pub const ALL: [Self; 7] = [
         Self::NoPrecondition,
         Self::LeaseNotChecked,
         Self::CacheForTruth,
         Self::TwoLeaders,
         Self::LostDelete,
         Self::ForgottenMessage,
+        Self::Panic,
     ];
 }
 
@@ -148,6 +151,8 @@ impl Way {
         }
         let is_heard = fate.is_heard();
         let bug = self.world.with(None, |inner| inner.bug);
+        let panics = bug == Some(Bug::Panic) && self.world.with(None, |inner| inner.random.happens(100));
+        assert!(!panics, "a planted bug");
         plant(bug, &mut asked);
         if asked.is_watch() {
             tokio::time::sleep(out).await;

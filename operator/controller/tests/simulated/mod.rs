@@ -15,8 +15,31 @@ mod record;
 mod weather;
 mod world;
 
+use std::cell::RefCell;
+use std::panic;
+use std::sync::Once;
+
 pub use client::Bug;
 use world::World;
+
+thread_local! {
+    /// The first panic on this thread, on which all of a world runs: it may end no more than a task that nobody misses.
+    static PANICKED: RefCell<Option<String>> = const { RefCell::new(None) };
+}
+
+fn note_panics() {
+    static ONCE: Once = Once::new();
+    ONCE.call_once(|| {
+        let usual = panic::take_hook();
+        panic::set_hook(Box::new(move |panic| {
+            PANICKED.with_borrow_mut(|first| {
+                first.get_or_insert_with(|| panic.to_string().replace('\n', " "));
+            });
+            usual(panic);
+        }));
+    });
+    PANICKED.take();
+}
 
 /// What came of a seed.
 pub struct Outcome {
@@ -32,6 +55,7 @@ pub struct Outcome {
 pub fn simulate(seed: u64, bug: Option<Bug>, is_logged: bool) -> Outcome {
     // What kube decides by chance: how long a broken watch waits.
     fastrand::seed(seed);
+    note_panics();
     let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
     let (wrong, trace, attempts) = runtime.block_on(async {
         let world = World::new(seed, bug, is_logged);
@@ -39,5 +63,5 @@ pub fn simulate(seed: u64, bug: Option<Bug>, is_logged: bool) -> Outcome {
         world.run().await;
         world.into_outcome()
     });
-    Outcome { wrong, trace, attempts }
+    Outcome { wrong: PANICKED.take().or(wrong), trace, attempts }
 }
