@@ -4,6 +4,7 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
+use futures::{StreamExt as _, stream};
 use hyper::Request;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
@@ -15,12 +16,15 @@ use tracing::{info, warn};
 use crate::args::Args;
 use crate::clock::SharedClock;
 use crate::error::call;
+use crate::health;
 use crate::http::deepest;
 use crate::lock::locked;
 
 /// How long an answer counts. Another policy needs a kubelet that begins anew with an empty state.
 const KEPT: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(3);
+/// Kubelets that are asked at the same time: each over a connection of its own, with all that TLS needs.
+const AT_ONCE: usize = 128;
 /// How long a token holds: the least that an API server gives.
 const TOKEN_SECONDS: i64 = 600;
 
@@ -30,6 +34,8 @@ pub struct Kubelets {
     asking: Option<Asking>,
     clock: SharedClock,
     policies: Mutex<HashMap<String, Answer>>,
+    /// What one experiment asks, the others need not.
+    turn: tokio::sync::Mutex<()>,
 }
 
 /// With an account that may do nothing else: whoever controls a node reads the token that its kubelet is sent.
@@ -67,7 +73,7 @@ impl Kubelets {
             account,
             config,
         });
-        Self { asking, clock, policies: Mutex::default() }
+        Self { asking, clock, policies: Mutex::default(), turn: tokio::sync::Mutex::default() }
     }
 
     /// The CPU manager policy of a node's kubelet, where it is known.
@@ -84,33 +90,49 @@ impl Kubelets {
     /// Asks those of these nodes that fit and whose last answer is old.
     pub async fn ask<'a>(&self, nodes: impl Iterator<Item = &'a Node>, fits: impl Fn(&Node) -> bool) {
         let Some(asking) = &self.asking else { return };
-        let is_old = |node: &&Node| {
-            locked(&self.policies).get(&node.name_any()).is_none_or(|answer| self.clock.since(answer.at) > KEPT)
-        };
-        let old: Vec<&Node> = nodes.filter(is_old).filter(|node| fits(node)).collect();
+        let mut old: Vec<&Node> = self.old(nodes).into_iter().filter(|node| fits(node)).collect();
+        if old.is_empty() {
+            return;
+        }
+        let _turn = self.turn.lock().await;
+        old = self.old(old.into_iter());
         if old.is_empty() {
             return;
         }
         let config = &asking.config().await;
-        let asked = old.into_iter().map(|node| async move {
+        let ask = |node: &'a Node| async move {
             let asked = match config {
                 Ok(config) => tokio::time::timeout(PATIENCE, policy(config, node)).await,
                 Err(why) => Ok(Err(why.clone())),
             };
-            (node.name_any(), asked.unwrap_or_else(|_| Err("no answer".to_owned())))
-        });
-        for (node, asked) in futures::future::join_all(asked).await {
-            let policy = match asked {
-                Ok(policy) => {
-                    info!(node, policy, "got the kubelet's cpuManagerPolicy");
-                    Some(policy)
-                }
-                Err(why) => {
-                    warn!(node, why, "can't get the kubelet's cpuManagerPolicy");
-                    None
-                }
-            };
-            locked(&self.policies).insert(node, Answer { at: self.clock.instant(), policy });
+            (node, asked.unwrap_or_else(|_| Err("no answer".to_owned())))
+        };
+        let asked: Vec<_> = old.into_iter().map(ask).collect();
+        let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
+        while let Some((node, asked)) = asked.next().await {
+            health::goes_on();
+            self.learn(node, asked);
+        }
+    }
+
+    /// Those whose last answer is old.
+    fn old<'a>(&self, nodes: impl Iterator<Item = &'a Node>) -> Vec<&'a Node> {
+        let policies = locked(&self.policies);
+        let answer = |node: &Node| policies.get(node.metadata.name.as_deref()?);
+        nodes.filter(|node| answer(node).is_none_or(|answer| self.clock.since(answer.at) > KEPT)).collect()
+    }
+
+    /// Keeps an answer, and logs what is new.
+    fn learn(&self, node: &Node, asked: Result<String, String>) {
+        let (name, policy) = (node.name_any(), asked.as_ref().ok().cloned());
+        let answer = Answer { at: self.clock.instant(), policy: policy.clone() };
+        let before = locked(&self.policies).insert(name.clone(), answer);
+        if before.is_some_and(|before| before.policy == policy) {
+            return;
+        }
+        match asked {
+            Ok(policy) => info!(node = name, policy, "got the kubelet's cpuManagerPolicy"),
+            Err(why) => warn!(node = name, why, "can't get the kubelet's cpuManagerPolicy"),
         }
     }
 }
@@ -136,19 +158,21 @@ async fn policy(config: &Config, node: &Node) -> Result<String, String> {
 
 #[cfg(test)]
 mod tests {
+    use std::net::SocketAddr;
+    use std::thread::JoinHandle;
+
     use clap::Parser as _;
     use rustls::pki_types::CertificateDer;
     use rustls::pki_types::pem::PemObject as _;
     use serde_json::json;
+    use tokio::net::TcpListener;
 
     use super::*;
     use crate::clock::testing::Manual;
-    use crate::http::testing::{TEST_AUTHORITY, answering, pages};
+    use crate::http::testing::{Asked, TEST_AUTHORITY, answering, pages};
 
-    /// Whoever controls a node sees what its kubelet is sent.
-    #[tokio::test]
-    async fn a_kubelet_gets_a_token_of_an_account_of_its_own() {
-        let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#, true);
+    /// With the one token that it may ask for.
+    fn kubelets() -> (Kubelets, JoinHandle<Asked>) {
         let made = json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
             "spec": {"audiences": []}, "status": {"token": "of-kubelets", "expirationTimestamp": "2100-01-01T00:00:00Z"}});
         let (client, requested) = answering(201, &made.to_string());
@@ -158,12 +182,21 @@ mod tests {
         config.auth_info.username = Some("operator".to_owned());
         let start = ["assay-operator", "--bench-image", "bench", "--own-namespace", "own"];
         let args = Args::parse_from([&start[..], &["--kubelet-account", "assay-kubelets"]].concat());
-        let node: Node = serde_json::from_value(json!({"metadata": {"name": "n"}, "status": {
-            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
-            "daemonEndpoints": {"kubeletEndpoint": {"Port": address.port()}}}}))
-        .unwrap();
+        (Kubelets::new(&args, config, &client, Manual::new()), requested)
+    }
 
-        let kubelets = Kubelets::new(&args, config, &client, Manual::new());
+    fn node(name: &str, kubelet: SocketAddr) -> Node {
+        serde_json::from_value(json!({"metadata": {"name": name}, "status": {
+            "addresses": [{"type": "InternalIP", "address": "127.0.0.1"}],
+            "daemonEndpoints": {"kubeletEndpoint": {"Port": kubelet.port()}}}}))
+        .unwrap()
+    }
+
+    /// Whoever controls a node sees what its kubelet is sent.
+    #[tokio::test]
+    async fn a_kubelet_gets_a_token_of_an_account_of_its_own() {
+        let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#, true);
+        let ((kubelets, requested), node) = (kubelets(), node("n", address));
         kubelets.ask([&node].into_iter(), |_| false).await;
         assert_eq!(kubelets.cpu_manager_policy("n"), None, "it does not fit");
         kubelets.ask([&node].into_iter(), |_| true).await;
@@ -178,5 +211,35 @@ mod tests {
         assert_eq!(heads.len(), 1, "{heads:?}");
         let sent: Vec<&String> = heads[0].iter().filter(|line| line.starts_with("authorization:")).collect();
         assert_eq!(sent, ["authorization: Bearer of-kubelets"]);
+    }
+
+    #[tokio::test]
+    async fn what_one_experiment_asks_the_others_need_not() {
+        let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"none"}}"#, true);
+        let ((kubelets, _requested), node) = (kubelets(), node("n", address));
+        let ask = || kubelets.ask([&node].into_iter(), |_| true);
+        tokio::join!(ask(), ask(), ask());
+        assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("none"));
+        assert_eq!(asked.try_iter().count(), 1);
+    }
+
+    #[tokio::test]
+    async fn a_fleet_is_not_asked_all_at_once() {
+        let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
+        let address = silent.local_addr().unwrap();
+        let nodes: Vec<Node> = (0..3 * AT_ONCE).map(|number| node(&number.to_string(), address)).collect();
+        let (kubelets, _requested) = kubelets();
+        let mut connections = Vec::new();
+        let connected = async {
+            // None is given up meanwhile.
+            while let Ok(connection) = tokio::time::timeout(PATIENCE / 3, silent.accept()).await {
+                connections.push(connection);
+            }
+        };
+        tokio::select! {
+            () = kubelets.ask(nodes.iter(), |_| true) => unreachable!("nobody answers"),
+            () = connected => {}
+        }
+        assert_eq!(connections.len(), AT_ONCE);
     }
 }
