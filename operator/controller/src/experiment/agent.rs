@@ -1,7 +1,8 @@
 //! What is asked of the agents of nodes, where there are any: to prepare a node for a trial, and what the trial met there. Nothing
 //! depends on an answer but evidence, so none is waited for longer than [`PATIENCE`].
 
-use std::collections::HashMap;
+use std::collections::{HashMap, HashSet};
+use std::hash::{DefaultHasher, Hash as _, Hasher as _};
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -42,6 +43,7 @@ pub struct Agents {
     namespace: String,
     leases: Leases,
     store: Store<Lease>,
+    heard: Arc<Heard>,
     /// What was asked last of the agent of each node, and when.
     asked: Mutex<HashMap<String, (AttemptKey, bool, Instant)>>,
 }
@@ -50,15 +52,16 @@ impl Agents {
     pub fn watch(wiring: &Wiring, namespace: &str) -> Self {
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
         let leases = Leases::new(&wiring.client, namespace, THERE, Arc::clone(&wiring.clock));
-        let sighted = leases.clone();
+        let (sighted, heard) = (leases.clone(), Arc::<Heard>::default());
+        let news = Arc::clone(&heard);
         let touches = move |lease: &Lease| {
             // From when it changed, and not from when somebody asks.
             sighted.unchanged_for(lease);
-            let attempt = answer_in(lease)?.attempt;
+            let attempt = news.is_new(lease).then(|| answer_in(lease))??.attempt;
             Some(touched((attempt.namespace, attempt.experiment)))
         };
         let store = wiring.reflect(wiring.api(Some(namespace)), ours, touches);
-        Self { namespace: namespace.to_owned(), leases, store, asked: Mutex::default() }
+        Self { namespace: namespace.to_owned(), leases, store, heard, asked: Mutex::default() }
     }
 
     pub async fn wait_until_ready(&self) -> Result<(), kube::runtime::reflector::store::WriterDropped> {
@@ -68,7 +71,9 @@ impl Agents {
     /// Forgets nodes that are gone.
     pub fn prune(&self, is_there: impl Fn(&str) -> bool) {
         locked(&self.asked).retain(|node, _| is_there(node));
-        self.leases.prune(&self.store.state());
+        let leases = self.store.state();
+        self.leases.prune(&leases);
+        self.heard.prune(&leases);
     }
 
     fn lease(&self, node: &str) -> Option<Arc<Lease>> {
@@ -82,6 +87,24 @@ impl Agents {
 
     fn is_there(&self, node: &str) -> bool {
         self.lease(node).is_some_and(|lease| self.leases.holder_of(&lease).is_some())
+    }
+}
+
+/// What each agent has said last: a Lease that is renewed, as each is every minute, is no news.
+#[derive(Default)]
+struct Heard(Mutex<HashMap<String, u64>>);
+
+impl Heard {
+    fn is_new(&self, lease: &Lease) -> bool {
+        let mut said = DefaultHasher::new();
+        lease.annotations().get(ANSWER_ANNOTATION).hash(&mut said);
+        let said = said.finish();
+        locked(&self.0).insert(lease.name_any(), said) != Some(said)
+    }
+
+    fn prune(&self, there: &[Arc<Lease>]) {
+        let there: HashSet<Option<&String>> = there.iter().map(|lease| lease.metadata.name.as_ref()).collect();
+        locked(&self.0).retain(|name, _| there.contains(&Some(name)));
     }
 }
 
@@ -219,6 +242,24 @@ mod tests {
     use serde_json::json;
 
     use super::*;
+
+    #[test]
+    fn an_agent_that_is_still_there_is_no_news() {
+        let lease = |name: &str, answer: &str, renewed: u8| -> Arc<Lease> {
+            let lease = json!({
+                "metadata": {"name": name, "annotations": {ANSWER_ANNOTATION: answer}},
+                "spec": {"renewTime": format!("2026-11-28T00:0{renewed}:00.000000Z")},
+            });
+            Arc::new(serde_json::from_value(lease).unwrap_or_else(|error| unreachable!("{error}")))
+        };
+        let heard = Heard::default();
+        assert!(heard.is_new(&lease("a", "1", 0)) && heard.is_new(&lease("b", "1", 0)));
+        assert!(!heard.is_new(&lease("a", "1", 1)), "it was renewed");
+        assert!(heard.is_new(&lease("a", "2", 1)));
+        heard.prune(&[lease("b", "1", 0)]);
+        assert!(!heard.is_new(&lease("b", "1", 2)));
+        assert!(heard.is_new(&lease("a", "2", 2)), "it had gone");
+    }
 
     #[test]
     fn what_was_seen_long_before_or_after_a_pod_is_not_about_it() {
