@@ -4,13 +4,15 @@ use std::collections::HashMap;
 use std::sync::Mutex;
 use std::time::{Duration, Instant};
 
-use futures::{StreamExt as _, stream};
+use futures::StreamExt as _;
+use futures::stream::FuturesUnordered;
 use hyper::Request;
 use k8s_openapi::api::authentication::v1::{TokenRequest, TokenRequestSpec};
 use k8s_openapi::api::core::v1::{Node, ServiceAccount};
 use kube::api::PostParams;
 use kube::config::AuthInfo;
 use kube::{Api, Client, Config, ResourceExt as _};
+use tokio::sync::Semaphore;
 use tracing::{info, warn};
 
 use crate::args::Args;
@@ -23,8 +25,8 @@ use crate::lock::locked;
 /// How long an answer counts. Another policy needs a kubelet that begins anew with an empty state.
 const KEPT: Duration = Duration::from_mins(5);
 const PATIENCE: Duration = Duration::from_secs(3);
-/// Kubelets that are asked at the same time: each over a connection of its own, with all that TLS needs.
-const AT_ONCE: usize = 128;
+/// Kubelets that are asked at the same time, for all experiments: each over a connection of its own, with all that TLS needs.
+const AT_ONCE: usize = 256;
 /// How long a token holds: the least that an API server gives.
 const TOKEN_SECONDS: i64 = 600;
 
@@ -34,8 +36,7 @@ pub struct Kubelets {
     asking: Option<Asking>,
     clock: SharedClock,
     policies: Mutex<HashMap<String, Answer>>,
-    /// What one experiment asks, the others need not.
-    turn: tokio::sync::Mutex<()>,
+    places: Semaphore,
 }
 
 /// With an account that may do nothing else: whoever controls a node reads the token that its kubelet is sent.
@@ -62,7 +63,8 @@ impl Asking {
 
 struct Answer {
     at: Instant,
-    policy: Option<String>,
+    /// Or why it is not known.
+    policy: Result<String, String>,
 }
 
 impl Kubelets {
@@ -73,13 +75,13 @@ impl Kubelets {
             account,
             config,
         });
-        Self { asking, clock, policies: Mutex::default(), turn: tokio::sync::Mutex::default() }
+        Self { asking, clock, policies: Mutex::default(), places: Semaphore::new(AT_ONCE) }
     }
 
     /// The CPU manager policy of a node's kubelet, where it is known.
     pub fn cpu_manager_policy(&self, node: &str) -> Option<String> {
         self.asking.as_ref()?;
-        locked(&self.policies).get(node)?.policy.clone()
+        locked(&self.policies).get(node)?.policy.clone().ok()
     }
 
     /// Forgets nodes that are gone.
@@ -87,50 +89,48 @@ impl Kubelets {
         locked(&self.policies).retain(|node, _| is_there(node));
     }
 
-    /// Asks those of these nodes that fit and whose last answer is old.
-    pub async fn ask<'a>(&self, nodes: impl Iterator<Item = &'a Node>, fits: impl Fn(&Node) -> bool) {
-        let Some(asking) = &self.asking else { return };
-        let mut old: Vec<&Node> = self.old(nodes).into_iter().filter(|node| fits(node)).collect();
+    /// Asks those of these nodes that fit and whose last answer is old; whether there were any.
+    pub async fn ask<'a>(&self, nodes: impl Iterator<Item = &'a Node>, fits: impl Fn(&Node) -> bool) -> bool {
+        let Some(asking) = &self.asking else { return false };
+        let old: Vec<&Node> = nodes.filter(|node| self.is_old(node)).filter(|node| fits(node)).collect();
         if old.is_empty() {
-            return;
-        }
-        let _turn = self.turn.lock().await;
-        old = self.old(old.into_iter());
-        if old.is_empty() {
-            return;
+            return false;
         }
         let config = &asking.config().await;
-        let ask = |node: &'a Node| async move {
-            let asked = match config {
-                Ok(config) => tokio::time::timeout(PATIENCE, policy(config, node)).await,
-                Err(why) => Ok(Err(why.clone())),
-            };
-            (node, asked.unwrap_or_else(|_| Err("no answer".to_owned())))
-        };
-        let asked: Vec<_> = old.into_iter().map(ask).collect();
-        let mut asked = stream::iter(asked).buffer_unordered(AT_ONCE);
-        while let Some((node, asked)) = asked.next().await {
-            health::goes_on();
-            self.learn(node, asked);
-        }
+        let asked: FuturesUnordered<_> = old.into_iter().map(|node| self.ask_one(config, node)).collect();
+        asked.for_each(async |()| health::goes_on()).await;
+        true
     }
 
-    /// Those whose last answer is old.
-    fn old<'a>(&self, nodes: impl Iterator<Item = &'a Node>) -> Vec<&'a Node> {
+    /// Asks a node, unless somebody else has done so by the time that this one may.
+    async fn ask_one(&self, config: &Result<Config, String>, node: &Node) {
+        // It is never closed.
+        let _place = self.places.acquire().await;
+        if !self.is_old(node) {
+            return;
+        }
+        let asked = match config {
+            Ok(config) => tokio::time::timeout(PATIENCE, policy(config, node)).await,
+            Err(why) => Ok(Err(why.clone())),
+        };
+        self.learn(node, asked.unwrap_or_else(|_| Err("no answer".to_owned())));
+    }
+
+    fn is_old(&self, node: &Node) -> bool {
         let policies = locked(&self.policies);
-        let answer = |node: &Node| policies.get(node.metadata.name.as_deref()?);
-        nodes.filter(|node| answer(node).is_none_or(|answer| self.clock.since(answer.at) > KEPT)).collect()
+        let answer = node.metadata.name.as_deref().and_then(|name| policies.get(name));
+        answer.is_none_or(|answer| self.clock.since(answer.at) > KEPT)
     }
 
     /// Keeps an answer, and logs what is new.
-    fn learn(&self, node: &Node, asked: Result<String, String>) {
-        let (name, policy) = (node.name_any(), asked.as_ref().ok().cloned());
+    fn learn(&self, node: &Node, policy: Result<String, String>) {
+        let name = node.name_any();
         let answer = Answer { at: self.clock.instant(), policy: policy.clone() };
         let before = locked(&self.policies).insert(name.clone(), answer);
         if before.is_some_and(|before| before.policy == policy) {
             return;
         }
-        match asked {
+        match policy {
             Ok(policy) => info!(node = name, policy, "got the kubelet's cpuManagerPolicy"),
             Err(why) => warn!(node = name, why, "can't get the kubelet's cpuManagerPolicy"),
         }
@@ -169,13 +169,13 @@ mod tests {
 
     use super::*;
     use crate::clock::testing::Manual;
-    use crate::http::testing::{Asked, TEST_AUTHORITY, answering, pages};
+    use crate::http::testing::{Asked, TEST_AUTHORITY, answering_each, pages};
 
-    /// With the one token that it may ask for.
-    fn kubelets() -> (Kubelets, JoinHandle<Asked>) {
+    /// With as many tokens as there may be asked for.
+    fn kubelets(tokens: usize) -> (Kubelets, JoinHandle<Vec<Asked>>) {
         let made = json!({"kind": "TokenRequest", "apiVersion": "authentication.k8s.io/v1", "metadata": {},
             "spec": {"audiences": []}, "status": {"token": "of-kubelets", "expirationTimestamp": "2100-01-01T00:00:00Z"}});
-        let (client, requested) = answering(201, &made.to_string());
+        let (client, requested) = answering_each(vec![(201, made.to_string()); tokens]);
         let mut config = Config::new("http://api-server".parse().unwrap());
         config.root_cert = Some(vec![CertificateDer::from_pem_slice(TEST_AUTHORITY).unwrap().to_vec()]);
         config.auth_info.token = Some("of-the-operator".to_owned().into());
@@ -196,7 +196,7 @@ mod tests {
     #[tokio::test]
     async fn a_kubelet_gets_a_token_of_an_account_of_its_own() {
         let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"static"}}"#, true);
-        let ((kubelets, requested), node) = (kubelets(), node("n", address));
+        let ((kubelets, requested), node) = (kubelets(1), node("n", address));
         kubelets.ask([&node].into_iter(), |_| false).await;
         assert_eq!(kubelets.cpu_manager_policy("n"), None, "it does not fit");
         kubelets.ask([&node].into_iter(), |_| true).await;
@@ -204,7 +204,7 @@ mod tests {
         assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("static"));
         kubelets.prune(|_| false);
         assert_eq!(kubelets.cpu_manager_policy("n"), None, "it is gone");
-        let requested = requested.join().unwrap();
+        let requested = requested.join().unwrap().remove(0);
         assert_eq!(requested.what, "POST /api/v1/namespaces/own/serviceaccounts/assay-kubelets/token");
         assert_eq!(requested.body["spec"]["expirationSeconds"], TOKEN_SECONDS);
         let heads: Vec<Vec<String>> = asked.try_iter().collect();
@@ -216,9 +216,11 @@ mod tests {
     #[tokio::test]
     async fn what_one_experiment_asks_the_others_need_not() {
         let (address, asked) = pages(r#"{"kubeletconfig":{"cpuManagerPolicy":"none"}}"#, true);
-        let ((kubelets, _requested), node) = (kubelets(), node("n", address));
+        let ((kubelets, _requested), node) = (kubelets(3), node("n", address));
         let ask = || kubelets.ask([&node].into_iter(), |_| true);
-        tokio::join!(ask(), ask(), ask());
+        let _busy = kubelets.places.acquire_many(u32::try_from(AT_ONCE - 1).unwrap()).await.unwrap();
+        assert_eq!(tokio::join!(ask(), ask(), ask()), (true, true, true), "each has waited");
+        assert!(!ask().await, "it is known");
         assert_eq!(kubelets.cpu_manager_policy("n").as_deref(), Some("none"));
         assert_eq!(asked.try_iter().count(), 1);
     }
@@ -228,7 +230,12 @@ mod tests {
         let silent = TcpListener::bind("127.0.0.1:0").await.unwrap();
         let address = silent.local_addr().unwrap();
         let nodes: Vec<Node> = (0..3 * AT_ONCE).map(|number| node(&number.to_string(), address)).collect();
-        let (kubelets, _requested) = kubelets();
+        let (kubelets, _requested) = kubelets(2);
+        // It does not matter whose they are.
+        let (some, others) = nodes.split_at(AT_ONCE / 2);
+        let asked = async {
+            tokio::join!(kubelets.ask(some.iter(), |_| true), kubelets.ask(others.iter(), |_| true));
+        };
         let mut connections = Vec::new();
         let connected = async {
             // None is given up meanwhile.
@@ -237,7 +244,7 @@ mod tests {
             }
         };
         tokio::select! {
-            () = kubelets.ask(nodes.iter(), |_| true) => unreachable!("nobody answers"),
+            () = asked => unreachable!("nobody answers"),
             () = connected => {}
         }
         assert_eq!(connections.len(), AT_ONCE);

@@ -213,8 +213,9 @@ async fn nodes(reconcile: &Reconcile<'_>, needs: &Needs<'_>) -> Arc<[Arc<Known>]
     // Of those that are of no use anyway, nobody has to know more.
     let fits =
         |node: &Node| node::judge(node, &Room::of(node), needs, cluster.nodes.silent_for(node)).0 == NodeState::Usable;
-    cluster.kubelets.ask(nodes.iter().map(|known| &*known.node), fits).await;
-    nodes
+    let has_asked = cluster.kubelets.ask(nodes.iter().map(|known| &*known.node), fits).await;
+    // They may have changed while their kubelets were asked.
+    if has_asked { cluster.nodes.all() } else { nodes }
 }
 
 fn seen(reconcile: &Reconcile<'_>, nodes: &[Arc<Known>], leases: &[Holding]) -> Vec<Seen> {
