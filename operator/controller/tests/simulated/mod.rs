@@ -63,5 +63,7 @@ pub fn simulate(seed: u64, bug: Option<Bug>, is_logged: bool) -> Outcome {
         world.run().await;
         world.into_outcome()
     });
+    // What ends only now may panic as well.
+    drop(runtime);
     Outcome { wrong: PANICKED.take().or(wrong), trace, attempts }
 }
