@@ -148,10 +148,15 @@ impl Nodes {
 const PART: Part<Node> = Part {
     parts: Vec::new(),
     slim: |node| {
+        let is_silent = node::silent_since(node).is_some();
         if let Some(status) = &mut node.status {
             (status.images, status.volumes_attached, status.volumes_in_use) = (None, None, None);
             for condition in status.conditions.iter_mut().flatten() {
-                condition.last_heartbeat_time = None;
+                // Each change of a node wakes all that may use it, and times change by themselves. Only this one says something.
+                if !(is_silent && condition.type_ == "Ready") {
+                    condition.last_transition_time = None;
+                }
+                (condition.last_heartbeat_time, condition.message) = (None, None);
             }
         }
         node.metadata.annotations = None;
@@ -165,6 +170,27 @@ mod tests {
     use super::*;
     use crate::clock::Clock as _;
     use crate::clock::testing::Manual;
+
+    #[test]
+    fn a_sign_of_life_is_no_news() {
+        let condition = |type_: &str, status: &str, second: u8| {
+            let time = format!("2026-11-28T00:00:0{second}Z");
+            json!({"type": type_, "status": status, "lastHeartbeatTime": time, "lastTransitionTime": time,
+                "message": format!("at {time}")})
+        };
+        let told = |ready: &str, pressure: &str, second: u8| {
+            let conditions = [condition("Ready", ready, second), condition("DiskPressure", pressure, second)];
+            let node = json!({"metadata": {"name": "n", "annotations": {"second": second.to_string()}},
+                "status": {"conditions": conditions, "images": [{"sizeBytes": second}]}});
+            let mut node: Node = serde_json::from_value(node).unwrap_or_else(|error| unreachable!("{error}"));
+            (PART.slim)(&mut node);
+            PART.matters.map(|matters| matters(&node))
+        };
+        assert_eq!(told("True", "False", 1), told("True", "False", 2));
+        assert_ne!(told("True", "False", 1), told("True", "True", 1));
+        assert_ne!(told("True", "False", 1), told("False", "False", 1));
+        assert_ne!(told("False", "False", 1), told("False", "False", 2), "it is silent anew");
+    }
 
     fn node(name: &str, boot: &str) -> Arc<Node> {
         let node = json!({"metadata": {"name": name}, "status": {"nodeInfo": {"architecture": "", "bootID": boot,
