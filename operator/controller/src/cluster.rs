@@ -118,4 +118,5 @@ const PART_OF_LEASE: Part<Lease> = Part {
         json!([lease.metadata.uid, holder, lease.annotations().get(HOLDER_ANNOTATION)])
     }),
     gone: Some(|lease| Some(Touched::Freed(node_of(lease)?.to_owned()))),
+    saw: None,
 };

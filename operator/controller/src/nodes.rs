@@ -163,6 +163,7 @@ const PART: Part<Node> = Part {
     },
     matters: Some(|node| json!([node.metadata.labels, node.metadata.uid, node.spec, node.status])),
     gone: None,
+    saw: None,
 };
 
 #[cfg(test)]

@@ -1,8 +1,7 @@
 //! What is asked of the agents of nodes, where there are any: to prepare a node for a trial, and what the trial met there. Nothing
 //! depends on an answer but evidence, so none is waited for longer than [`PATIENCE`].
 
-use std::collections::{HashMap, HashSet};
-use std::hash::{DefaultHasher, Hash as _, Hasher as _};
+use std::collections::HashMap;
 use std::sync::{Arc, Mutex};
 use std::time::{Duration, Instant};
 
@@ -16,6 +15,7 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
+use serde_json::{Value, json};
 use tracing::{info, warn};
 
 use super::ended;
@@ -26,7 +26,7 @@ use super::{Reconcile, refusals};
 use crate::error::Error;
 use crate::lease::{Asked, Leases};
 use crate::lock::locked;
-use crate::watch::Wiring;
+use crate::watch::{Part, Wiring};
 
 /// How long an answer is waited for.
 const PATIENCE: Duration = Duration::from_secs(10);
@@ -43,7 +43,6 @@ pub struct Agents {
     namespace: String,
     leases: Leases,
     store: Store<Lease>,
-    heard: Arc<Heard>,
     /// What was asked last of the agent of each node, and when.
     asked: Mutex<HashMap<String, (AttemptKey, bool, Instant)>>,
 }
@@ -52,16 +51,18 @@ impl Agents {
     pub fn watch(wiring: &Wiring, namespace: &str) -> Self {
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
         let leases = Leases::new(&wiring.client, namespace, THERE, Arc::clone(&wiring.clock));
-        let (sighted, heard) = (leases.clone(), Arc::<Heard>::default());
-        let news = Arc::clone(&heard);
-        let touches = move |lease: &Lease| {
-            // From when it changed, and not from when somebody asks.
+        let sighted = leases.clone();
+        // From when it changed, and not from when somebody asks.
+        let saw = move |lease: &Lease| {
             sighted.unchanged_for(lease);
-            let attempt = news.is_new(lease).then(|| answer_in(lease))??.attempt;
-            Some(touched((attempt.namespace, attempt.experiment)))
         };
-        let store = wiring.reflect(wiring.api(Some(namespace)), ours, touches);
-        Self { namespace: namespace.to_owned(), leases, store, heard, asked: Mutex::default() }
+        // A Lease that is renewed, as each is every minute, touches nobody.
+        let part = Part { matters: Some(matters), saw: Some(Box::new(saw)), ..Part::all() };
+        let store = wiring.reflect_part(wiring.api(Some(namespace)), ours, part, |lease: &Lease| {
+            let attempt = answer_in(lease)?.attempt;
+            Some(touched((attempt.namespace, attempt.experiment)))
+        });
+        Self { namespace: namespace.to_owned(), leases, store, asked: Mutex::default() }
     }
 
     pub async fn wait_until_ready(&self) -> Result<(), kube::runtime::reflector::store::WriterDropped> {
@@ -71,9 +72,7 @@ impl Agents {
     /// Forgets nodes that are gone.
     pub fn prune(&self, is_there: impl Fn(&str) -> bool) {
         locked(&self.asked).retain(|node, _| is_there(node));
-        let leases = self.store.state();
-        self.leases.prune(&leases);
-        self.heard.prune(&leases);
+        self.leases.prune(&self.store.state());
     }
 
     fn lease(&self, node: &str) -> Option<Arc<Lease>> {
@@ -90,22 +89,9 @@ impl Agents {
     }
 }
 
-/// What each agent has said last: a Lease that is renewed, as each is every minute, is no news.
-#[derive(Default)]
-struct Heard(Mutex<HashMap<String, u64>>);
-
-impl Heard {
-    fn is_new(&self, lease: &Lease) -> bool {
-        let mut said = DefaultHasher::new();
-        lease.annotations().get(ANSWER_ANNOTATION).hash(&mut said);
-        let said = said.finish();
-        locked(&self.0).insert(lease.name_any(), said) != Some(said)
-    }
-
-    fn prune(&self, there: &[Arc<Lease>]) {
-        let there: HashSet<Option<&String>> = there.iter().map(|lease| lease.metadata.name.as_ref()).collect();
-        locked(&self.0).retain(|name, _| there.contains(&Some(name)));
-    }
+/// What of an agent's Lease is news.
+fn matters(lease: &Lease) -> Value {
+    json!([lease.metadata.uid, lease.annotations().get(ANSWER_ANNOTATION)])
 }
 
 fn answer_in(lease: &Lease) -> Option<AgentAnswer> {
@@ -239,26 +225,19 @@ async fn ask(
 
 #[cfg(test)]
 mod tests {
-    use serde_json::json;
-
     use super::*;
 
     #[test]
     fn an_agent_that_is_still_there_is_no_news() {
-        let lease = |name: &str, answer: &str, renewed: u8| -> Arc<Lease> {
+        let news = |answer: &str, renewed: u8| {
             let lease = json!({
-                "metadata": {"name": name, "annotations": {ANSWER_ANNOTATION: answer}},
+                "metadata": {"name": "a", "annotations": {ANSWER_ANNOTATION: answer}},
                 "spec": {"renewTime": format!("2026-11-28T00:0{renewed}:00.000000Z")},
             });
-            Arc::new(serde_json::from_value(lease).unwrap_or_else(|error| unreachable!("{error}")))
+            matters(&serde_json::from_value(lease).unwrap_or_else(|error| unreachable!("{error}")))
         };
-        let heard = Heard::default();
-        assert!(heard.is_new(&lease("a", "1", 0)) && heard.is_new(&lease("b", "1", 0)));
-        assert!(!heard.is_new(&lease("a", "1", 1)), "it was renewed");
-        assert!(heard.is_new(&lease("a", "2", 1)));
-        heard.prune(&[lease("b", "1", 0)]);
-        assert!(!heard.is_new(&lease("b", "1", 2)));
-        assert!(heard.is_new(&lease("a", "2", 2)), "it had gone");
+        assert_eq!(news("1", 0), news("1", 1), "it was renewed");
+        assert_ne!(news("1", 1), news("2", 1));
     }
 
     #[test]
@@ -273,7 +252,7 @@ mod tests {
             }))
             .unwrap_or_else(|error| unreachable!("{error}"))
         };
-        let pod = |state: serde_json::Value| {
+        let pod = |state: Value| {
             let container =
                 json!({"name": "bench", "image": "", "imageID": "", "ready": false, "restartCount": 0, "state": state});
             serde_json::from_value::<Pod>(json!({"status": {"containerStatuses": [container]}}))

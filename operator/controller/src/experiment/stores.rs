@@ -104,6 +104,7 @@ impl watch::Stores for Stores {
             slim: slim_pod,
             matters: Some(ended::matters),
             gone: None,
+            saw: None,
         };
         let pods = wiring.reflect_part(wiring.api(namespace), of_experiments, part, of_pod);
         let (pods_on_nodes, pods) = (Objects::new(pods.clone(), on_nodes), Objects::new(pods, parts));

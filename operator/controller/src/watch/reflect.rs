@@ -83,7 +83,7 @@ impl Wiring {
         &self,
         (store, writer): (Store<K>, Writer<K>),
         events: impl Stream<Item = Result<Event<K>, watcher::Error>> + Send + 'static,
-        Part { slim, matters, parts, gone }: Part<K>,
+        Part { slim, matters, parts, gone, saw }: Part<K>,
         touches: impl Fn(&K) -> Option<Touched> + Send + Sync + 'static,
     ) -> Store<K>
     where
@@ -109,6 +109,9 @@ impl Wiring {
             let mut is_broken = false;
             let mut news = News { matters, known: HashMap::new() };
             while let Some(event) = events.next().await {
+                if let (Ok(Event::Apply(object)), Some(saw)) = (&event, &saw) {
+                    saw(object);
+                }
                 let is_new = event.as_ref().is_ok_and(|event| news.is_new(event));
                 let touched = match event {
                     Ok(Event::Apply(_)) if !is_new => None,
@@ -139,6 +142,9 @@ impl Wiring {
 /// What an object is part of.
 type Whole<K> = fn(&K) -> Option<Touched>;
 
+/// Hears of an object.
+type Saw<K> = Box<dyn Fn(&K) + Send + Sync>;
+
 /// What of each object is kept and looked at.
 pub struct Part<K> {
     /// Where it is noted what each is part of, in one way or another.
@@ -149,11 +155,13 @@ pub struct Part<K> {
     pub matters: Option<fn(&K) -> Value>,
     /// What it touches when it goes, where that is something else.
     pub gone: Option<fn(&K) -> Option<Touched>>,
+    /// Told of each that has changed, whether or not that matters.
+    pub saw: Option<Saw<K>>,
 }
 
 impl<K> Part<K> {
     pub fn all() -> Self {
-        Self { parts: Vec::new(), slim: |_| (), matters: None, gone: None }
+        Self { parts: Vec::new(), slim: |_| (), matters: None, gone: None, saw: None }
     }
 }
 
