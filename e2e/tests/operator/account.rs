@@ -1,10 +1,11 @@
 //! Who the operators under test are: an account that may do what the chart lets its operator do, and nothing else.
 
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 use kube::api::{Patch, PatchParams};
+use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::core::{ApiResource, DynamicObject, GroupVersionKind};
-use kube::{Api, Client};
+use kube::{Api, Client, Config};
 use serde::Deserialize;
 use serde_json::{Value, json};
 use tokio::process::Command;
@@ -24,6 +25,13 @@ pub async fn kubeconfig(client: &Client) -> PathBuf {
         kubeconfig_of(USER)
     };
     MADE.get_or_init(|| make).await.clone()
+}
+
+/// A client of whom a kubeconfig names.
+pub async fn client(kubeconfig: &Path) -> Client {
+    let told = Kubeconfig::read_from(kubeconfig).expect("a kubeconfig");
+    let config = Config::from_custom_kubeconfig(told, &KubeConfigOptions::default()).await.expect("a configuration");
+    Client::try_from(config).expect("a client")
 }
 
 fn kubeconfig_of(user: &str) -> PathBuf {

@@ -15,15 +15,20 @@ use k8s_openapi::api::core::v1::{Node, Pod};
 use kube::api::{Patch, PatchParams};
 use kube::runtime::watcher::Event;
 use kube::{Api, Client, ResourceExt};
-use serde_json::json;
+use serde_json::{Value, json};
 use tokio::sync::Notify;
 use tokio::task::AbortHandle;
 
+use crate::account;
 use crate::experiment::small;
 use crate::lab::{Lab, SOON, now_ms};
 use crate::pods;
+use crate::proxy::{FAULTS, Proxy};
 use crate::record::{Measured, record};
 
+/// How long a call to the API server may take, and how long until it is made again.
+const CALL: Duration = Duration::from_secs(10);
+const AGAIN: Duration = Duration::from_secs(1);
 /// How long a fake trial takes, unless a test says otherwise.
 const TRIAL: Duration = Duration::from_millis(300);
 /// Throughput of the baseline in steps per second, and its noise to either side.
@@ -133,6 +138,11 @@ impl Bench {
         }
     }
 
+    /// Speaks to the API server by another client.
+    pub fn by(self, client: Client) -> Self {
+        Self { client, ..self }
+    }
+
     pub fn effect(self, effect: f64) -> Self {
         Self { effect, ..self }
     }
@@ -151,7 +161,8 @@ impl Bench {
     }
 
     pub fn start(self, lab: &Lab) -> AtWork {
-        let (changes, held) = (pods::changes(lab.api()), self.held.clone());
+        let pods = Api::namespaced(self.client.clone(), &lab.namespace);
+        let (changes, held) = (pods::changes(pods), self.held.clone());
         let task = tokio::spawn(async move {
             let mut changes = std::pin::pin!(changes);
             let (mut seen, mut ran) = (BTreeSet::new(), Vec::new());
@@ -207,16 +218,29 @@ impl Bench {
         if !reason.is_empty() {
             told["fake.assay.rocks/reason"] = json!(reason);
         }
+        self.tell(&pod, &told).await;
+    }
+
+    /// Gives a pod annotations, if it is still there. Nobody else ends it, so a call that fails is made again.
+    async fn tell(&self, pod: &Pod, told: &Value) {
         let pods: Api<Pod> = Api::namespaced(self.client.clone(), &pod.namespace().unwrap_or_default());
-        let change = json!({"metadata": {"annotations": told, "uid": pod.uid()}});
-        // It may be gone by now.
-        let _ = pods.patch(&pod.name_any(), &PatchParams::default(), &Patch::Merge(&change)).await;
+        let (name, uid) = (pod.name_any(), pod.uid());
+        let change = json!({"metadata": {"annotations": told, "uid": uid}});
+        let what = format!("{name} is told how to end");
+        let told = called(&what, || async {
+            let Err(why) = pods.patch(&name, &PatchParams::default(), &Patch::Merge(&change)).await else {
+                return Ok(());
+            };
+            let is_there = pods.get_metadata_opt(&name).await?.is_some_and(|now| now.uid() == uid);
+            if is_there { Err(why) } else { Ok(()) }
+        });
+        told.await;
     }
 
     async fn summary(&self, pod: &Pod, input: &str, started_unix_ms: u64) -> Summary {
         let spec = TrialSpec::from_json(input.as_bytes()).expect("a trial has a spec");
         let nodes: Api<Node> = Api::all(self.client.clone());
-        let node = nodes.get_opt(pods::node(pod)).await.ok().flatten();
+        let node = called("a node is asked for", || nodes.get_opt(pods::node(pod))).await;
         let boot_id = node.and_then(|node| Some(node.status?.node_info?.boot_id));
         // The same trial has the same result, however often and whenever it is run.
         let draw = Digest::of(spec.trial.file_stem().as_bytes());
@@ -240,12 +264,42 @@ impl Bench {
     }
 }
 
+/// What the API server answers, sooner or later.
+async fn called<T, F: Future<Output = kube::Result<T>>>(what: &str, call: impl Fn() -> F) -> T {
+    loop {
+        match tokio::time::timeout(CALL, call()).await {
+            Ok(Ok(answer)) => return answer,
+            Ok(Err(why)) => eprintln!("bench: {what}: {why}"),
+            Err(_) => eprintln!("bench: {what}: no answer within {CALL:?}"),
+        }
+        tokio::time::sleep(AGAIN).await;
+    }
+}
+
 /// Without an operator: what the bench leaves is judged as it was planted.
 #[tokio::test(flavor = "multi_thread", worker_threads = 2)]
 async fn fake_trials_pass_all_gates() {
     let lab = Lab::new("bench").await;
     let _bench = Bench::new(&lab).start(&lab);
-    let experiment = small(&lab, "bench");
+    pass_all_gates(&lab).await;
+    lab.close().await;
+}
+
+/// A trial that nobody ends would hang its test.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn fake_trials_end_by_an_unkind_api_server_too() {
+    let lab = Lab::new("bench-unkind").await;
+    let proxy = Proxy::start(&lab, 40, 42).await;
+    let _bench = Bench::new(&lab).by(account::client(&proxy.kubeconfig).await).start(&lab);
+    pass_all_gates(&lab).await;
+    for fault in FAULTS {
+        assert!(proxy.count(fault) > 0, "{fault:?} was never tried");
+    }
+    lab.close().await;
+}
+
+async fn pass_all_gates(lab: &Lab) {
+    let experiment = small(lab, "bench");
     let spec = serde_json::from_value(experiment["spec"].clone()).expect("a spec");
     let valid = validate("bench", &spec);
     let plan = Plan::new(valid.experiment.unwrap_or_else(|| panic!("{:?}", valid.problems))).expect("a plan");
@@ -286,5 +340,4 @@ async fn fake_trials_pass_all_gates() {
     }
     let report = judge(&plan, &attempts).expect("the trials can be judged");
     assert_eq!(format!("{:?}", report.configs[0].ruling.verdict), "Win", "{report:#?}");
-    lab.close().await;
 }

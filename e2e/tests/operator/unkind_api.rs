@@ -2,8 +2,8 @@
 
 use k8s_openapi::api::core::v1::Namespace;
 use kube::Api;
-use kube::config::KubeConfigOptions;
 
+use crate::account;
 use crate::bench::Bench;
 use crate::experiment::{self, small};
 use crate::lab::{Lab, rounds};
@@ -53,11 +53,7 @@ async fn a_log_without_end_costs_the_full_record_only() {
 async fn a_kind_proxy_changes_nothing() {
     let lab = Lab::new("kind").await;
     let proxy = Proxy::start(&lab, 0, 1).await;
-    let kubeconfig = kube::config::Kubeconfig::read_from(&proxy.kubeconfig).expect("a kubeconfig");
-    let config =
-        kube::Config::from_custom_kubeconfig(kubeconfig, &KubeConfigOptions::default()).await.expect("a configuration");
-    let client = kube::Client::try_from(config).expect("a client");
-    let namespaces = [lab.client.clone(), client].map(Api::<Namespace>::all);
+    let namespaces = [lab.client.clone(), account::client(&proxy.kubeconfig).await].map(Api::<Namespace>::all);
     let [direct, through] = namespaces.map(async |api| api.get(&lab.namespace).await.expect("the namespace"));
     let (direct, through) = (direct.await, through.await);
     assert_eq!(direct, through);

@@ -7,9 +7,8 @@ use assay_api::names;
 use futures::StreamExt as _;
 use k8s_openapi::api::core::v1::Pod;
 use kube::api::{DeleteParams, PostParams};
-use kube::config::{KubeConfigOptions, Kubeconfig};
 use kube::runtime::watcher::Event;
-use kube::{Api, Client, Config, ResourceExt as _};
+use kube::{Api, ResourceExt as _};
 use serde_json::{Value, json};
 use tokio::task::JoinSet;
 
@@ -26,10 +25,7 @@ pub struct Control {
 impl Control {
     /// With pods like this one, which runs.
     pub async fn new(lab: &Lab, pod: &Pod) -> Self {
-        let account = Kubeconfig::read_from(account::kubeconfig(&lab.client).await).expect("a kubeconfig");
-        let config =
-            Config::from_custom_kubeconfig(account, &KubeConfigOptions::default()).await.expect("a kubeconfig");
-        let client = Client::try_from(config).expect("a client");
+        let client = account::client(&account::kubeconfig(&lab.client).await).await;
         let pods = Api::namespaced(client, &lab.namespace);
         Self { pods, pod: pattern(pod).to_string(), node: pods::node(pod).to_owned() }
     }
