@@ -16,6 +16,7 @@ use tokio::sync::broadcast::error::RecvError;
 use tracing::{Instrument as _, Span, warn};
 
 use super::backoff::Backoff;
+use super::turns::Turns;
 use super::{Touched, Wiring};
 use crate::clock::SharedClock;
 use crate::error::Error;
@@ -50,17 +51,30 @@ impl Wiring {
     }
 
     fn run_one<C: Controller>(&self, controller: Arc<C>, store: Store<C::Kind>) -> Running {
-        let queue =
-            queue(self.changes.subscribe(), store.clone(), Arc::clone(&controller)).take_until(self.stop.asked());
+        let turns = Arc::new(Turns::new(self.concurrency.into()));
+        let queue = queue(self.changes.subscribe(), store.clone(), Arc::clone(&controller), Arc::clone(&turns))
+            .take_until(self.stop.asked());
         let (clock, metrics, health) = (Arc::clone(&self.clock), Arc::clone(&self.metrics), Arc::clone(&self.health));
+        let (stop, objects) = (self.stop.clone(), store.clone());
         let failures = Arc::new(Backoff::default());
         let (backoff, now) = (Arc::clone(&failures), Arc::clone(&clock));
         // Each beside all others: one that has much to compute holds nobody up, and one that panics ends nobody else.
         let begin = move |object: Arc<C::Kind>, controller| {
-            let (health, failures, name) = (Arc::clone(&health), Arc::clone(&failures), ObjectRef::from_obj(&*object));
-            let reconcile = reconcile(controller, object, Arc::clone(&clock), Arc::clone(&metrics));
-            let reconcile = task::begin(async move { health.watch(reconcile).await });
-            reconcile.map(move |ended| {
+            let (clock, metrics, health) = (Arc::clone(&clock), Arc::clone(&metrics), Arc::clone(&health));
+            let (failures, name) = (Arc::clone(&failures), ObjectRef::from_obj(&*object));
+            let (turns, stop, objects, who) = (Arc::clone(&turns), stop.asked(), objects.clone(), name.clone());
+            let reconcile = async move {
+                let _turn = tokio::select! {
+                    biased;
+                    () = stop => return Ok(Action::await_change()),
+                    turn = turns.next(who.clone()) => turn,
+                };
+                // As it is by now, and if it is still there.
+                let Some(object) = objects.get(&who) else { return Ok(Action::await_change()) };
+                // Boxed, since each that waits would have to hold it.
+                Box::pin(health.watch(reconcile(controller, object, clock, metrics))).await
+            };
+            task::begin(reconcile).map(move |ended| {
                 let ended = ended.unwrap_or_else(|panic| Err(Error::Unexpected(panic.to_string())));
                 if ended.is_ok() {
                     failures.succeeded(&name);
@@ -71,7 +85,7 @@ impl Wiring {
         let on_error = move |object: Arc<C::Kind>, error: &Error, _: Arc<C>| {
             Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict(), now.instant()))
         };
-        let config = Config::default().debounce(DEBOUNCE).concurrency(self.concurrency);
+        let config = Config::default().debounce(DEBOUNCE);
         applier(begin, on_error, controller, store, Box::pin(queue), config).for_each(|_| async {}).boxed()
     }
 }
@@ -94,11 +108,12 @@ async fn reconcile<C: Controller>(
     timed.instrument(C::span(&object)).await
 }
 
-/// The objects that have to be reconciled because of a change.
+/// The objects that have to be reconciled because of a change, but for those that are about to be.
 fn queue<C: Controller>(
     changes: broadcast::Receiver<Touched>,
     store: Store<C::Kind>,
     controller: Arc<C>,
+    turns: Arc<Turns<ObjectRef<C::Kind>>>,
 ) -> impl Stream<Item = Result<ObjectRef<C::Kind>, Infallible>> {
     stream::unfold(changes, |mut changes| async move {
         match changes.recv().await {
@@ -110,6 +125,79 @@ fn queue<C: Controller>(
     })
     .flat_map(move |touched| {
         let concerned = touched.of(&store, |all, touched| controller.concerned(all, touched));
-        stream::iter(concerned.into_iter().map(Ok))
+        stream::iter(concerned.into_iter().filter(|name| !turns.is_in_line(name)).map(Ok).collect::<Vec<_>>())
     })
+}
+
+#[cfg(test)]
+mod tests {
+    use std::collections::BTreeMap;
+    use std::sync::Mutex;
+
+    use clap::Parser as _;
+    use k8s_openapi::api::core::v1::ConfigMap;
+    use kube::ResourceExt as _;
+    use kube::runtime::reflector::store;
+    use kube::runtime::watcher::Event;
+
+    use super::*;
+    use crate::args::Args;
+    use crate::clock::System;
+    use crate::health::Health;
+    use crate::http::testing::server;
+    use crate::lock::locked;
+    use crate::stop::Stop;
+
+    /// Reconciles without end, and counts.
+    #[derive(Default)]
+    struct Endless(Mutex<BTreeMap<String, usize>>);
+
+    impl Controller for Endless {
+        type Kind = ConfigMap;
+
+        fn span(_: &ConfigMap) -> Span {
+            Span::none()
+        }
+
+        fn concerned(&self, all: Vec<Arc<ConfigMap>>, _: &Touched) -> Vec<Arc<ConfigMap>> {
+            all
+        }
+
+        async fn reconcile(&self, object: &ConfigMap) -> Result<Action, Error> {
+            *locked(&self.0).entry(object.name_any()).or_default() += 1;
+            tokio::time::sleep(Duration::from_millis(100)).await;
+            Ok(Action::requeue(Duration::ZERO))
+        }
+    }
+
+    /// However much the others have to do, and whatever wakes them.
+    #[tokio::test(start_paused = true)]
+    async fn every_object_has_its_turn() {
+        const OBJECTS: usize = 40;
+        let (reader, mut writer) = store::<ConfigMap>();
+        let object = |number: usize| {
+            let mut object = ConfigMap::default();
+            (object.metadata.namespace, object.metadata.name) = (Some("here".into()), Some(format!("o{number}")));
+            object
+        };
+        writer.apply_watcher_event(&Event::Init);
+        (0..OBJECTS).for_each(|number| writer.apply_watcher_event(&Event::InitApply(object(number))));
+        writer.apply_watcher_event(&Event::InitDone);
+        let args = Args::parse_from(["assay-operator", "--bench-image", "bench", "--concurrency", "4"]);
+        let (clock, stop): (SharedClock, _) = (Arc::new(System), Stop::default());
+        let watched = (Arc::new(Metrics::new()), Arc::new(Health::new(Arc::clone(&clock))));
+        let (wiring, _changes) = Wiring::new(server(200).0, &args, clock, watched, stop.clone());
+        let endless = Arc::new(Endless::default());
+        let running = tokio::spawn(wiring.run(&endless, vec![reader]));
+        tokio::task::yield_now().await;
+        for _ in 0..100 {
+            assert!(wiring.changes.send(Touched::All).is_ok(), "it is heard");
+            tokio::time::sleep(Duration::from_millis(100)).await;
+        }
+        stop.ask();
+        running.await.expect("those that wait do not begin any more");
+        let counts = locked(&endless.0).clone();
+        assert_eq!(counts.len(), OBJECTS, "{counts:?}");
+        assert!(counts.values().all(|count| (9..=11).contains(count)), "{counts:?}");
+    }
 }

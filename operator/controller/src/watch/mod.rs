@@ -7,6 +7,7 @@ mod namespaces;
 mod parts;
 mod reflect;
 mod touched;
+mod turns;
 mod unreadable;
 
 use std::sync::Arc;
