@@ -5,6 +5,7 @@ use std::collections::{HashMap, VecDeque};
 use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
+use std::time::Duration;
 
 use assay_api::TuningExperiment;
 use assay_api::names::CONTAINER;
@@ -20,9 +21,12 @@ use crate::lock::locked;
 use crate::watch::{Tell, Touched};
 
 /// Logs in memory at the same time, of all namespaces and of one.
-const SHORT: Most = Most { of_all: 32, of_a_namespace: 16 };
+const SHORT: Most = Most { of_all: 32, of_a_namespace: 16, in_line: 8 };
 /// And those of them that are longer than most.
-const LONG: Most = Most { of_all: 2, of_a_namespace: 1 };
+const LONG: Most = Most { of_all: 2, of_a_namespace: 1, in_line: 0 };
+
+/// How long one waits in line for room.
+const PATIENCE: Duration = Duration::from_secs(2);
 
 /// Most logs are shorter: what a bench prints is its record.
 const SHORT_BYTES: usize = 1 << 20;
@@ -34,6 +38,8 @@ const PART: usize = 16 * 1024;
 struct Most {
     of_all: usize,
     of_a_namespace: usize,
+    /// How many of a namespace wait in line where it has none left. Each keeps a reconcile busy meanwhile.
+    in_line: usize,
 }
 
 /// The room that there is for logs.
@@ -45,8 +51,32 @@ pub struct Logs {
 struct Rooms {
     most: Most,
     all: Arc<Semaphore>,
-    namespaces: Mutex<HashMap<String, Arc<Semaphore>>>,
+    namespaces: Mutex<HashMap<String, Own>>,
     waiting: Arc<Waiting>,
+}
+
+/// What a namespace may take.
+#[derive(Clone)]
+struct Own {
+    room: Arc<Semaphore>,
+    line: Arc<Semaphore>,
+}
+
+impl Own {
+    fn new(most: Most) -> Self {
+        let [room, line] = [most.of_a_namespace, most.in_line].map(|places| Arc::new(Semaphore::new(places)));
+        Self { room, line }
+    }
+
+    /// Some room, now or soon. Those that wait are served in turn: whoever only ever looked would find none where another always takes what has
+    /// just become free.
+    async fn some(&self) -> Option<OwnedSemaphorePermit> {
+        if let Ok(room) = Arc::clone(&self.room).try_acquire_owned() {
+            return Some(room);
+        }
+        let _place = self.line.try_acquire().ok()?;
+        tokio::time::timeout(PATIENCE, Arc::clone(&self.room).acquire_owned()).await.ok()?.ok()
+    }
 }
 
 /// An experiment, by its namespace and name.
@@ -166,24 +196,23 @@ impl Rooms {
     /// The room for one log of an experiment; `None` while others of its namespace have all of it. So few of each namespace wait here, and
     /// they are served in turn, however many logs one of them has.
     async fn room(&self, (namespace, experiment): Whose<'_>) -> Option<Room> {
-        let own = || self.of(namespace).try_acquire_owned().ok();
-        let own = own().or_else(|| {
+        let own = self.of(namespace);
+        let room = own.some().await.or_else(|| {
             self.waiting.put(namespace, experiment);
             // Nobody was woken for what has just become free.
-            own()
+            Arc::clone(&own.room).try_acquire_owned().ok()
         })?;
         let Ok(all) = Arc::clone(&self.all).acquire_owned().await else { unreachable!("it is never closed") };
         let next = Next { waiting: Arc::clone(&self.waiting), namespace: namespace.to_owned() };
-        Some(Room { _permits: [own, all], _next: next })
+        Some(Room { _permits: [room, all], _next: next })
     }
 
-    fn of(&self, namespace: &str) -> Arc<Semaphore> {
+    fn of(&self, namespace: &str) -> Own {
         let most = self.most.of_a_namespace;
         let mut namespaces = locked(&self.namespaces);
         // Those that nobody waits for are made again.
-        namespaces.retain(|_, room| Arc::strong_count(room) > 1 || room.available_permits() < most);
-        let room = namespaces.entry(namespace.to_owned()).or_insert_with(|| Arc::new(Semaphore::new(most)));
-        Arc::clone(room)
+        namespaces.retain(|_, own| Arc::strong_count(&own.room) > 1 || own.room.available_permits() < most);
+        namespaces.entry(namespace.to_owned()).or_insert_with(|| Own::new(self.most)).clone()
     }
 }
 
@@ -257,7 +286,7 @@ mod tests {
         assert!(none.expect_err("no pod").is_not_found());
     }
 
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn whoever_finds_no_room_is_woken_when_there_is_some() {
         let (tell, mut heard) = Tell::heard();
         let mut woken = move || {
@@ -302,6 +331,32 @@ mod tests {
         }
         drop(long);
         assert!(heard.try_recv().is_ok());
+    }
+
+    /// One that reads log after log leaves it to the others in between.
+    #[tokio::test(start_paused = true)]
+    async fn whoever_waits_for_room_is_next() {
+        let rooms = Rooms::new(SHORT, &Tell::heard().0);
+        let own = || rooms.room(("here", "loud"));
+        let mut taken = Vec::new();
+        for _ in 0..SHORT.of_a_namespace {
+            taken.push(own().await);
+        }
+        let mut line: Vec<_> = (0..SHORT.in_line).map(|_| Box::pin(rooms.room(("here", "quiet")))).collect();
+        for waiting in &mut line {
+            assert!(poll!(waiting).is_pending());
+        }
+        assert!(own().await.is_none(), "the line is full");
+        for waiting in line {
+            taken.pop();
+            assert!(own().await.is_none(), "others were here before");
+            taken.push(waiting.await);
+        }
+        assert!(taken.iter().all(Option::is_some));
+        let mut late = pin!(own());
+        assert!(poll!(&mut late).is_pending());
+        tokio::time::sleep(PATIENCE).await;
+        assert!(late.await.is_none(), "nobody waits for long");
     }
 
     /// A log that comes in parts, for which it gets buffers of so many bytes.
@@ -367,7 +422,7 @@ mod tests {
     }
 
     /// A log may take 16 MiB, and any number of pods may end at the same time.
-    #[tokio::test]
+    #[tokio::test(start_paused = true)]
     async fn few_logs_are_held_and_fewer_of_a_namespace() {
         for most in [SHORT, LONG] {
             let rooms = Rooms::new(most, &Tell::heard().0);

@@ -36,6 +36,7 @@ mod upkeep;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -109,6 +110,8 @@ pub struct Reconcile<'a> {
     pub now: Timestamp,
     /// When to reconcile again if nothing happens before.
     wake: Mutex<Duration>,
+    /// That a log has found no room in time: the next one would not either.
+    has_no_room: AtomicBool,
 }
 
 impl<'a> Reconcile<'a> {
@@ -122,6 +125,7 @@ impl<'a> Reconcile<'a> {
             uid: experiment.uid().unwrap_or_default(),
             now: context.cluster.clock.time(),
             wake: Mutex::new(Duration::from_mins(5)),
+            has_no_room: AtomicBool::new(false),
         }
     }
 
@@ -269,11 +273,15 @@ impl<'a> Reconcile<'a> {
         Ok(seen)
     }
 
-    /// The end of a pod's log; `None` while too many others of its namespace are read. Nobody waits for that in a reconcile: the places of
-    /// those are few, and a namespace with many logs would have them all.
+    /// The end of a pod's log; `None` while too many others of its namespace are read. Few wait for that in a reconcile, and not for long: the
+    /// places of those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
+        if self.has_no_room.load(Ordering::Relaxed) {
+            return Ok(None);
+        }
         let log = self.cluster().logs.end_of((&self.namespace, &self.name), &self.api(), pod).await?;
         if log.is_none() {
+            self.has_no_room.store(true, Ordering::Relaxed);
             // Those who are told that there is room may be gone.
             self.wake_in(10 * TURN);
         }
