@@ -134,7 +134,7 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     let no_node = asks.map_or(no_node, |waits_for| ("Provisioning", waits_for));
     let assignments = next.assignments.into_iter().filter(|step| !survey.busy.contains(&step.node));
     let assigned: Vec<Action> = assignments.filter_map(action).collect();
-    // What others want and is of no use goes on.
+    // What is of no use goes on: nobody keeps up its Lease, and others may want it later.
     for node in kept.into_iter().filter(|node| assigned.iter().all(|action| action.node() != Some(node))) {
         decision.give_up(node);
     }
@@ -145,12 +145,12 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
     decision
 }
 
-/// Nodes that it holds, on which nothing is under way, and that others wait for.
+/// Nodes that it holds, and on which nothing is under way.
 #[derive(Default)]
 struct Idle<'a> {
-    /// Given up.
+    /// Given up to those who have waited for them.
     yields: BTreeSet<&'a str>,
-    /// To be used now or given up: just handed over, or wanted by those who hold no fewer.
+    /// To be used now or given up.
     kept: BTreeSet<&'a str>,
 }
 
@@ -281,7 +281,7 @@ impl Decision {
             if is_complete || (held.is_owed && !held.is_given) {
                 self.give_up(&held.node);
                 idle.yields.insert(&held.node);
-            } else if held.is_wanted {
+            } else {
                 idle.kept.insert(&held.node);
             }
         }

@@ -84,9 +84,7 @@ pub struct Placeholder {
 
 pub struct Held {
     pub node: String,
-    /// Somebody else would like to have it.
-    pub is_wanted: bool,
-    /// One of those holds fewer nodes or can't do without this one, or its namespace has none left for others.
+    /// Somebody who would like to have it holds fewer nodes or can't do without this one, or its namespace has none left for others.
     pub is_owed: bool,
     /// It was handed over since the last decision, so nothing has run there.
     pub is_given: bool,
@@ -120,7 +118,7 @@ pub async fn survey<'a>(reconcile: &Reconcile<'a>, plan: &Plan, observed: &Obser
     })
 }
 
-/// The nodes that it holds, and who else would like to have those of them that are idle.
+/// The nodes that it holds, and whether others are to have those of them that are idle.
 fn held(reconcile: &Reconcile<'_>, leases: &[Holding], busy: &BTreeSet<String>) -> Vec<Held> {
     let held = node_lease::held_of(reconcile, leases);
     let given = reconcile.memory().given.clone();
@@ -130,8 +128,7 @@ fn held(reconcile: &Reconcile<'_>, leases: &[Holding], busy: &BTreeSet<String>) 
     let fewest: Vec<Option<usize>> = held.iter().map(|node| wanted.get(node).copied()).collect();
     let own = if wanted.is_empty() { 0 } else { node_lease::holds(leases, reconcile.instant())(&reconcile.uid) };
     let owed = owed(&fewest, own);
-    let held = held.into_iter().zip(fewest).zip(owed).map(|((node, fewest), is_owed)| Held {
-        is_wanted: is_share || fewest.is_some(),
+    let held = held.into_iter().zip(owed).map(|(node, is_owed)| Held {
         is_owed: is_share || is_owed,
         is_given: given.contains(&node),
         node,

@@ -85,16 +85,11 @@ impl Survey<'_> {
     }
 
     fn hold(&mut self, node: &str, is_owed: bool) {
-        self.held.push(Held { node: node.to_owned(), is_wanted: is_owed, is_owed, is_given: false });
-    }
-
-    /// Others want it who hold no fewer.
-    fn keep(&mut self, node: &str) {
-        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_owed: false, is_given: false });
+        self.held.push(Held { node: node.to_owned(), is_owed, is_given: false });
     }
 
     fn is_given(&mut self, node: &str) {
-        self.held.push(Held { node: node.to_owned(), is_wanted: true, is_owed: true, is_given: true });
+        self.held.push(Held { node: node.to_owned(), is_owed: true, is_given: true });
     }
 }
 
@@ -352,7 +347,7 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             |plan, attempts, survey| {
                 survey.begin(0, "n0", false);
                 survey.begin(1, "n1", true);
-                survey.keep("n0");
+                survey.hold("n0", false);
                 survey.hold("n1", true);
                 attempts.push(given_up(plan, 0));
             },
@@ -361,10 +356,10 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             never,
         ),
         (
-            "the last block has begun, and others want the rest who hold no fewer",
+            "the last block has begun, and the rest is of no use",
             |_, _, survey| {
                 (0..6).for_each(|block| survey.begin(block, "n1", true));
-                survey.keep("n0");
+                survey.hold("n0", false);
             },
             &["hold n1", "yield n0"],
             "open",
