@@ -111,7 +111,7 @@ impl Waiting {
 
 /// What a log takes of it until it is dropped. Then the next experiment of its namespace is woken that waits for some.
 #[derive(Debug)]
-struct Room {
+pub struct Room {
     /// Declared first, so that they are free by then.
     _permits: [OwnedSemaphorePermit; 2],
     _next: Next,
@@ -166,10 +166,15 @@ impl Logs {
         Self { short: Rooms::new(SHORT, tell), long: Rooms::new(LONG, tell) }
     }
 
-    /// The end of the log of a pod's container; `None` while others of its namespace take the room that it needs. Then its experiment is
-    /// reconciled when one of them is done.
-    pub async fn end_of(&self, whose: Whose<'_>, pods: &Api<Pod>, pod: &str) -> Result<Option<Log>, Error> {
-        let Some(room) = self.short.room(whose).await else { return Ok(None) };
+    /// The room that each log takes; `None` while others of its namespace have all of it. Then its experiment is reconciled when one of them
+    /// is done.
+    pub async fn room(&self, whose: Whose<'_>) -> Option<Room> {
+        self.short.room(whose).await
+    }
+
+    /// The end of the log of a pod's container, for which there is room; `None` while others of its namespace take what a long one needs. Then
+    /// its experiment is reconciled when one of them is done.
+    pub async fn end_of(&self, room: Room, whose: Whose<'_>, pods: &Api<Pod>, pod: &str) -> Result<Option<Log>, Error> {
         let params = LogParams {
             container: Some(CONTAINER.to_owned()),
             tail_lines: Some(LAST_LINES.into()),
@@ -274,16 +279,18 @@ mod tests {
     async fn the_end_of_a_log_is_read_and_no_more() {
         let (client, asked) = answering(200, "one\ntwo\n");
         let logs = Logs::new(&Tell::heard().0);
-        let log =
-            logs.end_of(("here", "e"), &Api::namespaced(client, "here"), "p").await.expect("a log").expect("room");
+        let end_of = async |client| {
+            let room = logs.room(("here", "e")).await.expect("room");
+            logs.end_of(room, ("here", "e"), &Api::namespaced(client, "here"), "p").await
+        };
+        let log = end_of(client).await.expect("a log").expect("room");
         assert_eq!(log.text(), "one\ntwo\n");
         let asked = asked.join().expect("a request");
         assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
         let query = ["container=bench", "limitBytes=16777216", "tailLines=20"].map(ToOwned::to_owned);
         assert_eq!(asked.query, query.into());
         drop(log);
-        let none = logs.end_of(("here", "e"), &Api::namespaced(server(404).0, "here"), "p").await;
-        assert!(none.expect_err("no pod").is_not_found());
+        assert!(end_of(server(404).0).await.expect_err("no pod").is_not_found());
     }
 
     #[tokio::test(start_paused = true)]
@@ -325,7 +332,9 @@ mod tests {
         let whole = "x".repeat(SHORT_BYTES + 1);
         for _ in 0..2 {
             let (client, _asked) = answering(200, &whole);
-            let none = logs.end_of(("here", "second"), &Api::namespaced(client, "here"), "p").await;
+            let (second, pods) = (("here", "second"), Api::namespaced(client, "here"));
+            let room = logs.room(second).await.expect("there is room");
+            let none = logs.end_of(room, second, &pods, "p").await;
             assert_eq!(none.expect("an answer"), None);
             assert!(heard.try_recv().is_err());
         }

@@ -276,12 +276,15 @@ impl<'a> Reconcile<'a> {
     /// The end of a pod's log; `None` while too many others of its namespace are read. Few wait for that in a reconcile, and not for long: the
     /// places of those are few, and a namespace with many logs would have them all.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
-        if self.has_no_room.load(Ordering::Relaxed) {
-            return Ok(None);
-        }
-        let log = self.cluster().logs.end_of((&self.namespace, &self.name), &self.api(), pod).await?;
+        let (whose, logs) = ((self.namespace.as_str(), self.name.as_str()), &self.cluster().logs);
+        let has_room = !self.has_no_room.load(Ordering::Relaxed);
+        let room = if has_room { logs.room(whose).await } else { None };
+        self.has_no_room.store(room.is_none(), Ordering::Relaxed);
+        let log = match room {
+            Some(room) => logs.end_of(room, whose, &self.api(), pod).await?,
+            None => None,
+        };
         if log.is_none() {
-            self.has_no_room.store(true, Ordering::Relaxed);
             // Those who are told that there is room may be gone.
             self.wake_in(10 * TURN);
         }
