@@ -17,6 +17,8 @@ pub struct Node<'a> {
     /// Digest of its boot id.
     pub boot: Option<&'a Digest>,
     pub state: NodeState,
+    /// This experiment has it, and need not ask for it.
+    pub is_held: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -51,12 +53,14 @@ pub struct Assignment {
 pub struct Next {
     /// At most one of each node.
     pub assignments: Vec<Assignment>,
-    /// Something could begin that no node is free for.
+    /// Something could begin on any node, and none is free for it.
     pub lacks_nodes: bool,
+    /// Busy nodes on which blocks would go on.
+    pub waits_for: BTreeSet<String>,
 }
 
-/// The next assignment of every node that has nothing to do. `begun` says where blocks are, by their position in the plan; `nodes` are in the
-/// order of their names.
+/// The next assignment of every node that has nothing to do, first of those that are held. `begun` says where blocks are, by their position in
+/// the plan; `nodes` are in the order of their names.
 pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'_>], now_unix_ms: u64) -> Next {
     if places.is_over() {
         return Next::default();
@@ -64,7 +68,7 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'
     let known = |name: &str| nodes.binary_search_by(|node| node.name.cmp(name)).ok().map(|at| nodes[at]);
     let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
     let mut assignments = Vec::new();
-    let (mut homeless, mut lacks_nodes) = (Vec::new(), false);
+    let (mut homeless, mut lacks_nodes, mut waits_for) = (Vec::new(), false, BTreeSet::new());
     for (&block, at) in begun.iter().filter(|(_, at)| !at.running) {
         let node = known(&at.node);
         let state = node.map_or(NodeState::Gone, |node| node.state);
@@ -79,10 +83,13 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'
         if taken.insert(&at.node) && state == NodeState::Usable {
             assignments.push(Assignment { node: at.node.clone(), action });
         }
-        lacks_nodes |= state == NodeState::Busy;
+        if state == NodeState::Busy {
+            waits_for.insert(at.node.clone());
+        }
     }
-    let free = |node: &&Node<'_>| node.state == NodeState::Usable && !taken.contains(node.name);
-    let mut free = nodes.iter().filter(free).peekable();
+    let is_free = |node: &&Node<'_>| node.state == NodeState::Usable && !taken.contains(node.name);
+    let (held, others): (Vec<&Node<'_>>, Vec<&Node<'_>>) = nodes.iter().filter(is_free).partition(|node| node.is_held);
+    let mut free = held.into_iter().chain(others).peekable();
     let elsewhere = Digest::of(b"another machine");
     let homeless = homeless.into_iter().map(|block| (block, Some(&elsewhere)));
     let unbegun = (0..places.blocks().len()).filter(|block| !begun.contains_key(block)).map(|block| (block, None));
@@ -96,7 +103,7 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'
         };
         assignments.push(Assignment { node: node.name.to_owned(), action });
     }
-    Next { assignments, lacks_nodes }
+    Next { assignments, lacks_nodes, waits_for }
 }
 
 #[cfg(test)]
@@ -114,7 +121,7 @@ mod tests {
     fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, states: &[NodeState]) -> Next {
         let names: Vec<String> = (0..states.len()).map(|number| format!("n{number}")).collect();
         let boots: Vec<Digest> = names.iter().map(|name| boot(name)).collect();
-        let node = |at: usize| Node { name: &names[at], boot: Some(&boots[at]), state: states[at] };
+        let node = |at: usize| Node { name: &names[at], boot: Some(&boots[at]), state: states[at], is_held: false };
         let mut nodes: Vec<Node<'_>> = (0..states.len()).map(node).collect();
         nodes.sort_by_key(|node| node.name);
         super::next(places, begun, &nodes, NOW)
@@ -171,6 +178,25 @@ mod tests {
     }
 
     #[test]
+    fn a_node_that_is_held_is_used_first() {
+        let plan = plan(&experiment());
+        let places = Places::new(&plan, &[]).expect("places");
+        let used = |held: &[&str], busy: &str| -> Vec<String> {
+            let state = |name| if name == busy { NodeState::Busy } else { NodeState::Usable };
+            let node = |name| Node { name, boot: None, state: state(name), is_held: held.contains(&name) };
+            // As many blocks are left as there are nodes that are held.
+            let blocks = places.blocks().len();
+            let at = |node: &str| Begun { node: node.to_owned(), running: true, fresh: false };
+            let begun = (held.len()..blocks).map(|block| (block, at("elsewhere"))).collect();
+            let next = super::next(&places, &begun, &["n0", "n1", "n2"].map(node), NOW);
+            next.assignments.into_iter().map(|assignment| assignment.node).collect()
+        };
+        assert_eq!(used(&["n1"], ""), ["n1"]);
+        assert_eq!(used(&["n2", "n1"], ""), ["n1", "n2"]);
+        assert_eq!(used(&["n1"], "n1"), ["n0"], "it is held, and of no use");
+    }
+
+    #[test]
     fn a_silent_node_keeps_its_block_and_a_lost_one_does_not() {
         let plan = plan(&experiment());
         let (busy, _) = run(&plan, |round| {
@@ -191,11 +217,11 @@ mod tests {
         let plan = plan(&experiment());
         let places = Places::new(&plan, &[]).unwrap_or_else(|error| unreachable!("{error}"));
         for state in [NodeState::Busy, NodeState::Gone] {
-            let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
+            let lacking = Next { lacks_nodes: true, ..Next::default() };
             assert_eq!(next(&places, &BTreeMap::new(), &[state]), lacking);
         }
         let running = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: true, fresh: false })]);
-        let lacking = Next { assignments: Vec::new(), lacks_nodes: true };
+        let lacking = Next { lacks_nodes: true, ..Next::default() };
         assert_eq!(next(&places, &running, &[NodeState::Usable]), lacking);
     }
 
@@ -215,9 +241,10 @@ mod tests {
         assert!(!lacks(blocks, &busy), "everything runs");
         let begun = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh: false })]);
         let mut states = usable.clone();
-        assert!(!next(&places, &begun, &states).lacks_nodes);
+        assert!(next(&places, &begun, &states).waits_for.is_empty());
         states[0] = NodeState::Busy;
-        assert!(next(&places, &begun, &states).lacks_nodes, "a block waits for its own");
+        let next = next(&places, &begun, &states);
+        assert_eq!(next.waits_for, ["n0".to_owned()].into(), "a block waits for its own");
     }
 
     #[test]

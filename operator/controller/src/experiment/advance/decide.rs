@@ -124,8 +124,9 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
         fleet::next(places, &survey.begun, &nodes, now)
     };
     // Whoever holds more nodes than one that waits gives one up after a block, for nothing if nothing is to be run there.
-    if next.lacks_nodes && !held.is_empty() {
-        decision.waits_for = held;
+    decision.waits_for = held;
+    decision.waits_for.retain(|node| next.lacks_nodes || next.waits_for.contains(&**node));
+    if !decision.waits_for.is_empty() {
         decision.wake_in(HELD);
     }
     // What is only busy will be free, and an autoscaler's node could be that very one.
@@ -206,6 +207,7 @@ impl Decision {
         yields: &BTreeSet<&str>,
     ) -> (Vec<Node<'a>>, Vec<Arc<str>>, (&'static str, String)) {
         let (mut nodes, mut busy, mut others) = (Vec::with_capacity(survey.nodes.len()), Vec::new(), Vec::new());
+        let held: BTreeSet<&str> = survey.held.iter().map(|held| held.node.as_str()).collect();
         let mut held_by_others = Vec::new();
         // To wait in line is as it should be: nobody has to do anything.
         let mut reason = "WaitingForNode";
@@ -242,7 +244,7 @@ impl Decision {
                 let why = || why.unwrap_or_else(|| why_held(holder.as_deref()));
                 of_its_kind.push(if is_named { format!("{name} {}", why()) } else { String::new() });
             }
-            nodes.push(Node { boot: known.boot.as_ref(), name, state });
+            nodes.push(Node { boot: known.boot.as_ref(), name, state, is_held: held.contains(name) });
         }
         (nodes, held_by_others, (reason, why_no_node(busy, others)))
     }

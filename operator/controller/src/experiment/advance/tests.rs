@@ -173,6 +173,17 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             never,
         ),
         (
+            "others hold the node of a block, and one that is of no use",
+            |_, _, survey| {
+                survey.nodes.iter_mut().for_each(|seen| seen.holder = Some("b/other".into()));
+                survey.begin(0, "n0", false);
+                (1..6).for_each(|block| survey.begin(block, "n2", true));
+            },
+            &["wait for n0", "hold n2"],
+            "NodeHeld",
+            seconds(30),
+        ),
+        (
             "a node is held by another, and nothing may be begun",
             |_, _, survey| {
                 survey.nodes[0].holder = Some("b/other".into());
@@ -364,6 +375,16 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             &["hold n1", "yield n0"],
             "open",
             seconds(3),
+        ),
+        (
+            "the last block may begin on a node that it holds, and on one that is free",
+            |_, _, survey| {
+                (1..6).for_each(|block| survey.begin(block, "n2", true));
+                survey.hold("n1", false);
+            },
+            &["hold n2", "run 0.0 on n1"],
+            "open",
+            never,
         ),
         (
             "a node was handed over",
