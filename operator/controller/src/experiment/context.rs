@@ -71,6 +71,13 @@ impl Context {
         context
     }
 
+    /// An experiment as the watches tell of it by now; `None` where it is gone.
+    pub fn newest(&self, experiment: &TuningExperiment) -> Option<Arc<TuningExperiment>> {
+        let name = ObjectRef::from_obj(experiment);
+        let newest = self.experiments.iter().find_map(|store| store.get(&name));
+        newest.filter(|now| now.metadata.uid == experiment.metadata.uid)
+    }
+
     /// All experiments that the watches tell of.
     pub fn all_experiments(&self) -> Vec<Arc<TuningExperiment>> {
         self.experiments.iter().flat_map(Store::state).collect()

@@ -340,6 +340,13 @@ impl<'a> Reconcile<'a> {
         Duration::from_secs(own.unwrap_or(self.cluster().args.failed_pod_retention_seconds).into())
     }
 
+    /// Whether anything may begin for it by now, however long this reconcile has taken: somebody may have suspended or deleted it.
+    fn may_begin(&self) -> bool {
+        self.context.newest(self.experiment).is_some_and(|now| {
+            now.spec.suspend != Some(true) && now.metadata.deletion_timestamp.is_none() && !is_finished(&now)
+        })
+    }
+
     fn is_suspended(&self) -> bool {
         self.experiment.spec.suspend == Some(true)
     }

@@ -60,6 +60,8 @@ pub struct Inner {
     sweep: Option<Value>,
     /// Instead, one whose history has a change.
     changed: Option<Value>,
+    /// Reconciles of a kind at the same time.
+    concurrency: u16,
     pub trace: Vec<String>,
     /// Requests and the log of the operators are part of the trace.
     is_logged: bool,
@@ -114,6 +116,8 @@ impl World {
         // By a chance of their own.
         let mut own = Random::new(!seed);
         let changed = (sweep.is_none() && own.happens(2500)).then(|| self::sweep(&mut own));
+        // With one place they wait for each other.
+        let concurrency = if own.happens(2500) { 1 } else { 32 };
         let inner = Inner {
             server: Server::default(),
             random,
@@ -127,6 +131,7 @@ impl World {
             experiments,
             sweep,
             changed,
+            concurrency,
             trace: Vec::new(),
             is_logged,
         };
@@ -270,7 +275,7 @@ impl World {
             let wait = self.with(None, |inner| inner.random.milliseconds(100, 8000));
             tokio::time::sleep(wait).await;
             let now = self.now();
-            let (number, killed, stop, skew) = self.with(None, |inner| {
+            let (number, killed, stop, skew, concurrency) = self.with(None, |inner| {
                 let (killed, stop) = (Arc::new(Notify::new()), Stop::default());
                 inner.replicas.push(Replica {
                     is_dead: false,
@@ -280,7 +285,7 @@ impl World {
                 });
                 inner.current[replica] = inner.replicas.len() - 1;
                 inner.law.starts.push(now);
-                (inner.current[replica], killed, stop, Arc::clone(&inner.skews[replica]))
+                (inner.current[replica], killed, stop, Arc::clone(&inner.skews[replica]), inner.concurrency)
             });
             self.note(&format!("operator-{number} starts"));
             let identity = format!("operator-{number}");
@@ -290,6 +295,7 @@ impl World {
                 &format!("--own-namespace={NAMESPACE}"),
                 &format!("--identity={identity}"),
                 "--pending-seconds=60",
+                &format!("--concurrency={concurrency}"),
                 &format!("--webhook-host={}", alerts::HOST),
             ]);
             let client = Client::new(Way { world: Arc::clone(&self), number }, NAMESPACE);

@@ -179,6 +179,9 @@ async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result
     if !agent::is_prepared(reconcile, &found.trial, found.attempt).await? {
         return Ok(Done::Begun(node.to_owned()));
     }
+    if !reconcile.may_begin() {
+        return Ok(Done::Nothing);
+    }
     // Of this very pod, and whatever gates others have put there meanwhile.
     let gate = json!({"$patch": "delete", "name": NODE_GATE});
     let change = json!({"metadata": {"uid": found.pod.metadata.uid}, "spec": {"schedulingGates": [gate]}});
@@ -254,6 +257,9 @@ async fn run(
     if let Some(other) = node_lease::other_holder(reconcile, node).or_else(|| node_lease::other_user(reconcile, node)) {
         reconcile.wake_in(node_lease::AGAIN);
         return Ok(Done::Held(format!("{node} is used by {other}")));
+    }
+    if !reconcile.may_begin() {
+        return Ok(Done::Nothing);
     }
     let pod = reconcile.template().trial(&object, trial.attempt, &serde_json::to_string(&spec)?)?;
     let name = pod.name_any();
