@@ -27,7 +27,7 @@ pub struct Http(Client<HttpsConnector<HttpConnector>, Empty<Bytes>>);
 impl Http {
     pub fn new() -> Self {
         let connector = hyper_rustls::HttpsConnectorBuilder::new().with_webpki_roots().https_or_http().enable_http1();
-        Self(Client::builder(TokioExecutor::new()).build(connector.build()))
+        Self::by(connector.build())
     }
 
     /// Trusts the authorities of a file instead.
@@ -43,7 +43,13 @@ impl Http {
         }
         let tls = ClientConfig::builder().with_root_certificates(roots).with_no_client_auth();
         let connector = hyper_rustls::HttpsConnectorBuilder::new().with_tls_config(tls).https_or_http().enable_http1();
-        Ok(Self(Client::builder(TokioExecutor::new()).build(connector.build())))
+        Ok(Self::by(connector.build()))
+    }
+
+    /// Each request has a connection of its own. A host is asked rarely, and most are pods that are soon gone: one that was kept for the next
+    /// request would stay for as long as the operator does.
+    fn by(connector: HttpsConnector<HttpConnector>) -> Self {
+        Self(Client::builder(TokioExecutor::new()).pool_max_idle_per_host(0).build(connector))
     }
 
     /// The body of a page, whatever its status; the error says what went wrong.
@@ -199,5 +205,33 @@ pub mod testing {
         let asked = thread::spawn(|| answers.into_iter().map(answer).collect());
         let client = kube::Client::try_from(kube::Config::new(address.parse().unwrap())).unwrap();
         (client, asked)
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use tokio::io::{AsyncReadExt as _, AsyncWriteExt as _};
+
+    use super::*;
+
+    /// Thousands of pods are asked, and few of them twice.
+    #[tokio::test]
+    async fn no_connection_is_kept() {
+        let listener = tokio::net::TcpListener::bind("127.0.0.1:0").await.expect("a port");
+        let address = listener.local_addr().expect("an address");
+        let served = tokio::spawn(async move {
+            let (mut stream, _) = listener.accept().await.expect("a connection");
+            let mut asked = Vec::new();
+            while !asked.ends_with(b"\r\n\r\n") {
+                asked.push(stream.read_u8().await.expect("a request"));
+            }
+            stream.write_all(b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok").await.expect("it listens");
+            stream.read(&mut [0]).await.expect("nothing goes wrong")
+        });
+        let http = Http::new();
+        assert_eq!(http.get(&format!("http://{address}/metrics")).await, Ok((200, "ok".to_owned())));
+        let rest = tokio::time::timeout(Duration::from_mins(1), served).await.expect("the connection ends");
+        assert_eq!(rest.expect("no panic"), 0);
+        drop(http);
     }
 }
