@@ -3,22 +3,22 @@
 
 use std::collections::HashSet;
 use std::hash::Hash;
-use std::sync::{Arc, Mutex};
+use std::sync::Mutex;
 
-use tokio::sync::{OwnedSemaphorePermit, Semaphore};
+use tokio::sync::{Semaphore, SemaphorePermit};
 
 use crate::lock::locked;
 
 pub struct Turns<T> {
     /// Serves whoever has waited longest.
-    places: Arc<Semaphore>,
-    waiting: Arc<Mutex<HashSet<T>>>,
+    places: Semaphore,
+    waiting: Mutex<HashSet<T>>,
 }
 
 impl<T: Hash + Eq + Clone> Turns<T> {
     /// So many at the same time.
     pub fn new(most: usize) -> Self {
-        Self { places: Arc::new(Semaphore::new(most)), waiting: Arc::default() }
+        Self { places: Semaphore::new(most), waiting: Mutex::default() }
     }
 
     /// Whether it waits for its turn, in which it will see whatever can be seen by now.
@@ -27,10 +27,10 @@ impl<T: Hash + Eq + Clone> Turns<T> {
     }
 
     /// Waits for a turn, which lasts until the answer is dropped. Nobody may wait twice.
-    pub async fn next(&self, who: T) -> OwnedSemaphorePermit {
+    pub async fn next(&self, who: T) -> SemaphorePermit<'_> {
         locked(&self.waiting).insert(who.clone());
         let _place = InLine { waiting: &self.waiting, who };
-        let Ok(turn) = Arc::clone(&self.places).acquire_owned().await else { unreachable!("it is never closed") };
+        let Ok(turn) = self.places.acquire().await else { unreachable!("it is never closed") };
         turn
     }
 }

@@ -241,10 +241,13 @@ mod tests {
         assert!(!lacks(blocks, &busy), "everything runs");
         let begun = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh: false })]);
         let mut states = usable.clone();
-        assert!(next(&places, &begun, &states).waits_for.is_empty());
+        let lacks = |states: &[NodeState]| {
+            let next = next(&places, &begun, states);
+            (next.lacks_nodes, next.waits_for)
+        };
+        assert_eq!(lacks(&states), (false, BTreeSet::new()));
         states[0] = NodeState::Busy;
-        let next = next(&places, &begun, &states);
-        assert_eq!(next.waits_for, ["n0".to_owned()].into(), "a block waits for its own");
+        assert_eq!(lacks(&states), (false, ["n0".to_owned()].into()), "a block waits for its own, and no other");
     }
 
     #[test]
