@@ -3,7 +3,6 @@
 use std::convert::Infallible;
 use std::fmt::Debug;
 use std::sync::Arc;
-use std::time::Duration;
 
 use futures::future::BoxFuture;
 use futures::{FutureExt as _, Stream, StreamExt as _, stream};
@@ -22,9 +21,6 @@ use crate::clock::SharedClock;
 use crate::error::Error;
 use crate::metrics::Metrics;
 use crate::task;
-
-/// Several changes at once are one reconcile.
-const DEBOUNCE: Duration = Duration::from_millis(20);
 
 /// What the reconciles of a kind share.
 pub trait Controller: Send + Sync + 'static {
@@ -85,8 +81,7 @@ impl Wiring {
         let on_error = move |object: Arc<C::Kind>, error: &Error, _: Arc<C>| {
             Action::requeue(backoff.failed(ObjectRef::from_obj(&*object), error.is_conflict(), now.instant()))
         };
-        let config = Config::default().debounce(DEBOUNCE);
-        applier(begin, on_error, controller, store, Box::pin(queue), config).for_each(|_| async {}).boxed()
+        applier(begin, on_error, controller, store, Box::pin(queue), Config::default()).for_each(|_| async {}).boxed()
     }
 }
 
@@ -133,6 +128,7 @@ fn queue<C: Controller>(
 mod tests {
     use std::collections::BTreeMap;
     use std::sync::Mutex;
+    use std::time::Duration;
 
     use clap::Parser as _;
     use k8s_openapi::api::core::v1::ConfigMap;
@@ -148,11 +144,13 @@ mod tests {
     use crate::lock::locked;
     use crate::stop::Stop;
 
-    /// Reconciles without end, and counts.
-    #[derive(Default)]
-    struct Endless(Mutex<BTreeMap<String, usize>>);
+    /// Reconciles again after this, and counts.
+    struct Counting {
+        again: Action,
+        counts: Mutex<BTreeMap<String, usize>>,
+    }
 
-    impl Controller for Endless {
+    impl Controller for Counting {
         type Kind = ConfigMap;
 
         fn span(_: &ConfigMap) -> Span {
@@ -164,16 +162,14 @@ mod tests {
         }
 
         async fn reconcile(&self, object: &ConfigMap) -> Result<Action, Error> {
-            *locked(&self.0).entry(object.name_any()).or_default() += 1;
+            *locked(&self.counts).entry(object.name_any()).or_default() += 1;
             tokio::time::sleep(Duration::from_millis(100)).await;
-            Ok(Action::requeue(Duration::ZERO))
+            Ok(self.again.clone())
         }
     }
 
-    /// However much the others have to do, and whatever wakes them.
-    #[tokio::test(start_paused = true)]
-    async fn every_object_has_its_turn() {
-        const OBJECTS: usize = 40;
+    /// How often each of so many objects is reconciled in ten seconds, four at a time, where all of them change again and again.
+    async fn reconciles(objects: usize, again: Action, changes_every: Duration) -> Vec<usize> {
         let (reader, mut writer) = store::<ConfigMap>();
         let object = |number: usize| {
             let mut object = ConfigMap::default();
@@ -181,23 +177,37 @@ mod tests {
             object
         };
         writer.apply_watcher_event(&Event::Init);
-        (0..OBJECTS).for_each(|number| writer.apply_watcher_event(&Event::InitApply(object(number))));
+        (0..objects).for_each(|number| writer.apply_watcher_event(&Event::InitApply(object(number))));
         writer.apply_watcher_event(&Event::InitDone);
         let args = Args::parse_from(["assay-operator", "--bench-image", "bench", "--concurrency", "4"]);
         let (clock, stop): (SharedClock, _) = (Arc::new(System), Stop::default());
         let watched = (Arc::new(Metrics::new()), Arc::new(Health::new(Arc::clone(&clock))));
         let (wiring, _changes) = Wiring::new(server(200).0, &args, clock, watched, stop.clone());
-        let endless = Arc::new(Endless::default());
-        let running = tokio::spawn(wiring.run(&endless, vec![reader]));
+        let counting = Arc::new(Counting { again, counts: Mutex::default() });
+        let running = tokio::spawn(wiring.run(&counting, vec![reader]));
         tokio::task::yield_now().await;
-        for _ in 0..100 {
+        for _ in 0..Duration::from_secs(10).as_millis() / changes_every.as_millis() {
             assert!(wiring.changes.send(Touched::All).is_ok(), "it is heard");
-            tokio::time::sleep(Duration::from_millis(100)).await;
+            tokio::time::sleep(changes_every).await;
         }
         stop.ask();
         running.await.expect("those that wait do not begin any more");
-        let counts = locked(&endless.0).clone();
-        assert_eq!(counts.len(), OBJECTS, "{counts:?}");
-        assert!(counts.values().all(|count| (9..=11).contains(count)), "{counts:?}");
+        let counts = locked(&counting.counts).clone();
+        counts.into_values().collect()
+    }
+
+    /// However much the others have to do, and whatever wakes them.
+    #[tokio::test(start_paused = true)]
+    async fn every_object_has_its_turn() {
+        let counts = reconciles(40, Action::requeue(Duration::ZERO), Duration::from_millis(100)).await;
+        assert_eq!(counts.len(), 40, "{counts:?}");
+        assert!(counts.iter().all(|count| (9..=11).contains(count)), "{counts:?}");
+    }
+
+    /// What changes all the time is not put off until it does no longer.
+    #[tokio::test(start_paused = true)]
+    async fn an_object_that_never_rests_has_its_turn() {
+        let counts = reconciles(1, Action::await_change(), Duration::from_millis(10)).await;
+        assert!(matches!(counts[..], [70..=100]), "{counts:?}");
     }
 }
