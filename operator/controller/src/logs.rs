@@ -2,7 +2,6 @@
 //! namespace take no room from another's.
 
 use std::collections::{HashMap, VecDeque};
-use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
@@ -28,7 +27,7 @@ const LONG: Most = Most { of_all: 2, of_a_namespace: 1, in_line: 0 };
 /// How long one waits in line for room.
 const PATIENCE: Duration = Duration::from_secs(2);
 
-/// Most logs are shorter: what a bench prints is its record.
+/// Most logs are shorter: what a bench prints is its record. Whether one of this length has ended is not known, so it is a long one.
 const SHORT_BYTES: usize = 1 << 20;
 
 /// A log is read in parts of this many bytes.
@@ -181,12 +180,8 @@ impl Logs {
             limit_bytes: Some(MAX_LOG_BYTES.cast_signed()),
             ..LogParams::default()
         };
-        let read = async {
-            // Whoever answers may do so without end.
-            let log = pods.log_stream(pod, &params).await?.take(MAX_LOG_BYTES);
-            all_of(log, self.long.room(whose)).await.map_err(kube::Error::ReadEvents)
-        };
-        let Some((bytes, more)) = call(read).await? else { return Ok(None) };
+        let log = call(pods.log_stream(pod, &params)).await?;
+        let Some((bytes, more)) = all_of(log, self.long.room(whose)).await? else { return Ok(None) };
         Ok(Some(Log { text: text(bytes), _rooms: more.into_iter().chain([room]).collect() }))
     }
 }
@@ -221,33 +216,38 @@ impl Rooms {
     }
 }
 
-/// All of a log, and the room that it takes where it turns out to be a long one; `None` where there is none now.
+/// All of a log, and the room that it takes where it turns out to be a long one; `None` where there is none now. To wait for that room is not to
+/// wait for the API server.
 async fn all_of(
     log: impl AsyncRead,
     room: impl Future<Output = Option<Room>>,
-) -> io::Result<Option<(Vec<u8>, Option<Room>)>> {
+) -> Result<Option<(Vec<u8>, Option<Room>)>, Error> {
     let mut log = pin!(log);
-    // At once: a buffer that grows is there twice. What is not written to takes no memory, so this is no matter for `read_to_end`:
-    // it would write zeros to all that is left of it, before each part that comes.
+    // At once: a buffer that grows is there twice. What is not written to takes no memory.
     let mut bytes = Vec::with_capacity(SHORT_BYTES);
+    if call(read_to(SHORT_BYTES, &mut log, &mut bytes)).await? {
+        return Ok(Some((bytes, None)));
+    }
+    let Some(room) = room.await else { return Ok(None) };
+    bytes.reserve_exact(MAX_LOG_BYTES as usize - bytes.len());
+    // Whoever answers may do so without end.
+    call(read_to(MAX_LOG_BYTES as usize, &mut log, &mut bytes)).await?;
+    Ok(Some((bytes, Some(room))))
+}
+
+/// Reads on until there are so many bytes; whether the log has ended before. `read_to_end` would write zeros to all that is left of the buffer,
+/// before each part that comes.
+async fn read_to(most: usize, log: &mut (impl AsyncRead + Unpin), bytes: &mut Vec<u8>) -> kube::Result<bool> {
     let mut part = vec![0; PART];
-    let (mut room, mut more) = (Some(room), None);
-    loop {
-        let length = log.read(&mut part).await?;
+    while bytes.len() < most {
+        let length = part.len().min(most - bytes.len());
+        let length = log.read(&mut part[..length]).await.map_err(kube::Error::ReadEvents)?;
         if length == 0 {
-            return Ok(Some((bytes, more)));
-        }
-        if bytes.len() + length > SHORT_BYTES
-            && let Some(room) = room.take()
-        {
-            more = room.await;
-            if more.is_none() {
-                return Ok(None);
-            }
-            bytes.reserve_exact(MAX_LOG_BYTES as usize - bytes.len());
+            return Ok(true);
         }
         bytes.extend_from_slice(&part[..length]);
     }
+    Ok(false)
 }
 
 /// The text that bytes are, in their place: what is none becomes a question mark each.
@@ -262,6 +262,7 @@ fn text(mut bytes: Vec<u8>) -> String {
 
 #[cfg(test)]
 mod tests {
+    use std::io;
     use std::pin::Pin;
     use std::task::{Context, Poll};
 
@@ -420,14 +421,32 @@ mod tests {
     #[tokio::test]
     async fn a_long_log_takes_more_room_or_none() {
         let (logs, own) = (Rooms::new(LONG, &Tell::heard().0), ("here", "e"));
-        for length in [SHORT_BYTES, SHORT_BYTES + 1, MAX_LOG_BYTES as usize] {
+        let most = MAX_LOG_BYTES as usize;
+        for length in [SHORT_BYTES - 1, SHORT_BYTES, most, most + 1] {
             let whole = vec![b'x'; length];
             let (bytes, more) = all_of(&*whole, logs.room(own)).await.expect("a log").expect("room");
-            assert_eq!((bytes == whole, more.is_some()), (true, length > SHORT_BYTES), "{length}");
-            assert!(bytes.capacity() <= MAX_LOG_BYTES as usize, "a buffer of {}", bytes.capacity());
+            assert_eq!((bytes == whole[..length.min(most)], more.is_some()), (true, length >= SHORT_BYTES), "{length}");
+            assert!(bytes.capacity() <= most, "a buffer of {}", bytes.capacity());
             let second = all_of(&*whole, logs.room(own)).await.expect("a log");
-            assert_eq!(second.is_none(), length > SHORT_BYTES, "one of a namespace");
+            assert_eq!(second.is_none(), length >= SHORT_BYTES, "one of a namespace");
         }
+    }
+
+    /// Those who have the room may keep it for longer than an answer may take.
+    #[tokio::test(start_paused = true)]
+    async fn a_long_log_waits_for_its_room() {
+        let logs = Rooms::new(LONG, &Tell::heard().0);
+        let mut others = Vec::new();
+        for namespace in ["one", "two"] {
+            others.push(logs.room((namespace, "e")).await.expect("there is room"));
+        }
+        let whole = vec![b'x'; SHORT_BYTES];
+        let mut log = pin!(all_of(&*whole, logs.room(("three", "e"))));
+        assert!(poll!(&mut log).is_pending());
+        tokio::time::sleep(Duration::from_mins(1)).await;
+        assert!(poll!(&mut log).is_pending());
+        others.clear();
+        assert_eq!(log.await.expect("a log").expect("room").0, whole);
     }
 
     /// A log may take 16 MiB, and any number of pods may end at the same time.
