@@ -15,11 +15,11 @@ const SEEDS: u64 = 50;
 /// ended while its watch was silent, one that was let run while its experiment was suspended, a check that waited for ever for a pod that was
 /// gone, a pod on another node than was taken, a node that a finished experiment kept, a pod that it kept, one that was let run beside another
 /// one of its experiment, two on one node while there were two leaders, an experiment on a node that it had handed over, a pod that was there
-/// when it was refused, what a reconcile began whose experiment was gone, a pod beside one whose creation was not answered, and what a long
-/// reconcile began after its experiment was suspended.
-const FOUND: [u64; 21] = [
-    128, 221, 304, 318, 409, 435, 440, 704, 1271, 1778, 2168, 2524, 3143, 3434, 4549, 6284, 6931, 8366, 9404, 9539,
-    9727,
+/// when it was refused, what a reconcile began whose experiment was gone, a pod beside one whose creation was not answered, what a long
+/// reconcile began after its experiment was suspended, and a pod that hid the one that was made in its place.
+const FOUND: [u64; 22] = [
+    128, 221, 304, 318, 377, 409, 435, 440, 704, 1271, 1778, 2168, 2524, 3143, 3434, 4549, 6284, 6931, 8366, 9404,
+    9539, 9727,
 ];
 
 fn shown(seed: u64, outcome: &Outcome) -> String {
@@ -59,7 +59,7 @@ fn a_seed_does_the_same_again() {
 /// A seed in whose world each planted bug shows, and how. Once the code has changed it may be one of the next.
 const PLANTED: [(Bug, u64, &str); 7] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
-    (Bug::LeaseNotChecked, 63, ", which team-"),
+    (Bug::LeaseNotChecked, 16, ", which team-"),
     (Bug::CacheForTruth, 17, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),

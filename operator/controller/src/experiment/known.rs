@@ -167,7 +167,7 @@ impl Pods {
                 if version(&*entry.pod) <= version(&*pod) {
                     (entry.pod, entry.written) = (Arc::clone(&pod), None);
                 }
-            } else if entry.is_seen {
+            } else if version(&*entry.pod) < version(&*pod) {
                 *entry = Known::seen(Arc::clone(&pod), now);
             }
             // Else the watch still tells of the one before it.
@@ -383,12 +383,26 @@ mod tests {
         );
     }
 
+    /// Whatever the watch has told of the one before, which may have been nothing.
     #[test]
-    fn a_late_watch_does_not_hide_a_successor() {
+    fn of_two_pods_the_one_that_was_made_last_is_there() {
+        let of_version = |version: u32| {
+            let mut pod = pod(&version.to_string());
+            pod.metadata.resource_version = Some(version.to_string());
+            pod
+        };
+        let now = Manual::new().instant();
+        let present = |pods: &mut Pods, told: u32| {
+            let seen = pods.with([Arc::new(of_version(told))], now);
+            seen.present["p"].uid()
+        };
         let mut pods = Pods::default();
-        assert_eq!(state(&mut pods, Some("1")).0, ["1"]);
-        pods.created(pod("2"), Manual::new().instant());
-        assert_eq!(state(&mut pods, Some("1")).0, ["2"]);
-        assert_eq!(state(&mut pods, Some("2")).0, ["2"]);
+        for (told, there) in [(1, "1"), (9, "9"), (8, "9")] {
+            assert_eq!(present(&mut pods, told).as_deref(), Some(there));
+        }
+        pods.created(of_version(10), now);
+        for (told, there) in [(9, "10"), (11, "11"), (10, "11")] {
+            assert_eq!(present(&mut pods, told).as_deref(), Some(there));
+        }
     }
 }
