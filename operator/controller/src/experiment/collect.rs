@@ -3,6 +3,7 @@
 
 use std::collections::BTreeMap;
 use std::sync::Arc;
+use std::sync::atomic::{AtomicUsize, Ordering};
 use std::time::Duration;
 
 use assay_api::names::CONTAINER;
@@ -69,51 +70,76 @@ impl Kept {
     }
 }
 
+/// What was found of a pod.
+enum Found {
+    /// It goes on, or its end is yet to be seen.
+    GoesOn(UnderWay),
+    /// It has ended, and what it left is kept.
+    Kept(Box<Kept>),
+    Refused(UnderWay, String),
+    /// It was refused, and that is counted already: it is on its way out.
+    Leftover(UnderWay),
+    /// Its bench can't run what was planned.
+    Unfit(String),
+}
+
 /// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
 pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
-    let mut kept: Vec<Kept> = Vec::new();
     let mut under_way = std::mem::take(&mut observed.under_way);
     if let Some(last) = reconcile.memory().collected.take() {
         under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), Some(&last)));
     }
-    for found in under_way {
-        if kept.len() == AT_MOST {
-            reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any());
-            reconcile.wake_in(Duration::ZERO);
-            observed.under_way.push(found);
-            continue;
-        }
-        let Some(outcome) = outcome(reconcile, plan, &found).await? else {
-            observed.under_way.push(found);
-            continue;
-        };
-        match outcome {
-            Outcome::Unfit(why) => {
-                let (trial, image) =
-                    (found.trial.name_any(), reconcile.template().image(&found.trial.spec.config).to_owned());
-                return Ok(Collected::Unfit(format!("the bench {image} refuses trial {trial}: {why}")));
-            }
-            // Counted already: it is on its way out.
-            Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
-                observed.leftover.push(found);
-            }
-            Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
-                None => refuse(reconcile, observed, found, &why).await?,
-                Some(lost) => {
-                    kept.push(keep(reconcile, found, lost, PodEvidenceStatus::default()).await?);
-                }
-            },
-            outcome => {
-                let Some(seen) = seen(reconcile, &found, &outcome).await? else {
-                    observed.under_way.push(found);
-                    continue;
-                };
-                kept.push(keep(reconcile, found, outcome, seen).await?);
-            }
+    let ended = AtomicUsize::new(0);
+    let found = under_way.into_iter().map(|pod| find(reconcile, plan, pod, &ended));
+    let (mut kept, mut unfit) = (Vec::new(), None);
+    for found in all(found).await? {
+        match found {
+            Found::GoesOn(found) => observed.under_way.push(found),
+            Found::Kept(found) => kept.push(*found),
+            Found::Refused(found, why) => refuse(reconcile, observed, found, &why).await?,
+            Found::Leftover(found) => observed.leftover.push(found),
+            Found::Unfit(why) => unfit = unfit.or(Some(why)),
         }
     }
+    if let Some(why) = unfit {
+        return Ok(Collected::Unfit(why));
+    }
+    if kept.len() >= AT_MOST {
+        reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any());
+        reconcile.wake_in(Duration::ZERO);
+    }
     let ended = kept.into_iter().map(|kept| kept.end(reconcile));
-    Ok(Collected::Ended(all(ended.collect()).await?))
+    Ok(Collected::Ended(all(ended).await?))
+}
+
+/// Sees what became of a pod, and keeps its record if it has ended. Once as many have ended as one reconcile writes down, those that are left
+/// are not looked at; a few more are being looked at by then.
+async fn find(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay, ended: &AtomicUsize) -> Result<Found, Error> {
+    if ended.load(Ordering::Relaxed) >= AT_MOST {
+        return Ok(Found::GoesOn(found));
+    }
+    let Some(outcome) = outcome(reconcile, plan, &found).await? else { return Ok(Found::GoesOn(found)) };
+    let (outcome, seen) = match outcome {
+        Outcome::Unfit(why) => {
+            let (trial, image) =
+                (found.trial.name_any(), reconcile.template().image(&found.trial.spec.config).to_owned());
+            return Ok(Found::Unfit(format!("the bench {image} refuses trial {trial}: {why}")));
+        }
+        Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
+            return Ok(Found::Leftover(found));
+        }
+        Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
+            None => return Ok(Found::Refused(found, why)),
+            Some(lost) => (lost, PodEvidenceStatus::default()),
+        },
+        outcome => match seen(reconcile, &found, &outcome).await? {
+            None => return Ok(Found::GoesOn(found)),
+            Some(seen) => (outcome, seen),
+        },
+    };
+    ended.fetch_add(1, Ordering::Relaxed);
+    let kept = keep(reconcile, found, outcome, seen).await?;
+    Ok(Found::Kept(kept.into()))
 }
 
 /// Writes down what became of attempts, which are the last of those of the places. Then their pods go.
@@ -136,7 +162,7 @@ pub async fn tell(
         let is_lost = node_lost(reconcile, found.node()).is_some();
         dismiss(reconcile, found, is_lost)
     });
-    all(gone.collect()).await?;
+    all(gone.collect::<Vec<_>>()).await?;
     Ok(())
 }
 

@@ -279,10 +279,11 @@ impl<'a> Reconcile<'a> {
         let (whose, logs) = ((self.namespace.as_str(), self.name.as_str()), &self.cluster().logs);
         let has_room = !self.has_no_room.load(Ordering::Relaxed);
         let room = if has_room { logs.room(whose).await } else { None };
-        self.has_no_room.store(room.is_none(), Ordering::Relaxed);
-        let log = match room {
-            Some(room) => logs.end_of(room, whose, &self.api(), pod).await?,
-            None => None,
+        let log = if let Some(room) = room {
+            logs.end_of(room, whose, &self.api(), pod).await?
+        } else {
+            self.has_no_room.store(true, Ordering::Relaxed);
+            None
         };
         if log.is_none() {
             // Those who are told that there is room may be gone.
@@ -354,7 +355,7 @@ impl<'a> Reconcile<'a> {
 
 /// Does all of this, many at once, since each waits for the API server most of the time. What is begun is brought to its end, whatever
 /// fails beside it.
-async fn all<T>(work: Vec<impl Future<Output = Result<T, Error>>>) -> Result<Vec<T>, Error> {
+async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>) -> Result<Vec<T>, Error> {
     let done: Vec<Result<T, Error>> = stream::iter(work).buffered(AT_ONCE).collect().await;
     done.into_iter().collect()
 }

@@ -47,7 +47,7 @@ pub async fn end_attempts(
             Ok(trial)
         })
     });
-    let written = all(told.collect()).await?;
+    let written = all(told).await?;
     observed.trials.extend(written.into_iter().map(|trial| (trial.name_any(), trial)));
     Ok(())
 }

@@ -63,7 +63,7 @@ pub async fn apply(
     let mut given_up = Vec::new();
     for actions in [actions, begin] {
         let acts = actions.into_iter().map(|action| act(reconcile, places, observed, action));
-        for done in all(acts.collect()).await? {
+        for done in all(acts).await? {
             match done {
                 Done::Nothing => {}
                 Done::Begun(node) => drop(applied.begun.insert(node)),
