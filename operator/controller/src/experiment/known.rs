@@ -107,12 +107,14 @@ impl Pods {
         self.0.insert(known.pod.name_any(), known);
     }
 
-    /// Remembers a pod as the API server had it when it was changed.
+    /// Remembers a pod as the API server had it when it was changed, or asked for. The one that was known may be there no more.
     pub fn changed(&mut self, mut pod: Pod, now: Instant) {
         slim_pod(&mut pod);
         let pod = Arc::new(pod);
         let known = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
-        if known.pod.uid() == pod.uid() && version(&*known.pod) < version(&*pod) {
+        if known.pod.uid() != pod.uid() {
+            *known = Known { is_seen: false, written: Some(now), ..Known::seen(pod, now) };
+        } else if version(&*known.pod) < version(&*pod) {
             (known.pod, known.written) = (pod, Some(now));
         }
     }
@@ -346,13 +348,12 @@ mod tests {
             assert_eq!(unseen(&pods), 0, "the watch was faster than the answer");
             assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0));
         }
-        pods.changed(of_version("2", 9), now());
-        assert_eq!(unseen(&pods), 0);
-        assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![8], 0), "another one has its name");
         pods.changed(of_version("1", 9), now());
         clock.pass(3 * LATE);
         assert_eq!((present(&mut pods, Some(8)), unseen(&pods)), (vec![9], 0), "by now every watch has told");
         assert_eq!(present(&mut pods, None), [0; 0], "and it goes like any other");
+        pods.changed(of_version("2", 10), now());
+        assert_eq!((present(&mut pods, Some(9)), unseen(&pods)), (vec![10], 1), "another one has its name");
     }
 
     #[test]
