@@ -37,8 +37,8 @@ const CLOCK_SECONDS: f64 = 5.0;
 
 /// What came of the pods.
 pub enum Collected {
-    /// These attempts have ended, and their ends are not written down yet.
-    Ended(Vec<Ended>),
+    /// These attempts have ended, and their ends are not written down yet. Of others it could not be seen, by this error.
+    Ended { ended: Vec<Ended>, failed: Option<Error> },
     /// A bench can't run what was planned.
     Unfit(String),
 }
@@ -86,30 +86,39 @@ enum Found {
 /// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
 pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
     let mut under_way = std::mem::take(&mut observed.under_way);
-    if let Some(last) = reconcile.memory().collected.take() {
-        under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), Some(&last)));
+    let last = reconcile.memory().collected.take();
+    if last.is_some() {
+        under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), last.as_deref()));
     }
     let ended = AtomicUsize::new(0);
-    let found = under_way.into_iter().map(|pod| find(reconcile, plan, pod, &ended));
-    let (mut kept, mut unfit) = (Vec::new(), None);
+    // None of them is held up by an error of another.
+    let found = under_way.into_iter().map(|pod| async { Ok(find(reconcile, plan, pod, &ended).await) });
+    let (mut kept, mut refused, mut unfit, mut failed) = (Vec::new(), Vec::new(), None, None);
     for found in all(found).await? {
         match found {
-            Found::GoesOn(found) => observed.under_way.push(found),
-            Found::Kept(found) => kept.push(*found),
-            Found::Refused(found, why) => refuse(reconcile, observed, found, &why).await?,
-            Found::Leftover(found) => observed.leftover.push(found),
-            Found::Unfit(why) => unfit = unfit.or(Some(why)),
+            Ok(Found::GoesOn(found)) => observed.under_way.push(found),
+            Ok(Found::Kept(found)) => kept.push(*found),
+            Ok(Found::Refused(found, why)) => refused.push((found, why)),
+            Ok(Found::Leftover(found)) => observed.leftover.push(found),
+            Ok(Found::Unfit(why)) => unfit = unfit.or(Some(why)),
+            Err(error) => failed = failed.or(Some(error)),
         }
     }
     if let Some(why) = unfit {
         return Ok(Collected::Unfit(why));
     }
-    if kept.len() >= AT_MOST {
-        reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any());
+    for (found, why) in refused {
+        refuse(reconcile, observed, found, &why).await?;
+    }
+    let is_more = kept.len() >= AT_MOST;
+    if is_more {
         reconcile.wake_in(Duration::ZERO);
     }
+    if is_more || reconcile.room.is_unmet().await {
+        reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any()).or(last);
+    }
     let ended = kept.into_iter().map(|kept| kept.end(reconcile));
-    Ok(Collected::Ended(all(ended).await?))
+    Ok(Collected::Ended { ended: all(ended).await?, failed })
 }
 
 /// Sees what became of a pod, and keeps its record if it has ended. Once as many have ended as one reconcile writes down, those that are left

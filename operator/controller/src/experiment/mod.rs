@@ -36,7 +36,6 @@ mod upkeep;
 
 use std::collections::BTreeMap;
 use std::fmt::Debug;
-use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, MutexGuard};
 use std::time::{Duration, Instant};
 
@@ -61,7 +60,7 @@ use tracing::info;
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::lock::locked;
-use crate::logs::Log;
+use crate::logs::{Demand, Log};
 use crate::pod::{Template, is_owned};
 use crate::task;
 use crate::watch::Touched;
@@ -110,8 +109,8 @@ pub struct Reconcile<'a> {
     pub now: Timestamp,
     /// When to reconcile again if nothing happens before.
     wake: Mutex<Duration>,
-    /// That a log has found no room in time: the next one would not either.
-    has_no_room: AtomicBool,
+    /// The room that its logs ask for.
+    room: Demand,
 }
 
 impl<'a> Reconcile<'a> {
@@ -125,7 +124,7 @@ impl<'a> Reconcile<'a> {
             uid: experiment.uid().unwrap_or_default(),
             now: context.cluster.clock.time(),
             wake: Mutex::new(Duration::from_mins(5)),
-            has_no_room: AtomicBool::new(false),
+            room: Demand::default(),
         }
     }
 
@@ -173,13 +172,16 @@ impl<'a> Reconcile<'a> {
             Accepted::Refused(problems) => return refuse(self, problems).await.map(Done::Aside),
         };
         let (mut observed, mut attempts) = observe::observe(self, &plan).await?;
-        let ended = match collect::collect(self, &plan, &mut observed).await? {
-            Collected::Ended(ended) => ended,
+        let (ended, failed) = match collect::collect(self, &plan, &mut observed).await? {
+            Collected::Ended { ended, failed } => (ended, failed),
             Collected::Unfit(problem) => return refuse(self, vec![problem]).await.map(Done::Aside),
         };
         attempts.extend(ended.iter().map(|ended| ended.attempt.clone()));
         let places = self.places(&plan, &attempts)?;
         collect::tell(self, &places, &mut observed, ended).await?;
+        if let Some(error) = failed {
+            return Err(error);
+        }
         let state = advance::advance(self, &places, &mut observed).await?;
         settle::write(self, &state, Some((&places, &observed))).await?;
         Ok(Done::Advanced)
@@ -273,18 +275,10 @@ impl<'a> Reconcile<'a> {
         Ok(seen)
     }
 
-    /// The end of a pod's log; `None` while too many others of its namespace are read. Few wait for that in a reconcile, and not for long: the
-    /// places of those are few, and a namespace with many logs would have them all.
+    /// The end of a pod's log; `None` while too many others are read.
     async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
-        let (whose, logs) = ((self.namespace.as_str(), self.name.as_str()), &self.cluster().logs);
-        let has_room = !self.has_no_room.load(Ordering::Relaxed);
-        let room = if has_room { logs.room(whose).await } else { None };
-        let log = if let Some(room) = room {
-            logs.end_of(room, whose, &self.api(), pod).await?
-        } else {
-            self.has_no_room.store(true, Ordering::Relaxed);
-            None
-        };
+        let whose = (self.namespace.as_str(), self.name.as_str());
+        let log = self.cluster().logs.end_of(&self.room, whose, &self.api(), pod).await?;
         if log.is_none() {
             // Those who are told that there is room may be gone.
             self.wake_in(10 * TURN);
