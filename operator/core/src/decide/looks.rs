@@ -4,13 +4,15 @@
 //! whatever was recorded since, and a config that it has decided stays decided.
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use super::places::{Places, Unplanned};
 use super::said::Said;
 use super::samples::Samples;
 use crate::attempt::Attempt;
+use crate::gates::Gated;
 use crate::plan::Plan;
-use crate::verdict::{self, Intervals, LookPlan};
+use crate::verdict::{self, Design, Intervals, LookPlan};
 
 impl<'a> Places<'a> {
     /// Sorts attempts into the plan. Of two attempts with the same identity only the first counts.
@@ -18,7 +20,7 @@ impl<'a> Places<'a> {
         Self::again(plan, attempts, &mut Said::default())
     }
 
-    /// The same for who asks again and again, with what the gates have said of attempts of this plan before.
+    /// The same for who asks again and again, with what was said of attempts of this plan before.
     pub fn again(plan: &'a Plan, attempts: &'a [Attempt], said: &mut Said) -> Result<Self, Unplanned> {
         let mut places = Self::unlooked(plan, attempts, said.of(usize::MAX, &plan.experiment, attempts))?;
         if let Some(planned) = &plan.experiment.looks {
@@ -33,47 +35,76 @@ impl<'a> Places<'a> {
 }
 
 /// What came of the looks so far.
-#[derive(Default)]
-struct Looked {
+#[derive(Clone, Debug, Default, PartialEq)]
+pub(super) struct Looked {
     /// Configs that they have decided, and the rounds after which they did.
-    decided: BTreeMap<String, u32>,
+    pub decided: BTreeMap<String, u32>,
     /// Looks that were not taken.
-    skipped: Vec<usize>,
+    pub skipped: Vec<usize>,
+}
+
+/// What a look shows.
+#[derive(Clone, Debug, PartialEq)]
+pub(super) enum Shown {
+    /// It is too early for it, or nothing can be judged.
+    Nothing,
+    Skipped,
+    /// Configs that need no more runs, those that were decided before among them.
+    Decided(Vec<String>),
 }
 
 fn looked(places: &Places<'_>, planned: &LookPlan, said: &mut Said) -> Result<Looked, Unplanned> {
     let mut looked = Looked::default();
-    let Looked { decided, skipped } = &mut looked;
     let plan = places.plan();
-    let planned_design = plan.experiment.design();
+    let design = plan.experiment.design();
     // The last look is the end.
     let Some((_, early)) = planned.blocks.split_last() else { return Ok(looked) };
     for &rounds in early {
         let before = places.before(rounds);
-        let mut seen = Places::unlooked(plan, &before, said.of(rounds, &plan.experiment, &before))?;
-        for (config, since) in &*decided {
-            seen.free(config, *since);
+        let gated = said.of(rounds, &plan.experiment, &before);
+        let look = || look(plan, &design, rounds, &before, &gated, &looked);
+        match said.look(rounds, &gated, &looked, look)? {
+            Shown::Nothing => break,
+            Shown::Skipped => looked.skipped.push(rounds),
+            Shown::Decided(configs) => {
+                for config in configs {
+                    looked.decided.entry(config).or_insert(rounds as u32);
+                }
+            }
         }
-        if seen.rounds_closed() < rounds {
-            break;
-        }
-        // What is wrong with a scenario so far may mend itself: no reason to stop, and none to decide.
-        if !seen.gated().scenarios.is_empty() {
-            skipped.push(rounds);
-            continue;
-        }
-        let design = planned_design.without_looks(skipped);
-        let samples = Samples::of(&seen, &design, rounds, false);
-        // What can't be judged at all ends without a look.
-        let Ok(judgement) = verdict::judge(&design, &samples.observed, Intervals::None) else { break };
-        for found in judgement.overall.iter().filter(|found| found.stopped_at.is_some()) {
-            decided.entry(found.config.clone()).or_insert(rounds as u32);
-        }
-        if decided.len() == design.configs.len() {
+        if looked.decided.len() == design.configs.len() {
             break;
         }
     }
     Ok(looked)
+}
+
+/// Looks at all attempts of the first so many rounds.
+fn look(
+    plan: &Plan,
+    design: &Design,
+    rounds: usize,
+    attempts: &[Attempt],
+    gated: &Arc<Gated>,
+    earlier: &Looked,
+) -> Result<Shown, Unplanned> {
+    let mut seen = Places::unlooked(plan, attempts, Arc::clone(gated))?;
+    for (config, since) in &earlier.decided {
+        seen.free(config, *since);
+    }
+    if seen.rounds_closed() < rounds {
+        return Ok(Shown::Nothing);
+    }
+    // What is wrong with a scenario so far may mend itself: no reason to stop, and none to decide.
+    if !seen.gated().scenarios.is_empty() {
+        return Ok(Shown::Skipped);
+    }
+    let design = design.without_looks(&earlier.skipped);
+    let samples = Samples::of(&seen, &design, rounds, false);
+    // What can't be judged at all ends without a look.
+    let Ok(judgement) = verdict::judge(&design, &samples.observed, Intervals::None) else { return Ok(Shown::Nothing) };
+    let decided = judgement.overall.iter().filter(|found| found.stopped_at.is_some());
+    Ok(Shown::Decided(decided.map(|found| found.config.clone()).collect()))
 }
 
 #[cfg(test)]

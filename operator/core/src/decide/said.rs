@@ -1,5 +1,5 @@
-//! What the gates say of attempts. To ask them takes longer than all else that is asked while an experiment runs, and the answer is
-//! the same for the same attempts.
+//! What the gates say of attempts, and what looks at them show. To ask for that takes longer than all else that is asked while an experiment
+//! runs, and the answer is the same for the same attempts.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -7,18 +7,31 @@ use std::sync::Arc;
 use assay_protocol::Summary;
 
 use super::HOPELESS;
+use super::looks::{Looked, Shown};
+use super::places::Unplanned;
 use crate::attempt::Attempt;
 use crate::experiment::Experiment;
 use crate::gates::{self, Code, Finding, Gated, TrialState};
 
-/// What the gates said of the attempts of one plan.
+/// What the gates said of the attempts of one plan, and what looks have shown.
 #[derive(Debug, Default)]
-pub struct Said(HashMap<usize, (Vec<Attempt>, Arc<Gated>)>);
+pub struct Said {
+    gates: HashMap<usize, (Vec<Attempt>, Arc<Gated>)>,
+    looks: HashMap<usize, Look>,
+}
+
+/// What a look has shown that went by this.
+#[derive(Debug)]
+struct Look {
+    gated: Arc<Gated>,
+    earlier: Looked,
+    shown: Shown,
+}
 
 impl Said {
     /// What they say of these attempts, which are all those of the first so many rounds. They are asked only if that are others than before.
     pub(super) fn of(&mut self, rounds: usize, experiment: &Experiment, attempts: &[Attempt]) -> Arc<Gated> {
-        if let Some((known, gated)) = self.0.get_mut(&rounds)
+        if let Some((known, gated)) = self.gates.get_mut(&rounds)
             && known.len() == attempts.len()
         {
             let both = || known.iter().zip(attempts);
@@ -32,8 +45,29 @@ impl Said {
             }
         }
         let gated = Arc::new(ask(experiment, attempts));
-        self.0.insert(rounds, (attempts.to_vec(), Arc::clone(&gated)));
+        self.gates.insert(rounds, (attempts.to_vec(), Arc::clone(&gated)));
         gated
+    }
+
+    /// What the look after so many rounds shows. It is taken only if the gates have said it of other attempts than before, or other looks came
+    /// before it.
+    pub(super) fn look(
+        &mut self,
+        rounds: usize,
+        gated: &Arc<Gated>,
+        earlier: &Looked,
+        take: impl FnOnce() -> Result<Shown, Unplanned>,
+    ) -> Result<Shown, Unplanned> {
+        if let Some(known) = self.looks.get(&rounds)
+            && Arc::ptr_eq(&known.gated, gated)
+            && known.earlier == *earlier
+        {
+            return Ok(known.shown.clone());
+        }
+        let shown = take()?;
+        let look = Look { gated: Arc::clone(gated), earlier: earlier.clone(), shown: shown.clone() };
+        self.looks.insert(rounds, look);
+        Ok(shown)
     }
 }
 
@@ -128,5 +162,32 @@ mod tests {
         let mut of = |summary: &Arc<Summary>| said.of(8, &experiment, &[Attempt::Finished(Arc::clone(summary))]);
         assert!(Arc::ptr_eq(&of(&before), &of(&now)));
         assert_eq!((Arc::strong_count(&before), Arc::strong_count(&now)), (1, 2), "what was read before is not kept");
+    }
+
+    #[test]
+    fn a_look_is_taken_again_only_if_it_goes_by_something_else() {
+        let experiment = experiment();
+        let mut said = Said::default();
+        let gated = [said.of(8, &experiment, &[]), said.of(9, &experiment, &[])];
+        let mut is_taken = |rounds: usize, gated: &Arc<Gated>, earlier: &Looked| {
+            let mut is_taken = false;
+            let take = || {
+                is_taken = true;
+                Ok(Shown::Decided(vec![rounds.to_string()]))
+            };
+            let shown = said.look(rounds, gated, earlier, take).unwrap_or_else(|error| unreachable!("{error}"));
+            assert_eq!(shown, Shown::Decided(vec![rounds.to_string()]));
+            is_taken
+        };
+        let skipped = Looked { skipped: vec![8], ..Looked::default() };
+        for (rounds, gated, earlier) in [
+            (8, &gated[0], &Looked::default()),
+            (9, &gated[0], &Looked::default()),
+            (9, &gated[1], &Looked::default()),
+            (9, &gated[1], &skipped),
+        ] {
+            assert!(is_taken(rounds, gated, earlier), "{rounds} {earlier:?}");
+            assert!(!is_taken(rounds, gated, earlier), "{rounds} {earlier:?}");
+        }
     }
 }
