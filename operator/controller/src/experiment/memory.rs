@@ -121,7 +121,7 @@ pub struct Judged {
 
 impl Judged {
     /// The most of its time that an operator judges an experiment that is not finished: one part of so many.
-    const SHARE: u32 = 100;
+    const SHARE: u32 = 200;
 
     /// For how long it stands, though there are other attempts by now: it is only on the way, and to give it takes the longer the more there
     /// are. No new one is needed before it may be written, which is so often.
@@ -402,7 +402,7 @@ mod tests {
     #[test]
     fn a_verdict_on_the_way_stands_for_as_long_as_it_is_worth() {
         let clock = Manual::new();
-        let took = Duration::from_millis(10);
+        let took = Duration::from_millis(5);
         let judged = |is_finished| Judged {
             attempts: 7,
             is_finished,
