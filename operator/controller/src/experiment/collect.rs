@@ -24,7 +24,7 @@ use super::ended;
 use super::observe::{Observed, UnderWay, is_written};
 use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{attempt, end_attempts, write};
-use super::{AT_MOST, Reconcile, all, refusals, turn};
+use super::{AT_MOST, Reconcile, TURN, all, refusals, turn};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
 use crate::record::{self, Glance};
@@ -32,13 +32,16 @@ use crate::record::{self, Glance};
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
 
+/// When a pod is looked at again of which something could not be seen or written down.
+const AGAIN: Duration = Duration::from_secs(5);
+
 /// How far the clocks of nodes may be apart from ours where a time is asked for.
 const CLOCK_SECONDS: f64 = 5.0;
 
 /// What came of the pods.
 pub enum Collected {
-    /// These attempts have ended, and their ends are not written down yet. Of others it could not be seen, by this error.
-    Ended { ended: Vec<Ended>, failed: Option<Error> },
+    /// These attempts have ended, and their ends are not written down yet.
+    Ended(Vec<Ended>),
     /// A bench can't run what was planned.
     Unfit(String),
 }
@@ -75,7 +78,7 @@ enum Found {
     /// It goes on, or its end is yet to be seen.
     GoesOn(UnderWay),
     /// It has ended, and what it left is kept.
-    Kept(Box<Kept>),
+    Ended(Box<Ended>),
     Refused(UnderWay, String),
     /// It was refused, and that is counted already: it is on its way out.
     Leftover(UnderWay),
@@ -90,43 +93,59 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
     if last.is_some() {
         under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), last.as_deref()));
     }
-    let ended = AtomicUsize::new(0);
-    // None of them is held up by an error of another.
-    let found = under_way.into_iter().map(|pod| async { Ok(find(reconcile, plan, pod, &ended).await) });
-    let (mut kept, mut refused, mut unfit, mut failed) = (Vec::new(), Vec::new(), None, None);
+    let count = AtomicUsize::new(0);
+    let found = under_way.into_iter().map(|pod| async { Ok(find(reconcile, plan, pod, &count).await) });
+    let (mut ended, mut refused, mut unfit) = (Vec::new(), Vec::new(), None);
     for found in all(found).await? {
         match found {
-            Ok(Found::GoesOn(found)) => observed.under_way.push(found),
-            Ok(Found::Kept(found)) => kept.push(*found),
-            Ok(Found::Refused(found, why)) => refused.push((found, why)),
-            Ok(Found::Leftover(found)) => observed.leftover.push(found),
-            Ok(Found::Unfit(why)) => unfit = unfit.or(Some(why)),
-            Err(error) => failed = failed.or(Some(error)),
+            Found::GoesOn(found) => observed.under_way.push(found),
+            Found::Ended(found) => ended.push(*found),
+            Found::Refused(found, why) => refused.push((found, why)),
+            Found::Leftover(found) => observed.leftover.push(found),
+            Found::Unfit(why) => unfit = unfit.or(Some(why)),
         }
     }
     if let Some(why) = unfit {
         return Ok(Collected::Unfit(why));
     }
     for (found, why) in refused {
-        refuse(reconcile, observed, found, &why).await?;
+        if let Err(error) = refuse(reconcile, observed, found.clone(), &why).await {
+            observed.under_way.push(again(reconcile, found, &error));
+        }
     }
-    let is_more = kept.len() >= AT_MOST;
+    let is_more = ended.len() >= AT_MOST;
     if is_more {
         reconcile.wake_in(Duration::ZERO);
     }
     if is_more || reconcile.room.is_unmet().await {
-        reconcile.memory().collected = kept.last().map(|kept| kept.found.pod.name_any()).or(last);
+        reconcile.memory().collected = ended.last().map(|ended: &Ended| ended.found.pod.name_any()).or(last);
     }
-    let ended = kept.into_iter().map(|kept| kept.end(reconcile));
-    Ok(Collected::Ended { ended: all(ended).await?, failed })
+    Ok(Collected::Ended(ended))
+}
+
+/// What can't be seen or written down is tried again, and holds up nobody else.
+fn again(reconcile: &Reconcile<'_>, found: UnderWay, error: &Error) -> UnderWay {
+    warn!(pod = found.pod.name_any(), error = error.message(), "will retry");
+    reconcile.wake_in(if error.is_conflict() { TURN } else { AGAIN });
+    found
 }
 
 /// Sees what became of a pod, and keeps its record if it has ended. Once as many have ended as one reconcile writes down, those that are left
 /// are not looked at; a few more are being looked at by then.
-async fn find(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay, ended: &AtomicUsize) -> Result<Found, Error> {
-    if ended.load(Ordering::Relaxed) >= AT_MOST {
-        return Ok(Found::GoesOn(found));
+async fn find(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay, count: &AtomicUsize) -> Found {
+    if count.load(Ordering::Relaxed) >= AT_MOST {
+        return Found::GoesOn(found);
     }
+    match end_of(reconcile, plan, found.clone()).await {
+        Ok(found) => {
+            count.fetch_add(matches!(found, Found::Ended(_)).into(), Ordering::Relaxed);
+            found
+        }
+        Err(error) => Found::GoesOn(again(reconcile, found, &error)),
+    }
+}
+
+async fn end_of(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay) -> Result<Found, Error> {
     let Some(outcome) = outcome(reconcile, plan, &found).await? else { return Ok(Found::GoesOn(found)) };
     let (outcome, seen) = match outcome {
         Outcome::Unfit(why) => {
@@ -146,9 +165,8 @@ async fn find(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay, ended: &A
             Some(seen) => (outcome, seen),
         },
     };
-    ended.fetch_add(1, Ordering::Relaxed);
     let kept = keep(reconcile, found, outcome, seen).await?;
-    Ok(Found::Kept(kept.into()))
+    Ok(Found::Ended(kept.end(reconcile).await?.into()))
 }
 
 /// Writes down what became of attempts, which are the last of those of the places. Then their pods go.

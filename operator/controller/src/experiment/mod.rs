@@ -172,16 +172,13 @@ impl<'a> Reconcile<'a> {
             Accepted::Refused(problems) => return refuse(self, problems).await.map(Done::Aside),
         };
         let (mut observed, mut attempts) = observe::observe(self, &plan).await?;
-        let (ended, failed) = match collect::collect(self, &plan, &mut observed).await? {
-            Collected::Ended { ended, failed } => (ended, failed),
+        let ended = match collect::collect(self, &plan, &mut observed).await? {
+            Collected::Ended(ended) => ended,
             Collected::Unfit(problem) => return refuse(self, vec![problem]).await.map(Done::Aside),
         };
         attempts.extend(ended.iter().map(|ended| ended.attempt.clone()));
         let places = self.places(&plan, &attempts)?;
         collect::tell(self, &places, &mut observed, ended).await?;
-        if let Some(error) = failed {
-            return Err(error);
-        }
         let state = advance::advance(self, &places, &mut observed).await?;
         settle::write(self, &state, Some((&places, &observed))).await?;
         Ok(Done::Advanced)
