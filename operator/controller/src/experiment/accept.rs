@@ -15,9 +15,9 @@ use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 
-use super::Reconcile;
 use super::ended::{self, Ended};
 use super::outcome::{is_overdue, node_lost};
+use super::{RETRY, Reconcile};
 use crate::error::{Error, call};
 use crate::fence;
 use crate::pod::{CHECK_SECONDS, is_owned};
@@ -26,9 +26,6 @@ use crate::prometheus::NAMESPACE;
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
 const NO_ANSWER: &str = "no answer yet";
 const NOT_READ: &str = "its answer is read after those of others";
-
-/// After a pod could not be made.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// The taints of nodes that the whole cluster depends on.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];

@@ -24,16 +24,13 @@ use super::ended;
 use super::observe::{Observed, UnderWay, is_written};
 use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{attempt, end_attempts, write};
-use super::{AT_MOST, Reconcile, TURN, all, refusals, turn};
+use super::{AT_MOST, RETRY, Reconcile, TURN, all, each, refusals, turn};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
 use crate::record::{self, Glance};
 
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
-
-/// When a pod is looked at again of which something could not be seen or written down.
-const AGAIN: Duration = Duration::from_secs(5);
 
 /// How far the clocks of nodes may be apart from ours where a time is asked for.
 const CLOCK_SECONDS: f64 = 5.0;
@@ -53,26 +50,6 @@ pub struct Ended {
     status: AttemptStatus,
 }
 
-/// One whose record is kept.
-struct Kept {
-    found: UnderWay,
-    status: AttemptStatus,
-    /// What its record says, where there is one.
-    record: Option<Glance>,
-}
-
-impl Kept {
-    /// With the experiment's own metrics, for which no record need be in memory.
-    async fn end(self, reconcile: &Reconcile<'_>) -> Result<Ended, Error> {
-        let Self { found, mut status, record } = self;
-        if let (Some(evidence), Some(record)) = (&mut status.evidence, record) {
-            evidence.metrics = metrics(reconcile, &found, &record).await;
-        }
-        let attempt = attempt(&found.trial, &status)?;
-        Ok(Ended { found, attempt, status })
-    }
-}
-
 /// What was found of a pod.
 enum Found {
     /// It goes on, or its end is yet to be seen.
@@ -87,16 +64,16 @@ enum Found {
 }
 
 /// Sees what has ended, and keeps the records. Where a bench can't run what was planned, nothing of the rest can be run either: the answer says why.
-pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Result<Collected, Error> {
+pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Observed) -> Collected {
     let mut under_way = std::mem::take(&mut observed.under_way);
     let last = reconcile.memory().collected.take();
     if last.is_some() {
         under_way.sort_by_cached_key(|found| turn(&found.pod.name_any(), last.as_deref()));
     }
     let count = AtomicUsize::new(0);
-    let found = under_way.into_iter().map(|pod| async { Ok(find(reconcile, plan, pod, &count).await) });
+    let found = under_way.into_iter().map(|pod| find(reconcile, plan, pod, &count));
     let (mut ended, mut refused, mut unfit) = (Vec::new(), Vec::new(), None);
-    for found in all(found).await? {
+    for found in each(found).await {
         match found {
             Found::GoesOn(found) => observed.under_way.push(found),
             Found::Ended(found) => ended.push(*found),
@@ -106,7 +83,7 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
         }
     }
     if let Some(why) = unfit {
-        return Ok(Collected::Unfit(why));
+        return Collected::Unfit(why);
     }
     for (found, why) in refused {
         if let Err(error) = refuse(reconcile, observed, found.clone(), &why).await {
@@ -120,13 +97,13 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
     if is_more || reconcile.room.is_unmet().await {
         reconcile.memory().collected = ended.last().map(|ended: &Ended| ended.found.pod.name_any()).or(last);
     }
-    Ok(Collected::Ended(ended))
+    Collected::Ended(ended)
 }
 
 /// What can't be seen or written down is tried again, and holds up nobody else.
 fn again(reconcile: &Reconcile<'_>, found: UnderWay, error: &Error) -> UnderWay {
     warn!(pod = found.pod.name_any(), error = error.message(), "will retry");
-    reconcile.wake_in(if error.is_conflict() { TURN } else { AGAIN });
+    reconcile.wake_in(if error.is_conflict() { TURN } else { RETRY });
     found
 }
 
@@ -165,8 +142,7 @@ async fn end_of(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay) -> Resu
             Some(seen) => (outcome, seen),
         },
     };
-    let kept = keep(reconcile, found, outcome, seen).await?;
-    Ok(Found::Ended(kept.end(reconcile).await?.into()))
+    Ok(Found::Ended(keep(reconcile, found, outcome, seen).await?.into()))
 }
 
 /// Writes down what became of attempts, which are the last of those of the places. Then their pods go.
@@ -216,7 +192,7 @@ async fn keep(
     found: UnderWay,
     outcome: Outcome,
     seen: PodEvidenceStatus,
-) -> Result<Kept, Error> {
+) -> Result<Ended, Error> {
     let pod = &found.pod;
     let mut glance = None;
     let node = pod.spec.as_ref().and_then(|spec| spec.node_name.clone());
@@ -249,7 +225,12 @@ async fn keep(
         }
         Outcome::Refused(_) | Outcome::Unfit(_) => {}
     }
-    Ok(Kept { found, status, record: glance })
+    // The experiment's own metrics, for which no record need be in memory.
+    if let (Some(evidence), Some(record)) = (&mut status.evidence, glance) {
+        evidence.metrics = metrics(reconcile, &found, &record).await;
+    }
+    let attempt = attempt(&found.trial, &status)?;
+    Ok(Ended { found, attempt, status })
 }
 
 /// What the cluster says about a pod, beside what its node's agent saw.

@@ -79,6 +79,10 @@ impl Known {
     fn seen(pod: Arc<Pod>, now: Instant) -> Self {
         Self { pod, since: now, is_seen: true, written: None, is_dismissed: false, deleted: None }
     }
+
+    fn written(pod: Arc<Pod>, now: Instant) -> Self {
+        Self { is_seen: false, written: Some(now), ..Self::seen(pod, now) }
+    }
 }
 
 /// The pods of an experiment.
@@ -103,7 +107,7 @@ impl Pods {
     /// Remembers a pod that was created, or that the API server says is there.
     pub fn created(&mut self, mut pod: Pod, now: Instant) {
         slim_pod(&mut pod);
-        let known = Known { is_seen: false, written: Some(now), ..Known::seen(Arc::new(pod), now) };
+        let known = Known::written(Arc::new(pod), now);
         self.0.insert(known.pod.name_any(), known);
     }
 
@@ -113,7 +117,7 @@ impl Pods {
         let pod = Arc::new(pod);
         let known = self.0.entry(pod.name_any()).or_insert_with(|| Known::seen(Arc::clone(&pod), now));
         if known.pod.uid() != pod.uid() {
-            *known = Known { is_seen: false, written: Some(now), ..Known::seen(pod, now) };
+            *known = Known::written(pod, now);
         } else if version(&*known.pod) < version(&*pod) {
             (known.pod, known.written) = (pod, Some(now));
         }
@@ -276,6 +280,12 @@ mod tests {
         serde_json::from_value(pod).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
+    fn of_version(uid: &str, version: u32) -> Pod {
+        let mut pod = pod(uid);
+        pod.metadata.resource_version = Some(version.to_string());
+        pod
+    }
+
     /// The uids of pods that are present, and of those that have vanished.
     fn state(pods: &mut Pods, watched: Option<&str>) -> (Vec<String>, Vec<String>) {
         let seen = pods.with(watched.map(|uid| Arc::new(pod(uid))), Manual::new().instant());
@@ -324,11 +334,6 @@ mod tests {
 
     #[test]
     fn a_pod_is_as_it_was_written_until_the_watch_tells_of_that() {
-        let of_version = |uid: &str, version: u32| {
-            let mut pod = pod(uid);
-            pod.metadata.resource_version = Some(version.to_string());
-            pod
-        };
         let clock = Manual::new();
         let now = || clock.instant();
         let present = |pods: &mut Pods, told: Option<u32>| -> Vec<u64> {
@@ -387,21 +392,17 @@ mod tests {
     /// Whatever the watch has told of the one before, which may have been nothing.
     #[test]
     fn of_two_pods_the_one_that_was_made_last_is_there() {
-        let of_version = |version: u32| {
-            let mut pod = pod(&version.to_string());
-            pod.metadata.resource_version = Some(version.to_string());
-            pod
-        };
+        let made_at = |version: u32| of_version(&version.to_string(), version);
         let now = Manual::new().instant();
         let present = |pods: &mut Pods, told: u32| {
-            let seen = pods.with([Arc::new(of_version(told))], now);
+            let seen = pods.with([Arc::new(made_at(told))], now);
             seen.present["p"].uid()
         };
         let mut pods = Pods::default();
         for (told, there) in [(1, "1"), (9, "9"), (8, "9")] {
             assert_eq!(present(&mut pods, told).as_deref(), Some(there));
         }
-        pods.created(of_version(10), now);
+        pods.created(made_at(10), now);
         for (told, there) in [(9, "10"), (11, "11"), (10, "11")] {
             assert_eq!(present(&mut pods, told).as_deref(), Some(there));
         }

@@ -87,6 +87,9 @@ const AT_ONCE: usize = 16;
 /// Attempts that one reconcile writes down, and that it begins: whoever waits for the next one need not wait for all of them.
 const AT_MOST: usize = 64;
 
+/// When to try again what could not be had, seen or written down.
+const RETRY: Duration = Duration::from_secs(5);
+
 /// When to look again at what is about to be.
 const TURN: Duration = Duration::from_millis(500);
 
@@ -172,7 +175,7 @@ impl<'a> Reconcile<'a> {
             Accepted::Refused(problems) => return refuse(self, problems).await.map(Done::Aside),
         };
         let (mut observed, mut attempts) = observe::observe(self, &plan).await?;
-        let ended = match collect::collect(self, &plan, &mut observed).await? {
+        let ended = match collect::collect(self, &plan, &mut observed).await {
             Collected::Ended(ended) => ended,
             Collected::Unfit(problem) => return refuse(self, vec![problem]).await.map(Done::Aside),
         };
@@ -278,7 +281,7 @@ impl<'a> Reconcile<'a> {
         let log = self.cluster().logs.end_of(&self.room, whose, &self.api(), pod).await?;
         if log.is_none() {
             // Those who are told that there is room may be gone.
-            self.wake_in(10 * TURN);
+            self.wake_in(RETRY);
         }
         Ok(log)
     }
@@ -347,8 +350,12 @@ impl<'a> Reconcile<'a> {
 /// Does all of this, many at once, since each waits for the API server most of the time. What is begun is brought to its end, whatever
 /// fails beside it.
 async fn all<T>(work: impl IntoIterator<Item = impl Future<Output = Result<T, Error>>>) -> Result<Vec<T>, Error> {
-    let done: Vec<Result<T, Error>> = stream::iter(work).buffered(AT_ONCE).collect().await;
-    done.into_iter().collect()
+    each(work).await.into_iter().collect()
+}
+
+/// The same for what does not fail.
+async fn each<T>(work: impl IntoIterator<Item = impl Future<Output = T>>) -> Vec<T> {
+    stream::iter(work).buffered(AT_ONCE).collect().await
 }
 
 /// Whose turn it is, by name: first come those after the one that was the last. Where there are always more than one reconcile serves, the

@@ -24,12 +24,9 @@ use kube::ResourceExt as _;
 use super::memory::Awaited;
 use super::observe::Observed;
 use super::settle::State;
-use super::{Reconcile, ended, node_lease};
+use super::{RETRY, Reconcile, ended, node_lease};
 use crate::error::Error;
 use crate::pod::target;
-
-/// After a pod could not be made: a quota may be raised.
-const RETRY: Duration = Duration::from_secs(5);
 
 /// How long a pod usually takes to start, and nobody need hear of it.
 const STARTS: Duration = Duration::from_secs(10);
