@@ -131,7 +131,8 @@ impl Waiting {
 #[derive(Debug)]
 pub struct Room {
     /// Declared first, so that they are free by then.
-    _permits: [OwnedSemaphorePermit; 2],
+    _of_namespace: OwnedSemaphorePermit,
+    of_all: Option<OwnedSemaphorePermit>,
     _next: Next,
 }
 
@@ -222,9 +223,11 @@ impl Rooms {
             // Nobody was woken for what has just become free.
             Arc::clone(&own.room).try_acquire_owned().ok()
         })?;
-        let all = tokio::time::timeout(LONGEST, Arc::clone(&self.all).acquire_owned()).await.ok()?.ok()?;
         let next = Next { waiting: Arc::clone(&self.waiting), namespace: namespace.to_owned() };
-        Some(Room { _permits: [room, all], _next: next })
+        // Whoever waits for others in vain wakes the next one of its namespace, too.
+        let mut room = Room { _of_namespace: room, of_all: None, _next: next };
+        room.of_all = Some(tokio::time::timeout(LONGEST, Arc::clone(&self.all).acquire_owned()).await.ok()?.ok()?);
+        Some(room)
     }
 
     /// The same, for one of the logs of a reconcile.
@@ -413,7 +416,8 @@ mod tests {
     /// Where there is none, no time is lost by waiting for it again.
     #[tokio::test(start_paused = true)]
     async fn a_reconcile_that_finds_no_room_asks_for_no_more() {
-        let rooms = Rooms::new(LONG, &Tell::heard().0);
+        let (tell, mut heard) = Tell::heard();
+        let rooms = Rooms::new(LONG, &tell);
         let mut others = Vec::new();
         for namespace in ["one", "two"] {
             others.push(rooms.room((namespace, "e")).await.expect("there is room"));
@@ -421,8 +425,11 @@ mod tests {
         let is_full = Demand::default().long;
         let mut waiting = pin!(rooms.for_one_of(&is_full, ("three", "e")));
         assert!(poll!(&mut waiting).is_pending());
+        assert!(rooms.room(("three", "next")).await.is_none());
         tokio::time::sleep(LONGEST).await;
         assert!(waiting.await.is_none(), "others have it for long");
+        let Ok(Touched::One { name, .. }) = heard.try_recv() else { unreachable!("the next one is not woken") };
+        assert_eq!(name, "next");
         others.clear();
         assert!(rooms.for_one_of(&is_full, ("three", "e")).await.is_none());
         assert!(rooms.room(("three", "e")).await.is_some(), "but there is some now");
