@@ -6,7 +6,7 @@ use std::path::PathBuf;
 use std::sync::{Arc, Mutex};
 
 use http::header::{CONTENT_ENCODING, CONTENT_LENGTH, HOST, TRANSFER_ENCODING};
-use http::{Request, Response, Uri};
+use http::{Request, Response, StatusCode, Uri};
 use http_body_util::BodyExt;
 use hyper::body::Incoming;
 use hyper::server::conn::http1;
@@ -33,8 +33,8 @@ impl Drop for Logs {
 }
 
 impl Logs {
-    /// With what the pod of a name has printed.
-    pub async fn start(lab: &Lab, printed: impl Fn(&str) -> String + Send + Sync + 'static) -> Self {
+    /// With what the pod of a name has printed; `None` while its kubelet does not answer.
+    pub async fn start(lab: &Lab, printed: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (client, printed) = (lab.client.clone(), Arc::new(printed));
@@ -50,7 +50,12 @@ impl Logs {
                     let client = client.clone();
                     async move {
                         match log {
-                            Some(log) => Ok(Response::new(Body::from(log.into_bytes()))),
+                            Some(Some(log)) => Ok(Response::new(Body::from(log.into_bytes()))),
+                            Some(None) => {
+                                let mut silence = Response::new(Body::empty());
+                                *silence.status_mut() = StatusCode::BAD_GATEWAY;
+                                Ok(silence)
+                            }
                             None => pass_on(client, request).await,
                         }
                     }

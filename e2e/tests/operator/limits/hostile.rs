@@ -143,9 +143,9 @@ async fn a_hostile_bench_costs_no_other_tenant_anything() {
     let logs = Logs::start(&loud, move |pod| {
         let number =
             pod.strip_prefix("assay-trial-loud-").and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
-        let Some(number) = number else { return "words\n".to_owned() };
+        let Some(number) = number else { return Some("words\n".to_owned()) };
         *heard.lock().expect("a moment") = Some(Instant::now());
-        shouts[number % 2].clone()
+        Some(shouts[number % 2].clone())
     })
     .await;
     let operator = loud.operator_everywhere(&[], Some(&logs.kubeconfig));

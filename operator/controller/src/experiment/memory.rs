@@ -37,6 +37,8 @@ pub struct Memory {
     pub unanswered: BTreeSet<String>,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
+    /// Since when the logs of pods that have ended, by their uid, can't be read.
+    pub unread: HashMap<String, Instant>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
     /// The claims that are there, by name, once they were listed.
@@ -334,7 +336,10 @@ impl Memories {
         by_name.retain(|name, memory| {
             let Some(experiment) = known.get(name) else { return false };
             let mut memory = memory.lock();
-            memory.gated.retain(|uid, _| pods.contains(uid));
+            let Memory { gated, unread, .. } = &mut *memory;
+            for times in [gated, unread] {
+                times.retain(|uid, _| pods.contains(uid));
+            }
             if is_finished(experiment) || experiment.uid().as_deref() != Some(&memory.uid) {
                 memory.rest();
             }
@@ -466,6 +471,7 @@ mod tests {
             memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
             memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
+            memory.unread.insert("1".to_owned(), Manual::new().instant());
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
         };
@@ -474,7 +480,7 @@ mod tests {
         let memory = memories.of(&a);
         assert!(memory.lock().waits_for.contains("node") && memory.lock().gated.contains_key("1"));
         memories.prune(&[Arc::clone(&a)], &[], now);
-        assert!(memory.lock().gated.is_empty(), "its pod is gone");
+        assert!(memory.lock().gated.is_empty() && memory.lock().unread.is_empty(), "its pod is gone");
 
         remember(&mut memory.lock());
         let trial = json!({
