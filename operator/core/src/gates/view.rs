@@ -1,5 +1,3 @@
-use std::collections::BTreeMap;
-
 use assay_protocol::{Summary, TrialId};
 
 use crate::attempt::{has_failed, pass};
@@ -10,8 +8,6 @@ pub(super) struct View<'a> {
     pub experiment: &'a Experiment,
     summaries: &'a [&'a Summary],
     baseline: &'a str,
-    /// Completed trials of each pass over a block, in the order of [`View::key`].
-    blocks: BTreeMap<(&'a str, u32, u32), Vec<usize>>,
     /// In the order of [`View::key`].
     all: Vec<usize>,
     /// Those that ran to their end.
@@ -23,13 +19,8 @@ impl<'a> View<'a> {
         let mut all: Vec<usize> = (0..summaries.len()).collect();
         all.sort_by_key(|&i| Self::key(&summaries[i].trial));
         let completed: Vec<usize> = all.iter().copied().filter(|&i| !has_failed(summaries[i])).collect();
-        let mut blocks: BTreeMap<_, Vec<usize>> = BTreeMap::new();
-        for &i in &completed {
-            let id = &summaries[i].trial;
-            blocks.entry((id.scenario.as_str(), id.block, pass(id.attempt))).or_default().push(i);
-        }
         let baseline = experiment.baseline_config().map_or("", |config| config.name.as_str());
-        Self { experiment, summaries, baseline, blocks, all, completed }
+        Self { experiment, summaries, baseline, all, completed }
     }
 
     /// An order that only depends on what the trials are, not on when they came in.
@@ -58,8 +49,13 @@ impl<'a> View<'a> {
         &self.completed
     }
 
+    /// Completed trials of each pass over a block, which stand together in the order of [`View::key`].
     pub fn blocks(&self) -> impl Iterator<Item = &[usize]> {
-        self.blocks.values().map(Vec::as_slice)
+        let pass = |trial: usize| {
+            let id = &self.summaries[trial].trial;
+            (id.block, pass(id.attempt), id.scenario.as_str())
+        };
+        self.completed.chunk_by(move |&a, &b| pass(a) == pass(b))
     }
 }
 

@@ -1,6 +1,6 @@
 //! What there is to go by: nothing here decides, and no object is written here.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::{BTreeMap, BTreeSet, HashMap};
 use std::sync::Arc;
 use std::time::Duration;
 
@@ -175,16 +175,15 @@ pub fn gated(observed: &Observed) -> BTreeMap<String, Gated> {
 
 /// Where blocks are that have begun, by their position in the plan.
 fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMap<usize, Begun> {
-    let position: BTreeMap<(&str, u32), usize> =
+    let position: HashMap<(&str, u32), usize> =
         plan.blocks.iter().enumerate().map(|(at, block)| ((block.scenario.as_str(), block.number), at)).collect();
     let at = |trial: &TuningTrial| position.get(&(trial.spec.scenario.as_str(), trial.spec.block)).copied();
-    let mut begun: BTreeMap<usize, (i64, Begun)> = BTreeMap::new();
+    let mut known: BTreeMap<usize, (i64, &str)> = BTreeMap::new();
     for trial in observed.trials.values() {
         let Some(block) = at(trial) else { continue };
-        let mut place = |rank: i64, node: &str| {
-            if begun.get(&block).is_none_or(|(known, _)| *known <= rank) {
-                begun.insert(block, (rank, Begun { node: node.to_owned(), running: false, fresh: rank < 0 }));
-            }
+        let mut place = |rank, node| {
+            let known = known.entry(block).or_insert((rank, node));
+            *known = if known.0 <= rank { (rank, node) } else { *known };
         };
         // A trial without an attempt was only planned there; the latest pass says where the block is.
         place(-1, &trial.spec.node);
@@ -194,7 +193,11 @@ fn begun(reconcile: &Reconcile<'_>, plan: &Plan, observed: &Observed) -> BTreeMa
             }
         }
     }
-    let mut begun: BTreeMap<usize, Begun> = begun.into_iter().map(|(block, (_, at))| (block, at)).collect();
+    let begun = known.into_iter().map(|(block, (rank, node))| {
+        let node = node.to_owned();
+        (block, Begun { node, running: false, fresh: rank < 0 })
+    });
+    let mut begun: BTreeMap<usize, Begun> = begun.collect();
     for found in observed.on_nodes(reconcile) {
         if let Some(block) = at(&found.trial) {
             begun.insert(block, Begun { node: found.node().to_owned(), running: true, fresh: false });
