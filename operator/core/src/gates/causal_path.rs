@@ -43,7 +43,7 @@ pub(super) fn unknown(view: &View<'_>, findings: &mut Findings) {
     for &trial in view.completed().iter().filter(|&&trial| view.is_baseline(trial)) {
         let summary = view.summary(trial);
         if summary.primary.run_queue_percent.is_none() {
-            findings.unknown(Gate::CausalPath, summary, "waits for a CPU");
+            findings.unknown(Gate::CausalPath, ["waits for a CPU"]);
         }
     }
 }

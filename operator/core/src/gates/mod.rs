@@ -25,7 +25,7 @@ mod view;
 
 use std::collections::{BTreeMap, BTreeSet};
 
-use assay_protocol::{Summary, TrialId};
+use assay_protocol::Summary;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
@@ -120,27 +120,39 @@ impl Note {
 
 /// What a gate needs and could not see.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Unknown(BTreeMap<String, BTreeSet<TrialId>>);
+pub struct Unknown {
+    runs: usize,
+    /// In how many of them, by its name.
+    names: BTreeMap<String, usize>,
+}
 
 impl Unknown {
-    pub fn add(&mut self, run: &TrialId, what: impl Into<String>) {
-        self.0.entry(what.into()).or_default().insert(run.clone());
+    /// Adds what is unknown of one run, which counts if that is anything.
+    pub fn add<'a>(&mut self, of_run: impl IntoIterator<Item = &'a str>) {
+        let mut is_any = false;
+        for name in of_run {
+            is_any = true;
+            match self.names.get_mut(name) {
+                Some(runs) => *runs += 1,
+                None => drop(self.names.insert(name.to_owned(), 1)),
+            }
+        }
+        self.runs += usize::from(is_any);
     }
 
     /// Runs in which any of it is unknown.
     pub fn runs(&self) -> usize {
-        self.0.values().flatten().collect::<BTreeSet<_>>().len()
+        self.runs
     }
 
     /// Each by its name. One that is unknown in fewer runs than all together says in how many, or it would be denied of runs that show it.
     pub fn names(&self) -> Vec<String> {
-        let all = self.runs();
-        let name = |(what, runs): (&String, &BTreeSet<TrialId>)| match runs.len() {
-            own if own == all => what.clone(),
-            1 => format!("{what} (1 run)"),
-            own => format!("{what} ({own} runs)"),
+        let name = |(name, runs): (&String, &usize)| match *runs {
+            own if own == self.runs => name.clone(),
+            1 => format!("{name} (1 run)"),
+            own => format!("{name} ({own} runs)"),
         };
-        self.0.iter().map(name).collect()
+        self.names.iter().map(name).collect()
     }
 }
 
@@ -240,9 +252,12 @@ impl Findings {
         self.notes.insert(Note::of(gate, config, text));
     }
 
-    /// Notes down that a run does not show what a gate needs.
-    fn unknown(&mut self, gate: Gate, run: &Summary, what: impl Into<String>) {
-        self.unknown.entry(gate).or_default().add(&run.trial, what);
+    /// Notes down what of one run a gate needs and could not see. A gate does so once for each run.
+    fn unknown<'a>(&mut self, gate: Gate, of_run: impl IntoIterator<Item = &'a str>) {
+        let mut of_run = of_run.into_iter().peekable();
+        if of_run.peek().is_some() {
+            self.unknown.entry(gate).or_default().add(of_run);
+        }
     }
 
     fn into_gated(mut self, view: &View<'_>) -> Gated {

@@ -12,11 +12,9 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         if !summary.parity.build_known {
             let text = "The bench could not read its own executable; versions and features were compared instead.";
             findings.notes.insert(Note::unchecked(Gate::SameBuild, None, text));
-            findings.unknown(Gate::SameBuild, summary, "executable");
         }
-        if summary.parity.boot.is_none() {
-            findings.unknown(Gate::SameBuild, summary, "boot");
-        }
+        let unknown = [(!summary.parity.build_known, "executable"), (summary.parity.boot.is_none(), "boot")];
+        findings.unknown(Gate::SameBuild, unknown.into_iter().filter_map(|(unknown, name)| unknown.then_some(name)));
     }
 }
 

@@ -28,12 +28,11 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     files(view, findings);
     for &trial in view.completed() {
         let summary = view.summary(trial);
-        if summary.steady.settled_before.is_none() {
-            findings.unknown(Gate::Steady, summary, "background work before the run");
-        }
-        if summary.steady.debt_in_bytes.is_none() {
-            findings.unknown(Gate::Steady, summary, "compaction due at the start");
-        }
+        let unknown = [
+            (summary.steady.settled_before.is_none(), "background work before the run"),
+            (summary.steady.debt_in_bytes.is_none(), "compaction due at the start"),
+        ];
+        findings.unknown(Gate::Steady, unknown.into_iter().filter_map(|(unknown, name)| unknown.then_some(name)));
         let unsettled = summary.steady.settled_before == Some(false);
         // Without automatic compaction what is due stays due, and nothing runs.
         if unsettled

@@ -103,9 +103,7 @@ pub(super) fn unseen(places: &Places<'_>) -> Option<Note> {
     let runs: Vec<&Summary> = used.filter_map(|attempt| places.summary(attempt)).collect();
     let mut unknown = Unknown::default();
     for summary in runs.iter().filter(|summary| share_taken(summary).is_none()) {
-        for what in missing(summary) {
-            unknown.add(&summary.trial, what);
-        }
+        unknown.add(missing(summary));
     }
     (shared && unknown.runs() > 0).then(|| {
         let text = format!(

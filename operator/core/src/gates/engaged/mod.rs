@@ -11,9 +11,9 @@ mod levels;
 mod rules;
 mod signs;
 
-use std::collections::BTreeMap;
+use std::collections::{BTreeMap, BTreeSet};
 
-use assay_protocol::{Engagement, EngineConfig, Summary};
+use assay_protocol::{Engagement, EngineConfig, Summary, TrialId};
 
 use self::case::{Answer, Case, Place};
 use self::signs::{BLOCK_CACHE, TRIGGER, WRITE_OPTIONS};
@@ -28,6 +28,8 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         let summary = view.summary(trial);
         seen.entry((&summary.trial.scenario, &summary.trial.config)).or_default().push(summary);
     }
+    // Runs of the baseline are compared with each config.
+    let mut all_unknown: BTreeMap<&TrialId, BTreeSet<String>> = BTreeMap::new();
     for scenario in &view.experiment.scenarios {
         for config in view.experiment.configs.iter().filter(|config| config.name != baseline.name) {
             let own = seen.get(&(scenario.name.as_str(), config.name.as_str()));
@@ -49,7 +51,10 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
                     }
                 })
                 .collect();
-            say(findings, &scenario.name, &config.name, &answers, &runs);
+            let unknown = say(findings, &scenario.name, &config.name, &answers);
+            for run in runs.into_iter().filter(|_| !unknown.is_empty()) {
+                all_unknown.entry(&run.trial).or_default().extend(unknown.iter().cloned());
+            }
             let families = scenario.workload.kind().families();
             let tunes = |family: &&str| config.engine.family_options(family) != baseline.engine.family_options(family);
             if families.iter().any(tunes) {
@@ -57,9 +62,13 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             }
         }
     }
+    for unknown in all_unknown.values() {
+        findings.unknown(Gate::Engaged, unknown.iter().map(String::as_str));
+    }
 }
 
-fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap<String, Answer>, runs: &[&Summary]) {
+/// Says what never took effect, and of what that is unknown.
+fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap<String, Answer>) -> Vec<String> {
     let idle: Vec<String> = answers
         .iter()
         .filter_map(|(option, answer)| match answer {
@@ -74,15 +83,13 @@ fn say(findings: &mut Findings, scenario: &str, config: &str, answers: &BTreeMap
         let text = format!("Never took effect in {scenario}: {}.", idle.join(", "));
         findings.note(Gate::Engaged, Some(config), text);
     }
-    let unknown: Vec<&str> =
-        answers.iter().filter(|(_, answer)| **answer == Answer::Unknown).map(|(option, _)| option.as_str()).collect();
+    let unknown: Vec<String> =
+        answers.iter().filter(|(_, answer)| **answer == Answer::Unknown).map(|(option, _)| option.clone()).collect();
     if !unknown.is_empty() {
         let text = format!("Unknown whether these took effect in {scenario}: {}.", unknown.join(", "));
         findings.notes.insert(Note::unchecked(Gate::Engaged, Some(config), text));
-        for (run, option) in runs.iter().flat_map(|run| unknown.iter().map(move |option| (run, option))) {
-            findings.unknown(Gate::Engaged, run, *option);
-        }
     }
+    unknown
 }
 
 /// A family that nobody writes to is tuned for nothing, whatever the others tell. A scenario that only reads has no others.

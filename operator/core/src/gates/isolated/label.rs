@@ -42,9 +42,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let mut others = Unknown::default();
     for run in &runs {
         // The first two stand with their shares.
-        for what in unknown(run).into_iter().filter(|what| ![FOREIGN, STEAL].contains(what)) {
-            others.add(&run.trial, what);
-        }
+        others.add(unknown(run).into_iter().filter(|what| ![FOREIGN, STEAL].contains(what)));
     }
     if others.runs() > 0 {
         let _ = write!(text, " Unknown in {} of {} runs: {}.", others.runs(), runs.len(), others.names().join(", "));

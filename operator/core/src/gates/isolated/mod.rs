@@ -37,9 +37,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     let mut noted: BTreeMap<Code, Vec<String>> = BTreeMap::new();
     for &trial in view.completed() {
         let summary = view.summary(trial);
-        for what in unknown(summary).into_iter().chain(unknown_of_machine(summary)) {
-            findings.unknown(Gate::Isolated, summary, what);
-        }
+        findings.unknown(Gate::Isolated, unknown(summary).into_iter().chain(unknown_of_machine(summary)));
         for (code, message) in disturbances(view, summary) {
             if shared && is_of_others(code) {
                 noted.entry(code).or_default().push(message);
@@ -144,8 +142,8 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
         found.push((Code::DiskNearlyFull, message));
     }
     found.extend(summary.pod.as_ref().map(pod::disturbances).unwrap_or_default());
-    let unknown = unknown(summary);
-    if strict && !unknown.is_empty() {
+    let unknown = if strict { unknown(summary) } else { Vec::new() };
+    if !unknown.is_empty() {
         found.push((
             Code::EvidenceUnknown,
             format!("exclusive CPUs are required, but could not be checked: {}", unknown.join(", ")),

@@ -192,6 +192,21 @@ fn what_nobody_can_see_is_never_held_against_a_config() {
     assert_eq!((codes, notes), (vec![], vec![format!("{says}write_buffer_size.")]));
 }
 
+/// They are compared with each of two configs.
+#[test]
+fn runs_of_the_baseline_of_which_something_is_unknown_count_once() {
+    let mut experiment = with_options(&[("memtable_factory", "skip_list")]);
+    let mut other = experiment.configs[1].clone();
+    other.name = "other".to_owned();
+    other.engine.column_families[0].options = [("unheard_of".to_owned(), "1".to_owned())].into();
+    experiment.configs.push(other);
+    let unknown = &gated_with_all(&experiment, |summary| summary.engagement = asleep()).unknown[&Gate::Engaged];
+    let arm = experiment.repetitions as usize;
+    assert_eq!(unknown.runs(), 3 * arm);
+    let of_two = format!("({} runs)", 2 * arm);
+    assert_eq!(unknown.names(), [format!("memtable_factory {of_two}"), format!("unheard_of {of_two}")]);
+}
+
 #[test]
 fn fields_beside_options_count() {
     let mut cache = with_options(&[]);
