@@ -1,6 +1,6 @@
 //! Trials that leave something else than a sound summary.
 
-use std::collections::HashMap;
+use std::collections::{BTreeSet, HashMap};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex};
 
@@ -99,6 +99,9 @@ async fn a_record_counts_only_as_its_own_trials() {
     let expected =
         [(1, "Valid"), (3, "Lost")].map(|(block, outcome)| (block, "base".to_owned(), 0, outcome.to_owned()));
     lab.check(without == expected, &format!("without a record are {without:?}")).await;
+    let asked: Vec<String> = logs.asked().into_iter().filter(|asked| asked.contains("/log?")).collect();
+    let pods: BTreeSet<&String> = asked.iter().collect();
+    lab.check(asked.len() == pods.len() + 1, "one log was asked for again").await;
     let lost = lab.losses("printed").await;
     lab.check(lost == ["Lost UnreadableRecord"], &format!("lost were {lost:?}")).await;
     witness.saw_nothing_wrong(&lab).await;

@@ -25,7 +25,7 @@ use crate::prometheus::NAMESPACE;
 
 /// What is said of a pod that does what it should: the same throughout, so that the status need not be written again.
 const NO_ANSWER: &str = "no answer yet";
-const NOT_READ: &str = "its answer is read after those of others";
+const NOT_READ: &str = "its answer is yet to be read";
 
 /// The taints of nodes that the whole cluster depends on.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
@@ -210,7 +210,7 @@ async fn check_options(reconcile: &Reconcile<'_>, validation: &Validation) -> Re
                     continue;
                 }
             };
-            match answered(reconcile, &name, &pod).await? {
+            match answered(reconcile, &pod).await? {
                 Answered::Yes(part) => {
                     answer.problems.extend(part.problems);
                     answer.inert.extend(part.inert);
@@ -283,7 +283,7 @@ enum Answered {
     Failed(String),
 }
 
-async fn answered(reconcile: &Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> Result<Answered, Error> {
+async fn answered(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Error> {
     let read = |text: &str| serde_json::from_str::<OptionsAnswer>(text.trim()).ok();
     if let Some(answer) = ended::message(pod).and_then(read) {
         return Ok(Answered::Yes(answer));
@@ -308,30 +308,38 @@ async fn answered(reconcile: &Reconcile<'_>, name: &str, pod: &Arc<Pod>) -> Resu
             Answered::NotYet(format!("not started after {CHECK_SECONDS} s"))
         }
         Some(Ended::Overdue) => Answered::Failed(overdue()),
-        Some(Ended::Exited { code }) if code == Exit::Completed as i32 => {
-            // Too much to say for a termination message.
-            let Some(log) = reconcile.log(name).await? else { return Ok(Answered::NotYet(NOT_READ.to_owned())) };
-            let answer = log.text().lines().rev().find_map(read);
-            answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
-        }
+        // Too much to say for a termination message.
+        Some(Ended::Exited { code }) if code == Exit::Completed as i32 => match reconcile.log(pod).await {
+            Ok(Some(log)) => {
+                let answer = log.text().lines().rev().find_map(read);
+                answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
+            }
+            Ok(None) => Answered::NotYet(NOT_READ.to_owned()),
+            Err(error) => again(reconcile, pod, format!("can't read its log: {}", error.message())).await?,
+        },
         Some(Ended::Exited { code }) => {
-            let log = reconcile.log(name).await;
-            let log = match &log {
-                Ok(Some(log)) => log.text(),
-                Ok(None) => return Ok(Answered::NotYet(NOT_READ.to_owned())),
-                Err(_) => "",
-            };
-            let said = ended::message(pod).unwrap_or(log).lines().map(str::trim).filter(|line| !line.is_empty());
+            let mut said = ended::message(pod).unwrap_or_default().to_owned();
+            if said.is_empty() {
+                said = match reconcile.log(pod).await {
+                    Ok(Some(log)) => log.text().to_owned(),
+                    Ok(None) => return Ok(Answered::NotYet(NOT_READ.to_owned())),
+                    Err(error) => format!("can't read its log: {}", error.message()),
+                };
+            }
+            let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
             Answered::Failed(format!("exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }
         Some(Ended::OutOfMemory) => Answered::Failed("out of memory".to_owned()),
         // What the infrastructure does to a pod says nothing about options.
-        Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => {
-            dismiss(reconcile, pod).await?;
-            reconcile.wake_in(Duration::from_secs(2));
-            Answered::NotYet(why)
-        }
+        Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => again(reconcile, pod, why).await?,
     })
+}
+
+/// Asks in another pod.
+async fn again(reconcile: &Reconcile<'_>, pod: &Pod, why: String) -> Result<Answered, Error> {
+    dismiss(reconcile, pod).await?;
+    reconcile.wake_in(Duration::from_secs(2));
+    Ok(Answered::NotYet(why))
 }
 
 fn overdue() -> String {

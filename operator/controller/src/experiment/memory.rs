@@ -15,6 +15,7 @@ use kube::ResourceExt as _;
 use super::full::Full;
 use super::is_finished;
 use super::known::{Pods, Trials};
+use super::log::Unread;
 use crate::lock::locked;
 
 /// How long whoever was told that a node is free may take to get it.
@@ -37,8 +38,8 @@ pub struct Memory {
     pub unanswered: BTreeSet<String>,
     /// When pods, by their uid, were last seen behind a scheduling gate.
     pub gated: HashMap<String, Instant>,
-    /// Since when the logs of pods that have ended, by their uid, can't be read.
-    pub unread: HashMap<String, Instant>,
+    /// The logs that can't be read, by the uid of their pod.
+    pub unread: HashMap<String, Unread>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
     /// The claims that are there, by name, once they were listed.
@@ -337,9 +338,8 @@ impl Memories {
             let Some(experiment) = known.get(name) else { return false };
             let mut memory = memory.lock();
             let Memory { gated, unread, .. } = &mut *memory;
-            for times in [gated, unread] {
-                times.retain(|uid, _| pods.contains(uid));
-            }
+            gated.retain(|uid, _| pods.contains(uid));
+            unread.retain(|uid, _| pods.contains(uid));
             if is_finished(experiment) || experiment.uid().as_deref() != Some(&memory.uid) {
                 memory.rest();
             }
@@ -471,7 +471,7 @@ mod tests {
             memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
             memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
-            memory.unread.insert("1".to_owned(), Manual::new().instant());
+            memory.unread.insert("1".to_owned(), Unread::at(Manual::new().instant()));
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
         };

@@ -18,6 +18,7 @@ mod controller;
 mod ended;
 mod full;
 mod known;
+mod log;
 mod memory;
 mod metrics;
 mod node_lease;
@@ -60,7 +61,7 @@ use tracing::info;
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::lock::locked;
-use crate::logs::{Demand, Log};
+use crate::logs::Demand;
 use crate::pod::{Template, is_owned};
 use crate::task;
 use crate::watch::Touched;
@@ -273,17 +274,6 @@ impl<'a> Reconcile<'a> {
             }
         }
         Ok(seen)
-    }
-
-    /// The end of a pod's log; `None` while too many others are read.
-    async fn log(&self, pod: &str) -> Result<Option<Log>, Error> {
-        let whose = (self.namespace.as_str(), self.name.as_str());
-        let log = self.cluster().logs.end_of(&self.room, whose, &self.api(), pod).await?;
-        if log.is_none() {
-            // Those who are told that there is room may be gone.
-            self.wake_in(RETRY);
-        }
-        Ok(log)
     }
 
     /// Publishes an event about the experiment, or about one of its trials.

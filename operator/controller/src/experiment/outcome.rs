@@ -28,8 +28,6 @@ const NOT_ENDED: &str = "and its kubelet did not end it";
 const ROOM: Duration = Duration::from_mins(1);
 /// How much later than the kubelet we end a pod: it has to see that it is late, to ask it to end, and to kill it.
 const SLACK: Duration = Duration::from_mins(1);
-/// How long a log is asked for that can't be read: a kubelet, or an API server, may be just starting again.
-const UNREAD: Duration = Duration::from_mins(1);
 
 /// What came of a pod.
 #[derive(Debug, PartialEq, Eq)]
@@ -165,15 +163,18 @@ pub fn node_lost(reconcile: &Reconcile<'_>, name: &str) -> Option<String> {
 
 /// What came of a pod whose bench has exited; `None` while its log is not read yet.
 async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: i32) -> Result<Option<Outcome>, Error> {
-    let log = if found.has_vanished { Ok(None) } else { reconcile.log(&found.pod.name_any()).await };
-    let log = match log {
-        Ok(None) if !found.has_vanished => return Ok(None),
-        Err(error) if may_be_read(reconcile, found, &error) => return Err(error),
-        log => log,
-    };
     let said = ended::message(&found.pod).unwrap_or_default();
     let exit = Exit::from_code(code);
-    if !matches!(exit, Some(Exit::Completed | Exit::ConfigFailed)) {
+    let has_record = matches!(exit, Some(Exit::Completed | Exit::ConfigFailed));
+    let log = match (found.has_vanished, has_record || said.is_empty()) {
+        (true, _) => Ok(None),
+        (false, true) => reconcile.log(&found.pod).await,
+        (false, false) => reconcile.log_now(&found.pod).await,
+    };
+    if matches!(log, Ok(None)) && !found.has_vanished {
+        return Ok(None);
+    }
+    if !has_record {
         let last = log.ok().flatten().and_then(|log| last_words(&log));
         let words = last.as_deref().unwrap_or(said);
         return Ok(Some(match exit {
@@ -219,17 +220,6 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
         Some((summary, json)) => Outcome::Finished { summary, record: Some(json) },
         None => Outcome::Lost(LostReason::UnreadableRecord, problem),
     }))
-}
-
-/// Whether a log that can't be read now may be read soon.
-fn may_be_read(reconcile: &Reconcile<'_>, found: &UnderWay, error: &Error) -> bool {
-    // What is said of a log that is there no more, or is not for us, stays true.
-    if error.is_not_found() || error.is_refusal() || node_lost(reconcile, found.node()).is_some() {
-        return false;
-    }
-    let uid = found.pod.uid().unwrap_or_default();
-    let since = *reconcile.memory().unread.entry(uid).or_insert_with(|| reconcile.instant());
-    reconcile.elapsed(since) < UNREAD
 }
 
 /// The last line of a log that says something.

@@ -43,6 +43,8 @@ fn is_same(one: Actor, other: Actor) -> bool {
 
 /// What one start of the operator may not know of another one's writes: its watches are late by this at most.
 const LATE: Duration = Duration::from_secs(20);
+/// For so long a log that can't be read is asked for again.
+const READ: Duration = Duration::from_secs(30);
 /// How long a pod may be left that nobody needs: what failed is tried again sooner.
 const GONE: Duration = Duration::from_mins(10);
 /// What a node's Lease lasts.
@@ -371,6 +373,15 @@ impl Law {
             if let Some(summary) = attempt["summary"].as_str() {
                 if !self.left.get(pod).is_some_and(|left| left.contains(summary)) {
                     self.breaks(format!("{}: attempt {number} has a result that no pod has left", change.key));
+                }
+                let there = server.get(&Key::new("pods", &change.key.namespace, pod));
+                let log = there.filter(|there| message(there) == summary).and_then(|pod| server.logs.get(uid(pod)));
+                if log.is_some_and(|log| !log.is_empty())
+                    && let (Some(ended), Actor::Operator { sent, .. }) = (self.ended.get(pod), made.by)
+                    && sent < *ended + READ
+                    && attempt["record"].is_null()
+                {
+                    self.breaks(format!("{}: attempt {number} has no record, and {pod} has printed it", change.key));
                 }
             } else if let Some(ended) = self.ended.get(pod)
                 && matches!(made.by, Actor::Operator { sent, .. } if sent > *ended + LATE)
