@@ -51,11 +51,7 @@ impl Logs {
                     async move {
                         match log {
                             Some(Some(log)) => Ok(Response::new(Body::from(log.into_bytes()))),
-                            Some(None) => {
-                                let mut silence = Response::new(Body::empty());
-                                *silence.status_mut() = StatusCode::BAD_GATEWAY;
-                                Ok(silence)
-                            }
+                            Some(None) => Ok(Response::builder().status(StatusCode::BAD_GATEWAY).body(Body::empty())?),
                             None => pass_on(client, request).await,
                         }
                     }

@@ -24,13 +24,8 @@ pub struct Unread {
 }
 
 impl Unread {
-    #[cfg(test)]
-    pub fn at(now: Instant) -> Self {
-        Self { since: now, last: now }
-    }
-
     /// What is remembered of a log that was asked for then, and could not be read until now; `None` once it is given up.
-    fn next(before: Option<Self>, asked: Instant, now: Instant) -> Option<Self> {
+    pub fn next(before: Option<Self>, asked: Instant, now: Instant) -> Option<Self> {
         let since = before.map_or(asked, |before| before.since);
         (now.saturating_duration_since(since) < PATIENCE).then_some(Self { since, last: now })
     }

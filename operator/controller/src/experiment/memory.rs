@@ -471,7 +471,7 @@ mod tests {
             memory.claims = Some(BTreeMap::from([("claim".to_owned(), PersistentVolumeClaim::default())]));
             memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
-            memory.unread.insert("1".to_owned(), Unread::at(Manual::new().instant()));
+            memory.unread.insert("1".to_owned(), Unread::next(None, now, now).expect("just asked for"));
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
         };

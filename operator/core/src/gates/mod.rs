@@ -156,6 +156,11 @@ impl Unknown {
     }
 }
 
+/// The names of what is unknown, given whether each is.
+fn named<const N: usize>(all: [(bool, &'static str); N]) -> impl Iterator<Item = &'static str> {
+    all.into_iter().filter_map(|(is_unknown, name)| is_unknown.then_some(name))
+}
+
 /// What all gates say about all trials so far.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Gated {

@@ -3,7 +3,7 @@
 use assay_protocol::{Digest, Summary};
 
 use super::view::{View, majority};
-use super::{Code, Findings, Gate, Note};
+use super::{Code, Findings, Gate, Note, named};
 
 pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
     builds(view, findings);
@@ -14,7 +14,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             findings.notes.insert(Note::unchecked(Gate::SameBuild, None, text));
         }
         let unknown = [(!summary.parity.build_known, "executable"), (summary.parity.boot.is_none(), "boot")];
-        findings.unknown(Gate::SameBuild, unknown.into_iter().filter_map(|(unknown, name)| unknown.then_some(name)));
+        findings.unknown(Gate::SameBuild, named(unknown));
     }
 }
 

@@ -9,7 +9,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use assay_protocol::{EngineConfig, Summary, metric};
 
 use super::view::{View, majority};
-use super::{Code, Finding, Findings, Gate, Label};
+use super::{Code, Finding, Findings, Gate, Label, named};
 use crate::experiment::Experiment;
 use crate::plan::format_of;
 use crate::stats::{median, robust_limit, robust_z};
@@ -32,7 +32,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
             (summary.steady.settled_before.is_none(), "background work before the run"),
             (summary.steady.debt_in_bytes.is_none(), "compaction due at the start"),
         ];
-        findings.unknown(Gate::Steady, unknown.into_iter().filter_map(|(unknown, name)| unknown.then_some(name)));
+        findings.unknown(Gate::Steady, named(unknown));
         let unsettled = summary.steady.settled_before == Some(false);
         // Without automatic compaction what is due stays due, and nothing runs.
         if unsettled

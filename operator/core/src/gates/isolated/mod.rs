@@ -13,7 +13,7 @@ use std::collections::BTreeMap;
 use assay_protocol::Summary;
 
 use super::view::View;
-use super::{Code, Findings, Gate};
+use super::{Code, Findings, Gate, named};
 use crate::experiment::Environment;
 use crate::stats::median;
 
@@ -191,7 +191,7 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
     // Foreign time below a coarse resolution may be there or not; what exceeds it is seen.
     let is_coarse = seen.foreign_cpu_resolution_percent.is_none_or(|resolution| resolution > CPU_PERCENT);
     let may_hide = |foreign: f64| is_coarse && foreign <= foreign_limit(summary);
-    [
+    named([
         (placement.affinity_cpus.is_none() || placement.stable.is_none(), "CPU affinity"),
         (placement.whole_cores.is_none(), "hyper-threads of the used cores"),
         (throttled_periods(summary).is_none(), "throttling"),
@@ -200,19 +200,16 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
         (seen.foreign_cpu_percent.is_some_and(may_hide), "use by others too small for the kernel's counters"),
         (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
         (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
-    ]
-    .into_iter()
-    .filter_map(|(unknown, name)| unknown.then_some(name))
+    ])
     .collect()
 }
 
 /// The same of what every run may leave open, wherever its CPUs are.
 fn unknown_of_machine(summary: &Summary) -> impl Iterator<Item = &'static str> {
-    let missing = [
+    named([
         (summary.disturbance.clock_step_seconds.is_none(), "clock changes"),
         (summary.storage.free_percent.is_none(), "free disk space"),
-    ];
-    missing.into_iter().filter_map(|(unknown, name)| unknown.then_some(name))
+    ])
 }
 
 fn fill_levels(view: &View<'_>, findings: &mut Findings) {
