@@ -27,6 +27,10 @@ use crate::prometheus::NAMESPACE;
 const NO_ANSWER: &str = "no answer yet";
 const NOT_READ: &str = "its answer is yet to be read";
 
+/// Bytes of an answer, and characters of what a bench says instead: there may be many, and their logs may be long.
+const MOST_ANSWERED: usize = 64 << 10;
+const MOST_SAID: usize = 500;
+
 /// The taints of nodes that the whole cluster depends on.
 const CONTROL_PLANE: [&str; 2] = ["node-role.kubernetes.io/control-plane", "node-role.kubernetes.io/master"];
 
@@ -238,7 +242,7 @@ async fn check_options(reconcile: &Reconcile<'_>, validation: &Validation) -> Re
     problems.sort();
     problems.dedup();
     for why in &mut failed {
-        *why = shorten(why, 500);
+        *why = shorten(why, MOST_SAID);
     }
     failed.extend(problems.iter().map(ToString::to_string));
     Ok(if failed.is_empty() { Checked::Fine } else { Checked::Refused(failed) })
@@ -277,13 +281,27 @@ async fn pod(
     Ok(Err(NO_ANSWER.to_owned()))
 }
 
-enum Answered {
+#[derive(Clone)]
+pub enum Answered {
     Yes(OptionsAnswer),
     NotYet(String),
     Failed(String),
 }
 
+/// What came of a check. It is kept, so that a long log is read once: where more than one has to be, each would have to wait for its turn again.
 async fn answered(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Error> {
+    let uid = pod.uid().unwrap_or_default();
+    if let Some(known) = reconcile.memory().answers.get(&uid) {
+        return Ok(known.clone());
+    }
+    let answered = answer(reconcile, pod).await?;
+    if !matches!(answered, Answered::NotYet(_)) {
+        reconcile.memory().answers.insert(uid, answered.clone());
+    }
+    Ok(answered)
+}
+
+async fn answer(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Error> {
     let read = |text: &str| serde_json::from_str::<OptionsAnswer>(text.trim()).ok();
     if let Some(answer) = ended::message(pod).and_then(read) {
         return Ok(Answered::Yes(answer));
@@ -311,28 +329,43 @@ async fn answered(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Erro
         // Too much to say for a termination message.
         Some(Ended::Exited { code }) if code == Exit::Completed as i32 => match reconcile.log(pod).await {
             Ok(Some(log)) => {
-                let answer = log.text().lines().rev().find_map(read);
+                let mut lines = log.text().lines().rev().filter(|line| line.len() <= MOST_ANSWERED);
+                let answer = lines.find_map(read);
                 answer.map_or_else(|| Answered::Failed("can't read its answer".to_owned()), Answered::Yes)
             }
             Ok(None) => Answered::NotYet(NOT_READ.to_owned()),
             Err(error) => again(reconcile, pod, format!("can't read its log: {}", error.message())).await?,
         },
         Some(Ended::Exited { code }) => {
-            let mut said = ended::message(pod).unwrap_or_default().to_owned();
-            if said.is_empty() {
-                said = match reconcile.log(pod).await {
-                    Ok(Some(log)) => log.text().to_owned(),
-                    Ok(None) => return Ok(Answered::NotYet(NOT_READ.to_owned())),
-                    Err(error) => format!("can't read its log: {}", error.message()),
-                };
+            let failed = |said: &str| Answered::Failed(format!("exit code {code}: {}", one_line(said)));
+            match ended::message(pod) {
+                Some(said) => failed(said),
+                None => match reconcile.log(pod).await {
+                    Ok(Some(log)) => failed(log.text()),
+                    Ok(None) => Answered::NotYet(NOT_READ.to_owned()),
+                    Err(error) => failed(&format!("can't read its log: {}", error.message())),
+                },
             }
-            let said = said.lines().map(str::trim).filter(|line| !line.is_empty());
-            Answered::Failed(format!("exit code {code}: {}", said.collect::<Vec<_>>().join("; ")))
         }
         Some(Ended::OutOfMemory) => Answered::Failed("out of memory".to_owned()),
         // What the infrastructure does to a pod says nothing about options.
         Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => again(reconcile, pod, why).await?,
     })
+}
+
+/// What a bench said, as far as it is told.
+fn one_line(said: &str) -> String {
+    let mut line = String::new();
+    for part in said.lines().map(str::trim).filter(|part| !part.is_empty()) {
+        if line.len() > MOST_SAID {
+            break;
+        }
+        if !line.is_empty() {
+            line.push_str("; ");
+        }
+        line.push_str(&shorten(part, MOST_SAID));
+    }
+    line
 }
 
 /// Asks in another pod.
@@ -375,6 +408,15 @@ mod tests {
               with namespace=\"team\", and adds that itself; remove the matcher"
             ]
         );
+    }
+
+    #[test]
+    fn little_is_kept_of_what_a_bench_says() {
+        assert_eq!(one_line(" one\n\n two \n"), "one; two");
+        for said in ["x".repeat(1 << 20), "word\n".repeat(1 << 20), "x".repeat(400) + "\n" + &"y".repeat(1 << 20)] {
+            let line = one_line(&said);
+            assert!((MOST_SAID..3 * MOST_SAID).contains(&line.len()), "{}", line.len());
+        }
     }
 
     #[test]

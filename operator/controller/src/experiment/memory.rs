@@ -12,6 +12,7 @@ use assay_core::plan::Plan;
 use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 
+use super::accept::Answered;
 use super::full::Full;
 use super::is_finished;
 use super::known::{Pods, Trials};
@@ -40,6 +41,8 @@ pub struct Memory {
     pub gated: HashMap<String, Instant>,
     /// The logs that can't be read, by the uid of their pod.
     pub unread: HashMap<String, Unread>,
+    /// What came of checks, by the uid of their pod.
+    pub answers: HashMap<String, Answered>,
     /// Share of its steps that each running pod has done.
     pub progress: HashMap<String, f64>,
     /// The claims that are there, by name, once they were listed.
@@ -337,9 +340,10 @@ impl Memories {
         by_name.retain(|name, memory| {
             let Some(experiment) = known.get(name) else { return false };
             let mut memory = memory.lock();
-            let Memory { gated, unread, .. } = &mut *memory;
+            let Memory { gated, unread, answers, .. } = &mut *memory;
             gated.retain(|uid, _| pods.contains(uid));
             unread.retain(|uid, _| pods.contains(uid));
+            answers.retain(|uid, _| pods.contains(uid));
             if is_finished(experiment) || experiment.uid().as_deref() != Some(&memory.uid) {
                 memory.rest();
             }
@@ -472,6 +476,7 @@ mod tests {
             memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
             memory.unread.insert("1".to_owned(), Unread::next(None, now, now).expect("just asked for"));
+            memory.answers.insert("1".to_owned(), Answered::Failed("why".to_owned()));
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
         };
@@ -480,7 +485,11 @@ mod tests {
         let memory = memories.of(&a);
         assert!(memory.lock().waits_for.contains("node") && memory.lock().gated.contains_key("1"));
         memories.prune(&[Arc::clone(&a)], &[], now);
-        assert!(memory.lock().gated.is_empty() && memory.lock().unread.is_empty(), "its pod is gone");
+        {
+            let memory = memory.lock();
+            let is_empty = memory.gated.is_empty() && memory.unread.is_empty() && memory.answers.is_empty();
+            assert!(is_empty, "its pod is gone");
+        }
 
         remember(&mut memory.lock());
         let trial = json!({
