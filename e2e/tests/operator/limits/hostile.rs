@@ -35,6 +35,8 @@ const RECORD_BYTES: usize = (4 << 20) - (64 << 10);
 const UNREAD_BYTES: usize = 4 << 20;
 /// What the chart limits the operator to.
 const LIMIT_KIB: u64 = 256 << 10;
+/// The most of the other tenant's experiment beside them.
+const BLOCKS: usize = 30;
 /// How many times as long another tenant may wait until a trial is collected.
 const SLOWER: f64 = 2.0;
 
@@ -110,6 +112,12 @@ impl Collected {
         collected
     }
 
+    /// How many trials were written down.
+    fn written(&self) -> usize {
+        let times = self.0.lock().expect("times");
+        times.values().filter(|[_, written]| written.is_some()).count()
+    }
+
     fn note(&self, trial: &str, what: usize) {
         let mut times = self.0.lock().expect("times");
         times.entry(trial.to_owned()).or_default()[what].get_or_insert_with(Instant::now);
@@ -138,19 +146,17 @@ async fn a_hostile_bench_costs_no_other_tenant_anything() {
     let mut good = loud.beside("good").await;
     let node = good.add_node().await;
     let (page, scraped) = pages().await;
-    let last = Arc::new(Mutex::new(None));
-    let (shouts, heard) = (shouts(), last.clone());
+    let shouts = shouts();
     let logs = Logs::start(&loud, move |pod| {
         let number =
             pod.strip_prefix("assay-trial-loud-").and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
         let Some(number) = number else { return Some("words\n".to_owned()) };
-        *heard.lock().expect("a moment") = Some(Instant::now());
         Some(shouts[number % 2].clone())
     })
     .await;
     let operator = loud.operator_everywhere(&[], Some(&logs.kubeconfig));
     let _benches = [Bench::new(&loud).script(|_| End::Never).start(&loud), Bench::new(&good).start(&good)];
-    let collected = Collected::watch(&good);
+    let [collected, shouted] = [&good, &loud].map(Collected::watch);
 
     for (number, node) in loud.nodes.iter().enumerate() {
         loud.apply(on_node(&loud, &format!("loud-{number}"), node)).await;
@@ -180,8 +186,12 @@ async fn a_hostile_bench_costs_no_other_tenant_anything() {
     loud.until("all were asked for their progress", SOON, asked).await;
     let with_pages = operator.memory_kib("VmHWM");
 
-    good.apply(on_node(&good, "beside", &node)).await;
-    good.attempted("beside", 1).await;
+    let mut beside = on_node(&good, "beside", &node);
+    // It has to take longer than all logs.
+    beside["spec"]["repetitions"] = json!(BLOCKS);
+    good.apply(beside).await;
+    let is_going = async || (collected.written() > calm.len()).then_some(());
+    good.until("the other tenant has begun", SOON, is_going).await;
     let _ = logs.asked();
     let began = Instant::now();
     let ends = json!({"metadata": {"annotations": {
@@ -192,22 +202,24 @@ async fn a_hostile_bench_costs_no_other_tenant_anything() {
             pods.patch(pod, &params, &Patch::Merge(&ends)).await.expect("a pod can end");
         })
         .await;
-    let mut read = 0;
-    loud.until("all logs were read", 300, async || {
-        read +=
-            logs.asked().iter().filter(|asked| asked.contains("/assay-trial-loud-") && asked.contains("/log?")).count();
-        (read >= LOUD).then_some(())
-    })
-    .await;
-    good.decided("beside", "Win", 5).await;
-    let end = last.lock().expect("a moment").expect("a log was read");
+    let all_read = async || (shouted.written() >= LOUD).then_some(());
+    loud.until("all logs were read", 300, all_read).await;
+    let end = Instant::now();
+    let of_loud = |asked: &&String| asked.contains("/assay-trial-loud-") && asked.contains("/log?");
+    let read = logs.asked().iter().filter(of_loud).count();
+    let verdict = good.finished("beside").await.verdicts.first().map(|found| found.verdict.clone());
+    assert_eq!(verdict.as_deref(), Some("Win"));
     let beside = collected.between(began, end);
     let peak = operator.memory_kib("VmHWM");
     println!(
         "{LOUD} pods with {} MiB of metrics each, asked {scraped:?} times: peak {with_pages} KiB",
         PAGE_BYTES >> 20
     );
-    println!("{read} logs of {} MiB, read within {:?}: peak {peak} KiB", LOG_BYTES >> 20, end - began);
+    println!(
+        "{LOUD} logs of {} MiB, read in {read} requests within {:?}: peak {peak} KiB",
+        LOG_BYTES >> 20,
+        end - began
+    );
     println!("ms to collect a trial of another tenant: {calm:.0?} before, {beside:.0?} meanwhile");
     assert!(!calm.is_empty() && !beside.is_empty(), "no trial of the other tenant ended");
     let (calm, beside) = (median(&calm), median(&beside));
