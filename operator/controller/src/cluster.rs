@@ -62,7 +62,7 @@ impl Cluster {
             http: Http::new(),
             kubelets,
             webhooks,
-            logs: Logs::new(&wiring.tell()),
+            logs: Logs::new(&wiring.clock, &wiring.tell()),
             leases: Leases::new(client, args.node_lease_namespace(), NODE_LEASE, Arc::clone(&wiring.clock)),
             events: Events::new(client, &args.identity, Arc::clone(&wiring.clock)),
             client: client.clone(),

@@ -94,7 +94,7 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
     if is_more {
         reconcile.wake_in(Duration::ZERO);
     }
-    if is_more || reconcile.room.is_unmet().await {
+    if is_more || reconcile.room.are_unmet() {
         reconcile.memory().collected = ended.last().map(|ended: &Ended| ended.found.pod.name_any()).or(last);
     }
     Collected::Ended(ended)

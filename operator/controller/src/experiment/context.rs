@@ -1,5 +1,6 @@
 //! What the reconciles of experiments share.
 
+use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use assay_api::TuningExperiment;
@@ -124,8 +125,16 @@ impl Context {
 
     /// Forgets everything about experiments that are over or gone, and about nodes that are.
     pub fn prune(&self) {
-        self.memories.prune(&self.all_experiments(), &self.all_pods(), self.cluster.clock.instant());
-        let cluster = &self.cluster;
+        let (cluster, experiments, pods) = (&self.cluster, self.all_experiments(), self.all_pods());
+        self.memories.prune(&experiments, &pods, cluster.clock.instant());
+        let unfinished = experiments.iter().filter(|experiment| !is_finished(experiment));
+        let unfinished: BTreeSet<_> = unfinished.map(|one| (one.namespace(), one.name_any())).collect();
+        let pods: BTreeSet<_> = pods.iter().map(|pod| (pod.namespace(), pod.name_any())).collect();
+        cluster.logs.prune(|whose| {
+            let namespace = Some(whose.namespace.clone());
+            !unfinished.contains(&(namespace.clone(), whose.experiment.clone()))
+                || !pods.contains(&(namespace, whose.pod.clone()))
+        });
         let is_there = |node: &str| cluster.nodes.get(node).is_some();
         cluster.nodes.prune();
         cluster.kubelets.prune(is_there);

@@ -9,7 +9,7 @@ use tracing::warn;
 use super::outcome::node_lost;
 use super::{RETRY, Reconcile};
 use crate::error::Error;
-use crate::logs::Log;
+use crate::logs::{Log, Whose};
 
 /// How long a log is asked for that can't be read. What an agent has counted is of no use to an attempt that ends a minute later.
 const PATIENCE: Duration = Duration::from_secs(30);
@@ -42,7 +42,12 @@ impl Reconcile<'_> {
             return Ok(None);
         }
         let error = match self.log_now(pod).await {
-            Ok(log) => return Ok(log),
+            Ok(log) => {
+                if log.is_some() {
+                    self.memory().unread.remove(&uid);
+                }
+                return Ok(log);
+            }
             Err(error) => error,
         };
         let node = pod.spec.as_ref().and_then(|spec| spec.node_name.as_deref());
@@ -58,10 +63,11 @@ impl Reconcile<'_> {
 
     /// The same for whoever can do without it.
     pub async fn log_now(&self, pod: &Pod) -> Result<Option<Log>, Error> {
-        let whose = (self.namespace.as_str(), self.name.as_str());
-        let log = self.cluster().logs.end_of(&self.room, whose, &self.api(), &pod.name_any()).await?;
+        let (namespace, experiment) = (self.namespace.clone(), self.name.clone());
+        let whose = Whose { namespace, experiment, pod: pod.name_any() };
+        let log = self.cluster().logs.end_of(&self.room, &whose, &self.api()).await?;
         if log.is_none() {
-            // Those who are told that there is room may be gone.
+            // Nobody else may ask before what is kept for others is free again.
             self.wake_in(RETRY);
         }
         Ok(log)

@@ -61,7 +61,7 @@ use tracing::info;
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::lock::locked;
-use crate::logs::Demand;
+use crate::logs::Demands;
 use crate::pod::{Template, is_owned};
 use crate::task;
 use crate::watch::Touched;
@@ -114,7 +114,7 @@ pub struct Reconcile<'a> {
     /// When to reconcile again if nothing happens before.
     wake: Mutex<Duration>,
     /// The room that its logs ask for.
-    room: Demand,
+    room: Demands,
 }
 
 impl<'a> Reconcile<'a> {
@@ -128,7 +128,7 @@ impl<'a> Reconcile<'a> {
             uid: experiment.uid().unwrap_or_default(),
             now: context.cluster.clock.time(),
             wake: Mutex::new(Duration::from_mins(5)),
-            room: Demand::default(),
+            room: Demands::default(),
         }
     }
 
