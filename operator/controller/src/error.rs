@@ -4,7 +4,7 @@ use std::time::Duration;
 use crate::health;
 
 /// How long the API server may take for an answer.
-const PATIENCE: Duration = Duration::from_secs(20);
+pub const PATIENCE: Duration = Duration::from_secs(20);
 
 /// Why a reconciliation has to be tried again.
 #[derive(Debug, thiserror::Error)]

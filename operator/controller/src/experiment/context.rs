@@ -127,7 +127,8 @@ impl Context {
     pub fn prune(&self) {
         let (cluster, experiments, pods) = (&self.cluster, self.all_experiments(), self.all_pods());
         self.memories.prune(&experiments, &pods, cluster.clock.instant());
-        let unfinished = experiments.iter().filter(|experiment| !is_finished(experiment));
+        let is_over = |one: &TuningExperiment| is_finished(one) || one.metadata.deletion_timestamp.is_some();
+        let unfinished = experiments.iter().filter(|one| !is_over(one));
         let unfinished: BTreeSet<_> = unfinished.map(|one| (one.namespace(), one.name_any())).collect();
         let pods: BTreeSet<_> = pods.iter().map(|pod| (pod.namespace(), pod.name_any())).collect();
         cluster.logs.prune(|whose| {

@@ -42,15 +42,23 @@ pub struct Rooms {
 struct State {
     /// By namespace, what is in use and what is kept.
     taken: BTreeMap<String, usize>,
-    /// For whom it is kept, and since when.
-    kept: Vec<(Whose, Instant)>,
+    kept: Vec<Kept>,
     /// Those for whom there was none, first those who came first; and these by namespace, first those which had their turn longest ago.
     lines: VecDeque<(String, VecDeque<InLine>)>,
 }
 
 #[derive(Debug)]
+struct Kept {
+    whose: Whose,
+    since: Instant,
+    was_missed: bool,
+}
+
+#[derive(Debug)]
 struct InLine {
     whose: Whose,
+    /// Whether room was kept for it already, and it did not come.
+    was_missed: bool,
     /// The reconcile that waits for it; its experiment is woken where none does.
     reconcile: Option<Arc<Notify>>,
 }
@@ -74,7 +82,7 @@ impl State {
             let Some((namespace, mut line)) = next.and_then(|next| self.lines.remove(next)) else { return woken };
             if let Some(next) = line.pop_front() {
                 *self.taken.entry(namespace.clone()).or_default() += 1;
-                self.kept.push((next.whose.clone(), now));
+                self.kept.push(Kept { whose: next.whose.clone(), since: now, was_missed: next.was_missed });
                 woken.push(next);
             }
             if !line.is_empty() {
@@ -97,7 +105,7 @@ impl State {
         let line = self.line_of(&whose.namespace);
         match line.iter_mut().find(|known| known.whose == *whose) {
             Some(known) => known.reconcile = reconcile,
-            None => line.push_back(InLine { whose: whose.clone(), reconcile }),
+            None => line.push_back(InLine { whose: whose.clone(), was_missed: false, reconcile }),
         }
     }
 
@@ -107,14 +115,15 @@ impl State {
             line.retain(|waiting| !is_over(&waiting.whose));
         }
         self.lines.retain(|(_, line)| !line.is_empty());
-        self.let_go(|whose, _| is_over(whose));
+        self.let_go(|kept| is_over(&kept.whose));
     }
 
-    /// Gives back what has been kept for too long: for those who are first in line from then on.
+    /// Gives back what has been kept for too long. Whoever was busy is first in line then, but not again: they may never come.
     fn expire(&mut self, now: Instant) {
-        for whose in self.let_go(|_, since| now.saturating_duration_since(since) >= KEPT).into_iter().rev() {
+        let over = self.let_go(|kept| now.saturating_duration_since(kept.since) >= KEPT);
+        for Kept { whose, .. } in over.into_iter().rev().filter(|kept| !kept.was_missed) {
             let namespace = whose.namespace.clone();
-            self.line_of(&namespace).push_front(InLine { whose, reconcile: None });
+            self.line_of(&namespace).push_front(InLine { whose, was_missed: true, reconcile: None });
         }
     }
 
@@ -127,19 +136,18 @@ impl State {
     }
 
     /// Gives back what is kept for those. Says who they are.
-    fn let_go(&mut self, is_over: impl Fn(&Whose, Instant) -> bool) -> Vec<Whose> {
-        let over: Vec<_> = self.kept.extract_if(.., |(whose, since)| is_over(whose, *since)).collect();
-        let over: Vec<_> = over.into_iter().map(|(whose, _)| whose).collect();
-        for whose in &over {
-            self.give_back(&whose.namespace);
+    fn let_go(&mut self, is_over: impl Fn(&Kept) -> bool) -> Vec<Kept> {
+        let over: Vec<_> = self.kept.extract_if(.., |kept| is_over(kept)).collect();
+        for kept in &over {
+            self.give_back(&kept.whose.namespace);
         }
         over
     }
 
     /// Takes what is kept for this one.
     fn take_kept(&mut self, whose: &Whose) -> bool {
-        let kept = self.kept.iter().position(|(known, _)| known == whose);
-        kept.map(|kept| self.kept.swap_remove(kept)).is_some()
+        let kept = self.kept.iter().position(|known| known.whose == *whose);
+        kept.map(|kept| self.kept.remove(kept)).is_some()
     }
 }
 
@@ -150,11 +158,9 @@ impl Rooms {
 
     /// Forgets those who wait for nothing any more.
     pub fn prune(&self, is_over: impl Fn(&Whose) -> bool) {
-        let now = self.clock.instant();
         let mut state = locked(&self.state);
         state.forget(is_over);
-        state.expire(now);
-        let woken = state.hand_out(self.most, now);
+        let woken = state.hand_out(self.most, self.clock.instant());
         drop(state);
         self.wake(woken);
     }
@@ -205,7 +211,7 @@ impl Rooms {
     }
 
     fn wake(&self, woken: Vec<InLine>) {
-        for InLine { whose: Whose { namespace, experiment, .. }, reconcile } in woken {
+        for InLine { whose: Whose { namespace, experiment, .. }, reconcile, .. } in woken {
             match reconcile {
                 Some(reconcile) => reconcile.notify_one(),
                 None => self.tell.touched(Touched::one::<TuningExperiment>(namespace, experiment)),
@@ -398,9 +404,11 @@ mod tests {
         assert!(lab.ask("busy").is_some());
         assert_eq!(lab.woken(), ["next"]);
         lab.clock.pass(KEPT);
-        lab.rooms.prune(|whose| whose.experiment == "gone");
-        assert_eq!(lab.woken(), ["next"], "once more");
+        let late = lab.ask("late");
+        assert!(late.is_some());
+        assert_eq!(lab.woken(), ["next"], "it may come yet, but one that was missed twice does not");
         assert!(lab.ask("next").is_some());
+        drop(late);
         assert!(is_idle(&lab.rooms));
     }
 
