@@ -81,6 +81,8 @@ pub struct Law {
     left: BTreeMap<String, BTreeSet<String>>,
     /// Pods that have ended with a summary, by name, since when.
     ended: BTreeMap<String, Duration>,
+    /// When nodes were removed last.
+    removed: BTreeMap<String, Duration>,
     /// Leases of nodes.
     leases: BTreeMap<String, Made>,
     /// How often each node was handed over since it was free.
@@ -216,6 +218,7 @@ impl Law {
             "tuninghistories" => self.see_history(server, change, made),
             "events" => self.see_event(change, made),
             "leases" => self.see_lease(server, change, made),
+            "nodes" if change.after.is_none() => drop(self.removed.insert(change.key.name.clone(), change.at)),
             _ => {}
         }
     }
@@ -380,6 +383,8 @@ impl Law {
                     && let (Some(ended), Actor::Operator { sent, .. }) = (self.ended.get(pod), made.by)
                     && sent < *ended + READ
                     && attempt["record"].is_null()
+                    // Nobody can read a log there.
+                    && self.removed.get(text(attempt, "/node")).is_none_or(|removed| removed < ended)
                 {
                     self.breaks(format!("{}: attempt {number} has no record, and {pod} has printed it", change.key));
                 }
