@@ -30,6 +30,8 @@ pub type Name = (String, String);
 pub struct Memory {
     uid: String,
     pub trials: Trials,
+    /// Those of which nobody knows what they say: they were written, and no answer has come.
+    pub unsure: BTreeSet<String>,
     /// What its trials tell of.
     pub attempts: Attempts,
     /// What the gates said of those.

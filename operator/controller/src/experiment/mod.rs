@@ -244,6 +244,18 @@ impl<'a> Reconcile<'a> {
         self.memory().trials.with(of_name.filter(|trial| is_ours(trial)), is_ours, self.instant())
     }
 
+    /// The same, having asked the API server for those whose last write was not answered.
+    async fn trials_there(&self) -> Result<BTreeMap<String, Arc<Trial>>, Error> {
+        let unsure = self.memory().unsure.clone();
+        for name in unsure {
+            if let Some(trial) = call(self.api::<TuningTrial>().get_opt(&name)).await? {
+                self.memory().trials.wrote(trial, self.instant());
+            }
+            self.memory().unsure.remove(&name);
+        }
+        Ok(self.trials())
+    }
+
     /// Whether a pod makes an attempt of one of its trials. One before it may have had its name, and pods that are there yet.
     fn has_begun(&self, pod: &Pod) -> bool {
         let name = pod.labels().get(TRIAL_LABEL).map_or("", String::as_str);

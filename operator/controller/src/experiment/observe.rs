@@ -42,7 +42,7 @@ pub struct UnderWay {
 
 /// What there is, and the attempts that have ended, in the order of the plan.
 pub async fn observe(reconcile: &Reconcile<'_>, plan: &Plan) -> Result<(Observed, Vec<Attempt>), Error> {
-    let trials = reconcile.trials();
+    let trials = reconcile.trials_there().await?;
     let attempts = task::compute(|| {
         let known = &mut reconcile.memory().attempts;
         known.update(plan, trials.values().map(AsRef::as_ref)).map(|()| known.all())

@@ -116,8 +116,11 @@ pub async fn write(reconcile: &Reconcile<'_>, trial: &Trial, status: &TuningTria
         "metadata": {"name": trial.name_any(), "uid": trial.metadata.uid, "resourceVersion": trial.metadata.resource_version},
         "status": status,
     });
-    let api = reconcile.api::<TuningTrial>();
-    let written = call(api.patch_status(&trial.name_any(), &forced(), &Patch::Apply(&patch))).await?;
+    let (api, name) = (reconcile.api::<TuningTrial>(), trial.name_any());
+    // Until an answer says what is there: what else ends meanwhile would be judged without it.
+    reconcile.memory().unsure.insert(name.clone());
+    let written = call(api.patch_status(&name, &forced(), &Patch::Apply(&patch))).await?;
+    reconcile.memory().unsure.remove(&name);
     Ok(reconcile.memory().trials.wrote(written, reconcile.instant()))
 }
 
