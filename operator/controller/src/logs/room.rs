@@ -109,7 +109,7 @@ impl State {
         }
     }
 
-    /// Takes those away from whom it is no matter any more that they wait.
+    /// Takes away those who wait for nothing any more.
     fn forget(&mut self, is_over: impl Fn(&Whose) -> bool) {
         for (_, line) in &mut self.lines {
             line.retain(|waiting| !is_over(&waiting.whose));
