@@ -1,6 +1,5 @@
 //! What the reconciles of experiments share.
 
-use std::collections::BTreeSet;
 use std::sync::Arc;
 
 use assay_api::TuningExperiment;
@@ -18,6 +17,7 @@ use super::share::Taking;
 use super::stores::Stores;
 use super::trial::Trial;
 use crate::cluster::Cluster;
+use crate::logs::Whose;
 use crate::pod::is_owned;
 use crate::watch::{Objects, Scope, Touched, Unreadable, Wiring};
 
@@ -123,19 +123,20 @@ impl Context {
         Some(why_unreadable(&format!("trial {name}"), &trial.error))
     }
 
+    /// Whether a log may still be asked for: its pod is there, and its experiment goes on.
+    fn may_ask_for(&self, whose: &Whose) -> bool {
+        let experiment = ObjectRef::new(&whose.experiment).within(&whose.namespace);
+        let pod = ObjectRef::new(&whose.pod).within(&whose.namespace);
+        let goes_on = |one: &TuningExperiment| !is_finished(one) && one.metadata.deletion_timestamp.is_none();
+        self.experiments.iter().find_map(|store| store.get(&experiment)).is_some_and(|one| goes_on(&one))
+            && self.pods.iter().any(|pods| pods.all.get(&pod).is_some())
+    }
+
     /// Forgets everything about experiments that are over or gone, and about nodes that are.
     pub fn prune(&self) {
-        let (cluster, experiments, pods) = (&self.cluster, self.all_experiments(), self.all_pods());
-        self.memories.prune(&experiments, &pods, cluster.clock.instant());
-        let is_over = |one: &TuningExperiment| is_finished(one) || one.metadata.deletion_timestamp.is_some();
-        let unfinished = experiments.iter().filter(|one| !is_over(one));
-        let unfinished: BTreeSet<_> = unfinished.map(|one| (one.namespace(), one.name_any())).collect();
-        let pods: BTreeSet<_> = pods.iter().map(|pod| (pod.namespace(), pod.name_any())).collect();
-        cluster.logs.prune(|whose| {
-            let namespace = Some(whose.namespace.clone());
-            !unfinished.contains(&(namespace.clone(), whose.experiment.clone()))
-                || !pods.contains(&(namespace, whose.pod.clone()))
-        });
+        self.memories.prune(&self.all_experiments(), &self.all_pods(), self.cluster.clock.instant());
+        let cluster = &self.cluster;
+        cluster.logs.prune(|whose| !self.may_ask_for(whose));
         let is_there = |node: &str| cluster.nodes.get(node).is_some();
         cluster.nodes.prune();
         cluster.kubelets.prune(is_there);
