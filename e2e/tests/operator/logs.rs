@@ -33,8 +33,8 @@ impl Drop for Logs {
 }
 
 impl Logs {
-    /// With what the pod of a name has printed; `None` while its kubelet does not answer.
-    pub async fn start(lab: &Lab, printed: impl Fn(&str) -> Option<String> + Send + Sync + 'static) -> Self {
+    /// With what the pod of a name has printed, or how its kubelet fails.
+    pub async fn start(lab: &Lab, printed: impl Fn(&str) -> Result<String, Fault> + Send + Sync + 'static) -> Self {
         let listener = TcpListener::bind("127.0.0.1:0").await.expect("a free port");
         let address = listener.local_addr().expect("an address");
         let (client, printed) = (lab.client.clone(), Arc::new(printed));
@@ -50,8 +50,8 @@ impl Logs {
                     let client = client.clone();
                     async move {
                         match log {
-                            Some(Some(log)) => Ok(Response::new(Body::from(log.into_bytes()))),
-                            Some(None) => Ok(Response::builder().status(StatusCode::BAD_GATEWAY).body(Body::empty())?),
+                            Some(Ok(log)) => Ok(Response::new(Body::from(log.into_bytes()))),
+                            Some(Err(fault)) => fault.answer(),
                             None => pass_on(client, request).await,
                         }
                     }
@@ -69,8 +69,28 @@ impl Logs {
     }
 }
 
+/// How a kubelet fails, and its API server therefore.
+#[derive(Clone, Copy, Debug)]
+pub enum Fault {
+    Silent,
+    /// Its container runtime doesn't answer.
+    NoRuntime,
+}
+
+impl Fault {
+    fn answer(self) -> Answer {
+        let (status, body) = match self {
+            Self::Silent => (StatusCode::BAD_GATEWAY, ""),
+            Self::NoRuntime => (StatusCode::OK, "unable to retrieve container logs for containerd://1234"),
+        };
+        Ok(Response::builder().status(status).body(Body::from(body.as_bytes().to_vec()))?)
+    }
+}
+
+type Answer = Result<Response<Body>, Box<dyn Error + Send + Sync>>;
+
 /// To the API server, with the credentials of the test.
-async fn pass_on(client: Client, request: Request<Incoming>) -> Result<Response<Body>, Box<dyn Error + Send + Sync>> {
+async fn pass_on(client: Client, request: Request<Incoming>) -> Answer {
     let (mut parts, body) = request.into_parts();
     let body = body.collect().await?.to_bytes();
     let path = parts.uri.path_and_query().map_or("/", |path| path.as_str());

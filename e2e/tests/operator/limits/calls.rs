@@ -60,7 +60,7 @@ async fn begun(lab: &Lab, logs: &Logs) -> Operator {
 async fn an_event_of_a_node_is_paid_by_whom_it_concerns() {
     let lab = Lab::with_nodes("calls", RUNNING).await;
     let bench = Bench::new(&lab).start(&lab);
-    let logs = Logs::start(&lab, |_| Some(String::new())).await;
+    let logs = Logs::start(&lab, |_| Ok(String::new())).await;
     let mut operator = lab.operator_with(&[], Some(&logs.kubeconfig));
     lab.apply(on_node(&lab, "finished-0", &lab.nodes[0])).await;
     lab.finished("finished-0").await;

@@ -150,8 +150,8 @@ async fn a_hostile_bench_costs_no_other_tenant_anything() {
     let logs = Logs::start(&loud, move |pod| {
         let number =
             pod.strip_prefix("assay-trial-loud-").and_then(|rest| rest.split('-').next()?.parse::<usize>().ok());
-        let Some(number) = number else { return Some("words\n".to_owned()) };
-        Some(shouts[number % 2].clone())
+        let Some(number) = number else { return Ok("words\n".to_owned()) };
+        Ok(shouts[number % 2].clone())
     })
     .await;
     let operator = loud.operator_everywhere(&[], Some(&logs.kubeconfig));

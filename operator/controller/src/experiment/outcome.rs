@@ -187,12 +187,18 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
         }));
     }
     // The full record, where the log still has it: no verdict depends on it.
-    let record = log.unwrap_or_else(|error| {
-        let (trial, error) = (found.trial.name_any(), error.message());
-        warn!(trial, error, "can't read its log: the full record is lost");
+    let trial = found.trial.name_any();
+    let log = log.unwrap_or_else(|error| {
+        warn!(trial, error = error.message(), "can't read its log: the full record is lost");
         None
     });
-    let record = record.and_then(Log::into_record);
+    let record = log.and_then(|log| {
+        let record = log.into_record();
+        if record.is_none() {
+            warn!(trial, "its log has no record: the full record is lost");
+        }
+        record
+    });
     let own = |summary: &Summary| {
         summary.plan == plan.digest && summary.trial == cluster::trial_id(&found.trial.spec, found.attempt)
     };
@@ -202,7 +208,7 @@ async fn exited(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay, code: 
             // What was printed may be another record only where somebody tampers with logs.
             let is_own = |json: &Log| assay_protocol::Digest::of(json.text().as_bytes()) == summary.record;
             if record.as_ref().is_some_and(|json| !is_own(json)) {
-                warn!(trial = found.trial.name_any(), "the printed record does not match the summary: not kept");
+                warn!(trial, "the printed record does not match the summary: not kept");
             }
             let record = record.filter(is_own);
             return Ok(Some(Outcome::Finished { summary: said.to_owned(), record }));

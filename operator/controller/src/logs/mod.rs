@@ -8,7 +8,9 @@ use std::io;
 use std::pin::pin;
 use std::sync::{Arc, Mutex};
 
+use assay_api::bounds;
 use assay_api::names::CONTAINER;
+use assay_core::status::shorten;
 use assay_protocol::output::{LAST_LINES, MAX_LOG_BYTES, record_in};
 use futures::{AsyncRead, AsyncReadExt as _};
 use k8s_openapi::api::core::v1::Pod;
@@ -27,6 +29,17 @@ const SIZES: [(usize, Most); 3] = [
     (128 << 10, Most { of_all: 128, of_a_namespace: 64 }),
     (1 << 20, Most { of_all: 16, of_a_namespace: 8 }),
     (MAX_LOG_BYTES as usize, Most { of_all: 2, of_a_namespace: 1 }),
+];
+
+/// How a kubelet begins what it says where it can't read a log, or no more of it. It comes as if it were the last line, and does not end.
+/// (`kuberuntime_container.go` of Kubernetes, `logs.go` of its cri-client.)
+const EXCUSES: [&str; 6] = [
+    "unable to retrieve container logs for ",
+    "failed to try resolving symlinks in path ",
+    "failed to open log file ",
+    "failed to tail ",
+    "failed to seek ",
+    "failed to read log file ",
 ];
 
 /// A log is read in parts of this many bytes.
@@ -93,6 +106,9 @@ impl Logs {
         for (number, (size, _)) in SIZES.into_iter().enumerate().skip(first) {
             let Some(room) = demands.0[number].room(&self.rooms[number], whose).await else { break };
             let bytes = call(end_of(pods, &whose.pod, size)).await?;
+            if let Some(why) = excuse(&bytes) {
+                return Err(Error::Unexpected(why));
+            }
             if bytes.len() < size || number + 1 == SIZES.len() {
                 return Ok(Some(Log { text: text(bytes), _room: Some(room) }));
             }
@@ -139,6 +155,13 @@ async fn all_of(log: impl AsyncRead, most: usize) -> io::Result<Vec<u8>> {
         bytes.extend_from_slice(&part[..length]);
     }
     Ok(bytes)
+}
+
+/// Why a kubelet could not read a log to its end.
+fn excuse(log: &[u8]) -> Option<String> {
+    let last = log.rsplit(|byte| *byte == b'\n').next()?;
+    let is_excuse = EXCUSES.iter().any(|excuse| last.starts_with(excuse.as_bytes()));
+    is_excuse.then(|| shorten(&String::from_utf8_lossy(&last[..last.len().min(PART)]), bounds::MESSAGE))
 }
 
 /// The text that bytes are, in their place: what is none becomes a question mark each.
@@ -188,6 +211,26 @@ mod tests {
         assert_eq!(asked.query, query.into());
         drop(log);
         assert!(end_of(server(404).0).await.expect_err("no pod").is_not_found());
+    }
+
+    #[tokio::test]
+    async fn what_a_kubelet_says_that_cannot_read_a_log_is_none() {
+        let no_runtime = "unable to retrieve container logs for containerd://1234";
+        let broken = "failed to read log file \"/var/log/0.log\": input/output error";
+        for (answer, why) in [
+            (no_runtime.to_owned(), Some(no_runtime)),
+            (format!("words\n{broken}"), Some(broken)),
+            // A bench's own lines end.
+            (format!("{no_runtime}\n"), None),
+            (format!("{broken}\nwords"), None),
+        ] {
+            let pods = Api::namespaced(answering(200, &answer).0, "here");
+            let logs = logs();
+            let log = logs.end_of(&Demands::default(), &whose("p"), &pods).await;
+            let said = log.as_ref().err().map(Error::message);
+            assert_eq!(said.as_deref(), why);
+            assert_eq!(logs.rooms[0].in_use(), usize::from(why.is_none()));
+        }
     }
 
     /// A log that comes in parts, for which it gets buffers of so many bytes.
