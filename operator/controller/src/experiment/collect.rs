@@ -23,7 +23,7 @@ use super::agent;
 use super::ended;
 use super::observe::{Observed, UnderWay, is_written};
 use super::outcome::{Outcome, node_lost, outcome};
-use super::trial_status::{attempt, end_attempts, write};
+use super::trial_status::{attempt, end_attempts, to_change, write};
 use super::{AT_MOST, RETRY, Reconcile, TURN, all, each, refusals, turn};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
@@ -318,7 +318,7 @@ async fn metrics(reconcile: &Reconcile<'_>, found: &UnderWay, record: &Glance) -
 /// Counts a refusal and makes room for another try.
 async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: UnderWay, why: &str) -> Result<(), Error> {
     let known = observed.newest(&found.trial);
-    let mut status = known.status_to_change(&reconcile.api()).await?;
+    let mut status = to_change(reconcile, &known).await?;
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
     let trial = write(reconcile, &known, &status).await?;

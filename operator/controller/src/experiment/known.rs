@@ -31,6 +31,11 @@ impl Trials {
         trial
     }
 
+    /// Forgets a trial of which the API server says that there is none. Its watch has taken it away already, or will.
+    pub fn gone(&mut self, name: &str) {
+        self.0.remove(name);
+    }
+
     /// A trial as it was written last, until the watch has told of that.
     pub fn written(&self, name: &str) -> Option<&Trial> {
         self.0.get(name).map(|(_, trial)| &**trial)
@@ -248,6 +253,10 @@ mod tests {
             let gone = refusals(&mut trials, None);
             assert_eq!(gone, None, "what was written is not kept longer than it takes the watch to tell of {told}");
         }
+        trials.wrote(trial(10, 1), now);
+        trials.gone("t");
+        assert_eq!(refusals(&mut trials, None), None, "the API server has none");
+        assert_eq!(refusals(&mut trials, Some(trial(9, 0))), Some(0), "the watch may yet tell of it");
         // Deleted before anybody looked again: the watch never tells of it.
         trials.wrote(trial(10, 1), now);
         assert_eq!(trials.with(None, |_| true, now + TOLD).len(), 1);

@@ -30,7 +30,7 @@ pub type Name = (String, String);
 pub struct Memory {
     uid: String,
     pub trials: Trials,
-    /// Those of which nobody knows what they say: they were written, and no answer has come.
+    /// Those of which nobody knows what they say: they were written, and no answer has come, or somebody else has written them.
     pub unsure: BTreeSet<String>,
     /// What its trials tell of.
     pub attempts: Attempts,

@@ -244,12 +244,13 @@ impl<'a> Reconcile<'a> {
         self.memory().trials.with(of_name.filter(|trial| is_ours(trial)), is_ours, self.instant())
     }
 
-    /// The same, having asked the API server for those whose last write was not answered.
+    /// The same, having asked the API server for those of which it may have another one than is known.
     async fn trials_there(&self) -> Result<BTreeMap<String, Arc<Trial>>, Error> {
         let unsure = self.memory().unsure.clone();
         for name in unsure {
-            if let Some(trial) = call(self.api::<TuningTrial>().get_opt(&name)).await? {
-                self.memory().trials.wrote(trial, self.instant());
+            match call(self.api::<TuningTrial>().get_opt(&name)).await? {
+                Some(trial) => drop(self.memory().trials.wrote(trial, self.instant())),
+                None => self.memory().trials.gone(&name),
             }
             self.memory().unsure.remove(&name);
         }

@@ -65,7 +65,7 @@ async fn end_attempt(
     ended: AttemptStatus,
     is_open: bool,
 ) -> Result<Arc<Trial>, Error> {
-    let mut status = known.status_to_change(&reconcile.api()).await?;
+    let mut status = to_change(reconcile, known).await?;
     status.refusals = 0;
     let (finished, reason) = if is_open { ("False", "Retrying") } else { ("True", ended.outcome.as_str()) };
     let message = ended.message.clone().unwrap_or_default();
@@ -104,6 +104,16 @@ fn is_open(places: &Places<'_>, trial: &TuningTrial) -> bool {
         let place = block.places.get(trial.spec.order as usize);
         (block.is_lost() && !block.is_closed()) || matches!(place, Some(Place::Open { .. }))
     })
+}
+
+/// The status of a trial, for whoever writes it.
+pub async fn to_change(reconcile: &Reconcile<'_>, known: &Trial) -> Result<TuningTrialStatus, Error> {
+    let status = known.status_to_change(&reconcile.api()).await;
+    if status.is_err() {
+        // Where the API server has another one, its watch may be late to tell of that.
+        reconcile.memory().unsure.insert(known.name_any());
+    }
+    status
 }
 
 pub async fn write(reconcile: &Reconcile<'_>, trial: &Trial, status: &TuningTrialStatus) -> Result<Arc<Trial>, Error> {
