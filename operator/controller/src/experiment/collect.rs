@@ -130,9 +130,7 @@ async fn end_of(reconcile: &Reconcile<'_>, plan: &Plan, found: UnderWay) -> Resu
                 (found.trial.name_any(), reconcile.template().image(&found.trial.spec.config).to_owned());
             return Ok(Found::Unfit(format!("the bench {image} refuses trial {trial}: {why}")));
         }
-        Outcome::Refused(_) if found.is_dismissed || found.pod.metadata.deletion_timestamp.is_some() => {
-            return Ok(Found::Leftover(found));
-        }
+        Outcome::Refused(_) if is_counted(reconcile, &found) => return Ok(Found::Leftover(found)),
         Outcome::Refused(why) => match lost_by_refusals(refusals(&found.trial), &why) {
             None => return Ok(Found::Refused(found, why)),
             Some(lost) => (lost, PodEvidenceStatus::default()),
@@ -321,12 +319,22 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
     let mut status = to_change(reconcile, &known).await?;
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
+    reconcile.memory().counted.insert(found.pod.uid().unwrap_or_default(), status.refusals);
     let trial = write(reconcile, &known, &status).await?;
     // Whatever fails before it goes, it is not counted again.
     reconcile.memory().pods.dismissed(&found.pod);
     observed.trials.insert(trial.name_any(), Arc::clone(&trial));
     observed.leftover.push(UnderWay { trial, ..found });
     Ok(())
+}
+
+/// Whether the refusal of a pod is counted: it is on its way out, or that is written down though no answer has said so.
+fn is_counted(reconcile: &Reconcile<'_>, found: &UnderWay) -> bool {
+    let UnderWay { pod, trial, .. } = found;
+    let counted = || pod.uid().and_then(|uid| reconcile.memory().counted.get(&uid).copied());
+    found.is_dismissed
+        || pod.metadata.deletion_timestamp.is_some()
+        || counted().is_some_and(|counted| refusals(trial) >= counted)
 }
 
 /// Whether a pod stays to be looked at: one that has ended and left no record, where the experiment asks for it.

@@ -61,6 +61,15 @@ pub struct Made {
     pub plural: &'static str,
 }
 
+/// What a trial tries until its attempt ends.
+#[derive(Default)]
+struct Tries {
+    pods: u64,
+    /// Who has counted a refusal last. Another start of the operator may count the same once more.
+    counted: Option<Actor>,
+    again: u64,
+}
+
 #[derive(Default)]
 pub struct Law {
     /// The first thing that was wrong.
@@ -77,6 +86,8 @@ pub struct Law {
     suspended: BTreeMap<String, Made>,
     /// Pods by uid.
     pods: BTreeMap<String, Made>,
+    /// How many pods each trial (by uid) has had since an attempt of it ended last, and how many of its refusals may be written down.
+    tries: BTreeMap<String, Tries>,
     /// All summaries that a pod of this name has left.
     left: BTreeMap<String, BTreeSet<String>>,
     /// Pods that have ended with a summary, by name, since when.
@@ -265,6 +276,10 @@ impl Law {
 
     fn see_pod(&mut self, server: &Server, change: &Change, made: Made) {
         let Change { key, before, after, .. } = change;
+        if let (None, Some(pod)) = (before, after) {
+            let trial = owner(pod).map(|owner| text(owner, "/uid")).unwrap_or_default();
+            self.tries.entry(trial.to_owned()).or_default().pods += 1;
+        }
         let ran = before.as_deref().is_some_and(may_run);
         if let Some(pod) = after.as_deref()
             && may_run(pod)
@@ -400,12 +415,30 @@ impl Law {
                 ));
             }
         }
+        self.counts_refusals(change, trial, made, before.len() < after.len());
         let Some(owner) = owner(trial).map(|owner| text(owner, "/uid").to_owned()) else { return };
         let all = server.all("tuningtrials").map(|(_, trial)| trial);
         let all: Vec<Arc<Value>> =
             all.filter(|one| self::owner(one).is_some_and(|own| text(own, "/uid") == owner)).cloned().collect();
         let count = all.iter().map(|trial| attempts(trial).len()).sum();
         self.history.entry(owner).or_default().insert(count, all);
+    }
+
+    /// No pod is refused twice.
+    fn counts_refusals(&mut self, change: &Change, trial: &Value, made: Made, has_ended: bool) {
+        let refusals = |trial: &Value| trial["status"]["refusals"].as_u64().unwrap_or(0);
+        let tries = self.tries.entry(uid(trial).to_owned()).or_default();
+        if has_ended {
+            *tries = Tries::default();
+        }
+        if refusals(trial) > change.before.as_deref().map_or(0, refusals) {
+            let is_other = tries.counted.replace(made.by).is_some_and(|last| !is_same(last, made.by));
+            tries.again += u64::from(is_other);
+            if refusals(trial) > tries.pods + tries.again {
+                let wrong = format!("{} counts {} refusals of {} pods", change.key, refusals(trial), tries.pods);
+                self.breaks(wrong);
+            }
+        }
     }
 
     fn see_experiment(&mut self, change: &Change, made: Made) {
