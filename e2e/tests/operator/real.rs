@@ -6,7 +6,8 @@ use std::process::{Child, Command, Stdio};
 use std::time::Instant;
 
 use assay_api::{PageCacheState, TuningExperimentStatus, names};
-use k8s_openapi::api::core::v1::PersistentVolumeClaim;
+use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
+use kube::api::{LogParams, PostParams};
 use serde_json::{Value, json};
 
 use crate::chart::{install, uninstall, upgrade};
@@ -168,5 +169,41 @@ async fn an_experiment_on_a_real_node_is_decided() {
     })
     .await;
     uninstall(&lab).await;
+    lab.close().await;
+}
+
+/// A record is a line that may be long. A container runtime writes it in pieces, each of which a kubelet counts as a line: the operator asks
+/// for as many as there may be.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn a_long_line_of_a_log_is_read_whole() {
+    let lab = Lab::alone("line", 0).await;
+    let pod = json!({
+        "metadata": {"name": "long"},
+        "spec": {
+            "nodeName": node(),
+            "restartPolicy": "Never",
+            "securityContext": {"runAsNonRoot": true, "runAsUser": 65532, "seccompProfile": {"type": "RuntimeDefault"}},
+            "containers": [{
+                "name": "bench",
+                "image": "localhost/tools:1",
+                // 1 MiB.
+                "command": ["sh", "-c", "s=01234567; for i in 1 2 3 4 5 6 7 8 9 10 11 12 13 14 15 16 17; do s=$s$s; done; echo $s"],
+                "securityContext": {"allowPrivilegeEscalation": false, "capabilities": {"drop": ["ALL"]}},
+            }],
+        },
+    });
+    let pods = lab.api::<Pod>();
+    let pod: Pod = serde_json::from_value(pod).expect("a pod");
+    pods.create(&PostParams::default(), &pod).await.expect("it is made");
+    lab.until("the pod has ended", SOON, async || {
+        let phase = pods.get("long").await.ok()?.status?.phase?;
+        (phase == "Succeeded").then_some(())
+    })
+    .await;
+    for (lines, is_whole) in [(20, false), (2068, true)] {
+        let params = LogParams { tail_lines: Some(lines), ..LogParams::default() };
+        let log = pods.logs("long", &params).await.expect("its log");
+        lab.check((log.len() > 1 << 20) == is_whole, &format!("{lines} lines have {} bytes", log.len())).await;
+    }
     lab.close().await;
 }

@@ -341,7 +341,7 @@ async fn answer(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Error>
             match ended::message(pod) {
                 Some(said) => failed(said),
                 None => match reconcile.log(pod).await {
-                    Ok(Some(log)) => failed(log.text()),
+                    Ok(Some(log)) => failed(log.last_lines()),
                     Ok(None) => Answered::NotYet(NOT_READ.to_owned()),
                     Err(error) => failed(&format!("can't read its log: {}", error.message())),
                 },

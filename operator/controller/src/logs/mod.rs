@@ -31,15 +31,22 @@ const SIZES: [(usize, Most); 3] = [
     (MAX_LOG_BYTES as usize, Most { of_all: 2, of_a_namespace: 1 }),
 ];
 
-/// How a kubelet begins what it says where it can't read a log, or no more of it. It comes as if it were the last line, and does not end.
-/// (`kuberuntime_container.go` of Kubernetes, `logs.go` of its cri-client.)
-const EXCUSES: [&str; 6] = [
+/// A container runtime writes a longer line in pieces, and a kubelet counts each of them as a line: containerd's have 16 KiB, CRI-O's 8 KiB.
+const PIECE: u64 = 8 << 10;
+/// So many of what a kubelet counts are the lines among which the record is, however long that is.
+const LINES: u64 = LAST_LINES as u64 + MAX_LOG_BYTES / PIECE;
+
+/// How a kubelet begins what it says where it can't read a log, or no more of it. That comes as if it were part of the log, and ends it without
+/// the end of a line. (`kuberuntime_container.go` of Kubernetes, `logs.go` of its cri-client.)
+const EXCUSES: [&str; 8] = [
     "unable to retrieve container logs for ",
+    "container status is nil",
     "failed to try resolving symlinks in path ",
     "failed to open log file ",
     "failed to tail ",
     "failed to seek ",
     "failed to read log file ",
+    "failed to get parse function: ",
 ];
 
 /// A log is read in parts of this many bytes.
@@ -83,6 +90,13 @@ impl Log {
         &self.text
     }
 
+    /// The lines at its end that are for people.
+    pub fn last_lines(&self) -> &str {
+        let end = self.text.trim_end();
+        let begin = end.rmatch_indices('\n').nth(usize::from(LAST_LINES) - 1);
+        begin.map_or(end, |(at, _)| &end[at + 1..])
+    }
+
     /// The record that is in it, byte for byte, and nothing else.
     pub fn into_record(mut self) -> Option<Self> {
         let record = record_in(&self.text)?;
@@ -106,7 +120,9 @@ impl Logs {
         for (number, (size, _)) in SIZES.into_iter().enumerate().skip(first) {
             let Some(room) = demands.0[number].room(&self.rooms[number], whose).await else { break };
             let bytes = call(end_of(pods, &whose.pod, size)).await?;
-            if let Some(why) = excuse(&bytes) {
+            if bytes.len() < size
+                && let Some(why) = excuse(&bytes)
+            {
                 return Err(Error::Unexpected(why));
             }
             if bytes.len() < size || number + 1 == SIZES.len() {
@@ -132,7 +148,7 @@ impl Logs {
 async fn end_of(pods: &Api<Pod>, pod: &str, most: usize) -> kube::Result<Vec<u8>> {
     let params = LogParams {
         container: Some(CONTAINER.to_owned()),
-        tail_lines: Some(LAST_LINES.into()),
+        tail_lines: i64::try_from(LINES).ok(),
         limit_bytes: i64::try_from(most).ok(),
         ..LogParams::default()
     };
@@ -159,9 +175,11 @@ async fn all_of(log: impl AsyncRead, most: usize) -> io::Result<Vec<u8>> {
 
 /// Why a kubelet could not read a log to its end.
 fn excuse(log: &[u8]) -> Option<String> {
-    let last = log.rsplit(|byte| *byte == b'\n').next()?;
-    let is_excuse = EXCUSES.iter().any(|excuse| last.starts_with(excuse.as_bytes()));
-    is_excuse.then(|| shorten(&String::from_utf8_lossy(&last[..last.len().min(PART)]), bounds::MESSAGE))
+    // A file may end within a line, too.
+    let line = log.rsplit(|byte| *byte == b'\n').next()?;
+    let end = String::from_utf8_lossy(&line[line.len().saturating_sub(PART)..]);
+    let begin = EXCUSES.iter().filter_map(|excuse| end.rfind(excuse)).min()?;
+    Some(shorten(&end[begin..], bounds::MESSAGE))
 }
 
 /// The text that bytes are, in their place: what is none becomes a question mark each.
@@ -207,7 +225,7 @@ mod tests {
         assert_eq!(log.text(), "one\ntwo\n");
         let asked = asked.join().expect("a request");
         assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods/p/log");
-        let query = ["container=bench", "limitBytes=131072", "tailLines=20"].map(ToOwned::to_owned);
+        let query = ["container=bench", "limitBytes=131072", "tailLines=2068"].map(ToOwned::to_owned);
         assert_eq!(asked.query, query.into());
         drop(log);
         assert!(end_of(server(404).0).await.expect_err("no pod").is_not_found());
@@ -220,6 +238,7 @@ mod tests {
         for (answer, why) in [
             (no_runtime.to_owned(), Some(no_runtime)),
             (format!("words\n{broken}"), Some(broken)),
+            (format!("words\n{{\"record\":{{\"a\": {broken}"), Some(broken)),
             // A bench's own lines end.
             (format!("{no_runtime}\n"), None),
             (format!("{broken}\nwords"), None),
@@ -270,6 +289,16 @@ mod tests {
         let found = log(&format!("words\n{}\n{}\nmore words\n", line("{}"), line(record))).into_record();
         assert_eq!(found.expect("a record").text(), record);
         assert_eq!(log("words\n").into_record(), None);
+    }
+
+    #[test]
+    fn of_many_lines_the_last_are_for_people() {
+        assert_eq!(log("").last_lines(), "");
+        assert_eq!(log("one\ntwo\n\n").last_lines(), "one\ntwo");
+        let lines: Vec<String> = (0..2068).map(|line| line.to_string()).collect();
+        for (all, first) in [(20, 0), (21, 1), (2068, 2048)] {
+            assert_eq!(log(&lines[..all].join("\n")).last_lines(), lines[first..all].join("\n"));
+        }
     }
 
     #[test]
