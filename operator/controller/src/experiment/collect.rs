@@ -319,7 +319,7 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
     let mut status = to_change(reconcile, &known).await?;
     status.refusals += 1;
     info!(trial = found.trial.name_any(), refusals = status.refusals, why, "refused before it started");
-    reconcile.memory().counted.insert(found.pod.uid().unwrap_or_default(), status.refusals);
+    reconcile.memory().pods.refused(&found.pod, status.refusals);
     let trial = write(reconcile, &known, &status).await?;
     // Whatever fails before it goes, it is not counted again.
     reconcile.memory().pods.dismissed(&found.pod);
@@ -330,11 +330,9 @@ async fn refuse(reconcile: &Reconcile<'_>, observed: &mut Observed, found: Under
 
 /// Whether the refusal of a pod is counted: it is on its way out, or that is written down though no answer has said so.
 fn is_counted(reconcile: &Reconcile<'_>, found: &UnderWay) -> bool {
-    let UnderWay { pod, trial, .. } = found;
-    let counted = || pod.uid().and_then(|uid| reconcile.memory().counted.get(&uid).copied());
     found.is_dismissed
-        || pod.metadata.deletion_timestamp.is_some()
-        || counted().is_some_and(|counted| refusals(trial) >= counted)
+        || found.pod.metadata.deletion_timestamp.is_some()
+        || reconcile.memory().pods.is_counted(&found.pod, refusals(&found.trial))
 }
 
 /// Whether a pod stays to be looked at: one that has ended and left no record, where the experiment asks for it.

@@ -76,13 +76,15 @@ struct Known {
     written: Option<Instant>,
     /// It was deleted by us, so nobody needs to wonder where it is.
     is_dismissed: bool,
+    /// It was refused: how many refusals its attempt has with this one.
+    refusals: Option<u32>,
     /// When the API server said that it goes, or has gone.
     deleted: Option<Instant>,
 }
 
 impl Known {
     fn seen(pod: Arc<Pod>, now: Instant) -> Self {
-        Self { pod, since: now, is_seen: true, written: None, is_dismissed: false, deleted: None }
+        Self { pod, since: now, is_seen: true, written: None, is_dismissed: false, refusals: None, deleted: None }
     }
 
     fn written(pod: Arc<Pod>, now: Instant) -> Self {
@@ -133,6 +135,18 @@ impl Pods {
         if let Some(known) = self.of(pod) {
             known.is_dismissed = true;
         }
+    }
+
+    /// Remembers how many refusals its attempt has once that of this pod is written down.
+    pub fn refused(&mut self, pod: &Pod, refusals: u32) {
+        if let Some(known) = self.of(pod) {
+            known.refusals = Some(refusals);
+        }
+    }
+
+    /// Whether the refusal of this pod is one of so many, though no answer may have said so.
+    pub fn is_counted(&mut self, pod: &Pod, refusals: u32) -> bool {
+        self.of(pod).and_then(|known| known.refusals).is_some_and(|counted| counted <= refusals)
     }
 
     /// Remembers that the API server was asked to delete this pod, and does.
@@ -324,6 +338,16 @@ mod tests {
         pods.dismissed(&pod("2"));
         assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
         assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
+    }
+
+    #[test]
+    fn a_refusal_whose_answer_is_lost_is_counted_once_it_is_there() {
+        let mut pods = Pods::default();
+        pods.created(pod("2"), Manual::new().instant());
+        assert!(!pods.is_counted(&pod("2"), 5));
+        pods.refused(&pod("2"), 2);
+        assert!(!pods.is_counted(&pod("2"), 1) && pods.is_counted(&pod("2"), 2));
+        assert!(!pods.is_counted(&pod("3"), 2), "one that is made in its place");
     }
 
     #[test]

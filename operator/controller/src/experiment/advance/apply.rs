@@ -344,6 +344,10 @@ async fn make_trial(
             made => made,
         }
     };
+    if written.is_err() {
+        // There may be another one of it than is known, or none.
+        reconcile.memory().unsure.insert(name);
+    }
     match written {
         Err(error) if error.is_refusal() => Ok(Err(error.message())),
         written => Ok(Ok(reconcile.memory().trials.wrote(written?, reconcile.instant()))),
