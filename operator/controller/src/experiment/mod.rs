@@ -71,7 +71,7 @@ use context::Context;
 pub use context::why_unreadable;
 pub use controller::controller;
 pub use ended::why_waiting;
-use known::Seen;
+use known::{LATE, Seen};
 use memory::{Memory, Shared};
 use settle::State;
 use trial::Trial;
@@ -305,9 +305,11 @@ impl<'a> Reconcile<'a> {
         *wake = (*wake).min(wait.max(Duration::from_millis(100)));
     }
 
-    /// Deletes a pod that nobody needs any more; somebody may have been faster.
+    /// Deletes a pod that nobody needs any more; somebody may have been faster. It is asked for again if the watch does not tell that it goes:
+    /// an API server may have answered, as with a conflict, and have done nothing.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
         self.memory().pods.dismissed(pod);
+        self.wake_in(LATE);
         // To end it sooner is another request.
         if grace_period_seconds.is_none() && self.memory().pods.is_deleted(pod, self.instant()) {
             return Ok(());

@@ -12,6 +12,7 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use tracing::info;
 
+use super::known::LATE;
 use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
 use crate::pod::is_owned;
@@ -29,7 +30,7 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
         return Ok(Action::await_change());
     }
     let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end));
-    let mut stay = 0;
+    let (mut stay, mut is_removed) = (0, false);
     // Anybody may give a pod of their own the label of an experiment.
     let is_ours = |pod: &Pod| is_owned(pod, reconcile.experiment) || reconcile.has_begun(pod);
     for pod in reconcile.pods().present.into_values().filter(|pod| is_ours(pod)) {
@@ -39,6 +40,7 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
         }
         if pod.metadata.deletion_timestamp.is_none() {
             reconcile.remove(&pod, None).await?;
+            is_removed = true;
         }
     }
     claims::remove_all(reconcile).await?;
@@ -47,7 +49,8 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     }
     // It may have been renewed meanwhile, and the watch be late to tell.
     let again = (!node_lease::held(reconcile).is_empty()).then_some(node_lease::AGAIN);
-    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).min();
+    let goes = is_removed.then_some(LATE);
+    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).chain(goes).min();
     Ok(wake.map_or_else(Action::await_change, Action::requeue))
 }
 

@@ -375,7 +375,13 @@ impl Inner {
             let code = if said.starts_with("failed") { 500 } else { 403 };
             return Fate::Refused(Answer::refusal(&refusal(code, "Forbidden", said)));
         }
-        self.luck(number, now)
+        match self.luck(number, now) {
+            // Whoever asks takes it for another object of this name, and it is the same.
+            Fate::Refused(_) if asked.method == "DELETE" && asked.plural == "pods" => {
+                Fate::Refused(Answer::refusal(&refusal(409, "Conflict", "later")))
+            }
+            fate => fate,
+        }
     }
 
     /// What becomes of whatever a start of the operator sends.
