@@ -45,8 +45,8 @@ fn is_same(one: Actor, other: Actor) -> bool {
 const LATE: Duration = Duration::from_secs(20);
 /// For so long a log that can't be read is asked for again.
 const READ: Duration = Duration::from_secs(30);
-/// How long a pod may be left that nobody needs: what failed is tried again sooner.
-const GONE: Duration = Duration::from_mins(2);
+/// How long a pod may be left that nobody needs: what failed is tried again sooner, and what left no record is kept to be looked at.
+const GONE: Duration = Duration::from_mins(10);
 /// What a node's Lease lasts.
 const HELD: Duration = Duration::from_mins(3);
 /// How often a node may change hands without another operator hearing of it.
