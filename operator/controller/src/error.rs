@@ -35,6 +35,12 @@ impl Error {
         self.code() == Some(409) || matches!(self, Self::Changed(_))
     }
 
+    /// An object of this name is there. Another conflict does not say so: where many objects are created at once, the API server answers with
+    /// one if it could not write down what they take of a quota (kubernetes/kubernetes#67761).
+    pub fn is_already_there(&self) -> bool {
+        matches!(self, Self::Api(kube::Error::Api(status)) if status.is_already_exists())
+    }
+
     pub fn is_not_found(&self) -> bool {
         self.code() == Some(404)
     }

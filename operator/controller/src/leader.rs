@@ -151,7 +151,11 @@ mod tests {
             let refuses = request.method() == Method::PUT && *left > 0;
             *left -= usize::from(refuses);
             let conflict = json!({"kind": "Status", "status": "Failure", "reason": "Conflict", "code": 409});
-            let (status, body) = if refuses { (409, conflict) } else { (200, lease.clone()) };
+            let (status, body) = match request.uri().path() {
+                _ if refuses => (409, conflict),
+                path if path.ends_with("leases") => (200, json!({"metadata": {}, "items": [lease]})),
+                _ => (200, lease.clone()),
+            };
             let response = Response::builder().status(status).body(Full::new(Bytes::from(body.to_string())));
             std::future::ready(Ok::<_, Infallible>(response.expect("a response")))
         };
@@ -165,9 +169,9 @@ mod tests {
         let client = Client::try_from(kube::Config::new(server_url)).expect("a client");
         let args = ["assay-operator", "--bench-image=bench", "--own-namespace=here", "--identity=me"];
         let args = Args::try_parse_from(args).expect("arguments");
-        let held = serde_json::from_value(json!({"metadata": {"name": NAME}, "spec": {"holderIdentity": "me"}}));
+        let held = json!({"metadata": {"name": NAME, "resourceVersion": "6"}, "spec": {"holderIdentity": "me"}});
         let leases = Leases::new(&client, "here", DURATION, Manual::new());
-        let asked = renew(&leases, &held.expect("a lease"), &args).await;
+        let asked = renew(&leases, &serde_json::from_value(held).expect("a lease"), &args).await;
         server.abort();
         asked
     }
@@ -176,7 +180,7 @@ mod tests {
     async fn only_a_lease_of_another_ends_the_office() {
         assert!(matches!(renewed("me", 0).await, Ok(Asked::Held(_))));
         assert!(matches!(renewed("me", 1).await, Ok(Asked::Held(_))), "the first answer was lost");
-        assert!(renewed("me", 2).await.is_err_and(|error| error.to_string().contains("changed")), "to be tried again");
+        assert!(renewed("me", 2).await.is_err_and(|error| error.is_conflict()), "to be tried again");
         assert!(matches!(renewed("other", 1).await, Ok(Asked::Taken(other)) if other == "other"));
         assert!(matches!(renewed("", 1).await, Ok(Asked::Held(_))), "nobody has taken it");
     }

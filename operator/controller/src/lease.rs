@@ -9,12 +9,13 @@ use assay_api::names::{ASK_ANNOTATION, HOLDER_ANNOTATION, MANAGED_BY, MANAGED_LA
 use k8s_openapi::api::coordination::v1::{Lease, LeaseSpec};
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::MicroTime;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{DeleteParams, ListParams, ObjectMeta, PostParams, Preconditions};
+use kube::api::{DeleteParams, ObjectMeta, PostParams, Preconditions};
 use kube::{Api, Client, ResourceExt as _};
 
 use crate::clock::SharedClock;
 use crate::error::{Error, call};
 use crate::lock::locked;
+use crate::object::find;
 use crate::watch::version;
 
 /// Leases of one namespace that are held for one length of time.
@@ -271,7 +272,7 @@ impl Leases {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
                 Ok(lease) => Ok(self.held(lease)),
-                Err(error) if error.is_conflict() => self.ask_for_unseen(name, holder, note).await,
+                Err(error) if error.is_already_there() => self.ask_for_unseen(name, holder, note).await,
                 Err(error) => Err(error),
             };
         };
@@ -314,10 +315,8 @@ impl Leases {
     }
 
     /// Takes a lease that is there and was not seen: somebody was faster, or somebody made it without the label that is watched for.
-    /// Listed, since nothing else needs the right to get one.
     async fn ask_for_unseen(&self, name: &str, holder: &str, note: &str) -> Result<Asked, Error> {
-        let params = ListParams::default().fields(&format!("metadata.name={name}"));
-        let found = call(self.api.list(&params)).await?.items.pop();
+        let found = find(&self.api, name).await?;
         let is_unseen = |lease: &Lease| lease.labels().get(MANAGED_LABEL).is_none_or(|by| by != MANAGED_BY);
         match found.filter(is_unseen) {
             Some(lease) => Box::pin(self.ask(name, holder, note, Some(&lease))).await,
@@ -339,12 +338,24 @@ impl Leases {
     async fn replace(&self, lease: &Lease) -> Result<Asked, Error> {
         match call(self.api.replace(&lease.name_any(), &PostParams::default(), lease)).await {
             Ok(lease) => Ok(self.held(lease)),
-            Err(error) if error.is_conflict() || error.is_not_found() => {
-                self.outdated(lease);
+            Err(error) => {
+                self.loses(lease, error).await?;
                 Ok(Asked::Taken("another client that was faster".to_owned()))
             }
-            Err(error) => Err(error),
         }
+    }
+
+    /// Believes a refusal that says that somebody was faster, and returns any other. A conflict may be the answer of a webhook: if the lease is
+    /// there as it was, no watch would ever tell of a newer version.
+    async fn loses(&self, known: &Lease, error: Error) -> Result<(), Error> {
+        let is_same = |there: Option<Lease>| there.is_some_and(|there| version(&there) == version(known));
+        let is_lost =
+            error.is_not_found() || error.is_conflict() && !is_same(find(&self.api, &known.name_any()).await?);
+        if !is_lost {
+            return Err(error);
+        }
+        self.outdated(known);
+        Ok(())
     }
 
     /// Gives a lease back, if it is still the one that was held.
@@ -354,14 +365,11 @@ impl Leases {
             Preconditions { resource_version: held.metadata.resource_version.clone(), uid: held.metadata.uid.clone() };
         let params = DeleteParams { preconditions: Some(same), ..DeleteParams::default() };
         match call(self.api.delete(name, &params)).await {
-            Err(error) if !(error.is_conflict() || error.is_not_found()) => {
-                self.doubt(held);
-                Err(error)
-            }
-            _ => {
+            Ok(_) => {
                 self.outdated(held);
                 Ok(())
             }
+            Err(error) => self.loses(held, error).await.inspect_err(|_| self.doubt(held)),
         }
     }
 
@@ -425,6 +433,17 @@ mod tests {
                 ..LeaseSpec::default()
             }),
         }
+    }
+
+    /// How an API server refuses a change, and what it answers who asks which leases there are by then.
+    fn conflict(there: &[Lease]) -> Vec<(u16, String)> {
+        let conflict = json!({"kind": "Status", "code": 409, "reason": "Conflict"});
+        let list = json!({"kind": "LeaseList", "metadata": {}, "items": there});
+        vec![(409, conflict.to_string()), (200, list.to_string())]
+    }
+
+    fn refusal(status: u16) -> Vec<(u16, String)> {
+        vec![(status, json!({"kind": "Status", "code": status}).to_string())]
     }
 
     #[tokio::test]
@@ -510,33 +529,47 @@ mod tests {
     /// Who went by the watch would take it for held.
     #[tokio::test]
     async fn what_was_given_back_is_gone_whatever_is_watched() {
-        for (status, is_there) in [(200, false), (404, false), (409, false), (500, true)] {
-            let (client, _asked) = server(status);
+        let (held, newer) = (lease("a", "7"), lease("b", "8"));
+        for (answers, is_there) in [
+            (refusal(200), false),
+            (refusal(404), false),
+            (conflict(&[newer]), false),
+            (conflict(&[]), false),
+            (conflict(&[held]), true),
+            (refusal(500), true),
+        ] {
+            let (client, _asked) = answering_each(answers.clone());
             let leases = Leases::new(&client, "here", DURATION, Manual::new());
             leases.held(lease("a", "7"));
             let _ = leases.release(&lease("a", "7")).await;
             for (version, is_there) in [("6", is_there), ("7", is_there), ("8", true)] {
                 let newest = leases.newest("l", Some(Arc::new(lease("a", version))));
-                assert_eq!(newest.is_some(), is_there, "{status}: {version}");
+                assert_eq!(newest.is_some(), is_there, "{answers:?}: {version}");
             }
         }
     }
 
     #[tokio::test]
     async fn what_may_have_been_given_away_is_doubted() {
-        for (status, is_doubted) in [(200, false), (409, false), (500, true)] {
-            let body = if status == 200 { json!(lease("b", "8")) } else { json!({"kind": "Status", "code": status}) };
-            let (client, _asked) = answering_each(vec![(status, body.to_string()), (status, body.to_string())]);
-            let leases = Leases::new(&client, "here", DURATION, Manual::new());
+        let passed_on = vec![(200, json!(lease("b", "8")).to_string())];
+        for (answers, is_doubted) in [
+            (passed_on, false),
+            (conflict(&[lease("b", "8")]), false),
+            // It was not, but to renew it once more is all that a doubt costs.
+            (conflict(&[lease("a", "7")]), true),
+            (refusal(500), true),
+        ] {
             for is_passed_on in [true, false] {
-                let held = lease("a", if is_passed_on { "7" } else { "9" });
+                let (client, _asked) = answering_each(answers.clone());
+                let leases = Leases::new(&client, "here", DURATION, Manual::new());
+                let held = lease("a", "7");
                 assert!(!leases.is_doubted(&held));
                 if is_passed_on {
                     let _ = leases.pass_on(&held, "b", "note").await;
                 } else {
                     let _ = leases.release(&held).await;
                 }
-                assert_eq!(leases.is_doubted(&held), is_doubted, "{status}, {is_passed_on}");
+                assert_eq!(leases.is_doubted(&held), is_doubted, "{answers:?}, {is_passed_on}");
                 assert!(!leases.is_doubted(&lease("a", "10")), "it was renewed since");
             }
         }
@@ -558,11 +591,17 @@ mod tests {
     async fn a_lease_is_given_back_as_it_was_held() {
         let mut held = lease("a", "7");
         held.metadata.uid = Some("u1".to_owned());
-        for (status, is_fine) in [(500, false), (409, true), (404, true), (200, true)] {
-            let (client, asked) = server(status);
+        for (answers, is_fine) in [
+            (refusal(500), false),
+            (conflict(&[held.clone()]), false),
+            (conflict(&[lease("b", "8")]), true),
+            (refusal(404), true),
+            (refusal(200), true),
+        ] {
+            let (client, asked) = answering_each(answers.clone());
             let leases = Leases::new(&client, "here", DURATION, Manual::new());
-            assert_eq!(leases.release(&held).await.is_ok(), is_fine, "{status}");
-            let asked = asked.join().expect("a request");
+            assert_eq!(leases.release(&held).await.is_ok(), is_fine, "{answers:?}");
+            let asked = asked.join().expect("requests").remove(0);
             assert_eq!(asked.what, "DELETE /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
             assert_eq!(asked.body["preconditions"], json!({"uid": "u1", "resourceVersion": "7"}));
         }
@@ -661,18 +700,18 @@ mod tests {
     /// In one write, of what was held: what was asked of the agent for the one before is no question of the next.
     #[tokio::test]
     async fn a_lease_is_passed_on_as_it_was_held() {
-        let conflict = json!({"kind": "Status", "code": 409, "reason": "Conflict"});
-        for (status, body, is_passed) in [(200, json!(lease("b", "8")), true), (409, conflict, false)] {
-            let (client, asked) = answering(status, &body.to_string());
+        let passed = vec![(200, json!(lease("b", "8")).to_string())];
+        for (answers, is_passed) in [(passed, true), (conflict(&[lease("c", "8")]), false)] {
+            let (client, asked) = answering_each(answers);
             let clock = Manual::new();
             clock.pass(Duration::from_mins(1));
             let leases = Leases::new(&client, "here", DURATION, clock);
             leases.held(full());
             let answer = leases.pass_on(&full(), "b", "note").await.expect("an answer");
-            assert_eq!(matches!(answer, Asked::Held(_)), is_passed, "{status}");
+            assert_eq!(matches!(answer, Asked::Held(_)), is_passed);
             let newest = leases.newest("l", None);
-            assert_eq!(newest.as_deref().and_then(holder), is_passed.then_some("b"), "{status}");
-            let asked = asked.join().expect("a request");
+            assert_eq!(newest.as_deref().and_then(holder), is_passed.then_some("b"));
+            let asked = asked.join().expect("requests").remove(0);
             assert_eq!(asked.what, "PUT /apis/coordination.k8s.io/v1/namespaces/here/leases/l");
             assert_eq!(asked.body["metadata"]["resourceVersion"], "7");
             assert_eq!(asked.body["metadata"]["annotations"], json!({HOLDER_ANNOTATION: "note"}));
@@ -695,25 +734,37 @@ mod tests {
     /// Only an answer that says so means that somebody was faster; what is broken is to be tried again.
     #[tokio::test]
     async fn only_a_conflict_says_that_another_was_faster() {
-        for (status, new, replaced) in
-            [(409, None, Some(true)), (404, None, Some(true)), (403, None, None), (500, None, None)]
-        {
-            for (known, is_taken) in [(None, new), (Some(full()), replaced)] {
-                let leases = Leases::new(&server(status).0, "here", DURATION, Manual::new());
-                leases.held(full());
-                let asked = leases.ask("l", "a", "note", known.as_ref()).await;
-                let taken = asked.ok().map(|asked| asked == Asked::Taken("another client that was faster".to_owned()));
-                assert_eq!(taken, is_taken, "{status}, {known:?}");
-                let is_forgotten = leases.newest("l", None).is_none();
-                assert_eq!(is_forgotten, known.is_some() && is_taken.is_some(), "{status}, {known:?}");
-            }
+        let exists = (409, json!({"kind": "Status", "code": 409, "reason": "AlreadyExists"}).to_string());
+        let exists = vec![exists, conflict(&[]).remove(1)];
+        let (same, newer) = (|| conflict(&[full()]), || conflict(&[lease("b", "8")]));
+        for (answers, known, is_taken) in [
+            // A quota that many use up at the same time refuses a new one in this way.
+            (same(), None, None),
+            (exists, None, Some(true)),
+            (refusal(403), None, None),
+            (same(), Some(full()), None),
+            (newer(), Some(full()), Some(true)),
+            (conflict(&[]), Some(full()), Some(true)),
+            (vec![same().remove(0), refusal(500).remove(0)], Some(full()), None),
+            (refusal(404), Some(full()), Some(true)),
+            (refusal(403), Some(full()), None),
+            (refusal(500), Some(full()), None),
+        ] {
+            let (client, _asked) = answering_each(answers.clone());
+            let leases = Leases::new(&client, "here", DURATION, Manual::new());
+            leases.held(full());
+            let asked = leases.ask("l", "a", "note", known.as_ref()).await;
+            let taken = asked.ok().map(|asked| asked == Asked::Taken("another client that was faster".to_owned()));
+            assert_eq!(taken, is_taken, "{answers:?}, {known:?}");
+            let is_forgotten = leases.newest("l", None).is_none();
+            assert_eq!(is_forgotten, known.is_some() && is_taken.is_some(), "{answers:?}, {known:?}");
         }
     }
 
     /// Of a lease that is not watched for, nobody else would ever say whose it is, or that it has run out.
     #[tokio::test]
     async fn a_lease_without_its_label_is_held_until_it_has_run_out() {
-        let conflict = || (409, json!({"kind": "Status", "code": 409, "reason": "Conflict"}).to_string());
+        let exists = || (409, json!({"kind": "Status", "code": 409, "reason": "AlreadyExists"}).to_string());
         let listed = |labels: Value| {
             let mut lease = json!(lease("a", "7"));
             lease["metadata"]["labels"] = labels;
@@ -722,11 +773,11 @@ mod tests {
         let ours = json!({MANAGED_LABEL: MANAGED_BY});
         let taken = (200, json!(lease("b", "8")).to_string());
         let (client, asked) = answering_each(vec![
-            conflict(),
+            exists(),
             listed(ours),
-            conflict(),
+            exists(),
             listed(json!({})),
-            conflict(),
+            exists(),
             listed(json!({})),
             taken,
         ]);

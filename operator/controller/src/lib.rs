@@ -17,6 +17,7 @@ mod lock;
 mod logs;
 mod metrics;
 mod nodes;
+mod object;
 mod pod;
 mod prometheus;
 mod readers;

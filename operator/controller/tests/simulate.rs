@@ -61,7 +61,7 @@ fn a_seed_does_the_same_again() {
 const PLANTED: [(Bug, u64, &str); 7] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
     (Bug::LeaseNotChecked, 23, ", which team-"),
-    (Bug::CacheForTruth, 17, "does not follow from its"),
+    (Bug::CacheForTruth, 22, "does not follow from its"),
     (Bug::TwoLeaders, 2, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
     (Bug::ForgottenMessage, 5, "which has not arrived"),

@@ -9,6 +9,7 @@ use kube::api::{ListParams, ObjectMeta};
 
 use super::Reconcile;
 use crate::error::{Error, call};
+use crate::object;
 use crate::pod::is_owned;
 
 /// The claims of an experiment that are there.
@@ -41,17 +42,10 @@ fn slim(claim: PersistentVolumeClaim) -> PersistentVolumeClaim {
     PersistentVolumeClaim { metadata, ..PersistentVolumeClaim::default() }
 }
 
-/// A claim by its name. Listed, since nothing else needs the right to get one.
-pub async fn find(reconcile: &Reconcile<'_>, name: &str) -> Result<Option<PersistentVolumeClaim>, Error> {
-    let params = ListParams::default().fields(&format!("metadata.name={name}"));
-    let found = call(reconcile.api::<PersistentVolumeClaim>().list(&params)).await?;
-    Ok(found.items.into_iter().next())
-}
-
 pub async fn remove(reconcile: &Reconcile<'_>, name: &str) -> Result<(), Error> {
     let claim = reconcile.memory().claims.as_ref().and_then(|claims| claims.get(name)).cloned();
     if let Some(claim) = claim {
-        super::delete(&reconcile.api(), &claim, None).await?;
+        object::delete(&reconcile.api(), &claim, None).await?;
     }
     if let Some(claims) = &mut reconcile.memory().claims {
         claims.remove(name);

@@ -265,7 +265,7 @@ async fn keep_record(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -
     let api = reconcile.api::<ConfigMap>();
     match call(api.create(&PostParams::default(), &map)).await {
         Ok(_) => Ok(Some(name)),
-        Err(error) if error.is_conflict() => Ok(Some(name)),
+        Err(error) if error.is_already_there() => Ok(Some(name)),
         Err(error) if error.is_refusal() => {
             warn!(trial = found.trial.name_any(), error = error.message(), "can't keep the full record");
             Ok(None)

@@ -14,7 +14,7 @@ use super::trial::Trial;
 use crate::watch::version;
 
 /// A watch that has not told of a new pod after this is asked about no more: the API server is.
-pub const LATE: Duration = Duration::from_secs(10);
+const LATE: Duration = Duration::from_secs(10);
 /// After this a watch has told of everything: one that is silent is begun anew after five minutes. What it does not tell of then, somebody
 /// has deleted.
 const TOLD: Duration = Duration::from_mins(10);

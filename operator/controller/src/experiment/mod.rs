@@ -51,7 +51,7 @@ use k8s_openapi::NamespaceResourceScope;
 use k8s_openapi::api::core::v1::Pod;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::OwnerReference;
 use k8s_openapi::jiff::Timestamp;
-use kube::api::{Api, DeleteParams, PatchParams, Preconditions};
+use kube::api::{Api, PatchParams};
 use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt as _};
@@ -62,6 +62,7 @@ use crate::cluster::Cluster;
 use crate::error::{Error, call};
 use crate::lock::locked;
 use crate::logs::Demands;
+use crate::object::delete;
 use crate::pod::{Template, is_owned};
 use crate::task;
 use crate::watch::Touched;
@@ -71,7 +72,7 @@ use context::Context;
 pub use context::why_unreadable;
 pub use controller::controller;
 pub use ended::why_waiting;
-use known::{LATE, Seen};
+use known::Seen;
 use memory::{Memory, Shared};
 use settle::State;
 use trial::Trial;
@@ -305,11 +306,9 @@ impl<'a> Reconcile<'a> {
         *wake = (*wake).min(wait.max(Duration::from_millis(100)));
     }
 
-    /// Deletes a pod that nobody needs any more; somebody may have been faster. It is asked for again if the watch does not tell that it goes:
-    /// an API server may have answered, as with a conflict, and have done nothing.
+    /// Deletes a pod that nobody needs any more; somebody may have been faster.
     async fn remove(&self, pod: &Pod, grace_period_seconds: Option<u32>) -> Result<(), Error> {
         self.memory().pods.dismissed(pod);
-        self.wake_in(LATE);
         // To end it sooner is another request.
         if grace_period_seconds.is_none() && self.memory().pods.is_deleted(pod, self.instant()) {
             return Ok(());
@@ -387,19 +386,6 @@ pub fn age(moment: Timestamp, now: Timestamp) -> Duration {
     Duration::try_from(now.duration_since(moment)).unwrap_or_default()
 }
 
-/// Deletes this very object, not one that has its name by now.
-pub async fn delete<K>(api: &Api<K>, object: &K, grace_period_seconds: Option<u32>) -> Result<(), Error>
-where
-    K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
-{
-    let preconditions = Some(Preconditions { uid: object.uid(), resource_version: None });
-    let params = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
-    match call(api.delete(&object.name_any(), &params)).await {
-        Err(error) if !(error.is_not_found() || error.is_conflict()) => Err(error),
-        _ => Ok(()),
-    }
-}
-
 /// Whether it belongs to an object that had the name of this owner and is gone. Garbage collection takes such along, but not where
 /// the name came back while its watch was interrupted: to it, the owner has merely changed.
 fn is_left_over<O: Resource<DynamicType = ()>>(object: &impl Resource, owner: &O) -> bool {
@@ -460,22 +446,6 @@ mod tests {
     use serde_json::{Value, json};
 
     use super::*;
-    use crate::http::testing::server;
-
-    /// Another object may have the name by now: the API server is told which one is meant, and refuses otherwise.
-    #[tokio::test]
-    async fn what_is_deleted_is_this_very_object() {
-        let pod: Pod = serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u1"}})).expect("a pod");
-        for (status, is_fine) in [(200, true), (404, true), (409, true), (403, false), (500, false)] {
-            let (client, asked) = server(status);
-            let deleted = delete(&Api::namespaced(client, "here"), &pod, Some(0)).await;
-            assert_eq!(deleted.is_ok(), is_fine, "{status}: {deleted:?}");
-            let asked = asked.join().expect("a request");
-            assert_eq!(asked.what, "DELETE /api/v1/namespaces/here/pods/p");
-            assert_eq!(asked.body["preconditions"], json!({"uid": "u1"}));
-            assert_eq!(asked.body["gracePeriodSeconds"], json!(0));
-        }
-    }
 
     #[test]
     fn of_many_nodes_some_are_named() {

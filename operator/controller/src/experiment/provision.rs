@@ -40,7 +40,7 @@ pub async fn ask(reconcile: &Reconcile<'_>) -> Result<Option<String>, Error> {
             reconcile.memory().pods.created(pod, reconcile.instant());
         }
         // By ourselves, before an answer was lost; or it is on its way out.
-        Err(error) if error.is_conflict() => {
+        Err(error) if error.is_already_there() => {
             let there = call(reconcile.api::<Pod>().get_opt(&name)).await?;
             reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
         }

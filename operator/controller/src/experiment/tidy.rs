@@ -12,9 +12,9 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use tracing::info;
 
-use super::known::LATE;
 use super::{Reconcile, age, claims, ended, node_lease};
 use crate::error::Error;
+use crate::object;
 use crate::pod::is_owned;
 
 pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
@@ -26,11 +26,11 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     let expires = ttl.zip(end).map(|(ttl, end)| left_of(ttl, end));
     if expires == Some(None) {
         info!("its time after the end is over: deleting it with all that it owns");
-        super::delete(&reconcile.api::<TuningExperiment>(), reconcile.experiment, None).await?;
+        object::delete(&reconcile.api::<TuningExperiment>(), reconcile.experiment, None).await?;
         return Ok(Action::await_change());
     }
     let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end));
-    let (mut stay, mut is_removed) = (0, false);
+    let mut stay = 0;
     // Anybody may give a pod of their own the label of an experiment.
     let is_ours = |pod: &Pod| is_owned(pod, reconcile.experiment) || reconcile.has_begun(pod);
     for pod in reconcile.pods().present.into_values().filter(|pod| is_ours(pod)) {
@@ -40,7 +40,6 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
         }
         if pod.metadata.deletion_timestamp.is_none() {
             reconcile.remove(&pod, None).await?;
-            is_removed = true;
         }
     }
     claims::remove_all(reconcile).await?;
@@ -49,8 +48,7 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     }
     // It may have been renewed meanwhile, and the watch be late to tell.
     let again = (!node_lease::held(reconcile).is_empty()).then_some(node_lease::AGAIN);
-    let goes = is_removed.then_some(LATE);
-    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).chain(goes).min();
+    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).min();
     Ok(wake.map_or_else(Action::await_change, Action::requeue))
 }
 

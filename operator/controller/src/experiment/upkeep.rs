@@ -23,6 +23,7 @@ use super::memory::experiment_of;
 use super::{UNREADABLE, tidy};
 use crate::error::{Error, call};
 use crate::lease::noted;
+use crate::object;
 use crate::watch::Unreadable;
 
 /// Between two times.
@@ -57,7 +58,7 @@ pub async fn keep_up(context: Arc<Context>) {
                     keep,
                     "newer ones have finished: deleting it with all that it owns"
                 );
-                if let Err(error) = super::delete(&context.cluster.api(&namespace), &*experiment, None).await {
+                if let Err(error) = object::delete(&context.cluster.api(&namespace), &*experiment, None).await {
                     warn!(namespace, experiment = name, %error, "can't delete it");
                 }
             }

@@ -63,7 +63,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
             reconcile.publish(EventType::Normal, reason, &note).await;
         }
         // By ourselves, before an answer was lost; or it is somebody else's.
-        Err(error) if error.is_conflict() => {
+        Err(error) if error.is_already_there() => {
             let there = call(api.get_opt(&name)).await?;
             match there {
                 Some(there) if is_owned(&there, reconcile.sweep) => {

@@ -16,7 +16,8 @@ use tracing::info;
 use super::Reconcile;
 use super::memory::Known;
 use crate::error::{Error, call};
-use crate::experiment::{delete, is_finished};
+use crate::experiment::is_finished;
+use crate::object::delete;
 use crate::pod::is_owned;
 
 /// By the time of their night.

@@ -31,6 +31,7 @@ use tracing::info;
 
 use crate::cluster::Cluster;
 use crate::error::Error;
+use crate::object;
 use begin::Beginning;
 use controller::Context;
 pub use controller::controller;
@@ -189,7 +190,7 @@ impl<'a> Reconcile<'a> {
             Step::End(night) => {
                 let (_, experiment) = &children[&night];
                 info!(experiment = experiment.name_any(), "ending the night");
-                crate::experiment::delete(&self.api::<TuningExperiment>(), experiment, None).await?;
+                object::delete(&self.api::<TuningExperiment>(), experiment, None).await?;
                 self.context.memories.of(self.sweep).lock().gone(experiment);
                 Ok(known)
             }

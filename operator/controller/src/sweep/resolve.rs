@@ -22,8 +22,9 @@ use super::Reconcile;
 use super::children::{Children, cause};
 use super::memory::Known;
 use crate::error::{Error, call};
-use crate::experiment::{age, delete, why_waiting};
+use crate::experiment::{age, why_waiting};
 use crate::fence;
+use crate::object::delete;
 use crate::pod::{Template, is_owned};
 
 /// How long a pull may fail until the night is given up: a registry that restarts is back by then.
@@ -323,7 +324,7 @@ pub async fn begin(reconcile: &mut Reconcile<'_>, minute: Timestamp) -> Result<O
         match call(reconcile.api::<Pod>().create(&PostParams::default(), &pod)).await {
             Ok(_) => info!(%image, pod = name, "looking up what it is tonight"),
             // The watch is late to tell, or its predecessor is just going.
-            Err(error) if error.is_conflict() => {}
+            Err(error) if error.is_already_there() => {}
             // Those of its trials would be, too.
             Err(error) if error.is_refusal() => {
                 return Ok(Some(format!("the pod that looks up {image} was refused: {}", error.message())));

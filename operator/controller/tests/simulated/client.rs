@@ -376,8 +376,9 @@ impl Inner {
             return Fate::Refused(Answer::refusal(&refusal(code, "Forbidden", said)));
         }
         match self.luck(number, now) {
-            // Whoever asks takes it for another object of this name, and it is the same.
-            Fate::Refused(_) if asked.method == "DELETE" && asked.plural == "pods" => {
+            // Whoever asks may take it for another version or another object, and it is the same: a webhook answers so, or a quota that
+            // many use up at the same time.
+            Fate::Refused(answer) if asked.method == "DELETE" || asked.is_write() && answer.code == 500 => {
                 Fate::Refused(Answer::refusal(&refusal(409, "Conflict", "later")))
             }
             fate => fate,

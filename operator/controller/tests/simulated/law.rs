@@ -388,6 +388,11 @@ impl Law {
             self.attempts += 1;
             self.recorded.insert((uid(trial).to_owned(), *number), made);
             let pod = text(attempt, "/pod");
+            if let Some(record) = attempt["record"].as_str()
+                && server.get(&Key::new("configmaps", &change.key.namespace, record)).is_none()
+            {
+                self.breaks(format!("{}: attempt {number} names the record {record}, which is not there", change.key));
+            }
             if let Some(summary) = attempt["summary"].as_str() {
                 if !self.left.get(pod).is_some_and(|left| left.contains(summary)) {
                     self.breaks(format!("{}: attempt {number} has a result that no pod has left", change.key));

@@ -27,6 +27,7 @@ use crate::experiment::trial::Trial;
 use crate::experiment::{
     AT_MOST, Reconcile, agent, all, claims, forced, is_left_over, node_lease, provision, share, trial_status, turn,
 };
+use crate::object;
 use crate::pod::{is_owned, owner};
 
 /// What came of the actions.
@@ -195,7 +196,7 @@ async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result
             Ok(Done::Begun(node.to_owned()))
         }
         // Somebody has removed it.
-        Err(error) if error.is_not_found() || error.is_conflict() => Ok(Done::Nothing),
+        Err(error) if error.is_not_found() => Ok(Done::Nothing),
         Err(error) if error.is_refusal() => Ok(Done::Refused(error.message())),
         Err(error) => Err(error),
     }
@@ -231,7 +232,7 @@ async fn run(
         let made = match call(api.create(&created(), &made?)).await {
             Ok(made) => made,
             // By ourselves, before an answer was lost.
-            Err(error) if error.is_conflict() => match claims::find(reconcile, &claim).await? {
+            Err(error) if error.is_already_there() => match object::find(&api, &claim).await? {
                 Some(there)
                     if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() =>
                 {
@@ -282,7 +283,8 @@ async fn make_pod(reconcile: &Reconcile<'_>, trial: &TuningTrial, pod: &Pod) -> 
     let made = match call(api.create(&created(), pod)).await {
         Ok(made) => made,
         // By ourselves, before we were interrupted, or before an answer was lost. A quota refuses one that is there, too.
-        Err(error) if error.is_conflict() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await? {
+        Err(error) if error.is_already_there() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await?
+        {
             Some(there) if is_owned(&there, trial) && there.metadata.deletion_timestamp.is_none() => there,
             None if error.is_refusal() => return Ok(Some(error.message())),
             there => {
@@ -325,7 +327,7 @@ async fn make_trial(
         call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
     } else {
         match call(api.create(&created(), &object)).await {
-            Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
+            Err(error) if error.is_already_there() => match call(api.get_opt(&name)).await? {
                 Some(there) if is_owned(&there, reconcile.experiment) => {
                     if there.spec == object.spec {
                         Ok(there)
