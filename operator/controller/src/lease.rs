@@ -272,7 +272,7 @@ impl Leases {
             let lease = self.lease(name, holder, note, now, None);
             return match call(self.api.create(&PostParams::default(), &lease)).await {
                 Ok(lease) => Ok(self.held(lease)),
-                Err(error) if error.is_already_there() => self.ask_for_unseen(name, holder, note).await,
+                Err(error) if error.is_conflict() => self.ask_for_unseen(name, holder, note).await,
                 Err(error) => Err(error),
             };
         };
@@ -345,13 +345,11 @@ impl Leases {
         }
     }
 
-    /// Believes a refusal that says that somebody was faster, and returns any other. A conflict may be the answer of a webhook: if the lease is
-    /// there as it was, no watch would ever tell of a newer version.
+    /// Believes a refusal that says that somebody was faster, and returns any other. If the lease is there as it was, the answer was a webhook's or
+    /// a proxy's, and no watch would ever tell of a newer version.
     async fn loses(&self, known: &Lease, error: Error) -> Result<(), Error> {
         let is_same = |there: Option<Lease>| there.is_some_and(|there| version(&there) == version(known));
-        let is_lost =
-            error.is_not_found() || error.is_conflict() && !is_same(find(&self.api, &known.name_any()).await?);
-        if !is_lost {
+        if !(error.is_conflict() || error.is_not_found()) || is_same(find(&self.api, &known.name_any()).await?) {
             return Err(error);
         }
         self.outdated(known);
@@ -437,9 +435,8 @@ mod tests {
 
     /// How an API server refuses a change, and what it answers who asks which leases there are by then.
     fn conflict(there: &[Lease]) -> Vec<(u16, String)> {
-        let conflict = json!({"kind": "Status", "code": 409, "reason": "Conflict"});
         let list = json!({"kind": "LeaseList", "metadata": {}, "items": there});
-        vec![(409, conflict.to_string()), (200, list.to_string())]
+        [refusal(409), vec![(200, list.to_string())]].concat()
     }
 
     fn refusal(status: u16) -> Vec<(u16, String)> {
@@ -532,7 +529,7 @@ mod tests {
         let (held, newer) = (lease("a", "7"), lease("b", "8"));
         for (answers, is_there) in [
             (refusal(200), false),
-            (refusal(404), false),
+            ([refusal(404), conflict(&[])[1..].to_vec()].concat(), false),
             (conflict(&[newer]), false),
             (conflict(&[]), false),
             (conflict(&[held]), true),
@@ -595,7 +592,7 @@ mod tests {
             (refusal(500), false),
             (conflict(&[held.clone()]), false),
             (conflict(&[lease("b", "8")]), true),
-            (refusal(404), true),
+            ([refusal(404), conflict(&[])[1..].to_vec()].concat(), true),
             (refusal(200), true),
         ] {
             let (client, asked) = answering_each(answers.clone());
@@ -734,19 +731,19 @@ mod tests {
     /// Only an answer that says so means that somebody was faster; what is broken is to be tried again.
     #[tokio::test]
     async fn only_a_conflict_says_that_another_was_faster() {
-        let exists = (409, json!({"kind": "Status", "code": 409, "reason": "AlreadyExists"}).to_string());
-        let exists = vec![exists, conflict(&[]).remove(1)];
         let (same, newer) = (|| conflict(&[full()]), || conflict(&[lease("b", "8")]));
+        let gone = |there: &[Lease]| [refusal(404), conflict(there)[1..].to_vec()].concat();
         for (answers, known, is_taken) in [
-            // A quota that many use up at the same time refuses a new one in this way.
-            (same(), None, None),
-            (exists, None, Some(true)),
+            (conflict(&[]), None, Some(true)),
+            (refusal(404), None, None),
             (refusal(403), None, None),
+            (refusal(500), None, None),
             (same(), Some(full()), None),
             (newer(), Some(full()), Some(true)),
             (conflict(&[]), Some(full()), Some(true)),
-            (vec![same().remove(0), refusal(500).remove(0)], Some(full()), None),
-            (refusal(404), Some(full()), Some(true)),
+            ([refusal(409), refusal(500)].concat(), Some(full()), None),
+            (gone(&[]), Some(full()), Some(true)),
+            (gone(&[full()]), Some(full()), None),
             (refusal(403), Some(full()), None),
             (refusal(500), Some(full()), None),
         ] {
@@ -764,7 +761,7 @@ mod tests {
     /// Of a lease that is not watched for, nobody else would ever say whose it is, or that it has run out.
     #[tokio::test]
     async fn a_lease_without_its_label_is_held_until_it_has_run_out() {
-        let exists = || (409, json!({"kind": "Status", "code": 409, "reason": "AlreadyExists"}).to_string());
+        let conflict = || (409, json!({"kind": "Status", "code": 409, "reason": "Conflict"}).to_string());
         let listed = |labels: Value| {
             let mut lease = json!(lease("a", "7"));
             lease["metadata"]["labels"] = labels;
@@ -773,11 +770,11 @@ mod tests {
         let ours = json!({MANAGED_LABEL: MANAGED_BY});
         let taken = (200, json!(lease("b", "8")).to_string());
         let (client, asked) = answering_each(vec![
-            exists(),
+            conflict(),
             listed(ours),
-            exists(),
+            conflict(),
             listed(json!({})),
-            exists(),
+            conflict(),
             listed(json!({})),
             taken,
         ]);

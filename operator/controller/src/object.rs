@@ -20,7 +20,8 @@ where
 /// Deletes this very object, not one that has its name by now.
 ///
 /// # Errors
-/// Also if the API server answers with a conflict, and the object is there as it was: the answer may be that of a webhook.
+/// Also if the answer says that the object is gone, and it is there as it was: that may be the answer of a webhook, or of an API server that
+/// does not serve its kind yet.
 pub async fn delete<K>(api: &Api<K>, object: &K, grace_period_seconds: Option<u32>) -> Result<(), Error>
 where
     K: Resource<DynamicType = ()> + DeserializeOwned + Clone + Debug,
@@ -28,12 +29,14 @@ where
     let preconditions = Some(Preconditions { uid: object.uid(), resource_version: None });
     let params = DeleteParams { grace_period_seconds, preconditions, ..DeleteParams::default() };
     let name = object.name_any();
-    match call(api.delete(&name, &params)).await {
-        Err(error) if error.is_conflict() => match find(api, &name).await? {
-            Some(there) if there.uid() == object.uid() && there.meta().deletion_timestamp.is_none() => Err(error),
-            _ => Ok(()),
-        },
-        Err(error) if !error.is_not_found() => Err(error),
+    let error = match call(api.delete(&name, &params)).await {
+        Err(error) if error.is_conflict() || error.is_not_found() => error,
+        done => return done.map(drop),
+    };
+    // One that is on its way out may still have to be ended by force.
+    let stays = |there: &K| grace_period_seconds == Some(0) || there.meta().deletion_timestamp.is_none();
+    match find(api, &name).await? {
+        Some(there) if there.uid() == object.uid() && stays(&there) => Err(error),
         _ => Ok(()),
     }
 }
@@ -53,7 +56,7 @@ mod tests {
     /// Another object may have the name by now: the API server is told which one is meant, and refuses otherwise.
     #[tokio::test]
     async fn what_is_deleted_is_this_very_object() {
-        for (status, is_fine) in [(200, true), (404, true), (403, false), (500, false)] {
+        for (status, is_fine) in [(200, true), (403, false), (500, false)] {
             let (client, asked) = server(status);
             let deleted = delete(&Api::namespaced(client, "here"), &pod(), Some(0)).await;
             assert_eq!(deleted.is_ok(), is_fine, "{status}: {deleted:?}");
@@ -64,21 +67,28 @@ mod tests {
         }
     }
 
+    /// Whatever a refusal says, and whoever says it.
     #[tokio::test]
-    async fn a_conflict_is_believed_if_the_object_is_gone() {
-        let there =
-            |metadata: Value| (200, json!({"kind": "PodList", "metadata": {}, "items": [{"metadata": metadata}]}));
-        for ((status, body), is_fine) in [
-            ((200, json!({"kind": "PodList", "metadata": {}, "items": []})), true),
-            (there(json!({"name": "p", "uid": "u2"})), true),
-            (there(json!({"name": "p", "uid": "u1", "deletionTimestamp": "2026-01-02T03:04:05Z"})), true),
-            (there(json!({"name": "p", "uid": "u1"})), false),
-            ((500, json!({"kind": "Status", "code": 500})), false),
-        ] {
-            let conflict = json!({"kind": "Status", "code": 409, "reason": "Conflict"});
-            let (client, asked) = answering_each(vec![(409, conflict.to_string()), (status, body.to_string())]);
-            let deleted = delete(&Api::namespaced(client, "here"), &pod(), None).await;
-            assert_eq!(deleted.is_ok(), is_fine, "{body}: {deleted:?}");
+    async fn an_object_has_gone_if_it_is_not_there() {
+        let list = |items: Value| (200, json!({"kind": "PodList", "metadata": {}, "items": items}));
+        let there = |metadata: Value| list(json!([{"metadata": metadata}]));
+        let going = || there(json!({"name": "p", "uid": "u1", "deletionTimestamp": "2026-01-02T03:04:05Z"}));
+        let cases = [
+            (there(json!({"name": "p", "uid": "u1"})), None, false),
+            (there(json!({"name": "p", "uid": "u1"})), Some(0), false),
+            (going(), Some(0), false),
+            ((500, json!({"kind": "Status", "code": 500})), None, false),
+            (going(), None, true),
+            (there(json!({"name": "p", "uid": "u2"})), Some(0), true),
+            (list(json!([])), Some(0), true),
+        ];
+        for (code, ((status, body), grace, is_fine)) in
+            [409, 404].into_iter().flat_map(|code| cases.clone().map(|case| (code, case)))
+        {
+            let refusal = json!({"kind": "Status", "code": code, "reason": ""});
+            let (client, asked) = answering_each(vec![(code, refusal.to_string()), (status, body.to_string())]);
+            let deleted = delete(&Api::namespaced(client, "here"), &pod(), grace).await;
+            assert_eq!(deleted.is_ok(), is_fine, "{code}, {body}: {deleted:?}");
             let asked = asked.join().expect("two requests").pop().expect("the second");
             assert_eq!(asked.what, "GET /api/v1/namespaces/here/pods");
             assert_eq!(asked.query, ["fieldSelector=metadata.name%3Dp".to_owned()].into());

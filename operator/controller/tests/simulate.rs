@@ -61,8 +61,8 @@ fn a_seed_does_the_same_again() {
 const PLANTED: [(Bug, u64, &str); 7] = [
     (Bug::NoPrecondition, 0, "was written down twice"),
     (Bug::LeaseNotChecked, 23, ", which team-"),
-    (Bug::CacheForTruth, 22, "does not follow from its"),
-    (Bug::TwoLeaders, 2, "was written down twice"),
+    (Bug::CacheForTruth, 3, "does not follow from its"),
+    (Bug::TwoLeaders, 0, "was written down twice"),
     (Bug::LostDelete, 6, "is left long after"),
     (Bug::ForgottenMessage, 5, "which has not arrived"),
     (Bug::Panic, 0, "panicked at"),

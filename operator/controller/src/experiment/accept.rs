@@ -272,7 +272,7 @@ async fn pod(
         Ok(pod) => reconcile.memory().pods.created(pod, reconcile.instant()),
         Err(error) if error.is_already_there() => {}
         // A quota or an admission rule: somebody may change it.
-        Err(error) if error.is_refusal() => {
+        Err(error) if error.is_refusal() || error.is_conflict() => {
             reconcile.wake_in(RETRY);
             return Ok(Err(error.message()));
         }

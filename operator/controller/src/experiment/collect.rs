@@ -24,13 +24,16 @@ use super::ended;
 use super::observe::{Observed, UnderWay, is_written};
 use super::outcome::{Outcome, node_lost, outcome};
 use super::trial_status::{attempt, end_attempts, to_change, write};
-use super::{AT_MOST, RETRY, Reconcile, TURN, all, each, refusals, turn};
+use super::{AT_MOST, Reconcile, each, refusals, turn};
 use crate::error::{Error, call};
 use crate::prometheus::{Server, Window};
 use crate::record::{self, Glance};
 
 /// Times that a node may refuse an attempt before it counts as lost.
 const REFUSALS: u32 = 5;
+
+/// How long it is tried to keep a record that is refused for a reason that may pass.
+const PATIENCE: Duration = Duration::from_secs(30);
 
 /// How far the clocks of nodes may be apart from ours where a time is asked for.
 const CLOCK_SECONDS: f64 = 5.0;
@@ -102,8 +105,7 @@ pub async fn collect(reconcile: &Reconcile<'_>, plan: &Plan, observed: &mut Obse
 
 /// What can't be seen or written down is tried again, and holds up nobody else.
 fn again(reconcile: &Reconcile<'_>, found: UnderWay, error: &Error) -> UnderWay {
-    warn!(pod = found.pod.name_any(), error = error.message(), "will retry");
-    reconcile.wake_in(if error.is_conflict() { TURN } else { RETRY });
+    reconcile.later(&found.pod.name_any(), error);
     found
 }
 
@@ -161,9 +163,13 @@ pub async fn tell(
     let gone = observed.leftover.iter().filter(|found| !is_kept(reconcile, found)).map(|found| {
         // Nobody is there to confirm that a pod has ended: without force it would stay, and its node with it.
         let is_lost = node_lost(reconcile, found.node()).is_some();
-        dismiss(reconcile, found, is_lost)
+        async move {
+            if let Err(error) = dismiss(reconcile, found, is_lost).await {
+                reconcile.later(&found.pod.name_any(), &error);
+            }
+        }
     });
-    all(gone.collect::<Vec<_>>()).await?;
+    each(gone.collect::<Vec<_>>()).await;
     Ok(())
 }
 
@@ -266,7 +272,13 @@ async fn keep_record(reconcile: &Reconcile<'_>, found: &UnderWay, json: &[u8]) -
     match call(api.create(&PostParams::default(), &map)).await {
         Ok(_) => Ok(Some(name)),
         Err(error) if error.is_already_there() => Ok(Some(name)),
-        Err(error) if error.is_refusal() => {
+        Err(error) if error.is_refusal() || error.is_conflict() => {
+            let (uid, now) = (found.pod.uid().unwrap_or_default(), reconcile.instant());
+            let since = *reconcile.memory().unkept.entry(uid).or_insert(now);
+            // A quota that says so will say so again.
+            if error.may_pass() && reconcile.elapsed(since) < PATIENCE {
+                return Err(error);
+            }
             warn!(trial = found.trial.name_any(), error = error.message(), "can't keep the full record");
             Ok(None)
         }

@@ -43,6 +43,8 @@ pub struct Memory {
     pub gated: HashMap<String, Instant>,
     /// The logs that can't be read, by the uid of their pod.
     pub unread: HashMap<String, Unread>,
+    /// Since when records are refused, by the uid of their pod.
+    pub unkept: HashMap<String, Instant>,
     /// What came of checks, by the uid of their pod.
     pub answers: HashMap<String, Answered>,
     /// Share of its steps that each running pod has done.
@@ -342,9 +344,10 @@ impl Memories {
         by_name.retain(|name, memory| {
             let Some(experiment) = known.get(name) else { return false };
             let mut memory = memory.lock();
-            let Memory { gated, unread, answers, .. } = &mut *memory;
+            let Memory { gated, unread, unkept, answers, .. } = &mut *memory;
             gated.retain(|uid, _| pods.contains(uid));
             unread.retain(|uid, _| pods.contains(uid));
+            unkept.retain(|uid, _| pods.contains(uid));
             answers.retain(|uid, _| pods.contains(uid));
             if is_finished(experiment) || experiment.uid().as_deref() != Some(&memory.uid) {
                 memory.rest();
@@ -478,6 +481,7 @@ mod tests {
             memory.waits_for.insert("node");
             memory.gated.insert("1".to_owned(), Manual::new().instant());
             memory.unread.insert("1".to_owned(), Unread::next(None, now, now).expect("just asked for"));
+            memory.unkept.insert("1".to_owned(), now);
             memory.answers.insert("1".to_owned(), Answered::Failed("why".to_owned()));
             memory.progress.insert("p".to_owned(), 0.5);
             memory.over = Some(Manual::new().instant());
@@ -489,8 +493,8 @@ mod tests {
         memories.prune(&[Arc::clone(&a)], &[], now);
         {
             let memory = memory.lock();
-            let is_empty = memory.gated.is_empty() && memory.unread.is_empty() && memory.answers.is_empty();
-            assert!(is_empty, "its pod is gone");
+            assert!(memory.gated.is_empty() && memory.unread.is_empty(), "its pod is gone");
+            assert!(memory.unkept.is_empty() && memory.answers.is_empty(), "its pod is gone");
         }
 
         remember(&mut memory.lock());

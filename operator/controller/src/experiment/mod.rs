@@ -56,7 +56,7 @@ use kube::runtime::controller::Action;
 use kube::runtime::events::EventType;
 use kube::{Resource, ResourceExt as _};
 use serde::de::DeserializeOwned;
-use tracing::info;
+use tracing::{info, warn};
 
 use crate::cluster::Cluster;
 use crate::error::{Error, call};
@@ -304,6 +304,12 @@ impl<'a> Reconcile<'a> {
     fn wake_in(&self, wait: Duration) {
         let mut wake = locked(&self.wake);
         *wake = (*wake).min(wait.max(Duration::from_millis(100)));
+    }
+
+    /// What could not be done is tried again, and holds up nothing else.
+    fn later(&self, object: &str, error: &Error) {
+        warn!(object, error = error.message(), "will retry");
+        self.wake_in(if error.is_conflict() { TURN } else { RETRY });
     }
 
     /// Deletes a pod that nobody needs any more; somebody may have been faster.

@@ -40,8 +40,11 @@ pub async fn ask(reconcile: &Reconcile<'_>) -> Result<Option<String>, Error> {
             reconcile.memory().pods.created(pod, reconcile.instant());
         }
         // By ourselves, before an answer was lost; or it is on its way out.
-        Err(error) if error.is_already_there() => {
+        Err(error) if error.is_conflict() => {
             let there = call(reconcile.api::<Pod>().get_opt(&name)).await?;
+            if there.is_none() && !error.is_already_there() {
+                return Ok(Some(error.message()));
+            }
             reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
         }
         Err(error) if error.is_refusal() => return Ok(Some(error.message())),

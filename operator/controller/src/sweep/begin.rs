@@ -63,7 +63,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
             reconcile.publish(EventType::Normal, reason, &note).await;
         }
         // By ourselves, before an answer was lost; or it is somebody else's.
-        Err(error) if error.is_already_there() => {
+        Err(error) if error.is_conflict() => {
             let there = call(api.get_opt(&name)).await?;
             match there {
                 Some(there) if is_owned(&there, reconcile.sweep) => {
@@ -76,7 +76,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
                 None => return Err(error),
             }
         }
-        Err(error) if error.is_refusal() => {
+        Err(error) if error.is_refusal() && !error.may_pass() => {
             let message = format!("its experiment was refused: {}", error.message());
             refuse(reconcile, beginning, "NotAllowed", &message).await?;
         }

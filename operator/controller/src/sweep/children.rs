@@ -11,7 +11,7 @@ use assay_core::sweep::next::{Child, ChildState};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Reconcile;
 use super::memory::Known;
@@ -133,7 +133,9 @@ pub async fn tidy(reconcile: &Reconcile<'_>, children: &Children, known: &Known)
         let newest_first = children.values().rev().map(|(_, experiment)| experiment).filter(|one| of_kind(one));
         for experiment in newest_first.skip(limit as usize) {
             info!(experiment = experiment.name_any(), "newer nights are kept: deleting it with all that it owns");
-            delete(&reconcile.api::<TuningExperiment>(), &**experiment, None).await?;
+            if let Err(error) = delete(&reconcile.api::<TuningExperiment>(), &**experiment, None).await {
+                warn!(experiment = experiment.name_any(), error = error.message(), "can't delete it; will retry");
+            }
         }
     }
     Ok(())

@@ -16,7 +16,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::api::PostParams;
 use kube::runtime::reflector::Store;
-use tracing::info;
+use tracing::{info, warn};
 
 use super::Reconcile;
 use super::children::{Children, cause};
@@ -114,7 +114,9 @@ pub async fn look(reconcile: &mut Reconcile<'_>, children: &Children, known: &Kn
     let there = pods(reconcile).into_iter().filter(|(_, pod)| pod.metadata.deletion_timestamp.is_none());
     let (over, pods): (BTreeMap<_, _>, BTreeMap<_, _>) = there.partition(|(_, pod)| is_over(pod));
     for pod in over.values() {
-        delete(&reconcile.api::<Pod>(), &**pod, None).await?;
+        if let Err(error) = delete(&reconcile.api::<Pod>(), &**pod, None).await {
+            warn!(pod = pod.name_any(), error = error.message(), "can't delete it; will retry");
+        }
     }
     // Only what may run is pulled. What is wrong with the rest of an experiment is said of the night.
     if let Some(message) = not_allowed(reconcile) {
@@ -325,6 +327,7 @@ pub async fn begin(reconcile: &mut Reconcile<'_>, minute: Timestamp) -> Result<O
             Ok(_) => info!(%image, pod = name, "looking up what it is tonight"),
             // The watch is late to tell, or its predecessor is just going.
             Err(error) if error.is_already_there() => {}
+            Err(error) if error.may_pass() => warn!(pod = name, error = error.message(), "refused; will retry"),
             // Those of its trials would be, too.
             Err(error) if error.is_refusal() => {
                 return Ok(Some(format!("the pod that looks up {image} was refused: {}", error.message())));

@@ -7,8 +7,9 @@ use std::time::{Duration, Instant};
 
 use crate::lock::locked;
 
-/// Soon where somebody else was faster.
+/// Soon where somebody else was faster, though what is refused as a conflict may be refused again and again.
 const SOON: Duration = Duration::from_millis(200);
+const MOST_SOON: Duration = Duration::from_secs(5);
 /// Otherwise later and later, since whatever fails again and again needs time or a person.
 const FIRST: Duration = Duration::from_secs(2);
 const MOST: Duration = Duration::from_mins(5);
@@ -16,11 +17,12 @@ const MOST: Duration = Duration::from_mins(5);
 /// Who has not failed for so long has succeeded, or is gone: others are tried again sooner.
 const FORGOTTEN: Duration = Duration::from_mins(15);
 
-/// How often each object has failed in a row.
+/// How often each object has failed in a row, and how often it was slower than somebody else.
 pub struct Backoff<K>(Mutex<HashMap<K, Failures>>);
 
 struct Failures {
     in_a_row: u32,
+    conflicts: u32,
     last: Instant,
 }
 
@@ -33,14 +35,17 @@ impl<K> Default for Backoff<K> {
 impl<K: Eq + Hash> Backoff<K> {
     /// How long to wait after an error.
     pub fn failed(&self, object: K, is_conflict: bool, now: Instant) -> Duration {
-        if is_conflict {
-            return SOON;
-        }
         let mut all = locked(&self.0);
         all.retain(|_, failures| now.saturating_duration_since(failures.last) < FORGOTTEN);
-        let failures = all.entry(object).or_insert(Failures { in_a_row: 0, last: now });
-        let pause = FIRST.saturating_mul(2_u32.saturating_pow(failures.in_a_row)).min(MOST);
-        *failures = Failures { in_a_row: failures.in_a_row.saturating_add(1), last: now };
+        let failures = all.entry(object).or_insert(Failures { in_a_row: 0, conflicts: 0, last: now });
+        failures.last = now;
+        let (count, first, most) = if is_conflict {
+            (&mut failures.conflicts, SOON, MOST_SOON)
+        } else {
+            (&mut failures.in_a_row, FIRST, MOST)
+        };
+        let pause = first.saturating_mul(2_u32.saturating_pow(*count)).min(most);
+        *count = count.saturating_add(1);
         pause
     }
 
@@ -62,9 +67,8 @@ mod tests {
         let pauses: Vec<u64> = (0..10).map(|_| backoff.failed("a", false, now).as_secs()).collect();
         assert_eq!(pauses, [2, 4, 8, 16, 32, 64, 128, 256, 300, 300]);
         assert_eq!(backoff.failed("b", false, now), FIRST, "each for itself");
-        for _ in 0..1000 {
-            assert_eq!(backoff.failed("c", true, now), SOON);
-        }
+        let pauses: Vec<u128> = (0..7).map(|_| backoff.failed("c", true, now).as_millis()).collect();
+        assert_eq!(pauses, [200, 400, 800, 1600, 3200, 5000, 5000]);
         assert_eq!(backoff.failed("c", false, now), FIRST, "who was only slower has not failed");
         backoff.succeeded(&"a");
         assert_eq!(backoff.failed("a", false, now), FIRST);

@@ -381,6 +381,9 @@ impl Inner {
             Fate::Refused(answer) if asked.method == "DELETE" || asked.is_write() && answer.code == 500 => {
                 Fate::Refused(Answer::refusal(&refusal(409, "Conflict", "later")))
             }
+            Fate::Refused(answer) if asked.is_write() && answer.code == 503 => {
+                Fate::Refused(Answer::refusal(&refusal(500, "InternalError", "failed calling webhook: no endpoints")))
+            }
             fate => fate,
         }
     }

@@ -114,7 +114,11 @@ async fn act(
     action: Action,
 ) -> Result<Done, Error> {
     match action {
-        Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
+        Action::RemoveClaim(claim) => {
+            if let Err(error) = claims::remove(reconcile, &claim).await {
+                reconcile.later(&claim, &error);
+            }
+        }
         Action::Yield(node) => {
             node_lease::hand_over(reconcile, &node).await?;
             reconcile.memory().yielded.insert(node, reconcile.instant());
@@ -197,7 +201,7 @@ async fn open(reconcile: &Reconcile<'_>, found: &UnderWay, node: &str) -> Result
         }
         // Somebody has removed it.
         Err(error) if error.is_not_found() => Ok(Done::Nothing),
-        Err(error) if error.is_refusal() => Ok(Done::Refused(error.message())),
+        Err(error) if error.is_refusal() || error.is_conflict() => Ok(Done::Refused(error.message())),
         Err(error) => Err(error),
     }
 }
@@ -232,12 +236,13 @@ async fn run(
         let made = match call(api.create(&created(), &made?)).await {
             Ok(made) => made,
             // By ourselves, before an answer was lost.
-            Err(error) if error.is_already_there() => match object::find(&api, &claim).await? {
+            Err(error) if error.is_conflict() => match object::find(&api, &claim).await? {
                 Some(there)
                     if is_owned(&there, reconcile.experiment) && there.metadata.deletion_timestamp.is_none() =>
                 {
                     there
                 }
+                None if !error.is_already_there() => return Ok(Done::Refused(error.message())),
                 there => {
                     reconcile.make_room(there.as_ref(), reconcile.experiment).await?;
                     return Ok(Done::Refused(format!(
@@ -283,10 +288,9 @@ async fn make_pod(reconcile: &Reconcile<'_>, trial: &TuningTrial, pod: &Pod) -> 
     let made = match call(api.create(&created(), pod)).await {
         Ok(made) => made,
         // By ourselves, before we were interrupted, or before an answer was lost. A quota refuses one that is there, too.
-        Err(error) if error.is_already_there() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await?
-        {
+        Err(error) if error.is_conflict() || error.is_refusal() => match call(api.get_opt(&pod.name_any())).await? {
             Some(there) if is_owned(&there, trial) && there.metadata.deletion_timestamp.is_none() => there,
-            None if error.is_refusal() => return Ok(Some(error.message())),
+            None if !error.is_already_there() => return Ok(Some(error.message())),
             there => {
                 reconcile.make_room(there.as_ref(), trial).await?;
                 return Ok(Some(format!("waiting for {} of an earlier try to be deleted", pod.name_any())));
@@ -327,7 +331,7 @@ async fn make_trial(
         call(api.patch(&name, &forced(), &Patch::Apply(&object))).await
     } else {
         match call(api.create(&created(), &object)).await {
-            Err(error) if error.is_already_there() => match call(api.get_opt(&name)).await? {
+            Err(error) if error.is_conflict() => match call(api.get_opt(&name)).await? {
                 Some(there) if is_owned(&there, reconcile.experiment) => {
                     if there.spec == object.spec {
                         Ok(there)
@@ -341,6 +345,7 @@ async fn make_trial(
                     reconcile.make_room(Some(&there), reconcile.experiment).await?;
                     call(api.create(&created(), &object)).await
                 }
+                None if !error.is_already_there() => return Ok(Err(error.message())),
                 _ => return Ok(Err(format!("trial {name} already exists and is not this experiment's: delete it"))),
             },
             made => made,
