@@ -41,7 +41,8 @@ impl Error {
         matches!(self, Self::Api(kube::Error::Api(status)) if status.is_already_exists())
     }
 
-    /// Why an object is refused may be over in a moment: nobody answers for an admission rule, or others use up the same quota.
+    /// Why an object could not be created may be over in a moment: an error of the server's own, as where nobody answers for an admission rule,
+    /// or others who use up the same quota.
     pub fn may_pass(&self) -> bool {
         self.code() == Some(500) || (self.is_conflict() && !self.is_already_there())
     }

@@ -1,9 +1,11 @@
 //! Objects as the API server has them, asked for by a list: of some kinds nothing else needs the right to get one.
 
 use std::fmt::Debug;
+use std::time::Duration;
 
-use kube::api::{Api, DeleteParams, ListParams, Preconditions};
+use kube::api::{Api, DeleteParams, ListParams, PostParams, Preconditions};
 use kube::{Resource, ResourceExt as _};
+use serde::Serialize;
 use serde::de::DeserializeOwned;
 
 use crate::error::{Error, call};
@@ -15,6 +17,20 @@ where
 {
     let params = ListParams::default().fields(&format!("metadata.name={name}"));
     Ok(call(api.list(&params)).await?.items.pop())
+}
+
+/// Creates an object. What is refused for a reason that may pass is tried again for a few seconds before that is believed.
+pub async fn create<K>(api: &Api<K>, object: &K) -> Result<K, Error>
+where
+    K: Serialize + DeserializeOwned + Clone + Debug,
+{
+    let mut pauses = [1, 2, 4, 8].map(Duration::from_secs).into_iter();
+    loop {
+        let created = call(api.create(&PostParams::default(), object)).await;
+        let pause = created.as_ref().is_err_and(Error::may_pass).then(|| pauses.next()).flatten();
+        let Some(pause) = pause else { return created };
+        tokio::time::sleep(pause).await;
+    }
 }
 
 /// Deletes this very object, not one that has its name by now.
@@ -43,14 +59,50 @@ where
 
 #[cfg(test)]
 mod tests {
+    use std::collections::VecDeque;
+    use std::sync::{Arc, Mutex};
+
+    use http_body_util::Full;
+    use hyper::body::Bytes;
+    use hyper::{Request, Response};
     use k8s_openapi::api::core::v1::Pod;
+    use kube::Client;
+    use kube::client::Body;
     use serde_json::{Value, json};
+    use tower::service_fn;
 
     use super::*;
     use crate::http::testing::{answering_each, server};
+    use crate::lock::locked;
 
     fn pod() -> Pod {
         serde_json::from_value(json!({"metadata": {"name": "p", "uid": "u1"}})).expect("a pod")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn what_may_be_refused_in_passing_is_tried_again() {
+        let refusal = |code: u16, reason: &str, message: &str| {
+            (code, json!({"kind": "Status", "code": code, "reason": reason, "message": message}))
+        };
+        let webhook = || refusal(500, "InternalError", "failed calling webhook: no endpoints");
+        let quota = || refusal(409, "Conflict", "Operation cannot be fulfilled on resourcequotas");
+        for (answers, code) in [
+            (vec![webhook(), quota(), webhook(), quota(), (201, json!(pod()))], None),
+            (vec![webhook(), webhook(), webhook(), webhook(), webhook()], Some(500)),
+            (vec![refusal(409, "AlreadyExists", "")], Some(409)),
+            (vec![refusal(403, "Forbidden", "exceeded quota")], Some(403)),
+        ] {
+            let left = Arc::new(Mutex::new(VecDeque::from(answers)));
+            let next = Arc::clone(&left);
+            let server = service_fn(move |_: Request<Body>| {
+                let (code, answer) = locked(&next).pop_front().expect("no more requests");
+                let body = Full::new(Bytes::from(answer.to_string()));
+                std::future::ready(Response::builder().status(code).body(body))
+            });
+            let created = create(&Api::namespaced(Client::new(server, "here"), "here"), &pod()).await;
+            assert_eq!(created.err().and_then(|error| error.code()), code);
+            assert!(locked(&left).is_empty());
+        }
     }
 
     /// Another object may have the name by now: the API server is told which one is meant, and refuses otherwise.

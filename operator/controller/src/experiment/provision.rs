@@ -54,13 +54,15 @@ pub async fn ask(reconcile: &Reconcile<'_>) -> Result<Option<String>, Error> {
 }
 
 /// Asks no more. A node that was brought and could run nothing is not asked for again at once.
-pub async fn end(reconcile: &Reconcile<'_>) -> Result<(), Error> {
-    let Some(pod) = find(reconcile) else { return Ok(()) };
+pub async fn end(reconcile: &Reconcile<'_>) {
+    let Some(pod) = find(reconcile) else { return };
     if pod.metadata.deletion_timestamp.is_some() {
-        return Ok(());
+        return;
     }
     if ended::ended(&pod).is_some() {
         reconcile.memory().full.add(&pod.name_any(), "", reconcile.instant());
     }
-    reconcile.remove(&pod, None).await
+    if let Err(error) = reconcile.remove(&pod, None).await {
+        reconcile.later(&pod.name_any(), &error);
+    }
 }

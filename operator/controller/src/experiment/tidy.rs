@@ -30,7 +30,7 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
         return Ok(Action::await_change());
     }
     let left = end.and_then(|end| left_of(reconcile.failed_pod_retention(), end));
-    let mut stay = 0;
+    let (mut stay, mut failed) = (0, None);
     // Anybody may give a pod of their own the label of an experiment.
     let is_ours = |pod: &Pod| is_owned(pod, reconcile.experiment) || reconcile.has_begun(pod);
     for pod in reconcile.pods().present.into_values().filter(|pod| is_ours(pod)) {
@@ -39,12 +39,15 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
             continue;
         }
         if pod.metadata.deletion_timestamp.is_none() {
-            reconcile.remove(&pod, None).await?;
+            failed = reconcile.remove(&pod, None).await.err().or(failed);
         }
     }
     claims::remove_all(reconcile).await?;
     for node in node_lease::held(reconcile) {
         node_lease::release(reconcile, &node).await?;
+    }
+    if let Some(error) = failed {
+        return Err(error);
     }
     // It may have been renewed meanwhile, and the watch be late to tell.
     let again = (!node_lease::held(reconcile).is_empty()).then_some(node_lease::AGAIN);

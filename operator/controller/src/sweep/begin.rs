@@ -10,13 +10,13 @@ use assay_core::sweep::next::Unmeasured;
 use assay_core::sweep::{Outcome, Trigger, night};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::api::PostParams;
 use kube::runtime::events::EventType;
 use serde_json::json;
 
 use super::resolve::Lookup;
 use super::{Reconcile, store};
 use crate::error::{Error, call};
+use crate::object;
 use crate::pod::{is_owned, owner};
 
 /// What begins.
@@ -49,7 +49,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
     let name = night::name(&reconcile.name, beginning.minute);
     let experiment = experiment(reconcile, &name, &beginning, &spec)?;
     let api = reconcile.api::<TuningExperiment>();
-    match call(api.create(&PostParams::default(), &experiment)).await {
+    match object::create(&api, &experiment).await {
         Ok(made) => {
             reconcile.context.memories.of(reconcile.sweep).lock().made(made);
             let (minute, trigger) = (beginning.minute, beginning.trigger);
@@ -76,7 +76,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
                 None => return Err(error),
             }
         }
-        Err(error) if error.is_refusal() && !error.may_pass() => {
+        Err(error) if error.is_refusal() => {
             let message = format!("its experiment was refused: {}", error.message());
             refuse(reconcile, beginning, "NotAllowed", &message).await?;
         }

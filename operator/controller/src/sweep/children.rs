@@ -134,7 +134,7 @@ pub async fn tidy(reconcile: &Reconcile<'_>, children: &Children, known: &Known)
         for experiment in newest_first.skip(limit as usize) {
             info!(experiment = experiment.name_any(), "newer nights are kept: deleting it with all that it owns");
             if let Err(error) = delete(&reconcile.api::<TuningExperiment>(), &**experiment, None).await {
-                warn!(experiment = experiment.name_any(), error = error.message(), "can't delete it; will retry");
+                warn!(experiment = experiment.name_any(), error = error.message(), "can't delete it yet");
             }
         }
     }

@@ -14,17 +14,16 @@ use assay_core::sweep::validate::is_pinned;
 use k8s_openapi::api::core::v1::{ContainerImage, ContainerStatus, Pod};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
-use kube::api::PostParams;
 use kube::runtime::reflector::Store;
 use tracing::{info, warn};
 
 use super::Reconcile;
 use super::children::{Children, cause};
 use super::memory::Known;
-use crate::error::{Error, call};
+use crate::error::Error;
 use crate::experiment::{age, why_waiting};
 use crate::fence;
-use crate::object::delete;
+use crate::object;
 use crate::pod::{Template, is_owned};
 
 /// How long a pull may fail until the night is given up: a registry that restarts is back by then.
@@ -114,8 +113,8 @@ pub async fn look(reconcile: &mut Reconcile<'_>, children: &Children, known: &Kn
     let there = pods(reconcile).into_iter().filter(|(_, pod)| pod.metadata.deletion_timestamp.is_none());
     let (over, pods): (BTreeMap<_, _>, BTreeMap<_, _>) = there.partition(|(_, pod)| is_over(pod));
     for pod in over.values() {
-        if let Err(error) = delete(&reconcile.api::<Pod>(), &**pod, None).await {
-            warn!(pod = pod.name_any(), error = error.message(), "can't delete it; will retry");
+        if let Err(error) = object::delete(&reconcile.api::<Pod>(), &**pod, None).await {
+            warn!(pod = pod.name_any(), error = error.message(), "can't delete it yet");
         }
     }
     // Only what may run is pulled. What is wrong with the rest of an experiment is said of the night.
@@ -323,11 +322,10 @@ pub async fn begin(reconcile: &mut Reconcile<'_>, minute: Timestamp) -> Result<O
         }
         let template = Template { experiment: &experiment, args: &reconcile.cluster().args };
         let pod = template.resolve(&name, &configs[0], reconcile.sweep, minute)?;
-        match call(reconcile.api::<Pod>().create(&PostParams::default(), &pod)).await {
+        match object::create(&reconcile.api::<Pod>(), &pod).await {
             Ok(_) => info!(%image, pod = name, "looking up what it is tonight"),
             // The watch is late to tell, or its predecessor is just going.
             Err(error) if error.is_already_there() => {}
-            Err(error) if error.may_pass() => warn!(pod = name, error = error.message(), "refused; will retry"),
             // Those of its trials would be, too.
             Err(error) if error.is_refusal() => {
                 return Ok(Some(format!("the pod that looks up {image} was refused: {}", error.message())));

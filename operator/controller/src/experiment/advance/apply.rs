@@ -114,11 +114,8 @@ async fn act(
     action: Action,
 ) -> Result<Done, Error> {
     match action {
-        Action::RemoveClaim(claim) => {
-            if let Err(error) = claims::remove(reconcile, &claim).await {
-                reconcile.later(&claim, &error);
-            }
-        }
+        // While it is there, nothing begins: whoever needs the claim again would get what is in it.
+        Action::RemoveClaim(claim) => claims::remove(reconcile, &claim).await?,
         Action::Yield(node) => {
             node_lease::hand_over(reconcile, &node).await?;
             reconcile.memory().yielded.insert(node, reconcile.instant());
@@ -150,7 +147,7 @@ async fn act(
         }
         Action::Provision if !share::may_ask(reconcile) => return Ok(Done::Limited),
         Action::Provision => return Ok(provision::ask(reconcile).await?.map_or(Done::Nothing, Done::Refused)),
-        Action::Unprovision => provision::end(reconcile).await?,
+        Action::Unprovision => provision::end(reconcile).await,
         Action::GiveUp { node, block, trial } => {
             let plan = places.plan();
             return Ok(match make_trial(reconcile, plan, observed, &trial, plan.blocks[block].seed, &node).await? {
