@@ -137,7 +137,9 @@ impl Way {
             let (out, back) = (inner.weather.latency(&mut inner.random), inner.weather.latency(&mut inner.random));
             // It arrives when nobody waits for it any more.
             let is_late = matches!(fate, Fate::Silent { .. });
-            if is_late && asked.name.is_empty() && !asked.is_write() {
+            // A replica is not killed by a watch that it begins: it hears nothing.
+            let is_silent = is_late || matches!(fate, Fate::Killed { .. }) && asked.is_watch();
+            if is_silent && asked.name.is_empty() && !asked.is_write() {
                 inner.law.is_deaf(self.number, asked.plural, sent, sent + PATIENCE);
             }
             (fate, if is_late { inner.random.milliseconds(0, 25_000) } else { out }, back)
