@@ -45,6 +45,8 @@ pub const FAULTS: [Fault; 6] =
 struct State {
     random: u64,
     counts: BTreeMap<Fault, usize>,
+    /// That read, and that write.
+    requests: [usize; 2],
     logs: usize,
 }
 
@@ -152,27 +154,33 @@ impl Proxy {
 
     /// Which fault this request meets.
     fn fault(&self, watches: bool, writes: bool) -> Option<Fault> {
-        let mut state = self.state.lock().expect("the proxy");
+        let State { random, counts, requests, .. } = &mut *self.state.lock().expect("the proxy");
+        let mut kinds = if writes { FAULTS[..5].to_vec() } else { FAULTS[1..4].to_vec() };
+        let is_untried = |fault: &Fault| !counts.contains_key(fault);
+        // By luck alone a few requests would not meet all of them: as long as one is untried, each second request does.
+        let turn = &mut requests[usize::from(writes)];
+        *turn += 1;
+        let is_due = self.percent > 0 && *turn % 2 == 1 && kinds.iter().any(is_untried);
+        let is_first = watches && is_untried(&Fault::CutWatch);
         // Marsaglia, "Xorshift RNGs".
         let mut draw = || {
-            state.random ^= state.random << 13;
-            state.random ^= state.random >> 7;
-            state.random ^= state.random << 17;
-            state.random
+            *random ^= *random << 13;
+            *random ^= *random >> 7;
+            *random ^= *random << 17;
+            *random
         };
-        let fault = if draw() % 100 < self.percent {
-            let mut kinds = if writes { FAULTS[..5].to_vec() } else { FAULTS[1..4].to_vec() };
+        let fault = if !is_first && (is_due || draw() % 100 < self.percent) {
             let first = draw() as usize % kinds.len();
             kinds.rotate_left(first);
             // What came least often, so that a few requests meet all of them.
-            let rarest = kinds.into_iter().min_by_key(|fault| state.counts.get(fault).copied().unwrap_or_default());
+            let rarest = kinds.into_iter().min_by_key(|fault| counts.get(fault).copied().unwrap_or_default());
             rarest.expect("there are kinds")
         } else if watches {
             Fault::CutWatch
         } else {
             return None;
         };
-        *state.counts.entry(fault).or_default() += 1;
+        *counts.entry(fault).or_default() += 1;
         Some(fault)
     }
 
