@@ -434,9 +434,13 @@ mod tests {
     }
 
     /// How an API server refuses a change, and what it answers who asks which leases there are by then.
-    fn conflict(there: &[Lease]) -> Vec<(u16, String)> {
+    fn refused(status: u16, there: &[Lease]) -> Vec<(u16, String)> {
         let list = json!({"kind": "LeaseList", "metadata": {}, "items": there});
-        [refusal(409), vec![(200, list.to_string())]].concat()
+        [refusal(status), vec![(200, list.to_string())]].concat()
+    }
+
+    fn conflict(there: &[Lease]) -> Vec<(u16, String)> {
+        refused(409, there)
     }
 
     fn refusal(status: u16) -> Vec<(u16, String)> {
@@ -529,7 +533,7 @@ mod tests {
         let (held, newer) = (lease("a", "7"), lease("b", "8"));
         for (answers, is_there) in [
             (refusal(200), false),
-            ([refusal(404), conflict(&[])[1..].to_vec()].concat(), false),
+            (refused(404, &[]), false),
             (conflict(&[newer]), false),
             (conflict(&[]), false),
             (conflict(&[held]), true),
@@ -592,7 +596,7 @@ mod tests {
             (refusal(500), false),
             (conflict(&[held.clone()]), false),
             (conflict(&[lease("b", "8")]), true),
-            ([refusal(404), conflict(&[])[1..].to_vec()].concat(), true),
+            (refused(404, &[]), true),
             (refusal(200), true),
         ] {
             let (client, asked) = answering_each(answers.clone());
@@ -732,7 +736,6 @@ mod tests {
     #[tokio::test]
     async fn only_a_conflict_says_that_another_was_faster() {
         let (same, newer) = (|| conflict(&[full()]), || conflict(&[lease("b", "8")]));
-        let gone = |there: &[Lease]| [refusal(404), conflict(there)[1..].to_vec()].concat();
         for (answers, known, is_taken) in [
             (conflict(&[]), None, Some(true)),
             (refusal(404), None, None),
@@ -742,8 +745,8 @@ mod tests {
             (newer(), Some(full()), Some(true)),
             (conflict(&[]), Some(full()), Some(true)),
             ([refusal(409), refusal(500)].concat(), Some(full()), None),
-            (gone(&[]), Some(full()), Some(true)),
-            (gone(&[full()]), Some(full()), None),
+            (refused(404, &[]), Some(full()), Some(true)),
+            (refused(404, &[full()]), Some(full()), None),
             (refusal(403), Some(full()), None),
             (refusal(500), Some(full()), None),
         ] {
