@@ -66,18 +66,24 @@ async fn refused_pods_are_tried_now_and_then() {
     // Never more often than each 5 s, though the first of them may be counted late; on a busy machine it is rarer.
     let seconds = began.elapsed().as_secs();
     lab.check(tries as u64 <= seconds / 5 + 2, &format!("{tries} tries in {seconds} s, one each 5 s")).await;
-    lift(lab).await;
-    // What is called like a pod of ours and is none.
+    // What is called like a pod of ours and is none. It says that it asks for no CPU, so that the quota lets it pass: the
+    // API server may go by that for a moment after its deletion, too.
     let security = json!({"runAsNonRoot": true, "runAsUser": 1000, "allowPrivilegeEscalation": false,
         "seccompProfile": {"type": "RuntimeDefault"}, "capabilities": {"drop": ["ALL"]}});
     let foreign = json!({
         "metadata": {"name": "foreign", "labels": {"assay.rocks/experiment": scene.name}},
         "spec": {
             "nodeSelector": {"nowhere": "yes"},
-            "containers": [{"name": "own", "image": "localhost/pause:1", "securityContext": security}],
+            "containers": [{
+                "name": "own",
+                "image": "localhost/pause:1",
+                "resources": {"requests": {"cpu": "0"}},
+                "securityContext": security,
+            }],
         },
     });
     lab.put::<Pod>(Some(&lab.namespace), foreign).await;
+    lift(lab).await;
     lab.decided(&scene.name, "Win", 5).await;
     lab.until("its own pods have gone", 60, async || (lab.names::<Pod>("").await == ["foreign"]).then_some(())).await;
     scene.lab.close().await;
