@@ -269,7 +269,7 @@ async fn pod(
     own.configs.retain(|known, _| known == config);
     let pod = reconcile.template().check(name, config, &serde_json::to_string(&own)?)?;
     match call(reconcile.api::<Pod>().create(&PostParams::default(), &pod)).await {
-        Ok(pod) => reconcile.memory().pods.created(pod, reconcile.instant()),
+        Ok(pod) => drop(reconcile.memory().pods.created(pod, reconcile.instant())),
         Err(error) if error.is_already_there() => {}
         // A quota or an admission rule: somebody may change it.
         Err(error) if error.is_refusal() || error.is_conflict() => {

@@ -111,11 +111,19 @@ impl Pods {
         self.0.insert(pod.name_any(), Known::seen(pod, now));
     }
 
-    /// Remembers a pod that was created, or that the API server says is there.
-    pub fn created(&mut self, mut pod: Pod, now: Instant) {
+    /// Remembers a pod that was created, or that the API server says is there. What we have done with this very pod is not forgotten.
+    pub fn created(&mut self, mut pod: Pod, now: Instant) -> Arc<Pod> {
         slim_pod(&mut pod);
-        let known = Known::written(Arc::new(pod), now);
-        self.0.insert(known.pod.name_any(), known);
+        let pod = Arc::new(pod);
+        let new = Known::written(Arc::clone(&pod), now);
+        let known = match self.of(&pod) {
+            Some(Known { is_dismissed, refusals, deleted, .. }) => {
+                Known { is_dismissed: *is_dismissed, refusals: *refusals, deleted: *deleted, ..new }
+            }
+            None => new,
+        };
+        self.0.insert(pod.name_any(), known);
+        pod
     }
 
     /// Remembers a pod as the API server had it when it was changed, or asked for. The one that was known may be there no more.
@@ -210,6 +218,9 @@ impl Pods {
                     seen.vanished.insert(name.clone(), Arc::clone(&known.pod));
                 }
                 return !known.is_dismissed;
+            }
+            if known.is_dismissed {
+                seen.dismissed.insert(name.clone());
             }
             seen.present.insert(name.clone(), Arc::clone(&known.pod));
             if now.saturating_duration_since(known.since) > LATE {
@@ -337,6 +348,9 @@ mod tests {
         assert!(dismissed(&mut pods).is_empty(), "that was the one before it");
         pods.dismissed(&pod("2"));
         assert!(dismissed(&mut pods).contains("p"), "the watch does not tell yet");
+        pods.created(pod("2"), now);
+        assert!(pods.with([], now).dismissed.contains("p"), "the watch has told of nothing");
+        assert!(dismissed(&mut pods).contains("p"));
         assert_eq!(state(&mut pods, None), (none.clone(), none), "we have removed it");
     }
 
@@ -348,6 +362,10 @@ mod tests {
         pods.refused(&pod("2"), 2);
         assert!(!pods.is_counted(&pod("2"), 1) && pods.is_counted(&pod("2"), 2));
         assert!(!pods.is_counted(&pod("3"), 2), "one that is made in its place");
+        pods.created(pod("2"), Manual::new().instant());
+        assert!(pods.is_counted(&pod("2"), 2), "the API server was asked for it, since the watch is silent");
+        pods.created(pod("3"), Manual::new().instant());
+        assert!(!pods.is_counted(&pod("3"), 2));
     }
 
     #[test]

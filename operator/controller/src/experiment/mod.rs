@@ -283,7 +283,10 @@ impl<'a> Reconcile<'a> {
         let mut seen = self.pods();
         for name in std::mem::take(&mut seen.doubtful) {
             match call(self.api::<Pod>().get_opt(&name)).await? {
-                Some(pod) => self.memory().pods.created(pod, self.instant()),
+                Some(pod) => {
+                    let pod = self.memory().pods.created(pod, self.instant());
+                    seen.present.insert(name, pod);
+                }
                 None => seen.vanished.extend(seen.present.remove_entry(&name)),
             }
         }
