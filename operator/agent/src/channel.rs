@@ -14,7 +14,7 @@ use k8s_openapi::jiff::Timestamp;
 use kube::api::{ObjectMeta, Patch, PatchParams};
 use kube::runtime::WatchStreamExt as _;
 use kube::runtime::watcher::watch_object;
-use kube::{Api, Client, ResourceExt as _};
+use kube::{Api, Client, Config, ResourceExt as _};
 use serde::de::DeserializeOwned;
 use tracing::warn;
 
@@ -22,6 +22,16 @@ use crate::args::Args;
 
 /// How long the API server may take for an answer: the agent hears and does nothing meanwhile.
 const ANSWER: Duration = Duration::from_secs(5);
+
+/// A connection on which nothing comes for so long is broken: an API server itself ends a watch before. Without this, one that does not answer
+/// the list before a watch would be waited for without end.
+const SILENT: Duration = Duration::from_mins(5);
+
+pub fn connect(mut config: Config) -> kube::Result<Client> {
+    // From the last request on, and not from the answer before.
+    (config.read_timeout, config.reset_reader_on_write) = (Some(SILENT), true);
+    Client::try_from(config)
+}
 
 /// What is asked from now on, and what was asked last.
 pub fn requests(client: &Client, args: &Args) -> impl Stream<Item = AgentRequest> + use<> {
@@ -93,4 +103,24 @@ async fn call<T>(request: impl Future<Output = kube::Result<T>>) -> anyhow::Resu
 fn annotation<T: DeserializeOwned>(lease: &Lease, name: &str) -> Option<T> {
     let text = lease.annotations().get(name)?;
     serde_json::from_str(text).inspect_err(|error| warn!(annotation = name, %error, "can't parse the annotation")).ok()
+}
+
+#[cfg(test)]
+mod tests {
+    use std::net::TcpListener;
+
+    use kube::api::ListParams;
+
+    use super::*;
+
+    #[tokio::test(start_paused = true)]
+    async fn an_api_server_that_does_not_answer_is_not_waited_for_without_end() {
+        let silent = TcpListener::bind("127.0.0.1:0").expect("a port");
+        let address = silent.local_addr().expect("an address");
+        let client = connect(Config::new(format!("http://{address}").parse().expect("an address"))).expect("a client");
+        let leases = Api::<Lease>::namespaced(client, "here");
+        let began = tokio::time::Instant::now();
+        let listed = tokio::time::timeout(2 * SILENT, leases.list(&ListParams::default())).await;
+        assert!(matches!(listed, Ok(Err(_))) && began.elapsed() >= SILENT, "{listed:?}");
+    }
 }

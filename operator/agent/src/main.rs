@@ -16,7 +16,7 @@ use assay_api::agent::{AgentAnswer, AgentPhase, AgentRequest, AttemptKey};
 use assay_protocol::CpuList;
 use clap::Parser as _;
 use futures::StreamExt as _;
-use kube::Client;
+use kube::Config;
 use tokio::signal::unix::{SignalKind, signal};
 use tokio::time::MissedTickBehavior;
 use tracing::{error, info, warn};
@@ -47,7 +47,8 @@ async fn main() -> ExitCode {
 }
 
 async fn run(args: Args) -> anyhow::Result<()> {
-    let client = Client::try_default().await.context("no kubeconfig found, and not running in a pod")?;
+    let config = Config::infer().await.context("no kubeconfig found, and not running in a pod")?;
+    let client = channel::connect(config).context("can't use the kubeconfig")?;
     let answers = Answers::new(&client, &args);
     let mut requests = std::pin::pin!(channel::requests(&client, &args));
     let mut terminate = signal(SignalKind::terminate()).context("can't handle signals")?;

@@ -21,6 +21,8 @@ use crate::print;
 
 /// A cluster that does not answer for so long is not there.
 const PATIENCE: Duration = Duration::from_secs(10);
+/// A connection on which nothing comes for so long is broken: a cluster itself ends a watch before.
+const SILENT: Duration = Duration::from_mins(5);
 /// Objects that are asked for at once: each trial carries its summaries.
 const PAGE: u32 = 200;
 
@@ -67,6 +69,8 @@ impl Cluster {
     async fn connect(args: &ClusterArgs) -> anyhow::Result<Self> {
         let mut config = config(args).await?;
         config.connect_timeout = Some(PATIENCE);
+        // From the last request on, and not from the answer before.
+        (config.read_timeout, config.reset_reader_on_write) = (Some(SILENT), true);
         let namespace = args.namespace.clone().unwrap_or_else(|| config.default_namespace.clone());
         let server = config.cluster_url.to_string();
         let client = Client::try_from(config).explain(&format!("can't connect to {server}"))?;
