@@ -52,7 +52,7 @@ impl Cluster {
         let client = &wiring.client;
         let nodes = Nodes::watch(wiring);
         let ours = watcher::Config::default().labels(&format!("{MANAGED_LABEL}={MANAGED_BY}"));
-        let leases = Api::namespaced(client.clone(), args.node_lease_namespace());
+        let leases = wiring.api(Some(args.node_lease_namespace()));
         // Who waits for a node need not know which of the others has got it.
         let node_leases = wiring.reflect_part(leases, ours, PART_OF_LEASE, |lease: &Lease| {
             let (namespace, name, _) = noted(lease)?;

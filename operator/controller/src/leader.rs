@@ -15,6 +15,7 @@ use crate::clock::SharedClock;
 use crate::error::Error;
 use crate::health::Health;
 use crate::lease::{Asked, Leases, holder};
+use crate::watch::impatient;
 
 /// The lease that replicas of one installation share.
 const NAME: &str = "assay-operator";
@@ -31,7 +32,7 @@ const ANSWER: Duration = Duration::from_secs(5);
 /// Waits until this replica leads: told of every change of the lease, and by its own clock when it has run out.
 pub async fn elected(client: &Client, args: &Args, clock: &SharedClock) -> (Leases, Lease) {
     let leases = Leases::new(client, &args.own_namespace, DURATION, Arc::clone(clock));
-    let api = Api::namespaced(client.clone(), &args.own_namespace);
+    let api = Api::namespaced(impatient(client.clone()), &args.own_namespace);
     let mut changes = std::pin::pin!(watch_object::<Lease>(api, NAME).default_backoff());
     let mut known = None;
     let mut pause = DURATION;
@@ -125,8 +126,11 @@ pub async fn resign(leases: &Leases, args: &Args) {
 #[cfg(test)]
 mod tests {
     use std::convert::Infallible;
+    use std::future::pending;
     use std::sync::Mutex;
+    use std::sync::atomic::{AtomicBool, Ordering};
 
+    use assay_api::names::{MANAGED_BY, MANAGED_LABEL};
     use clap::Parser as _;
     use http_body_util::Full;
     use hyper::body::{Bytes, Incoming};
@@ -174,6 +178,49 @@ mod tests {
         let asked = renew(&leases, &serde_json::from_value(held).expect("a lease"), &args).await;
         server.abort();
         asked
+    }
+
+    /// An API server with a lease of a leader that is gone. It does not answer the first list.
+    fn silent_at_first() -> Client {
+        let is_asked = Arc::new(AtomicBool::new(false));
+        let meta = json!({"name": NAME, "resourceVersion": "7", "labels": {MANAGED_LABEL: MANAGED_BY}});
+        let lease = json!({"metadata": meta, "spec": {"holderIdentity": "gone", "leaseDurationSeconds": 30}});
+        let server = tower::service_fn(move |request: Request<kube::client::Body>| {
+            let (lease, is_asked) = (lease.clone(), Arc::clone(&is_asked));
+            async move {
+                let is_watch = request.uri().query().is_some_and(|query| query.contains("watch=true"));
+                let (code, body) = match request.method().as_str() {
+                    "GET" if is_watch || !is_asked.swap(true, Ordering::Relaxed) => return pending().await,
+                    "GET" => (200, json!({"metadata": {"resourceVersion": "7"}, "items": [lease]})),
+                    "POST" => (409, json!({"kind": "Status", "reason": "AlreadyExists", "code": 409})),
+                    _ => (
+                        200,
+                        serde_json::from_slice(&request.into_body().collect_bytes().await.expect("a body"))
+                            .expect("a lease"),
+                    ),
+                };
+                Response::builder().status(code).body(Full::new(Bytes::from(body.to_string())))
+            }
+        });
+        Client::new(server, "here")
+    }
+
+    #[tokio::test(start_paused = true)]
+    async fn a_list_that_is_not_answered_keeps_nobody_from_leading() {
+        let clock = Manual::new();
+        let args = ["assay-operator", "--bench-image=bench", "--own-namespace=here", "--identity=me"];
+        let args = Args::try_parse_from(args).expect("arguments");
+        let (client, shared) = (silent_at_first(), Arc::clone(&clock) as SharedClock);
+        let passes = async {
+            for _ in 0..300 {
+                tokio::time::sleep(Duration::from_secs(1)).await;
+                clock.pass(Duration::from_secs(1));
+            }
+        };
+        tokio::select! {
+            (_, lease) = elected(&client, &args, &shared) => assert_eq!(holder(&lease), Some("me")),
+            () = passes => panic!("nobody leads"),
+        }
     }
 
     #[tokio::test]

@@ -10,9 +10,9 @@ use assay_core::node::{self, Room};
 use assay_protocol::Digest;
 use k8s_openapi::api::core::v1::Node;
 use k8s_openapi::apimachinery::pkg::apis::meta::v1::Time;
+use kube::ResourceExt as _;
 use kube::runtime::reflector::{ObjectRef, Store};
 use kube::runtime::watcher;
-use kube::{Api, ResourceExt as _};
 use serde_json::json;
 
 use crate::clock::SharedClock;
@@ -104,7 +104,7 @@ impl Nodes {
     /// Begins to watch them.
     pub fn watch(wiring: &Wiring) -> Self {
         let touched = |node: &Node| Some(Touched::Node(node.name_any()));
-        let store = wiring.reflect_part(Api::all(wiring.client.clone()), watcher::Config::default(), PART, touched);
+        let store = wiring.reflect_part(wiring.everywhere(), watcher::Config::default(), PART, touched);
         Self { store, clock: Arc::clone(&wiring.clock), table: Mutex::default(), silences: Mutex::default() }
     }
 

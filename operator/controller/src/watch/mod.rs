@@ -3,6 +3,7 @@
 
 mod backoff;
 mod controller;
+mod impatient;
 mod namespaces;
 mod parts;
 mod reflect;
@@ -17,6 +18,7 @@ use kube::{Api, Client, Resource};
 use tokio::sync::{broadcast, mpsc};
 
 pub use controller::{Controller, Running};
+pub use impatient::impatient;
 pub use namespaces::{Scope, Stores};
 pub use parts::{Objects, Parts};
 pub use reflect::{Part, version};
@@ -42,6 +44,8 @@ pub struct Wiring {
     pub stop: Stop,
     /// What watches, and whatever else reconciles rely on.
     pub vital: Vital,
+    /// For what is watched.
+    watcher: Client,
     /// Objects of a kind that are reconciled at the same time.
     concurrency: u16,
     /// Where objects are watched: in each of these, or in all.
@@ -73,21 +77,30 @@ impl Wiring {
         let (sender, receiver) = mpsc::unbounded_channel();
         let (changes, _) = broadcast::channel(BEHIND);
         let (vital, ended) = Vital::new();
+        let watcher = impatient(client.clone());
         let heard = Changes { receiver, controllers: changes.clone(), ended };
-        (Self { client, clock, metrics, health, stop, vital, concurrency, namespaces, sender, changes }, heard)
+        (Self { client, clock, metrics, health, stop, vital, watcher, concurrency, namespaces, sender, changes }, heard)
     }
 
     pub fn tell(&self) -> Tell {
         Tell(self.sender.clone())
     }
 
+    /// What may be watched in a namespace, or in all.
     pub fn api<K>(&self, namespace: Option<&str>) -> Api<K>
     where
         K: Resource<Scope = NamespaceResourceScope>,
         K::DynamicType: Default,
     {
-        let client = self.client.clone();
-        namespace.map_or_else(|| Api::all(client.clone()), |namespace| Api::namespaced(client.clone(), namespace))
+        let everywhere = || self.everywhere();
+        namespace.map_or_else(everywhere, |namespace| Api::namespaced(self.watcher.clone(), namespace))
+    }
+
+    pub fn everywhere<K>(&self) -> Api<K>
+    where
+        K: Resource<DynamicType: Default>,
+    {
+        Api::all(self.watcher.clone())
     }
 }
 

@@ -106,7 +106,7 @@ impl Wiring {
         let events = reflector::reflector(writer, seen);
         self.vital.begin(format!("the watch of {}", K::kind(&K::DynamicType::default())), async move {
             let mut events = std::pin::pin!(events);
-            let mut is_broken = false;
+            let mut errors = 0_u32;
             let mut news = News { matters, known: HashMap::new() };
             while let Some(event) = events.next().await {
                 if let (Ok(Event::Apply(object)), Some(saw)) = (&event, &saw) {
@@ -119,17 +119,19 @@ impl Wiring {
                     Ok(Event::Delete(object)) => gone.map_or_else(|| touches(&object), |gone| gone(&object)),
                     // A list after a broken watch does not say what has gone meanwhile.
                     Ok(Event::InitDone) => Some(Touched::All),
-                    Ok(Event::Init | Event::InitApply(_)) => None,
+                    // Only its end says that the list did not fail.
+                    Ok(Event::Init | Event::InitApply(_)) => continue,
                     Err(error) => {
-                        // One that was only interrupted is made again at once; what is wrong twice in a row may stay so.
-                        if is_broken {
+                        // One that was only interrupted is made again at once; what is wrong twice in a row may stay so. A list that
+                        // fails is tried again each second.
+                        errors += 1;
+                        if errors > 1 && errors.is_power_of_two() {
                             warn!(%error, kind = %K::kind(&K::DynamicType::default()), "can't watch; will retry");
                         }
-                        is_broken = true;
                         continue;
                     }
                 };
-                is_broken = false;
+                errors = 0;
                 if let Some(touched) = touched {
                     let _ = sender.send(touched);
                 }

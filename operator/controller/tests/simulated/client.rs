@@ -56,8 +56,9 @@ impl Bug {
 /// How old the cache is that is taken for the truth.
 const STALE: Duration = Duration::from_secs(30);
 
-/// After this kube's client takes a connection on which nothing comes for a broken one.
-const PATIENCE: Duration = Duration::from_secs(295);
+/// After this the operator takes a list or a watch that nobody answers for a broken one, and kube a watch that says nothing any more.
+const GIVEN_UP: Duration = Duration::from_secs(65);
+const MUTE: Duration = Duration::from_secs(295);
 
 /// The Lease of the leader.
 const LEADER: &str = "assay-operator";
@@ -139,8 +140,9 @@ impl Way {
             let is_late = matches!(fate, Fate::Silent { .. });
             // A replica is not killed by a watch that it begins: it hears nothing.
             let is_silent = is_late || matches!(fate, Fate::Killed { .. }) && asked.is_watch();
-            if is_silent && asked.name.is_empty() && !asked.is_write() {
-                inner.law.is_deaf(self.number, asked.plural, sent, sent + PATIENCE);
+            // Only a watch begins with a list in pages.
+            if is_silent && (asked.is_watch() || asked.method == "GET" && !asked.query("limit").is_empty()) {
+                inner.law.is_deaf(self.number, asked.plural, sent, sent + GIVEN_UP);
             }
             (fate, if is_late { inner.random.milliseconds(0, 25_000) } else { out }, back)
         });
@@ -165,15 +167,13 @@ impl Way {
                 Fate::Answered => Ok(self.watch(&asked)),
                 Fate::Refused(answer) => Ok(response(answer)),
                 Fate::Broken { .. } => Err(broken()),
-                Fate::Silent { .. } | Fate::Killed { .. } => {
-                    tokio::time::sleep(PATIENCE).await;
-                    Err(broken())
-                }
+                Fate::Silent { .. } | Fate::Killed { .. } => std::future::pending().await,
             };
         }
         // What was sent arrives, whether or not somebody waits for the answer.
         let (tell, answer) = oneshot::channel();
         let (world, number) = (Arc::clone(&self.world), self.number);
+        let wrote = (asked.is_write() && asked.plural == "tuningtrials").then(|| asked.name.clone());
         tokio::spawn(async move {
             tokio::time::sleep(out).await;
             if is_heard {
@@ -199,10 +199,7 @@ impl Way {
                 let _ = answer.await;
                 Err(broken())
             }
-            Fate::Silent { .. } => {
-                tokio::time::sleep(PATIENCE).await;
-                Err(broken())
-            }
+            Fate::Silent { .. } => std::future::pending().await,
             Fate::Killed { .. } => {
                 let _ = answer.await;
                 self.world.with(None, |inner| inner.kill(self.number, sent));
@@ -213,6 +210,9 @@ impl Way {
         tokio::time::sleep(back).await;
         if self.is_dead() {
             return std::future::pending().await;
+        }
+        if let Some(trial) = wrote.filter(|_| answer.is_ok()) {
+            self.world.with(None, |inner| inner.law.answered.insert((number, sent, trial)));
         }
         answer.map(response)
     }
@@ -227,7 +227,12 @@ impl Way {
         let seconds = asked.query("timeoutSeconds").parse().unwrap_or(290);
         let from = asked.query("resourceVersion").parse().unwrap_or(0);
         let watch = self.world.with(None, |inner| {
-            let cut = inner.weather.cut(&mut inner.random).unwrap_or(Duration::from_secs(seconds));
+            let cut = inner.weather.cut(&mut inner.random);
+            let is_mute = cut.is_some() && inner.random.happens(300);
+            let ends = now + cut.unwrap_or(Duration::MAX).min(Duration::from_secs(seconds));
+            if is_mute {
+                inner.law.is_deaf(self.number, asked.plural, ends, ends + MUTE);
+            }
             Watch {
                 way: self.clone(),
                 plural: asked.plural,
@@ -235,7 +240,8 @@ impl Way {
                 from,
                 seen: inner.server.log.partition_point(|change| change.revision <= from),
                 lag: inner.weather.lag(&mut inner.random),
-                ends: now + cut.min(Duration::from_secs(seconds)),
+                ends,
+                is_mute,
                 bookmark: now + Duration::from_mins(1),
                 is_over: false,
             }
@@ -257,6 +263,8 @@ struct Watch {
     /// How late this connection tells.
     lag: Duration,
     ends: Duration,
+    /// Nobody hears that it ends.
+    is_mute: bool,
     bookmark: Duration,
     is_over: bool,
 }
@@ -271,10 +279,10 @@ impl Watch {
         loop {
             changed.mark_unchanged();
             let now = self.way.world.now();
-            if self.is_over || now >= self.ends {
+            if self.is_over || now >= self.ends && !self.is_mute {
                 return None;
             }
-            if self.way.is_dead() {
+            if self.way.is_dead() || now >= self.ends {
                 return std::future::pending().await;
             }
             let world = Arc::clone(&self.way.world);

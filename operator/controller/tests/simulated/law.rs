@@ -43,6 +43,8 @@ fn is_same(one: Actor, other: Actor) -> bool {
 
 /// What one start of the operator may not know of another one's writes: its watches are late by this at most.
 const LATE: Duration = Duration::from_secs(20);
+/// After this nobody waits for an answer.
+const UNANSWERED: Duration = Duration::from_secs(20);
 /// For so long a log that can't be read is asked for again.
 const READ: Duration = Duration::from_secs(30);
 /// How long a pod may be left that nobody needs: what failed is tried again sooner, and what left no record is kept to be looked at.
@@ -78,6 +80,8 @@ pub struct Law {
     pub starts: Vec<Duration>,
     /// From when to when a start of the operator, by its number, heard nothing of a kind, since nothing came on its connection.
     deaf: BTreeMap<(usize, &'static str), Vec<(Duration, Duration)>>,
+    /// Writes of trials that were answered: by which start of the operator, when it sent them, and the trial's name.
+    pub answered: BTreeSet<(usize, Duration, String)>,
     /// Attempts that are written down, by the uid of their trial and their number.
     recorded: BTreeMap<(String, u64), Made>,
     /// Experiments that have ended, by uid.
@@ -184,6 +188,27 @@ impl Law {
             _ if is_same(by, made.by) => sent > made.at + Duration::from_secs(1),
             _ => sent > self.told(number, made) + LATE || self.starts.get(number).is_some_and(|start| *start > made.at),
         }
+    }
+
+    /// Whether whoever has written this knew of a write of its own to a trial. Who was not answered asks for the trial in the next
+    /// reconcile, but that is too soon where the request was on its way for longer than anybody waits; then the watch tells of it, and a
+    /// reconcile may last.
+    fn knew_own(&self, by: Actor, made: Made, trial: &str) -> bool {
+        let (Actor::Operator { number, sent }, Actor::Operator { sent: asked, .. }) = (by, made.by) else {
+            return false;
+        };
+        if self.answered.contains(&(number, asked, trial.to_owned())) {
+            return true;
+        }
+        let told = self.told(number, made);
+        let margin = if made.at > asked + UNANSWERED {
+            4 * LATE
+        } else if told > made.at {
+            LATE
+        } else {
+            Duration::ZERO
+        };
+        sent >= told + margin
     }
 
     /// When a start of the operator can hear of what was made, but for what any watch may be late.
@@ -474,7 +499,8 @@ impl Law {
         last.into_iter().flatten().all(|trial| {
             attempts(trial).into_keys().all(|number| {
                 let made = self.recorded.get(&(uid(trial).to_owned(), number));
-                made.is_none_or(|made| is_same(by, made.by) || self.knew(by, *made))
+                let own = |made| self.knew_own(by, made, text(trial, "/metadata/name"));
+                made.is_none_or(|made| if is_same(by, made.by) { own(*made) } else { self.knew(by, *made) })
             })
         })
     }
@@ -627,5 +653,20 @@ mod tests {
         // Told of before.
         assert!(knew(300, "tuningexperiments", 79));
         assert!(!knew(300, "tuningexperiments", 81), "a watch is late");
+    }
+    #[test]
+    fn who_writes_knows_of_it_unless_that_came_late() {
+        let mut law = Law { starts: vec![Duration::ZERO], ..Law::default() };
+        law.is_deaf(0, "tuningtrials", Duration::from_secs(500), Duration::from_secs(795));
+        law.answered.insert((0, Duration::from_secs(700), "t".to_owned()));
+        let by = |sent: u64| Actor::Operator { number: 0, sent: Duration::from_secs(sent) };
+        let knew = |sent: u64, asked: u64, at: u64| {
+            law.knew_own(by(sent), Made { at: Duration::from_secs(at), by: by(asked), plural: "tuningtrials" }, "t")
+        };
+        assert!(knew(102, 100, 101));
+        assert!(!knew(142, 100, 121), "nobody waited for its answer");
+        assert!(knew(202, 100, 121));
+        assert!(!knew(602, 600, 601), "its answer was lost, and the watch is silent");
+        assert!(knew(702, 700, 701), "it was answered");
     }
 }

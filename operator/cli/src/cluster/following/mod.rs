@@ -178,7 +178,8 @@ impl View {
     fn heard<K>(&mut self, event: watcher::Result<Event<K>>) -> anyhow::Result<Option<Event<K>>> {
         let error = match event {
             Ok(event) => {
-                self.silence_said = false;
+                // A list has begun, which says nothing, or may still fail.
+                self.silence_said &= matches!(event, Event::Init | Event::InitApply(_));
                 return Ok(Some(event));
             }
             Err(error) => error,
