@@ -17,10 +17,11 @@ const SEEDS: u64 = 50;
 /// one of its experiment, two on one node while there were two leaders, an experiment on a node that it had handed over, a pod that was there
 /// when it was refused, what a reconcile began whose experiment was gone, a pod beside one whose creation was not answered, what a long
 /// reconcile began after its experiment was suspended, a pod that hid the one that was made in its place, a status without an attempt whose
-/// write was not answered, a refusal that was counted twice after that, and a law that took a silent watch for one that tells.
-const FOUND: [u64; 25] = [
-    128, 169, 221, 304, 318, 377, 409, 435, 440, 704, 1271, 1778, 2168, 2524, 3143, 3434, 3513, 4549, 6284, 6931, 8366,
-    9286, 9404, 9539, 9727,
+/// write was not answered, a refusal that was counted twice after that, a law that took a silent watch for one that tells, a watch whose list
+/// was never answered, and the watch of a replica that waited to lead.
+const FOUND: [u64; 27] = [
+    128, 169, 221, 304, 318, 343, 377, 409, 435, 440, 704, 1271, 1778, 2168, 2524, 3143, 3434, 3513, 4549, 6284, 6931,
+    8366, 8467, 9286, 9404, 9539, 9727,
 ];
 
 fn shown(seed: u64, outcome: &Outcome) -> String {
