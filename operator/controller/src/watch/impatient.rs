@@ -1,5 +1,5 @@
-//! What watches ask for is not waited for without end. kube gives up on a watch that says nothing for five minutes, but not on a list, nor on
-//! a watch whose answer never begins: with these a broken connection would stop it for ever.
+//! What watches ask for is not waited for without end. kube ends a watch that says nothing for five minutes, but waits for a list, and for the
+//! beginning of a watch: a connection that broke without a word would stop a watch for ever.
 
 use std::io::{Error, ErrorKind};
 use std::time::Duration;
