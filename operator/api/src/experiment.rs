@@ -86,8 +86,8 @@ pub struct TuningExperimentSpec {
     /// its verdict in every scenario is decided, too. Never: all repetitions run and are judged once.
     #[serde(default)]
     pub stop_on: StopOn,
-    /// Stop also ends the trials of a config when a gain of the margin is ruled out. Continue runs them until it is
-    /// known whether the config does harm or makes no difference.
+    /// Continue runs the trials of a config until it is known whether it does harm or makes no difference. Stop ends
+    /// them, too, when a gain of the margin is ruled out and harm could have been proven.
     #[serde(default)]
     pub futility: Futility,
     /// How errors in the verdicts per scenario are limited. Holm limits the chance of any false claim. `BenjaminiHochberg`
@@ -179,8 +179,8 @@ pub enum StopOn {
 /// What happens to a config that can't gain the margin.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 pub enum Futility {
-    #[default]
     Stop,
+    #[default]
     Continue,
 }
 

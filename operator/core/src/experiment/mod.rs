@@ -124,7 +124,7 @@ impl Experiment {
         let design = self.design();
         let blocks = plan_looks(repetitions as usize, design.families().overall.better);
         let (stop_on, futility) =
-            self.looks.as_ref().map_or((StopOn::Overall, true), |looks| (looks.stop_on, looks.futility));
+            self.looks.as_ref().map_or((StopOn::Overall, false), |looks| (looks.stop_on, looks.futility));
         let looks =
             (blocks.len() > 1 && design.has_looks_when_long()).then_some(LookPlan { blocks, stop_on, futility });
         Self { repetitions, looks, ..self.clone() }

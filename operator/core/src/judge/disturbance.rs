@@ -12,10 +12,10 @@ use super::void;
 use crate::decide::{Fate, Places};
 use crate::experiment::Environment;
 use crate::gates::{Code, Finding, Gate, Note, Unknown};
-use crate::stats::{ALPHA, Adjust, Direction, Look, Scale};
+use crate::stats::{ALPHA, Adjust, Direction, Scale};
 use crate::verdict::{
-    self, Conclusion, Design, Effect, Intervals, JudgeError, Judgement, MetricRule, MetricSamples, Observed, Purpose,
-    Reason, Verdict,
+    self, Conclusion, Design, Effect, Intervals, JudgeError, Judgement, Look, MetricRule, MetricSamples, Observed,
+    Purpose, Reason, Verdict,
 };
 
 /// Share of the CPU time that a run wanted and others took: what it got is the rest. Relative to what it wanted, since a config that
@@ -45,7 +45,7 @@ pub(super) fn void_claims(
     if places.plan().experiment.environment == Environment::Dedicated {
         return Ok(causes);
     }
-    let alpha = ALPHA * look.other;
+    let alpha = ALPHA * look.overall.scenario;
     let peace = design_of_peace(design);
     let seen = peace_of(places, design, observed);
     // Most often no claim was favoured, and then nobody asks by how much.

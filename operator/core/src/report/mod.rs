@@ -53,7 +53,7 @@ pub const VERSION: u32 = 1;
 
 /// The version of the rules that verdicts follow from ("Rules" in docs/statistics.md). Older rules are not in the code: what they judged
 /// is judged again.
-pub const RULES: u32 = 4;
+pub const RULES: u32 = 5;
 
 /// Reports that name no version are from before there was a second one.
 fn first_rules() -> u32 {
@@ -253,6 +253,11 @@ pub struct Ruling {
 }
 
 impl Ruling {
+    /// Whether harm is likely, though it is not proven ("Likely harm" in docs/statistics.md).
+    pub fn is_likely_harm(&self) -> bool {
+        self.verdict == Verdict::Inconclusive && self.reason.starts_with("LikelyHarm:")
+    }
+
     /// The reason with what else the verdict carries: its labels, and failed runs of so many.
     pub(crate) fn why(&self, failed: u32, runs: u32) -> String {
         let mut why = self.reason.clone();
@@ -406,10 +411,12 @@ impl Report {
         }
     }
 
-    /// Whether nothing speaks against any config but that an answer is missing.
+    /// Whether all that is wrong is that an answer is missing. Likely harm is more than that.
     pub fn is_open_at_worst(&self) -> bool {
-        let bad = |verdict| matches!(verdict, Verdict::Reject | Verdict::Tradeoff | Verdict::Invalid);
-        !self.configs.iter().any(|config| bad(config.ruling.verdict))
+        let is_bad = |ruling: &Ruling| {
+            matches!(ruling.verdict, Verdict::Reject | Verdict::Tradeoff | Verdict::Invalid) || ruling.is_likely_harm()
+        };
+        !self.configs.iter().any(|config| is_bad(&config.ruling))
     }
 
     /// The same report beside what older rules said of the same runs.

@@ -1,3 +1,5 @@
+use statrs::distribution::{ContinuousCDF, StudentsT};
+
 use super::{
     null::{Null, Tails},
     rank::{double_midranks, hodges_lehmann, tie_round},
@@ -93,16 +95,28 @@ impl Paired {
         hodges_lehmann(&self.differences())
     }
 
+    /// Per block, config minus mean baseline.
+    fn gaps(&self) -> impl Iterator<Item = f64> {
+        self.blocks().map(|(c, baseline)| c - baseline.iter().sum::<f64>() / self.m0 as f64)
+    }
+
     /// Standard deviation over blocks of config minus mean baseline ("Precision"); `None` below two blocks.
     pub fn sd_block(&self) -> Option<f64> {
         if self.n() < 2 {
             return None;
         }
         let n = self.n() as f64;
-        let gaps: Vec<f64> =
-            self.blocks().map(|(c, baseline)| c - baseline.iter().sum::<f64>() / self.m0 as f64).collect();
-        let mean = gaps.iter().sum::<f64>() / n;
-        Some((gaps.iter().map(|gap| (gap - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+        let mean = self.gaps().sum::<f64>() / n;
+        Some((self.gaps().map(|gap| (gap - mean).powi(2)).sum::<f64>() / (n - 1.0)).sqrt())
+    }
+
+    /// Upper end of the two-sided Student's t interval of the mean over blocks, at an error `alpha` of both sides; `None` below two blocks.
+    /// It has an end with as few blocks as that, where the interval of ranks is still open ("Likely harm").
+    pub fn mean_upper(&self, alpha: f64) -> Option<f64> {
+        let n = self.n() as f64;
+        let spread = self.sd_block()?;
+        let t = StudentsT::new(0.0, 1.0, n - 1.0).ok()?.inverse_cdf(1.0 - alpha / 2.0);
+        Some(self.gaps().sum::<f64>() / n + t * spread / n.sqrt())
     }
 
     /// Per block the signed ranks of its differences, summed, in half ranks, after taking `shift` off the config ("Clustered signed rank").

@@ -44,23 +44,66 @@ pub fn look_weights(looks: &[usize], exponent: i32) -> Vec<f64> {
         .collect()
 }
 
-/// A planned judgement after `blocks` blocks, with the share of the error it may spend on each kind of claim.
+/// Shares of the error that one look may spend, by kind of claim ("Looks"). A kind that can't be proven yet has none.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Look {
-    pub blocks: usize,
-    /// For claims of a gain: little at first, where an early stop would need luck.
+pub struct Shares {
+    /// Claims of a gain: little at first, where an early stop would need luck.
     pub better: f64,
-    /// For harm, equivalence and non-inferiority: in proportion to the data.
-    pub other: f64,
+    /// Claims of harm.
+    pub worse: f64,
+    /// Equivalence, non-inferiority, and the same of means: early proofs cost so little that late ones lose nothing.
+    pub equivalent: f64,
+    /// The centre of each scenario of a Win, which is waited for as long as for the gain.
+    pub scenario: f64,
 }
 
-impl Look {
-    /// Weights of looks at these block counts, the last of which is the end of the plan ("Looks").
-    pub fn schedule(blocks: &[usize]) -> Vec<Self> {
-        let better = look_weights(blocks, 2);
-        let other = look_weights(blocks, 1);
-        blocks.iter().zip(better).zip(other).map(|((&blocks, better), other)| Self { blocks, better, other }).collect()
+impl Shares {
+    /// The whole error, for a judgement that is the only one.
+    pub const WHOLE: Self = Self { better: 1.0, worse: 1.0, equivalent: 1.0, scenario: 1.0 };
+
+    /// Shares of looks after these numbers of blocks, the last of which is the end of the plan, for a family of so many claims of a gain
+    /// and of harm.
+    pub fn schedule(looks: &[usize], better: usize, worse: usize) -> Vec<Self> {
+        let shares = [(2, better), (3, worse), (3, 1), (2, 1)].map(|(exponent, claims)| spend(looks, exponent, claims));
+        let [better, worse, equivalent, scenario] = shares;
+        (0..looks.len())
+            .map(|look| Self {
+                better: better[look],
+                worse: worse[look],
+                equivalent: equivalent[look],
+                scenario: scenario[look],
+            })
+            .collect()
     }
+
+    /// What is left of the whole error when these looks have been taken.
+    pub fn rest(taken: &[Self]) -> Self {
+        let rest = |share: fn(&Self) -> f64| 1.0 - taken.iter().map(share).sum::<f64>();
+        Self {
+            better: rest(|s| s.better),
+            worse: rest(|s| s.worse),
+            equivalent: rest(|s| s.equivalent),
+            scenario: rest(|s| s.scenario),
+        }
+    }
+}
+
+/// Shares of `claims` claims that share the error. A look at which even the smallest p value would not be enough leaves its share to the next.
+fn spend(looks: &[usize], exponent: i32, claims: usize) -> Vec<f64> {
+    let mut kept = 0.0;
+    let weights = look_weights(looks, exponent);
+    let shares = looks.iter().zip(weights).enumerate().map(|(look, (&blocks, weight))| {
+        let share = kept + weight;
+        let is_attainable = claims as f64 * 0.5_f64.powf(blocks as f64) <= ALPHA * share;
+        if is_attainable || look + 1 == looks.len() {
+            kept = 0.0;
+            share
+        } else {
+            kept = share;
+            0.0
+        }
+    });
+    shares.collect()
 }
 
 /// Block counts at which `max_blocks` are looked at when `m` overall claims of a gain are made ("Looks"). One entry means a fixed design.

@@ -89,7 +89,7 @@ pub fn check(spec: &TuningExperimentSpec, workloads_known: bool) -> Vec<Problem>
     enough_blocks(spec, &mut problems);
     if looks(spec).is_none() {
         for (field, is_set) in
-            [("stopOn", spec.stop_on == StopOn::Cells), ("futility", spec.futility == Futility::Continue)]
+            [("stopOn", spec.stop_on == StopOn::Cells), ("futility", spec.futility == Futility::Stop)]
         {
             if is_set {
                 let message = "has no effect: an experiment this short is judged only once, at the end";
@@ -254,13 +254,12 @@ fn enough_blocks(spec: &TuningExperimentSpec, problems: &mut Vec<Problem>) {
     let against = counted(configs, "config against the baseline", "configs against the baseline");
     let claims = format!("{against} x {}", counted(objectives, "objective", "objectives"));
     // Every metric that is judged can get worse, and each is asked separately; and so is whether more runs fail.
-    let judged = rules(spec).len();
-    let harms = n_min(configs * (judged + 1), ALPHA);
+    let harms = n_min(configs * (rules(spec).len() + 1), ALPHA);
     if blocks >= overall && blocks < harms {
         let message = format!(
-            "{} can prove a gain, but not that anything gets worse: {against} x {}, plus failures, need {harms}",
-            counted(blocks, "block", "blocks"),
-            counted(judged, "metric", "objectives and guardrails")
+            "{} can't show harm of {}; {harms} can: a loss of any size in every block would stay unproven",
+            counted(blocks, "repetition", "repetitions"),
+            if configs == 1 { "the config".to_owned() } else { format!("one of {configs} configs") },
         );
         problems.push(Problem::warning(at.clone(), message));
     }

@@ -3,7 +3,7 @@ use std::collections::BTreeSet;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{ALPHA, Adjust, Direction, Look, Scale, n_min, plan_looks};
+use crate::stats::{ALPHA, Adjust, Direction, Scale, Shares, n_min, plan_looks};
 
 /// How a metric is judged.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -109,6 +109,14 @@ pub enum StopOn {
     Cells,
 }
 
+/// A judgement after `blocks` blocks, with the shares of the error that each family may spend at it.
+#[derive(Clone, Copy, Debug, PartialEq)]
+pub struct Look {
+    pub blocks: usize,
+    pub overall: Shares,
+    pub cells: Shares,
+}
+
 /// Judgements during the experiment, with the rule that ends it early for a config ("Looks").
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase")]
@@ -117,7 +125,7 @@ pub struct LookPlan {
     pub blocks: Vec<usize>,
     #[serde(default)]
     pub stop_on: StopOn,
-    /// Stop, too, when a gain of the margin is excluded.
+    /// Stop, too, when a gain of the margin is excluded and harm could have been proven ("Looks").
     pub futility: bool,
 }
 
@@ -261,28 +269,36 @@ impl Design {
         design
     }
 
-    /// Shares of the error that the last planned look has: what is left for those who wait for it.
+    /// The end of the plan, with what is left of the error there.
     pub(crate) fn last_look(&self) -> Look {
         self.look_after(self.max_blocks)
     }
 
     /// The planned look after so many blocks; the whole error where none is planned there.
     pub(crate) fn look_after(&self, blocks: usize) -> Look {
-        let looks = self.looks.iter().flat_map(|looks| Look::schedule(&looks.blocks));
-        looks.into_iter().find(|look| look.blocks == blocks).unwrap_or(Look { blocks, better: 1.0, other: 1.0 })
+        let look = self.schedule().into_iter().find(|look| look.blocks == blocks);
+        look.unwrap_or(Look { blocks, overall: Shares::WHOLE, cells: Shares::WHOLE })
+    }
+
+    /// The planned looks, the end of the plan among them.
+    fn schedule(&self) -> Vec<Look> {
+        let planned = self.looks.as_ref().map_or_else(|| vec![self.max_blocks], |looks| looks.blocks.clone());
+        let Families { overall, cells } = self.families();
+        let shares = |family: Family| Shares::schedule(&planned, family.better, family.worse);
+        let shares = shares(overall).into_iter().zip(shares(cells));
+        planned.iter().zip(shares).map(|(&blocks, (overall, cells))| Look { blocks, overall, cells }).collect()
     }
 
     /// The looks that have been reached with `complete` blocks in every scenario. An experiment that has `ended` early, with
     /// `longest` blocks in some, is judged a last time on what there is, at all the error that is left.
     pub(crate) fn looks_reached(&self, complete: usize, longest: usize, ended: bool) -> Vec<Look> {
-        let planned = self.looks.as_ref().map_or_else(|| vec![self.max_blocks], |looks| looks.blocks.clone());
-        let mut reached = Look::schedule(&planned);
+        let mut reached = self.schedule();
         reached.retain(|look| look.blocks <= complete);
         let last = reached.last().map_or(0, |look| look.blocks);
         if ended && longest > last && last < self.max_blocks {
-            let spent = |weight: fn(&Look) -> f64| reached.iter().map(weight).sum::<f64>();
-            let (better, other) = (1.0 - spent(|l| l.better), 1.0 - spent(|l| l.other));
-            reached.push(Look { blocks: longest.min(self.max_blocks), better, other });
+            let rest = |shares: fn(&Look) -> Shares| Shares::rest(&reached.iter().map(shares).collect::<Vec<_>>());
+            let (overall, cells) = (rest(|look| look.overall), rest(|look| look.cells));
+            reached.push(Look { blocks: longest.min(self.max_blocks), overall, cells });
         }
         reached
     }
@@ -379,37 +395,62 @@ mod tests {
         assert_eq!(design.check_decidable(), Err(DesignError::Undecidable { max_blocks: 5, claims: 3, n_min: 6 }));
     }
 
+    /// What a look may spend overall: on gains, harm, equivalence and scenarios.
+    fn spent(look: &Look) -> (usize, [f64; 4]) {
+        let Shares { better, worse, equivalent, scenario } = look.overall;
+        (look.blocks, [better, worse, equivalent, scenario])
+    }
+
     #[test]
     fn a_look_that_was_not_taken_spends_nothing() {
         let mut design = design();
         design.looks = Some(LookPlan { blocks: vec![12, 15, 30], stop_on: StopOn::Overall, futility: true });
         let taken = design.without_looks(&[12]);
         assert_eq!(taken.check(), Ok(()));
-        assert_eq!(taken.looks_reached(20, 20, false), [Look { blocks: 15, better: 0.25, other: 0.5 }]);
-        assert_eq!(design.without_looks(&[12, 15]).last_look(), Look { blocks: 30, better: 1.0, other: 1.0 });
+        let reached: Vec<_> = taken.looks_reached(20, 20, false).iter().map(spent).collect();
+        assert_eq!(reached, [(15, [0.25, 0.125, 0.125, 0.25])]);
+        assert_eq!(spent(&design.without_looks(&[12, 15]).last_look()), (30, [1.0; 4]));
     }
 
     #[test]
     fn an_early_end_spends_what_is_left() {
         let mut design = design();
-        assert_eq!(design.looks_reached(29, 29, false), []);
-        assert_eq!(design.looks_reached(27, 28, true), [Look { blocks: 28, better: 1.0, other: 1.0 }]);
-        assert_eq!(design.looks_reached(30, 34, true), [Look { blocks: 30, better: 1.0, other: 1.0 }]);
+        let reached = |design: &Design, complete, longest, ended| {
+            design.looks_reached(complete, longest, ended).iter().map(spent).collect::<Vec<_>>()
+        };
+        assert_eq!(reached(&design, 29, 29, false), []);
+        assert_eq!(reached(&design, 27, 28, true), [(28, [1.0; 4])]);
+        assert_eq!(reached(&design, 30, 34, true), [(30, [1.0; 4])]);
 
         design.looks = Some(LookPlan { blocks: vec![15, 30], stop_on: StopOn::Overall, futility: true });
-        assert_eq!(design.looks_reached(20, 20, false), [Look { blocks: 15, better: 0.25, other: 0.5 }]);
-        assert_eq!(design.looks_reached(20, 20, true)[1], Look { blocks: 20, better: 0.75, other: 0.5 });
-        assert_eq!(design.looks_reached(15, 15, true).len(), 1);
+        assert_eq!(reached(&design, 20, 20, false), [(15, [0.25, 0.125, 0.125, 0.25])]);
+        assert_eq!(reached(&design, 20, 20, true)[1], (20, [0.75, 0.875, 0.875, 0.75]));
+        assert_eq!(reached(&design, 15, 15, true).len(), 1);
     }
 
     #[test]
     fn a_look_that_nobody_planned_has_the_whole_error() {
         let mut design = design();
         design.looks = Some(LookPlan { blocks: vec![15, 30], stop_on: StopOn::Overall, futility: true });
-        let shares = |blocks: usize| {
-            let look = design.look_after(blocks);
-            (look.blocks, look.better, look.other)
-        };
-        assert_eq!([shares(15), shares(30), shares(20)], [(15, 0.25, 0.5), (30, 0.75, 0.5), (20, 1.0, 1.0)]);
+        let shares = |blocks: usize| spent(&design.look_after(blocks));
+        assert_eq!(shares(15), (15, [0.25, 0.125, 0.125, 0.25]));
+        assert_eq!(shares(30), (30, [0.75, 0.875, 0.875, 0.75]));
+        assert_eq!(shares(20), (20, [1.0; 4]));
+    }
+
+    /// Of 18 claims of harm in two scenarios none can be proven by 8 blocks at a share of (8/20)^3: 18 x 2^-8 is 7 %.
+    #[test]
+    fn a_family_that_can_not_be_proven_at_a_look_leaves_its_share_to_the_next() {
+        let mut design = design();
+        design.max_blocks = 20;
+        design.looks = Some(LookPlan { blocks: vec![8, 14, 20], stop_on: StopOn::Overall, futility: false });
+        let looks = design.looks_reached(20, 20, false);
+        let worse: Vec<[f64; 2]> = looks.iter().map(|look| [look.overall.worse, look.cells.worse]).collect();
+        // 9 x 2^-8 is 3.5 %, and 5 % x 0.064 less than that.
+        assert_eq!(worse[0], [0.0, 0.0]);
+        assert!((worse[1][0] - 0.343).abs() < 1e-12 && (worse[2][1] - 0.657).abs() < 1e-12, "{worse:?}");
+        // A single claim needs less: 2^-8 is 0.4 %, still more than 5 % x 0.064.
+        assert_eq!(looks[0].overall.equivalent, 0.0);
+        assert!((looks[0].overall.scenario - 0.16).abs() < 1e-12, "{looks:?}");
     }
 }

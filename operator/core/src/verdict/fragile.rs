@@ -4,13 +4,13 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 use super::{
-    design::Design,
+    design::{Design, Look},
     judgement::{Judgement, Outcome, Verdict},
     observed::Observed,
     replay::Ledgers,
     values::{JudgeError, Values},
 };
-use crate::stats::{Look, ShapeError};
+use crate::stats::ShapeError;
 
 /// What a Win would not be one without ("Fragile").
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]

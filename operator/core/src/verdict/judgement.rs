@@ -46,6 +46,12 @@ pub enum Reason {
     ScenarioUnresolved(Vec<String>),
     Equivalent,
     TooFewBlocks,
+    /// Not proven, but these metrics lie beyond their margin on the bad side with all of a simultaneous 95 % interval; in these scenarios
+    /// where it is not so overall.
+    LikelyHarm {
+        metrics: Vec<String>,
+        scenarios: Vec<String>,
+    },
     NoGain,
     Underpowered,
     /// Overall only: what some scenarios say against it.
@@ -64,20 +70,22 @@ impl fmt::Display for Reason {
             Self::GuardrailUnresolved(metrics) => write!(f, "GuardrailUnresolved:{}", metrics.join(",")),
             Self::Failures => f.write_str("Failures"),
             Self::Attrition => f.write_str("Attrition"),
-            Self::SlowTail { metrics, scenarios } if scenarios.is_empty() => {
-                write!(f, "SlowTail:{}", metrics.join(","))
-            }
-            Self::SlowTail { metrics, scenarios } => {
-                write!(f, "SlowTail:{} in {}", metrics.join(","), scenarios.join(","))
-            }
+            Self::SlowTail { metrics, scenarios } => write_named(f, "SlowTail", metrics, scenarios),
             Self::ScenarioUnresolved(scenarios) => write!(f, "ScenarioUnresolved:{}", scenarios.join(",")),
             Self::Equivalent => f.write_str("Equivalent"),
             Self::TooFewBlocks => f.write_str("TooFewBlocks"),
+            Self::LikelyHarm { metrics, scenarios } => write_named(f, "LikelyHarm", metrics, scenarios),
             Self::NoGain => f.write_str("NoGain"),
             Self::Underpowered => f.write_str("Underpowered"),
             Self::WorseIn(scenarios) => write!(f, "worse in {}", scenarios.join(",")),
         }
     }
+}
+
+/// A reason with its metrics, and the scenarios in which it holds where these are not all.
+fn write_named(f: &mut fmt::Formatter<'_>, word: &str, metrics: &[String], scenarios: &[String]) -> fmt::Result {
+    write!(f, "{word}:{}", metrics.join(","))?;
+    if scenarios.is_empty() { Ok(()) } else { write!(f, " in {}", scenarios.join(",")) }
 }
 
 /// A verdict and why.

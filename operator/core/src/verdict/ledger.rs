@@ -7,7 +7,7 @@ use super::{
     table::{Judged, Proofs},
     values::Comparison,
 };
-use crate::stats::{Adjust, Look, Paired, Totals, detectable};
+use crate::stats::{ALPHA, Adjust, Paired, Shares, Totals, detectable};
 
 /// Which effects carry their intervals. They cost about ten times what the verdict does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -29,8 +29,8 @@ pub(super) struct Ledger<'a> {
     metrics: &'a [MetricRule],
     family: Family,
     adjust: Adjust,
-    /// Shares of the error that the last planned look has.
-    last_look: Look,
+    /// What the last planned look may spend.
+    last: Shares,
     /// Unit by unit, metric by metric.
     entries: Vec<Entry>,
     /// Per unit, that it fails more often than the baseline: now, and over the looks.
@@ -160,25 +160,21 @@ impl Claims {
             })
     }
 
-    /// The smaller of what the looks before have proven and what this one does, at its price.
-    fn after(self, now: &Self, look: &Look, is_objective: bool) -> Self {
+    /// The smaller of what the looks before have proven and what this one does, at its price. A look without a share proves nothing.
+    fn after(self, now: &Self, look: &Shares) -> Self {
         let smaller = |before: f64, now: f64, weight: f64| before.min(now / weight);
         let asked = |before: Option<f64>, now: Option<f64>, weight: f64| {
             now.map(|now| smaller(before.unwrap_or(1.0), now, weight))
         };
         Self {
             better: smaller(self.better, now.better, look.better),
-            worse: smaller(self.worse, now.worse, look.other),
-            non_inferior: smaller(self.non_inferior, now.non_inferior, look.other),
+            worse: smaller(self.worse, now.worse, look.worse),
+            non_inferior: smaller(self.non_inferior, now.non_inferior, look.equivalent),
             no_gain: now.no_gain,
-            equivalent: smaller(self.equivalent, now.equivalent, look.other),
-            per_scenario: asked(
-                self.per_scenario,
-                now.per_scenario,
-                if is_objective { look.better } else { look.other },
-            ),
-            total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.other),
-            total_worse: asked(self.total_worse, now.total_worse, look.other),
+            equivalent: smaller(self.equivalent, now.equivalent, look.equivalent),
+            per_scenario: asked(self.per_scenario, now.per_scenario, look.scenario),
+            total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.equivalent),
+            total_worse: asked(self.total_worse, now.total_worse, look.equivalent),
         }
     }
 }
@@ -197,9 +193,9 @@ impl Proven {
 }
 
 impl<'a> Ledger<'a> {
-    pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, last_look: Look, units: usize) -> Self {
+    pub fn new(metrics: &'a [MetricRule], family: Family, adjust: Adjust, last: Shares, units: usize) -> Self {
         let entries = vec![Entry::default(); units * metrics.len()];
-        Self { metrics, family, adjust, last_look, entries, failures: vec![(1.0, 1.0); units] }
+        Self { metrics, family, adjust, last, entries, failures: vec![(1.0, 1.0); units] }
     }
 
     /// A family as a judgement left it, unit by unit.
@@ -228,7 +224,7 @@ impl<'a> Ledger<'a> {
             entries.extend(effects.iter().map(entry));
             failures.push((failing, failing));
         }
-        Self { metrics, family, adjust, last_look: Look { blocks: 0, better: 1.0, other: 1.0 }, entries, failures }
+        Self { metrics, family, adjust, last: Shares::WHOLE, entries, failures }
     }
 
     /// Forgets what is known of a unit, on all metrics.
@@ -238,7 +234,7 @@ impl<'a> Ledger<'a> {
     }
 
     /// A unit's data at a look, for one metric; `asks_scenario` where its loss in a single scenario is asked for.
-    pub fn take(&mut self, unit: usize, metric: usize, comparison: Comparison, asks_scenario: bool, look: &Look) {
+    pub fn take(&mut self, unit: usize, metric: usize, comparison: Comparison, asks_scenario: bool, look: &Shares) {
         let rule = &self.metrics[metric];
         let now = Claims::of(&comparison, rule, asks_scenario);
         let entry = &mut self.entries[unit * self.metrics.len() + metric];
@@ -248,13 +244,13 @@ impl<'a> Ledger<'a> {
             mean: comparison.firsts.as_ref().map_or(comparison.mean, |firsts| firsts.mean),
             has_zeros: comparison.has_zeros,
             ended: comparison.ended,
-            seq: entry.seq.after(&now, look, rule.purpose == Purpose::Objective),
+            seq: entry.seq.after(&now, look),
             now,
         };
     }
 
     /// The same over all scenarios for a metric that has no mean over them: what is claimed must hold in each, as `cells` say.
-    pub fn take_everywhere(&mut self, unit: usize, metric: usize, cells: &Ledger<'_>, of: &[usize], look: &Look) {
+    pub fn take_everywhere(&mut self, unit: usize, metric: usize, cells: &Ledger<'_>, of: &[usize], look: &Shares) {
         let own = || of.iter().map(|&cell| &cells.entries[cell * cells.metrics.len() + metric]);
         let now = Claims::everywhere(own().map(|entry| entry.now));
         let entry = &mut self.entries[unit * self.metrics.len() + metric];
@@ -262,15 +258,15 @@ impl<'a> Ledger<'a> {
             n: own().map(|entry| entry.n).min().unwrap_or(0),
             m0: own().map(|entry| entry.m0).max().unwrap_or(0),
             has_zeros: true,
-            seq: entry.seq.after(&now, look, true),
+            seq: entry.seq.after(&now, look),
             now,
             ..Entry::default()
         };
     }
 
     /// How the runs of a unit ended at a look: the p value of the claim that it fails more often than the baseline.
-    pub fn take_failures(&mut self, unit: usize, p: f64, look: &Look) {
-        self.failures[unit] = (p, self.failures[unit].1.min(p / look.other));
+    pub fn take_failures(&mut self, unit: usize, p: f64, look: &Shares) {
+        self.failures[unit] = (p, self.failures[unit].1.min(p / look.worse));
     }
 
     pub fn failures_seq(&self, unit: usize) -> f64 {
@@ -338,8 +334,18 @@ impl<'a> Ledger<'a> {
                 n: entry.n,
                 holds_in_scenario: proofs.holds_in_scenario(),
                 total: proofs.total(),
+                is_likely_harmed: rule.purpose.is_required() && self.is_likely_harmed(rule, entry),
             })
             .collect()
+    }
+
+    /// Whether an interval lies entirely beyond the margin on the bad side: one of those of all units and required metrics, which hold
+    /// together at 95 % ("Likely harm").
+    fn is_likely_harmed(&self, rule: &MetricRule, entry: &Entry) -> bool {
+        let required = self.metrics.iter().filter(|rule| rule.purpose.is_required()).count();
+        let intervals = (self.failures.len() * required) as f64;
+        let upper = entry.ended.as_ref().and_then(|ended| ended.mean_upper(ALPHA / intervals));
+        upper.is_some_and(|upper| upper < -rule.effect_margin())
     }
 
     /// What the report prints of a unit.
@@ -358,8 +364,8 @@ impl<'a> Ledger<'a> {
         let estimate = paired.and_then(Paired::estimate);
         let sd_block = paired.and_then(Paired::sd_block);
         let claims = match rule.purpose {
-            Purpose::Objective => self.family.better as f64 / self.last_look.better,
-            Purpose::Guardrail => self.family.worse as f64 / self.last_look.other,
+            Purpose::Objective => self.family.better as f64 / self.last.better,
+            Purpose::Guardrail => self.family.worse as f64 / self.last.worse,
             Purpose::Info => 1.0,
         };
         let mde = sd_block.and_then(|sd| detectable(sd, entry.n, claims));
@@ -410,7 +416,7 @@ mod tests {
     use super::*;
     use crate::stats::{Direction, Scale};
 
-    const LOOK: Look = Look { blocks: 6, better: 0.25, other: 0.5 };
+    const LOOK: Shares = Shares { better: 0.25, worse: 0.5, equivalent: 0.125, scenario: 0.75 };
 
     fn rules() -> [MetricRule; 2] {
         let rule = |purpose| MetricRule::new("throughput", Direction::Higher, purpose, 0.05, Scale::Log);
@@ -467,19 +473,33 @@ mod tests {
         assert_eq!(shown(5, Intervals::All), [true, true]);
     }
 
-    /// Where a gain is claimed, its loss in a single scenario pays as a gain does at a look; elsewhere as harm does.
     #[test]
-    fn a_loss_in_a_scenario_pays_what_its_metric_pays() {
+    fn each_kind_of_claim_pays_its_own_share() {
         let rules = rules();
         let mut ledger = ledger(&rules, 1);
         for metric in 0..rules.len() {
             ledger.take(0, metric, comparison(6), true, &LOOK);
         }
-        let paid = |metric: usize| {
+        for metric in 0..rules.len() {
             let Entry { now, seq, .. } = &ledger.entries[metric];
-            now.per_scenario.unwrap() / seq.per_scenario.unwrap()
-        };
-        assert_eq!([paid(0), paid(1)], [LOOK.better, LOOK.other]);
+            assert_eq!(now.per_scenario.unwrap() / seq.per_scenario.unwrap(), LOOK.scenario);
+            let paid = [now.better / seq.better, now.worse / seq.worse, now.equivalent / seq.equivalent];
+            for (paid, share) in paid.into_iter().zip([LOOK.better, LOOK.worse, LOOK.equivalent]) {
+                assert!((paid - share).abs() < 1e-12 || paid == 1.0, "{paid} {share}");
+            }
+        }
+    }
+
+    #[test]
+    fn a_look_without_a_share_proves_nothing() {
+        let rules = rules();
+        let mut ledger = ledger(&rules, 1);
+        let none = Shares { better: 0.0, worse: 0.0, equivalent: 0.0, scenario: 0.0 };
+        ledger.take(0, 0, comparison(6), true, &none);
+        ledger.take_failures(0, 0.001, &none);
+        let seq = ledger.entries[0].seq;
+        assert_eq!((seq.better, seq.worse, seq.equivalent, seq.per_scenario), (1.0, 1.0, 1.0, Some(1.0)));
+        assert_eq!(ledger.failures_seq(0), 1.0);
     }
 
     #[test]

@@ -18,7 +18,7 @@ mod testing;
 mod values;
 
 pub use by_node::{ByNode, NodeEstimate, by_node};
-pub use design::{Design, DesignError, Families, Family, LookPlan, MetricRule, Purpose, Scenario, StopOn};
+pub use design::{Design, DesignError, Families, Family, Look, LookPlan, MetricRule, Purpose, Scenario, StopOn};
 pub use fragile::{Fragility, HangsOn, fragile};
 pub use guarantees::guarantees;
 pub use judgement::{

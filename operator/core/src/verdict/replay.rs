@@ -1,12 +1,12 @@
 use super::{
-    design::{Design, Families, StopOn},
+    design::{Design, Families, Look, StopOn},
     judgement::{CellConclusion, Conclusion, ConfigConclusion, Effect, Judgement, LookTaken, Outcome, Reason, Verdict},
     ledger::{Intervals, Ledger, Proven},
     observed::Observed,
     table::{self, Part},
     values::{JudgeError, Values},
 };
-use crate::stats::{ALPHA, Adjust, Look, ShapeError};
+use crate::stats::{ALPHA, Adjust, ShapeError};
 
 /// Judges an experiment: replays the looks that its blocks have reached, and says where every config stands now.
 ///
@@ -27,7 +27,7 @@ pub fn judge(design: &Design, observed: &Observed, intervals: Intervals) -> Resu
         let outcomes = ledgers.outcomes(latest);
         let over = look.blocks == design.max_blocks || (latest && observed.ended);
         for (config, stop) in stopped_at.iter_mut().enumerate() {
-            if stop.is_none() && (over || outcomes.is_settled(design, config)) {
+            if stop.is_none() && (over || outcomes.is_settled(design, config, look)) {
                 *stop = Some(look.blocks);
             }
         }
@@ -68,10 +68,12 @@ struct Outcomes {
 impl Outcomes {
     /// Whether more runs of a config could not change what its stopping rule waits for. A scenario's veto against what is not decided
     /// itself decides nothing yet.
-    fn is_settled(&self, design: &Design, config: usize) -> bool {
+    fn is_settled(&self, design: &Design, config: usize, look: &Look) -> bool {
         let Some(looks) = &design.looks else { return false };
+        // A look that can't prove harm must not hide it by ending the trials.
+        let is_futile = looks.futility && look.overall.worse > 0.0;
         let settled = |outcome: &Outcome| {
-            outcome.verdict != Verdict::Inconclusive || (looks.futility && outcome.reason == Reason::NoGain)
+            outcome.verdict != Verdict::Inconclusive || (is_futile && outcome.reason == Reason::NoGain)
         };
         let cells = || self.cells.iter().skip(config).step_by(design.configs.len()).all(settled);
         let unstable = self.overall[config].reason == Reason::Unstable;
@@ -92,8 +94,8 @@ impl<'a> Ledgers<'a> {
             observed,
             values,
             families,
-            overall: Ledger::new(&design.metrics, families.overall, Adjust::Holm, last, configs),
-            cells: Ledger::new(&design.metrics, families.cells, design.cells_adjust, last, cells),
+            overall: Ledger::new(&design.metrics, families.overall, Adjust::Holm, last.overall, configs),
+            cells: Ledger::new(&design.metrics, families.cells, design.cells_adjust, last.cells, cells),
             seen: vec![0; configs],
         }
     }
@@ -140,8 +142,8 @@ impl<'a> Ledgers<'a> {
         for metric in 0..self.design.metrics.len() {
             let rounds = (0..look.blocks).filter(|&block| scenarios.clone().all(|scenario| keeps(scenario, block)));
             match self.values.overall(config, metric, rounds)? {
-                Some(together) => self.overall.take(config, metric, together, false, look),
-                None => self.overall.take_everywhere(config, metric, &self.cells, &cells, look),
+                Some(together) => self.overall.take(config, metric, together, false, &look.overall),
+                None => self.overall.take_everywhere(config, metric, &self.cells, &cells, &look.overall),
             }
             let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
             let means = cells.iter().zip(&self.design.scenarios);
@@ -150,7 +152,7 @@ impl<'a> Ledgers<'a> {
         }
         self.seen[config] = look.blocks;
         let all = scenarios.flat_map(|scenario| self.observed.failures(scenario, config, look.blocks));
-        self.overall.take_failures(config, table::fails_more(all, self.design.m0), look);
+        self.overall.take_failures(config, table::fails_more(all, self.design.m0), &look.overall);
         Ok(())
     }
 
@@ -166,10 +168,11 @@ impl<'a> Ledgers<'a> {
         for metric in 0..self.design.metrics.len() {
             let blocks = (0..look.blocks).filter(|&block| keeps(block));
             let asks_scenario = self.design.asks_scenarios(&self.design.metrics[metric]);
-            self.cells.take(unit, metric, self.values.cell(scenario, config, metric, blocks)?, asks_scenario, look);
+            let compared = self.values.cell(scenario, config, metric, blocks)?;
+            self.cells.take(unit, metric, compared, asks_scenario, &look.cells);
         }
         let failures = self.observed.failures(scenario, config, look.blocks);
-        self.cells.take_failures(unit, table::fails_more(failures, self.design.m0), look);
+        self.cells.take_failures(unit, table::fails_more(failures, self.design.m0), &look.cells);
         self.seen[config] = look.blocks;
         Ok(())
     }
@@ -285,16 +288,18 @@ fn unstable(failures: f64) -> Option<Outcome> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::verdict::LookPlan;
+    use crate::stats::plan_looks;
     use crate::verdict::testing::{design, noise, observed};
+    use crate::verdict::{LookPlan, MetricRule, Purpose};
 
     #[test]
     fn a_veto_against_what_is_open_settles_nothing() {
         let mut design = design(1, &["read"], 1, 20);
         design.looks = Some(LookPlan { blocks: vec![10, 20], stop_on: StopOn::Overall, futility: false });
+        let look = design.look_after(10);
         let is_settled = |overall: (Verdict, Reason), together: (Verdict, Reason)| {
             let [overall, together] = [overall, together].map(|(verdict, reason)| vec![Outcome { verdict, reason }]);
-            Outcomes { overall, cells: together.clone(), together }.is_settled(&design, 0)
+            Outcomes { overall, cells: together.clone(), together }.is_settled(&design, 0, &look)
         };
         let open = || (Verdict::Inconclusive, Reason::Underpowered);
         let vetoed = || (Verdict::Reject, Reason::WorseIn(vec!["read".into()]));
@@ -303,6 +308,57 @@ mod tests {
         // More runs do not mend a config that fails.
         assert!(is_settled((Verdict::Reject, Reason::Unstable), open()));
         assert!(!is_settled(open(), open()));
+    }
+
+    /// Six claims of harm need 7 blocks, and more at a look with a part of the error.
+    #[test]
+    fn futility_waits_for_a_look_that_could_have_proven_harm() {
+        let mut design = design(2, &["read"], 1, 20);
+        design.metrics.push(MetricRule {
+            name: "drained".into(),
+            purpose: Purpose::Guardrail,
+            ..design.metrics[0].clone()
+        });
+        design.looks = Some(LookPlan { blocks: vec![8, 14, 20], stop_on: StopOn::Overall, futility: true });
+        let no_gain = || vec![Outcome { verdict: Verdict::Inconclusive, reason: Reason::NoGain }];
+        let is_settled = |blocks: usize| {
+            let outcomes = Outcomes { overall: no_gain(), cells: no_gain(), together: no_gain() };
+            outcomes.is_settled(&design, 0, &design.look_after(blocks))
+        };
+        assert_eq!((is_settled(8), is_settled(14)), (false, true));
+    }
+
+    /// The first finding of the second review: ten times slower, and yet nothing but no gain.
+    #[test]
+    fn a_config_that_is_ten_times_slower_is_rejected_whenever_it_is_looked_at() {
+        for (configs, blocks) in [(1, 16), (2, 18), (2, 20), (3, 12), (6, 13), (8, 23)] {
+            for futility in [false, true] {
+                let mut design = design(configs, &["read"], 1, blocks);
+                design.looks =
+                    Some(LookPlan { blocks: plan_looks(blocks, configs), stop_on: StopOn::Overall, futility });
+                let observed =
+                    observed(&design, |_, block, config, _| (1.0 + noise(block)) * config.map_or(1.0, |_| 0.1));
+                for found in judge(&design, &observed, Intervals::None).unwrap().overall {
+                    assert_eq!(found.conclusion.outcome.verdict, Verdict::Reject, "{configs} {blocks} {futility}");
+                }
+            }
+        }
+    }
+
+    /// Fewer blocks than can prove harm of six configs, and one of them loses half in each.
+    #[test]
+    fn harm_that_can_not_be_proven_yet_is_likely() {
+        let design = design(6, &["read"], 2, 6);
+        let reason = |factor: f64| {
+            let observed = observed(&design, |_, block, config, run| {
+                let loss = if config == Some(0) { factor } else { 1.0 };
+                loss * (1.0 + 0.2 * noise(20 * block + run))
+            });
+            judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.reason.to_string()
+        };
+        assert_eq!(reason(0.5), "LikelyHarm:throughput");
+        // Within the margin it is no matter.
+        assert!(!reason(0.97).starts_with("LikelyHarm"), "{}", reason(0.97));
     }
 
     #[test]

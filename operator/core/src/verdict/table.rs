@@ -4,7 +4,7 @@ use super::{
     design::{Design, Purpose},
     judgement::{Outcome, Reason, Recommendation, Status, Verdict},
 };
-use crate::stats::{ALPHA, FUTILITY, Look, uneven};
+use crate::stats::{ALPHA, FUTILITY, uneven};
 
 /// One failure can be anybody's bad luck.
 const FEWEST_FAILURES: usize = 2;
@@ -81,6 +81,8 @@ pub(super) struct Judged<'a> {
     pub holds_in_scenario: bool,
     /// In a scenario: what is proven about the total.
     pub total: Total,
+    /// All of its simultaneous interval lies beyond the margin on the bad side.
+    pub is_likely_harmed: bool,
 }
 
 /// P value of the claim that a config fails more often than the baseline ("Failures"). Of each block, whether its run failed and which of the
@@ -94,19 +96,16 @@ pub(super) fn fails_more(blocks: impl Iterator<Item = (bool, Vec<bool>)>, m0: us
     uneven(failing.into_iter(), m0).up
 }
 
-/// Failures of a config in a scenario, without a success, that prove that it fails more often than a baseline that never does, at any look.
-/// Once it has so many, more runs say nothing new.
+/// Failures of a config in a scenario, without a success, that prove by the end of the plan that it fails more often than a baseline that
+/// never does. More runs would add nothing.
 pub fn fewest_failures(design: &Design) -> u32 {
-    let claims = design.families().cells.worse as f64;
-    let planned = design.looks.as_ref().map_or_else(|| vec![design.max_blocks], |looks| looks.blocks.clone());
-    let least = Look::schedule(&planned).iter().map(|look| look.other).fold(1.0, f64::min);
+    let claims = design.families().cells.worse as f64 / design.last_look().cells.worse;
     let alone = (true, vec![false; design.m0]);
-    let proves =
-        |&failed: &usize| fails_more(std::iter::repeat_n(alone.clone(), failed), design.m0) * claims / least <= ALPHA;
+    let proves = |&failed: &usize| fails_more(std::iter::repeat_n(alone.clone(), failed), design.m0) * claims <= ALPHA;
     (FEWEST_FAILURES..design.max_blocks).find(proves).unwrap_or(design.max_blocks) as u32
 }
 
-/// The verdict that follows from the metrics: rows 3 to 10 of the table ("Verdict"), the first that matches. The rows before
+/// The verdict that follows from the metrics: rows 3 to 11 of the table ("Verdict"), the first that matches. The rows before
 /// are about what was measured at all, so they are the caller's.
 pub(super) fn outcome(metrics: &[Judged<'_>], n_min: usize) -> Outcome {
     let objectives = || metrics.iter().filter(|m| m.purpose == Purpose::Objective);
@@ -115,12 +114,16 @@ pub(super) fn outcome(metrics: &[Judged<'_>], n_min: usize) -> Outcome {
     let worse = names(required().filter(|m| m.status == Status::Worse));
     let open = names(required().filter(|m| m.status == Status::Unresolved));
     let equivalent = objectives().all(|m| m.status == Status::Equivalent);
+    let harmed = names(required().filter(|m| m.is_likely_harmed));
 
     let (verdict, reason) = match (better.is_empty(), worse.is_empty()) {
         (false, false) => (Verdict::Tradeoff, Reason::Mixed { better, worse }),
         (true, false) => (Verdict::Reject, Reason::Harm(worse)),
         (false, true) if open.is_empty() => (Verdict::Win, Reason::Better(better)),
         (true, true) if open.is_empty() && equivalent => (Verdict::Neutral, Reason::Equivalent),
+        _ if !harmed.is_empty() => {
+            (Verdict::Inconclusive, Reason::LikelyHarm { metrics: harmed, scenarios: Vec::new() })
+        }
         (gainless, true) if !gainless || equivalent => (Verdict::Inconclusive, Reason::GuardrailUnresolved(open)),
         _ if objectives().any(|m| m.n < n_min) => (Verdict::Inconclusive, Reason::TooFewBlocks),
         _ if objectives().all(|m| m.no_gain <= FUTILITY) => (Verdict::Inconclusive, Reason::NoGain),
@@ -184,10 +187,13 @@ pub(super) fn cell(metrics: &[Judged<'_>], n_min: usize, doubt: Option<Reason>) 
 pub(super) fn overall(outcome: Outcome, parts: &[Part<'_>]) -> Outcome {
     let cells: Vec<(&str, &Outcome)> = parts.iter().map(|part| (part.scenario, part.outcome)).collect();
     let outcome = unless_doubted(veto(outcome, &cells), parts.iter().find_map(|part| part.doubt.clone()));
+    let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
+    if outcome.verdict == Verdict::Inconclusive {
+        return harmed_in_scenarios(outcome, &asked);
+    }
     if outcome.verdict != Verdict::Win {
         return outcome;
     }
-    let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
     let metrics: Vec<(&str, &[Judged<'_>])> = asked.iter().map(|part| (part.scenario, part.metrics)).collect();
     let slow = unless_slow(outcome, &metrics, parts.len() == 1);
     let open = asked.iter().filter(|part| part.metrics.iter().any(|m| !m.holds_in_scenario));
@@ -196,6 +202,27 @@ pub(super) fn overall(outcome: Outcome, parts: &[Part<'_>]) -> Outcome {
         return slow;
     }
     Outcome { verdict: Verdict::Inconclusive, reason: Reason::ScenarioUnresolved(open) }
+}
+
+/// Says where harm is likely, if it is not so overall: what other scenarios gain does not make it less so.
+fn harmed_in_scenarios(outcome: Outcome, parts: &[&Part<'_>]) -> Outcome {
+    if matches!(outcome.reason, Reason::LikelyHarm { .. }) {
+        return outcome;
+    }
+    let mut harmed = (Vec::new(), Vec::new());
+    for part in parts {
+        if let (Verdict::Inconclusive, Reason::LikelyHarm { metrics, .. }) =
+            (part.outcome.verdict, &part.outcome.reason)
+        {
+            harmed.0.extend(metrics.iter().filter(|&metric| !harmed.0.contains(metric)).cloned().collect::<Vec<_>>());
+            harmed.1.push(part.scenario.to_owned());
+        }
+    }
+    let (metrics, scenarios) = harmed;
+    if scenarios.is_empty() {
+        return outcome;
+    }
+    Outcome { verdict: Verdict::Inconclusive, reason: Reason::LikelyHarm { metrics, scenarios } }
 }
 
 /// What the scenarios have to say against an overall verdict ("Veto"): a mean must not hide that one of them got worse, nor that
@@ -243,7 +270,9 @@ pub(super) fn recommendation(outcome: &Outcome) -> Recommendation {
         (Verdict::Invalid, _) => Recommendation::FixSetup,
         (Verdict::Tradeoff, _) => Recommendation::OwnerDecides,
         (Verdict::Win, _) => Recommendation::Adopt,
-        (Verdict::Reject | Verdict::Neutral, _) | (_, Reason::NoGain) => Recommendation::KeepBaseline,
+        (Verdict::Reject | Verdict::Neutral, _) | (_, Reason::NoGain | Reason::LikelyHarm { .. }) => {
+            Recommendation::KeepBaseline
+        }
         (Verdict::Inconclusive, Reason::Failures | Reason::Attrition) => Recommendation::FindFailures,
         (Verdict::Inconclusive, Reason::GuardrailUnresolved(_) | Reason::ScenarioUnresolved(_)) => {
             Recommendation::MoreBlocksOrLongerRuns
@@ -266,7 +295,7 @@ mod tests {
 
     fn metric(name: &'static str, purpose: Purpose, status: Status) -> Judged<'static> {
         let total = if purpose.is_required() { Total::Holds } else { Total::NotAsked };
-        Judged { name, purpose, status, no_gain: 0.5, n: 20, holds_in_scenario: true, total }
+        Judged { name, purpose, status, no_gain: 0.5, n: 20, holds_in_scenario: true, total, is_likely_harmed: false }
     }
 
     fn shown(metrics: &[Judged<'_>]) -> String {
@@ -349,9 +378,9 @@ mod tests {
         assert_eq!(fewest_failures(&design(1, 1)), 6);
         assert_eq!(fewest_failures(&design(3, 2)), 5);
         assert_eq!(fewest_failures(&design(18, 4)), 5);
-        // At a look with half of the error 2^-6 x 2 / 0.5 is not.
+        // 1 - (25/30)^3 = 42 % of the error is left to the last look: 2 x 2^-6 is more than 5 % of that.
         let mut looked = design(1, 1);
-        let blocks = vec![15, 30];
+        let blocks = vec![25, 30];
         looked.looks = Some(LookPlan { blocks, stop_on: StopOn::Overall, futility: false });
         assert_eq!(fewest_failures(&looked), 7);
     }

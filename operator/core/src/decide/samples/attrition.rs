@@ -10,8 +10,8 @@ use super::Samples;
 use crate::attempt::{LostReason, TRIES};
 use crate::decide::{Fate, Place, Places};
 use crate::gates::{Code, Finding, Gate, Note, attrition};
-use crate::stats::{ALPHA, Look, Tails, holm, uneven};
-use crate::verdict::{Design, Scope};
+use crate::stats::{ALPHA, Shares, Tails, holm, uneven};
+use crate::verdict::{Design, Look, Scope};
 
 /// What became of a run.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -58,7 +58,7 @@ impl Samples {
         );
         // Too little to make a config invalid may be too much for its Win: what was lost may have been what was slow.
         for blocks in looks.iter().map(|look| look.blocks) {
-            let alone = [Look { blocks, better: 1.0, other: 1.0 }];
+            let alone = [Look { blocks, overall: Shares::WHOLE, cells: Shares::WHOLE }];
             let more = uneven_configs(&table, design, &alone, |seen| seen.first != Try::Good, |tails| tails.up);
             let lossy = |config: &usize| more[*config] <= ALPHA || is_more_silent(&table, design, *config, blocks);
             self.observed.lossy.extend((0..design.configs.len()).filter(lossy).map(|config| (config, blocks)));
@@ -161,7 +161,7 @@ fn uneven_configs(
                 let beside = beside.map(|(_, seen)| seen).filter(|seen| seen.tried);
                 (happened(seen), beside.map(&happened).collect::<Vec<bool>>())
             });
-            p(uneven(pairs, design.m0)) / look.other
+            p(uneven(pairs, design.m0)) / look.overall.worse
         };
         looks.iter().map(at).fold(1.0, f64::min)
     };
@@ -233,7 +233,7 @@ fn counted(
 mod tests {
     use assay_protocol::{Digest, Summary};
 
-    use super::{Look, Seen, Table, Tails, Try, counted, is_more_silent, table, uneven_configs};
+    use super::{Look, Seen, Shares, Table, Tails, Try, counted, is_more_silent, table, uneven_configs};
     use crate::attempt::{Attempt, Lost, LostReason, TRIES};
     use crate::decide::Places;
     use crate::experiment::Experiment;
@@ -492,7 +492,14 @@ mod tests {
     fn p_is_that_of_the_look_that_says_most_at_its_price() {
         let table = silent(&[0, 1, 2], &[]);
         let p = |looks: &[(usize, f64)]| {
-            let looks: Vec<Look> = looks.iter().map(|&(blocks, other)| Look { blocks, better: 1.0, other }).collect();
+            let looks: Vec<Look> = looks
+                .iter()
+                .map(|&(blocks, worse)| Look {
+                    blocks,
+                    overall: Shares { worse, ..Shares::WHOLE },
+                    cells: Shares::WHOLE,
+                })
+                .collect();
             uneven_configs(&table, &design_of_two(), &looks, |seen| seen.first == Try::Silent, |tails: Tails| tails.up)
                 [0]
         };

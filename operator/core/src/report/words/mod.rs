@@ -169,6 +169,17 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
                 effects(objectives())
             )
         }
+        (Verdict::Inconclusive, "LikelyHarm") => format!(
+            "{config} is probably worse than {baseline}{}: {}. Keep {baseline}; for a proof, {}.",
+            detail.split_once(" in ").map_or(String::new(), |(_, scenarios)| {
+                format!(" in {}", list(scenarios.split(',').map(str::to_owned)))
+            }),
+            effects(required().filter(|e| {
+                let metrics = detail.split_once(" in ").map_or(detail, |(metrics, _)| metrics);
+                metrics.split(',').any(|name| name == e.metric)
+            })),
+            harmful(&about, objectives())
+        ),
         (Verdict::Inconclusive, "NoGain") => format!(
             "{config} is not worth it, and whether it does harm is open: an improvement of {} or more is ruled out, \
              and {}. Keep {baseline}; to find out whether {config} does harm, {}.",

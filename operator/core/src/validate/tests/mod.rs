@@ -189,14 +189,14 @@ fn hints_that_are_no_errors() {
     assert_eq!(
         messages(&second),
         [
-            "warning: spec.repetitions: 5 blocks can prove a gain, but not that anything gets worse: 1 config against the baseline x 3 objectives and guardrails, plus failures, need 7",
+            "warning: spec.repetitions: 5 repetitions can't show harm of the config; 7 can: a loss of any size in every block would stay unproven",
             "warning: spec.repetitions: 5 blocks can decide the overall verdict, but not the verdicts per scenario: 1 config against the baseline x 1 objective x 2 scenarios need 6"
         ]
     );
     // As many as are needed are enough.
     second["spec"]["repetitions"] = json!(6);
     let found = messages(&second);
-    assert!(matches!(&found[..], [only] if only.contains("not that anything gets worse")), "{found:?}");
+    assert!(matches!(&found[..], [only] if only.contains("can't show harm")), "{found:?}");
     second["spec"]["repetitions"] = json!(7);
     assert_eq!(messages(&second), Vec::<String>::new());
     assert_eq!(messages(&with("/status", json!({}))), ["note: status: is ignored: only the operator sets it"]);
@@ -235,8 +235,7 @@ fn blocks_are_counted_for_all_claims_of_scenarios() {
     let told = "9 blocks can decide the overall verdict, but not the verdicts per scenario: 5 configs against the baseline x 3 \
                 objectives x 2 scenarios need 10";
     assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
-    let told = "9 blocks can prove a gain, but not that anything gets worse: 5 configs against the baseline x 5 objectives and \
-                guardrails, plus failures, need 10";
+    let told = "9 repetitions can't show harm of one of 5 configs; 10 can: a loss of any size in every block would stay unproven";
     assert!(found.iter().any(|message| message.ends_with(told)), "{found:#?}");
     let found = messages_with(|spec| {
         many_claims(spec);
