@@ -5,8 +5,8 @@
 use assay_core::{
     stats::{Adjust, Direction, Scale, Unmeasurable},
     verdict::{
-        Design, Effect, Ending, Endings, Intervals, Invalid, JudgeError, Judgement, Lack, LookPlan, MetricRule,
-        MetricSamples, Observed, Outcome, Purpose, Scenario, Scope, StopOn, Verdict, guarantees, judge,
+        Design, Effect, Ending, Endings, Intervals, Invalid, JudgeError, Judgement, Lack, LookPlan, LostFirst,
+        MetricRule, MetricSamples, Observed, Outcome, Purpose, Scenario, Scope, StopOn, Verdict, guarantees, judge,
     },
 };
 
@@ -212,7 +212,9 @@ fn values_that_are_missing_may_be_the_bad_ones() {
 /// What is lost may be what was slow.
 #[test]
 fn a_config_that_loses_more_runs_is_no_win() {
-    let lossy = Observed { lossy: vec![(0, BLOCKS), (1, BLOCKS)], ..observed() };
+    let lost = |config, block| LostFirst { scenario: 0, config: Some(config), block };
+    let lossy =
+        Observed { lost_firsts: (0..BLOCKS / 2).flat_map(|b| [lost(0, b), lost(1, b)]).collect(), ..observed() };
     assert_eq!(overall(&lossy), ["Inconclusive Attrition", "Inconclusive Attrition"]);
     let harmful =
         Observed { samples: vec![vec![row(BLOCKS, 1000.0, [0.8, 1.0]), row(BLOCKS, 8.0, [1.0, 1.0])]; 2], ..lossy };

@@ -30,7 +30,7 @@ use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
 pub use code::{Code, Gate};
-pub use isolated::CPU_PERCENT;
+pub use isolated::{CPU_PERCENT, share_taken};
 pub use same_work::wrong_answers;
 pub use steady::saturated;
 use view::View;

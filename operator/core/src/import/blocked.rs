@@ -131,10 +131,8 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
     if firsts == samples {
         firsts.clear();
     }
-    let lossy = comparison.configs.iter().enumerate().filter(|(_, config)| gated.lossy.contains(config));
-    let lossy = lossy.map(|(config, _)| (config, comparison.blocks.len())).collect();
     let invalid = invalid(comparison, gated);
-    Observed { samples, firsts, endings, lacks, lossy, invalid, ended: true, ..Observed::default() }
+    Observed { samples, firsts, endings, lacks, invalid, ended: true, ..Observed::default() }
 }
 
 /// What the runs that count have measured, how they ended, and what they lack.

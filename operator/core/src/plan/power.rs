@@ -160,7 +160,8 @@ fn holds(design: &Design, spreads: &Spreads, blocks: usize, metric: usize, effec
         let room = gain + rule.effect_margin_per_scenario();
         let share = look.scenario;
         let centre = chance(room, own[metric], blocks, ALPHA * share);
-        let mean = if rule.has_total() { chance(room, own[metric], blocks, ALPHA * look.equivalent) } else { 1.0 };
+        let mean =
+            if rule.purpose.is_required() { chance(room, own[metric], blocks, ALPHA * look.equivalent) } else { 1.0 };
         centre.min(mean)
     };
     match &spreads[..] {

@@ -30,7 +30,7 @@ pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
     Plausibility, fisher_greater, implausible, operations_for_quantile, robust_limit, robust_z, supports_quantile,
-    uneven,
+    uneven, upper_share,
 };
 pub use total::Totals;
 pub use unblocked::{TwoSample, mann_whitney, shift, welch};

@@ -27,6 +27,9 @@ pub enum ShapeError {
     NotFinite,
 }
 
+/// Below every effect that is measured, and finite.
+const FAR_BELOW: f64 = -1e6;
+
 /// The one-sided p values of one comparison, named by what a small value claims ("Claims").
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Claims {
@@ -93,6 +96,24 @@ impl Paired {
     /// Hodges-Lehmann estimate of the effect ("Estimate"); `None` without blocks.
     pub fn estimate(&self) -> Option<f64> {
         hodges_lehmann(&self.differences())
+    }
+
+    /// The estimate if so many of the config's runs were the worst of all: those of `known` blocks, and others spread evenly over the ranks
+    /// of its differences. `None` without blocks; far below all numbers where no typical run is left.
+    pub fn estimate_with_worst(&self, known: &[usize], worst: usize) -> Option<f64> {
+        let n = self.n();
+        let gaps: Vec<f64> = self.gaps().collect();
+        let mut others: Vec<usize> = (0..n).filter(|block| !known.contains(block)).collect();
+        others.sort_by(|&a, &b| gaps[a].total_cmp(&gaps[b]));
+        let more = worst.saturating_sub(n - others.len()).min(others.len());
+        let step = others.len() as f64 / more.max(1) as f64;
+        let spread = (0..more).map(|i| others[((i as f64 + 0.5) * step) as usize]);
+        let worst: Vec<usize> = known.iter().copied().chain(spread).collect();
+        let differences = self.blocks().enumerate().flat_map(|(block, (c, baseline))| {
+            let c = if worst.contains(&block) { FAR_BELOW } else { c };
+            baseline.iter().map(move |b| c - b)
+        });
+        hodges_lehmann(&differences.collect::<Vec<f64>>())
     }
 
     /// Per block, config minus mean baseline.

@@ -40,7 +40,7 @@ pub struct MetricRule {
     /// Largest loss that a Win may hide in a single scenario.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scenario_margin: Option<f64>,
-    /// A quantile within the run: it can't be summed over runs.
+    /// A quantile within the run.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub quantile: bool,
 }
@@ -83,11 +83,6 @@ impl MetricRule {
     /// The same as an effect.
     pub(crate) fn effect_margin_per_scenario(&self) -> f64 {
         self.scale.margin(self.margin_per_scenario())
-    }
-
-    /// Whether its runs add up to a total that has to hold as well.
-    pub fn has_total(&self) -> bool {
-        self.purpose.is_required() && !self.quantile
     }
 }
 

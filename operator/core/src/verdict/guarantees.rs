@@ -39,7 +39,7 @@ pub fn guarantees(design: &Design) -> Vec<String> {
              if its effect on an objective is at or beyond the margin."
         ),
     ];
-    if design.metrics.iter().any(super::MetricRule::has_total) {
+    {
         sentences.push(format!(
             "Mean: a config gets a Win with at most about {percent} % probability if its runs together really lose \
              that much in some scenario. This is exact if differences scatter symmetrically, and was simulated for \

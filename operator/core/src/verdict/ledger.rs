@@ -7,7 +7,7 @@ use super::{
     table::{Judged, Proofs},
     values::Comparison,
 };
-use crate::stats::{ALPHA, Adjust, Paired, Shares, Totals, detectable};
+use crate::stats::{ALPHA, Adjust, Paired, Shares, detectable};
 
 /// Which effects carry their intervals. They cost about ten times what the verdict does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -84,33 +84,35 @@ impl Default for Claims {
 }
 
 impl Claims {
-    fn of(comparison: &Comparison, rule: &MetricRule, asks_scenario: bool) -> Self {
+    /// `shown` is the part of an effect that is not hidden ("Hidden effects"): what is proven to be smaller must be so by less.
+    fn of(comparison: &Comparison, rule: &MetricRule, asks_scenario: bool, shown: f64) -> Self {
         let paired = &comparison.tested;
-        let claims = paired.claims(rule.effect_margin());
+        let margin = shown * rule.effect_margin();
+        let claims = paired.claims(margin);
         let least = rule.least_effect();
         // Where a gain has a size, a smaller one is none, and what is shown to be smaller is no difference that matters.
         let no_gain = if least > 0.0 { paired.tails(least).down } else { claims.no_gain };
-        let per_scenario = rule.effect_margin_per_scenario();
-        let held =
-            || if per_scenario == rule.effect_margin() { claims.non_inferior } else { paired.tails(-per_scenario).up };
+        let per_scenario = shown * rule.effect_margin_per_scenario();
+        let held = || if per_scenario == margin { claims.non_inferior } else { paired.tails(-per_scenario).up };
         let totals = comparison.totals.as_ref();
         let own = Self {
             better: if least > 0.0 { paired.tails(least).up } else { claims.better },
             worse: claims.worse,
             non_inferior: claims.non_inferior,
             no_gain,
-            equivalent: if least > 0.0 && least < rule.effect_margin() {
+            equivalent: if least > 0.0 && least < margin {
                 claims.non_inferior.max(no_gain)
             } else {
                 claims.equivalent()
             },
             per_scenario: (asks_scenario && rule.purpose.is_required()).then(held),
-            total_non_inferior: totals.map(|totals| totals.non_inferior(per_scenario)),
-            total_worse: totals.map(Totals::worse),
+            total_non_inferior: totals
+                .map(|totals| if comparison.open_totals.0 { 1.0 } else { totals.non_inferior(per_scenario) }),
+            total_worse: totals.map(|totals| if comparison.open_totals.1 { 1.0 } else { totals.worse() }),
         };
         let own = if comparison.lacks_values { own.without_good() } else { own };
         match &comparison.firsts {
-            Some(firsts) => own.also_of(&Self::of(firsts, rule, asks_scenario)),
+            Some(firsts) => own.also_of(&Self::of(firsts, rule, asks_scenario, shown)),
             None => own,
         }
     }
@@ -179,6 +181,15 @@ impl Claims {
     }
 }
 
+/// How a comparison is asked.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Asked {
+    /// Whether its loss must be proven to be what a single scenario may lose.
+    pub scenario: bool,
+    /// The part of an effect that shows.
+    pub shown: f64,
+}
+
 /// What a ledger proves, entry by entry, and of failures unit by unit.
 pub(super) struct Proven {
     entries: Vec<Proofs>,
@@ -234,9 +245,9 @@ impl<'a> Ledger<'a> {
     }
 
     /// A unit's data at a look, for one metric; `asks_scenario` where its loss in a single scenario is asked for.
-    pub fn take(&mut self, unit: usize, metric: usize, comparison: Comparison, asks_scenario: bool, look: &Shares) {
+    pub fn take(&mut self, unit: usize, metric: usize, comparison: Comparison, asked: Asked, look: &Shares) {
         let rule = &self.metrics[metric];
-        let now = Claims::of(&comparison, rule, asks_scenario);
+        let now = Claims::of(&comparison, rule, asked.scenario, asked.shown);
         let entry = &mut self.entries[unit * self.metrics.len() + metric];
         *entry = Entry {
             n: comparison.tested.n(),
@@ -282,13 +293,23 @@ impl<'a> Ledger<'a> {
         self.entries[unit * self.metrics.len() + metric].mean
     }
 
+    /// Required metrics whose mean effect is a loss beyond the margin.
+    pub fn lost_means(&self, unit: usize) -> Vec<String> {
+        let own = &self.entries[unit * self.metrics.len()..(unit + 1) * self.metrics.len()];
+        let lost = self.metrics.iter().zip(own).filter(|(rule, entry)| {
+            rule.purpose.is_required() && entry.mean.is_some_and(|mean| mean < -rule.effect_margin())
+        });
+        lost.map(|(rule, _)| rule.name.clone()).collect()
+    }
+
     /// What each entry proves within the family ("Families").
     pub fn proven(&self) -> Proven {
         let better = self.adjusted(|rule, _| rule.purpose == Purpose::Objective, |seq| Some(seq.better), &[]).0;
         let failing: Vec<f64> = self.failures.iter().map(|(_, seq)| *seq).collect();
         let (worse, failures) = self.adjusted(|rule, _| rule.purpose.is_required(), |seq| Some(seq.worse), &failing);
-        let total_worse =
-            self.adjusted(|rule, seq| rule.has_total() && seq.total_worse.is_some(), |seq| seq.total_worse, &[]).0;
+        let total_worse = self
+            .adjusted(|rule, seq| rule.purpose.is_required() && seq.total_worse.is_some(), |seq| seq.total_worse, &[])
+            .0;
         let entries = self.entries.iter().zip(better).zip(worse).zip(total_worse);
         let entries = entries
             .map(|(((Entry { seq, .. }, better), worse), total_worse)| Proofs {
@@ -335,6 +356,8 @@ impl<'a> Ledger<'a> {
                 holds_in_scenario: proofs.holds_in_scenario(),
                 total: proofs.total(),
                 is_likely_harmed: rule.purpose.is_required() && self.is_likely_harmed(rule, entry),
+                has_lost_mean: rule.purpose.is_required()
+                    && entry.mean.is_some_and(|mean| mean < -rule.effect_margin()),
             })
             .collect()
     }
@@ -418,6 +441,8 @@ mod tests {
 
     const LOOK: Shares = Shares { better: 0.25, worse: 0.5, equivalent: 0.125, scenario: 0.75 };
 
+    const ASKED: Asked = Asked { scenario: true, shown: 1.0 };
+
     fn rules() -> [MetricRule; 2] {
         let rule = |purpose| MetricRule::new("throughput", Direction::Higher, purpose, 0.05, Scale::Log);
         [rule(Purpose::Objective), rule(Purpose::Guardrail)]
@@ -435,6 +460,7 @@ mod tests {
             tested,
             ended: None,
             totals: None,
+            open_totals: (false, false),
             mean: None,
             has_zeros: false,
             lacks_values: false,
@@ -462,7 +488,7 @@ mod tests {
         let shown = |blocks: usize, intervals: Intervals| {
             let mut ledger = ledger(&rules[..1], 1);
             let tested = Paired::new(vec![0.1; blocks], vec![0.0; blocks], 1).unwrap();
-            ledger.take(0, 0, Comparison { ended: Some(tested.clone()), tested, ..comparison(6) }, true, &LOOK);
+            ledger.take(0, 0, Comparison { ended: Some(tested.clone()), tested, ..comparison(6) }, ASKED, &LOOK);
             let effect = ledger.effects(0, &ledger.proven(), intervals).remove(0);
             [effect.ci95, effect.ci90].map(|interval| interval.is_some())
         };
@@ -478,7 +504,7 @@ mod tests {
         let rules = rules();
         let mut ledger = ledger(&rules, 1);
         for metric in 0..rules.len() {
-            ledger.take(0, metric, comparison(6), true, &LOOK);
+            ledger.take(0, metric, comparison(6), ASKED, &LOOK);
         }
         for metric in 0..rules.len() {
             let Entry { now, seq, .. } = &ledger.entries[metric];
@@ -495,7 +521,7 @@ mod tests {
         let rules = rules();
         let mut ledger = ledger(&rules, 1);
         let none = Shares { better: 0.0, worse: 0.0, equivalent: 0.0, scenario: 0.0 };
-        ledger.take(0, 0, comparison(6), true, &none);
+        ledger.take(0, 0, comparison(6), ASKED, &none);
         ledger.take_failures(0, 0.001, &none);
         let seq = ledger.entries[0].seq;
         assert_eq!((seq.better, seq.worse, seq.equivalent, seq.per_scenario), (1.0, 1.0, 1.0, Some(1.0)));
@@ -508,7 +534,7 @@ mod tests {
         let mut cells = ledger(&rules, 3);
         for (cell, better) in [[6, 3], [2, 5], [0, 1]].into_iter().enumerate() {
             for (metric, better) in better.into_iter().enumerate() {
-                cells.take(cell, metric, comparison(better), true, &LOOK);
+                cells.take(cell, metric, comparison(better), ASKED, &LOOK);
             }
         }
         let now = |cell: usize, metric: usize| cells.entries[cell * rules.len() + metric].now.better;
@@ -552,7 +578,7 @@ mod tests {
         let mut ledger = ledger(&rules, 4);
         for unit in 0..4 {
             for metric in 0..rules.len() {
-                ledger.take(unit, metric, comparison(6), true, &LOOK);
+                ledger.take(unit, metric, comparison(6), ASKED, &LOOK);
             }
             ledger.take_failures(unit, 0.01, &LOOK);
         }
@@ -582,7 +608,7 @@ mod tests {
         for metric in 0..rules.len() {
             let mut comparison = comparison(3);
             comparison.ended = Some(comparison.tested.clone());
-            ledger.take(0, metric, comparison, true, &LOOK);
+            ledger.take(0, metric, comparison, ASKED, &LOOK);
         }
         let found: Vec<Option<f64>> =
             ledger.effects(0, &ledger.proven(), Intervals::None).iter().map(|effect| effect.detectable).collect();

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::design::{Design, MetricRule};
-use crate::stats::median;
+use crate::stats::{ALPHA, median, upper_share};
 
 /// The runs of one scenario, as one metric saw them. Positions are blocks in the order in which looks take them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -16,9 +16,16 @@ pub struct MetricSamples {
 impl MetricSamples {
     /// Medians of the baseline and a config.
     pub fn medians(&self, config: usize) -> (Option<f64>, Option<f64>) {
-        let baseline: Vec<f64> = self.baseline.iter().flatten().flatten().copied().collect();
-        let own: Vec<f64> = self.configs[config].iter().flatten().copied().collect();
-        (median(&baseline), median(&own))
+        (self.median(None), self.median(Some(config)))
+    }
+
+    /// Median of a config, or without one of the baseline.
+    pub fn median(&self, config: Option<usize>) -> Option<f64> {
+        let values: Vec<f64> = match config {
+            Some(config) => self.configs.get(config)?.iter().flatten().copied().collect(),
+            None => self.baseline.iter().flatten().flatten().copied().collect(),
+        };
+        median(&values)
     }
 
     /// By how much one side was better than the other, block by block, as an effect. A side is a config, or without one the baseline.
@@ -67,6 +74,33 @@ pub struct Runs {
     pub sound: u32,
 }
 
+/// First attempts that failed or left no number, in the blocks in which the config was tried.
+#[derive(Clone, Debug, Default, PartialEq, Eq)]
+pub(super) struct BadFirsts {
+    /// Blocks in which the config's was one.
+    pub own: Vec<usize>,
+    /// How many of the baseline's were.
+    pub baseline: usize,
+    /// Blocks in which the config was tried.
+    pub runs: usize,
+}
+
+impl BadFirsts {
+    /// As many of the config's runs as could fail beyond the baseline's share, by a one-sided 95 % bound (Clopper and Pearson, "The Use of
+    /// Confidence or Fiducial Limits"). None where its share was not larger.
+    pub fn excess(&self, m0: usize) -> usize {
+        let (own, runs, beside) = (self.own.len(), self.runs, self.runs * m0);
+        if own * m0 <= self.baseline {
+            return 0;
+        }
+        let baseline = self.baseline as f64 / beside as f64;
+        let upper = upper_share(own, runs, ALPHA);
+        // Rounded first, so that a whole number of runs is no run more by the last digit.
+        let excess = ((upper - baseline) * runs as f64 * 1e9).round() / 1e9;
+        (excess.ceil() as usize).clamp(own, runs)
+    }
+}
+
 /// What a gate found unfit to be judged. Numbers are positions in the design.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -98,6 +132,27 @@ pub struct Lack {
     pub block: usize,
 }
 
+/// A first attempt that left no number: evicted, crashed, never started, or a row that a file lacks. Numbers are positions in the design; the
+/// baseline has no config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostFirst {
+    pub scenario: usize,
+    pub config: Option<usize>,
+    pub block: usize,
+}
+
+/// A value that is only the end of its histogram: the true one is at least as bad. `run` counts the baseline's runs of a block.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct Saturated {
+    pub scenario: usize,
+    pub metric: usize,
+    pub config: Option<usize>,
+    pub block: usize,
+    pub run: usize,
+}
+
 /// All that came in so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -113,10 +168,16 @@ pub struct Observed {
     /// Values that are missing though their runs count.
     #[serde(default)]
     pub lacks: Vec<Lack>,
-    /// Configs that lost more runs than the baseline beside them, each with the look that saw it: too few to prove that this is their doing,
-    /// and too many to overlook.
-    #[serde(default)]
-    pub lossy: Vec<(usize, usize)>,
+    /// Values whose histogram ended before them; the samples have its end.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub saturated: Vec<Saturated>,
+    /// First attempts that left no number, whatever became of their place later.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_firsts: Vec<LostFirst>,
+    /// By scenario, the share of the baseline's time that the workload's own generator takes, which hides that share of every effect; empty
+    /// where nothing is hidden.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<f64>,
     #[serde(default)]
     pub invalid: Vec<Invalid>,
     /// Scenario and config of cells in which nothing that the config changes had a way to act: they speak for nobody, and nobody asks them.
@@ -184,6 +245,34 @@ impl Observed {
         let ends = own.zip(endings.into_iter().flat_map(|endings| &endings.baseline)).take(blocks);
         ends.filter(|(own, runs)| !runs.iter().chain([*own]).any(|end| *end == Ending::Missing))
             .map(|(own, runs)| (own.has_failed(), runs.iter().map(|end| end.has_failed()).collect()))
+    }
+
+    /// First attempts of a config in the first `blocks` blocks of a scenario that failed or left no number, and the baseline's beside them.
+    pub(super) fn bad_firsts(&self, scenario: usize, config: usize, blocks: usize, m0: usize) -> BadFirsts {
+        let mut found = BadFirsts::default();
+        let lost = |arm: Option<usize>, block: usize| {
+            let is_own = |lost: &&LostFirst| (lost.scenario, lost.config, lost.block) == (scenario, arm, block);
+            self.lost_firsts.iter().filter(is_own).count()
+        };
+        let endings = self.endings.get(scenario);
+        let planned =
+            self.samples.get(scenario).and_then(|metrics| metrics.first()).map_or(0, |row| row.baseline.len());
+        for block in 0..blocks.min(planned) {
+            let own = endings.and_then(|endings| endings.configs.get(config)?.get(block).copied()).unwrap_or_default();
+            let own_lost = lost(Some(config), block) > 0;
+            let has_value = self.samples[scenario][0].configs[config].get(block).is_some_and(Option::is_some);
+            if own == Ending::Missing && !own_lost && !has_value {
+                continue;
+            }
+            found.runs += 1;
+            if own.has_failed() || own_lost {
+                found.own.push(block);
+            }
+            let runs = endings.and_then(|endings| endings.baseline.get(block));
+            let failed = runs.into_iter().flatten().filter(|end| end.has_failed()).count();
+            found.baseline += (failed + lost(None, block)).min(m0);
+        }
+        found
     }
 
     /// How the run of a config in a block ended.
@@ -302,13 +391,10 @@ impl Runs {
         self.failed + self.sound
     }
 
-    /// Whether a larger share of these runs failed than of the other arm's, or damaged data.
-    pub(super) fn fail_more_than(self, other: Self) -> bool {
-        let is_more = |own: u32, theirs: u32| {
-            let (own, theirs) = (u64::from(own), u64::from(theirs));
-            own * u64::from(other.ended()) > theirs * u64::from(self.ended()) || (own > 0 && other.ended() == 0)
-        };
-        is_more(self.failed, other.failed) || is_more(self.damaged, other.damaged)
+    /// Whether a larger share of these runs damaged data than of the other arm's.
+    pub(super) fn damage_more_than(self, other: Self) -> bool {
+        let (own, theirs) = (u64::from(self.damaged), u64::from(other.damaged));
+        own * u64::from(other.ended()) > theirs * u64::from(self.ended()) || (own > 0 && other.ended() == 0)
     }
 }
 
@@ -374,8 +460,46 @@ mod tests {
     fn runs_add_up() {
         let runs = |failed, damaged, sound| Runs { failed, damaged, sound };
         assert_eq!(runs(5, 2, 7).plus(runs(4, 3, 6)), runs(9, 5, 13));
-        // With nothing to compare with, any failure is more.
-        assert!(runs(1, 0, 5).fail_more_than(runs(0, 0, 0)));
-        assert!(!runs(0, 0, 5).fail_more_than(runs(0, 0, 0)));
+        assert!(runs(1, 1, 29).damage_more_than(runs(3, 0, 27)) && !runs(1, 1, 29).damage_more_than(runs(3, 1, 27)));
+        assert!(runs(9, 9, 21).damage_more_than(runs(20, 1, 40)), "once is not as often as nine times");
+        // With nothing to compare with, any damage is more; failures without damage are none.
+        assert!(runs(1, 1, 5).damage_more_than(runs(0, 0, 0)));
+        assert!(!runs(5, 0, 5).damage_more_than(runs(0, 0, 0)));
+    }
+
+    /// Upper 95 % bounds of 1 of 8, 2 of 10, 4 of 30 and 1 of 60: 47, 51, 28 and 7.7 %.
+    #[test]
+    fn as_many_runs_could_fail_as_a_bound_allows() {
+        let excess = |own: usize, baseline: usize, runs: usize, m0: usize| {
+            BadFirsts { own: (0..own).collect(), baseline, runs }.excess(m0)
+        };
+        assert_eq!([excess(1, 0, 8, 1), excess(2, 0, 10, 1), excess(4, 0, 30, 1), excess(1, 0, 60, 2)], [4, 6, 9, 5]);
+        // What the baseline does as often is no excess.
+        assert_eq!([excess(0, 0, 30, 1), excess(3, 3, 30, 1), excess(1, 2, 30, 2), excess(3, 9, 30, 1)], [0; 4]);
+        // 24 % less 3 %, and all of all.
+        assert_eq!([excess(3, 1, 30, 1), excess(5, 0, 5, 1)], [7, 5]);
+    }
+
+    #[test]
+    fn a_first_attempt_is_bad_if_it_failed_or_left_nothing() {
+        let design = design(2, &["read"], 2, 6);
+        let mut observed = observed(&design, |_, _, _, _| 1.0);
+        let lost = |config, block| LostFirst { scenario: 0, config, block };
+        observed.lost_firsts = vec![lost(Some(1), 0), lost(None, 2), lost(None, 2), lost(None, 2), lost(Some(1), 5)];
+        // A block in which nothing of the config is known, and one in which its run failed.
+        observed.samples[0][0].configs[1][3] = None;
+        observed.samples[0][0].configs[1][4] = None;
+        let mut endings =
+            Endings { baseline: vec![vec![Ending::Sound; 2]; 6], configs: vec![vec![Ending::Missing; 6]; 2] };
+        endings.configs[1][4] = Ending::Failed;
+        endings.baseline[1][0] = Ending::Failed;
+        observed.endings = vec![endings];
+        let found = |config: usize, blocks: usize| {
+            let BadFirsts { own, baseline, runs } = observed.bad_firsts(0, config, blocks, 2);
+            (own, baseline, runs)
+        };
+        assert_eq!(found(1, 9), (vec![0, 4, 5], 3, 5));
+        assert_eq!(found(1, 3), (vec![0], 3, 3));
+        assert_eq!(found(0, 2), (vec![], 1, 2));
     }
 }

@@ -1,7 +1,7 @@
 use super::{
     design::{Design, Families, Look, StopOn},
     judgement::{CellConclusion, Conclusion, ConfigConclusion, Effect, Judgement, LookTaken, Outcome, Reason, Verdict},
-    ledger::{Intervals, Ledger, Proven},
+    ledger::{Asked, Intervals, Ledger, Proven},
     observed::Observed,
     table::{self, Part},
     values::{JudgeError, Values},
@@ -142,7 +142,11 @@ impl<'a> Ledgers<'a> {
         for metric in 0..self.design.metrics.len() {
             let rounds = (0..look.blocks).filter(|&block| scenarios.clone().all(|scenario| keeps(scenario, block)));
             match self.values.overall(config, metric, rounds)? {
-                Some(together) => self.overall.take(config, metric, together, false, &look.overall),
+                Some(together) => {
+                    let shown = (0..self.design.scenarios.len()).map(|scenario| self.shown(scenario));
+                    let asked = Asked { scenario: false, shown: shown.fold(1.0, f64::min) };
+                    self.overall.take(config, metric, together, asked, &look.overall);
+                }
                 None => self.overall.take_everywhere(config, metric, &self.cells, &cells, &look.overall),
             }
             let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
@@ -156,6 +160,12 @@ impl<'a> Ledgers<'a> {
         Ok(())
     }
 
+    /// The part of an effect that shows in a scenario.
+    fn shown(&self, scenario: usize) -> f64 {
+        let hidden = self.observed.hidden.get(scenario).copied().filter(|share| share.is_finite());
+        1.0 - hidden.unwrap_or(0.0).clamp(0.0, 1.0)
+    }
+
     /// A config's data in one scenario at a look.
     pub fn take_cell(
         &mut self,
@@ -167,9 +177,12 @@ impl<'a> Ledgers<'a> {
         let unit = self.cell_unit(scenario, config);
         for metric in 0..self.design.metrics.len() {
             let blocks = (0..look.blocks).filter(|&block| keeps(block));
-            let asks_scenario = self.design.asks_scenarios(&self.design.metrics[metric]);
+            let asked = Asked {
+                scenario: self.design.asks_scenarios(&self.design.metrics[metric]),
+                shown: self.shown(scenario),
+            };
             let compared = self.values.cell(scenario, config, metric, blocks)?;
-            self.cells.take(unit, metric, compared, asks_scenario, &look.cells);
+            self.cells.take(unit, metric, compared, asked, &look.cells);
         }
         let failures = self.observed.failures(scenario, config, look.blocks);
         self.cells.take_failures(unit, table::fails_more(failures, self.design.m0), &look.cells);
@@ -223,14 +236,29 @@ impl<'a> Ledgers<'a> {
                 is_idle: self.observed.idle.contains(&(number, config)),
             })
             .collect();
-        table::overall(together.clone(), &parts)
+        table::overall(together.clone(), &self.overall.lost_means(config), &parts)
     }
 
-    /// What speaks against calling a config a Win or Neutral, though it proves no harm.
+    /// What speaks against calling a config a Win or Neutral, though it proves no harm: more of its runs damaged data, or as many as could
+    /// fail would undo the verdict ("Failures").
     fn doubt(&self, scenario: usize, config: usize) -> Option<Reason> {
-        let (own, baseline) = self.observed.runs(scenario, config, self.seen[config]);
-        let is_lossy = self.observed.lossy.contains(&(config, self.seen[config]));
-        own.fail_more_than(baseline).then_some(Reason::Failures).or(is_lossy.then_some(Reason::Attrition))
+        let blocks = self.seen[config];
+        let (own, baseline) = self.observed.runs(scenario, config, blocks);
+        if own.damage_more_than(baseline) {
+            return Some(Reason::Failures);
+        }
+        let bad = self.observed.bad_firsts(scenario, config, blocks, self.design.m0);
+        let worst = bad.excess(self.design.m0);
+        if worst == 0 {
+            return None;
+        }
+        let mut required = self.design.metrics.iter().enumerate().filter(|(_, rule)| rule.purpose.is_required());
+        let is_undone = required.any(|(metric, rule)| {
+            let left = self.values.estimate_with_worst((scenario, config, metric), blocks, &bad.own, worst);
+            left.ok().flatten().is_some_and(|left| left < -rule.effect_margin_per_scenario())
+        });
+        let reason = if own.failed > 0 { Reason::Failures } else { Reason::Attrition };
+        is_undone.then_some(reason)
     }
 
     /// Row 1 of the table: what is invalid needs no statistics of its metrics.

@@ -83,6 +83,8 @@ pub(super) struct Judged<'a> {
     pub total: Total,
     /// All of its simultaneous interval lies beyond the margin on the bad side.
     pub is_likely_harmed: bool,
+    /// The estimate of its mean is a loss beyond the margin.
+    pub has_lost_mean: bool,
 }
 
 /// P value of the claim that a config fails more often than the baseline ("Failures"). Of each block, whether its run failed and which of the
@@ -151,57 +153,71 @@ fn unless_doubted(outcome: Outcome, doubt: Option<Reason>) -> Outcome {
     }
 }
 
-/// Takes back a Win whose runs add up to something worse, or may, on whatever it is required of: a stall that spoils the sum of a guardrail
-/// is paid for like any other ("Totals").
-fn unless_slow(outcome: Outcome, parts: &[(&str, &[Judged<'_>])], is_only: bool) -> Outcome {
-    if outcome.verdict != Verdict::Win {
-        return outcome;
-    }
-    for (total, verdict) in [(Total::Worse, Verdict::Tradeoff), (Total::Open, Verdict::Inconclusive)] {
-        let (mut metrics, mut scenarios) = (Vec::new(), Vec::new());
-        for (scenario, judged) in parts {
-            let found: Vec<&Judged<'_>> = judged.iter().filter(|m| m.total == total).collect();
-            if !found.is_empty() {
-                metrics.extend(
-                    found.iter().map(|m| m.name.to_owned()).filter(|name| !metrics.contains(name)).collect::<Vec<_>>(),
-                );
-                scenarios.push((*scenario).to_owned());
-            }
+/// Metrics of some scenarios, each named once, in which something holds; the scenarios only where there are several.
+fn find(parts: &[(&str, &[Judged<'_>])], holds: impl Fn(&Judged<'_>) -> bool) -> Option<(Vec<String>, Vec<String>)> {
+    let (mut metrics, mut scenarios) = (Vec::new(), Vec::new());
+    for (scenario, judged) in parts {
+        let found = names(judged.iter().filter(|metric| holds(metric)));
+        if !found.is_empty() {
+            scenarios.push((*scenario).to_owned());
         }
-        if !metrics.is_empty() {
-            if is_only {
-                scenarios.clear();
-            }
-            return Outcome { verdict, reason: Reason::SlowTail { metrics, scenarios } };
-        }
+        metrics.extend(found.into_iter().filter(|name| !metrics.contains(name)).collect::<Vec<_>>());
     }
-    outcome
+    if parts.len() == 1 {
+        scenarios.clear();
+    }
+    (!metrics.is_empty()).then_some((metrics, scenarios))
+}
+
+/// Takes back a verdict whose runs add up to something worse, or may, on whatever it is required of: a stall that spoils the sum of a
+/// guardrail is paid for like any other ("Totals"). A Win must prove its means; a Neutral's must not look like a loss beyond the margin.
+fn unless_slow(outcome: Outcome, parts: &[(&str, &[Judged<'_>])]) -> Outcome {
+    let with = |verdict: Verdict, holds: &dyn Fn(&Judged<'_>) -> bool| {
+        let (metrics, scenarios) = find(parts, holds)?;
+        Some(Outcome { verdict, reason: Reason::SlowTail { metrics, scenarios } })
+    };
+    let found = match outcome.verdict {
+        Verdict::Win => with(Verdict::Tradeoff, &|m| m.total == Total::Worse)
+            .or_else(|| with(Verdict::Inconclusive, &|m| m.total == Total::Open)),
+        Verdict::Neutral => with(Verdict::Inconclusive, &|m| m.has_lost_mean),
+        _ => None,
+    };
+    found.unwrap_or(outcome)
 }
 
 /// The verdict of a config in one scenario.
 pub(super) fn cell(metrics: &[Judged<'_>], n_min: usize, doubt: Option<Reason>) -> Outcome {
-    unless_slow(unless_doubted(outcome(metrics, n_min), doubt), &[("", metrics)], true)
+    unless_slow(unless_doubted(outcome(metrics, n_min), doubt), &[("", metrics)])
 }
 
-/// The verdict of a config over all scenarios, of which `outcome` is what they say together: no scenario pays for another.
-pub(super) fn overall(outcome: Outcome, parts: &[Part<'_>]) -> Outcome {
+/// The verdict of a config over all scenarios, of which `outcome` is what they say together, and `lost_means` the metrics whose mean over
+/// them is a loss: no scenario pays for another.
+pub(super) fn overall(outcome: Outcome, lost_means: &[String], parts: &[Part<'_>]) -> Outcome {
     let cells: Vec<(&str, &Outcome)> = parts.iter().map(|part| (part.scenario, part.outcome)).collect();
     let outcome = unless_doubted(veto(outcome, &cells), parts.iter().find_map(|part| part.doubt.clone()));
     let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
-    if outcome.verdict == Verdict::Inconclusive {
-        return harmed_in_scenarios(outcome, &asked);
-    }
-    if outcome.verdict != Verdict::Win {
-        return outcome;
-    }
+    let is_asked = match outcome.verdict {
+        Verdict::Inconclusive => return harmed_in_scenarios(outcome, &asked),
+        Verdict::Win => |_: &Judged<'_>| true,
+        Verdict::Neutral => |metric: &Judged<'_>| metric.purpose == Purpose::Objective,
+        _ => return outcome,
+    };
+    let is_neutral = outcome.verdict == Verdict::Neutral;
     let metrics: Vec<(&str, &[Judged<'_>])> = asked.iter().map(|part| (part.scenario, part.metrics)).collect();
-    let slow = unless_slow(outcome, &metrics, parts.len() == 1);
-    let open = asked.iter().filter(|part| part.metrics.iter().any(|m| !m.holds_in_scenario));
+    let slow = unless_slow(outcome, &metrics);
+    let open = asked.iter().filter(|part| part.metrics.iter().any(|m| is_asked(m) && !m.holds_in_scenario));
     let open: Vec<String> = open.map(|part| part.scenario.to_owned()).collect();
-    if open.is_empty() || slow.verdict == Verdict::Tradeoff {
+    if slow.verdict == Verdict::Tradeoff {
         return slow;
     }
-    Outcome { verdict: Verdict::Inconclusive, reason: Reason::ScenarioUnresolved(open) }
+    if !open.is_empty() {
+        return Outcome { verdict: Verdict::Inconclusive, reason: Reason::ScenarioUnresolved(open) };
+    }
+    if is_neutral && slow.verdict == Verdict::Neutral && !lost_means.is_empty() {
+        let reason = Reason::SlowTail { metrics: lost_means.to_vec(), scenarios: Vec::new() };
+        return Outcome { verdict: Verdict::Inconclusive, reason };
+    }
+    slow
 }
 
 /// Says where harm is likely, if it is not so overall: what other scenarios gain does not make it less so.
@@ -288,14 +304,23 @@ fn names<'a>(metrics: impl Iterator<Item = &'a Judged<'a>>) -> Vec<String> {
 #[cfg(test)]
 mod tests {
     use super::super::design::{LookPlan, StopOn};
-    use super::super::observed::Runs;
     use super::*;
 
     const N_MIN: usize = 8;
 
     fn metric(name: &'static str, purpose: Purpose, status: Status) -> Judged<'static> {
         let total = if purpose.is_required() { Total::Holds } else { Total::NotAsked };
-        Judged { name, purpose, status, no_gain: 0.5, n: 20, holds_in_scenario: true, total, is_likely_harmed: false }
+        Judged {
+            name,
+            purpose,
+            status,
+            no_gain: 0.5,
+            n: 20,
+            holds_in_scenario: true,
+            total,
+            is_likely_harmed: false,
+            has_lost_mean: false,
+        }
     }
 
     fn shown(metrics: &[Judged<'_>]) -> String {
@@ -386,14 +411,7 @@ mod tests {
     }
 
     #[test]
-    fn failures_that_prove_nothing_are_not_overlooked() {
-        let runs = |failed, damaged, sound| Runs { failed, damaged, sound };
-        assert!(runs(1, 0, 29).fail_more_than(runs(0, 0, 30)));
-        assert!(!runs(1, 0, 29).fail_more_than(runs(4, 0, 116)), "1 of 30 is less than 4 of 120");
-        assert!(!runs(0, 0, 30).fail_more_than(runs(0, 0, 0)));
-        assert!(runs(1, 1, 29).fail_more_than(runs(3, 0, 27)), "data are another matter");
-        assert!(!runs(1, 1, 29).fail_more_than(runs(3, 1, 27)));
-        assert!(runs(9, 9, 21).fail_more_than(runs(20, 1, 40)), "once is not as often as nine times");
+    fn a_doubt_takes_back_what_is_good_and_nothing_else() {
         let win = [metric("ops", Purpose::Objective, Status::Better)];
         let said = |metrics: &[Judged<'_>], fails_more| {
             let Outcome { verdict, reason } = cell(metrics, N_MIN, bool::then_some(fails_more, Reason::Failures));
@@ -541,7 +559,7 @@ mod tests {
                 is_idle: false,
             };
             let parts = [part("read", &win, &good[..], false), part("write", &open, &write[..], fails_more)];
-            let Outcome { verdict, reason } = overall(win.clone(), &parts);
+            let Outcome { verdict, reason } = overall(win.clone(), &[], &parts);
             format!("{verdict:?} {reason}")
         };
         let unresolved = metric("ops", Purpose::Objective, Status::Unresolved);
@@ -566,7 +584,7 @@ mod tests {
             doubt: None,
             is_idle: false,
         }];
-        assert_eq!(overall(win.clone(), &alone).reason.to_string(), "SlowTail:ops");
+        assert_eq!(overall(win.clone(), &[], &alone).reason.to_string(), "SlowTail:ops");
         assert_eq!(said(unresolved, true), "Inconclusive Failures");
     }
 

@@ -1,3 +1,5 @@
+use std::collections::BTreeSet;
+
 use super::{
     design::{Design, DesignError, MetricRule},
     observed::{Lack, MetricSamples, Observed},
@@ -23,18 +25,29 @@ enum Value {
     Failed,
     /// Nothing, where nothing is as bad as it gets.
     ZeroWorst,
+    /// At least as bad as this: the run ended, and its histogram before it.
+    Saturated(f64),
     Number(f64),
     /// Nothing, where nothing is as good as it gets.
     ZeroBest,
 }
 
 impl Value {
+    fn is_saturated(self) -> bool {
+        matches!(self, Self::Saturated(_))
+    }
+
     fn is_zero(self) -> bool {
         matches!(self, Self::ZeroWorst | Self::ZeroBest)
     }
 
     fn number(self) -> Option<f64> {
         if let Self::Number(value) = self { Some(value) } else { None }
+    }
+
+    /// What an estimate takes it for.
+    fn measured(self) -> Self {
+        if let Self::Saturated(end) = self { Self::Number(end) } else { self }
     }
 }
 
@@ -71,6 +84,8 @@ pub(super) struct Comparison {
     pub ended: Option<Paired>,
     /// What the runs add up to, in one scenario, as tests see it.
     pub totals: Option<Totals>,
+    /// Whether a total is only known to be at least what it adds up to: the config's, and the baseline's.
+    pub open_totals: (bool, bool),
     /// The effect on that, of the runs that ended.
     pub mean: Option<f64>,
     pub has_zeros: bool,
@@ -138,6 +153,26 @@ impl<'a> Values<'a> {
         }
         found.lacks_values = self.lacks_values(scenario, config, metric, &blocks);
         Ok(found)
+    }
+
+    /// The estimate of a config in the first `blocks` blocks of a scenario if `worst` of its runs were the worst of all, those of the `bad` blocks
+    /// among them ("Failures"). `None` without blocks.
+    pub fn estimate_with_worst(
+        &self,
+        (scenario, config, metric): (usize, usize, usize),
+        blocks: usize,
+        bad: &[usize],
+        worst: usize,
+    ) -> Result<Option<f64>, ShapeError> {
+        let row = &self.rows[scenario][metric];
+        let compared = (0..blocks).filter_map(|block| {
+            let (own, baseline) = row.block(config, block)?;
+            Some((block, (own, baseline.to_vec())))
+        });
+        let (numbers, pairs): (Vec<usize>, Vec<Block>) = compared.unzip();
+        let known: Vec<usize> = (0..numbers.len()).filter(|&position| bad.contains(&numbers[position])).collect();
+        let tested = self.compared(&pairs, &self.design.metrics[metric], false)?.tested;
+        Ok(tested.estimate_with_worst(&known, worst))
     }
 
     /// Whether more of a config's runs lack a value than of the baseline's in the same blocks.
@@ -223,6 +258,14 @@ impl<'a> Values<'a> {
     }
 
     fn compared(&self, pairs: &[Block], rule: &MetricRule, with_totals: bool) -> Result<Comparison, ShapeError> {
+        // What is nothing in every run is equal, and no end of the scale.
+        let equal: Vec<Block>;
+        let pairs = if !pairs.is_empty() && all(pairs).all(|run| run == Value::ZeroBest) {
+            equal = vec![(Value::Number(0.0), vec![Value::Number(0.0); self.m0]); pairs.len()];
+            &equal
+        } else {
+            pairs
+        };
         let has_zeros = all(pairs).any(Value::is_zero);
         let ends = Ends::of(pairs, rule);
         let placed = |pairs: &[Block]| {
@@ -239,31 +282,33 @@ impl<'a> Values<'a> {
         let ended: Vec<Block> = pairs
             .iter()
             .filter(|block| all(std::slice::from_ref(block)).all(|run| run != Value::Failed))
-            .cloned()
+            .map(|(own, runs)| (own.measured(), runs.iter().map(|run| run.measured()).collect()))
             .collect();
         let totals = |pairs: &[Block]| {
             // What costs nothing adds nothing, however good it is; what does nothing in any time never ends.
             let cost = |run: Value| match run {
                 Value::ZeroBest => f64::INFINITY,
                 Value::ZeroWorst => f64::NEG_INFINITY,
-                run => ends.place(run),
+                run => ends.place(run.measured()),
             };
             let config: Vec<f64> = pairs.iter().map(|(own, _)| cost(*own)).collect();
             let baseline: Vec<f64> = pairs.iter().flat_map(|(_, runs)| runs.iter().map(|&run| cost(run))).collect();
             Totals::of(&config, &baseline, self.m0, rule.scale)
         };
-        let with_totals = with_totals && rule.has_total();
+        let with_totals = with_totals && rule.purpose.is_required();
         // Where all runs of a block are equally bad, nothing is known of what they cost.
         let tells = |(own, runs): &&Block| {
             !(matches!(own, Value::Failed | Value::ZeroWorst) && runs.iter().all(|run| run == own))
         };
         let has_worst = all(&ended).any(|run| run == Value::ZeroWorst);
+        let mut beside = pairs.iter().flat_map(|(_, runs)| runs.iter().copied());
         Ok(Comparison {
             totals: with_totals.then(|| totals(&pairs.iter().filter(tells).cloned().collect::<Vec<Block>>())),
+            open_totals: (pairs.iter().any(|(own, _)| own.is_saturated()), beside.any(|run| run.is_saturated())),
             mean: if with_totals && !has_worst { totals(&ended).effect() } else { None },
             ended: if has_zeros {
                 None
-            } else if ended.len() == pairs.len() {
+            } else if ended.len() == pairs.len() && !all(pairs).any(Value::is_saturated) {
                 Some(tested.clone())
             } else {
                 let (config, baseline) = placed(&ended);
@@ -294,7 +339,7 @@ struct Ends {
 
 impl Ends {
     fn of(pairs: &[Block], rule: &MetricRule) -> Self {
-        let numbers = all(pairs).filter_map(Value::number);
+        let numbers = all(pairs).filter_map(|run| run.measured().number());
         let (low, high) = numbers.fold((f64::INFINITY, f64::NEG_INFINITY), |(low, high), x| (low.min(x), high.max(x)));
         let (low, high) = if low <= high { (low, high) } else { (0.0, 0.0) };
         let shift = rule.effect_margin().max(rule.least_effect()).max(rule.effect_margin_per_scenario());
@@ -307,7 +352,7 @@ impl Ends {
             Value::Number(value) => value,
             Value::ZeroBest => self.high + self.beyond,
             Value::Failed if self.worst_zeros => self.low - 3.0 * self.beyond,
-            Value::ZeroWorst | Value::Failed => self.low - self.beyond,
+            Value::ZeroWorst | Value::Saturated(_) | Value::Failed => self.low - self.beyond,
         }
     }
 }
@@ -321,6 +366,16 @@ fn row(
 ) -> Result<Row, JudgeError> {
     let MetricSamples { baseline, configs } = samples;
     let rule = &design.metrics[metric];
+    let ends: BTreeSet<(Option<usize>, usize, usize)> = observed
+        .saturated
+        .iter()
+        .filter(|own| (own.scenario, own.metric) == (scenario, metric))
+        .map(|own| (own.config, own.block, own.run))
+        .collect();
+    let at_end = |value: Value, config: Option<usize>, block: usize, run: usize| match value {
+        Value::Number(end) if ends.contains(&(config, block, run)) => Value::Saturated(end),
+        value => value,
+    };
     let value_of = |config: &str, block: usize, value: f64| match rule.scale.transform(rule.direction, value) {
         Ok(number) => Ok(Value::Number(number)),
         Err(Unmeasurable::Zero) if rule.direction == Direction::Lower => Ok(Value::ZeroBest),
@@ -344,7 +399,7 @@ fn row(
             if observed.baseline_failed(scenario, block, run) {
                 values.push(Value::Failed);
             } else if let Some(value) = value {
-                values.push(value_of("baseline", block, value)?);
+                values.push(at_end(value_of("baseline", block, value)?, None, block, run));
             }
         }
         Ok((values.len() >= design.m0).then_some(values))
@@ -358,7 +413,7 @@ fn row(
             if observed.config_failed(scenario, config, block) {
                 return Ok(Some(Value::Failed));
             }
-            value.map(|value| value_of(name, block, value)).transpose()
+            value.map(|value| Ok(at_end(value_of(name, block, value)?, Some(config), block, 0))).transpose()
         };
         values.iter().enumerate().map(one).collect()
     };
@@ -404,12 +459,12 @@ mod tests {
     }
 
     #[test]
-    fn quantiles_have_no_mean() {
+    fn a_quantile_has_a_mean_over_runs() {
         let mut design = design(1, &["read"], 1, 4);
         let observed = observed(&design, |_, _, config, _| config.map_or(1.0, |_| 2.0));
         let mean = |design: &Design| Values::new(design, &observed).unwrap().cell(0, 0, 0, 0..4).unwrap().mean;
         assert!((mean(&design).unwrap() - 2.0_f64.ln()).abs() < 1e-12);
         design.metrics[0].quantile = true;
-        assert_eq!(mean(&design), None);
+        assert!((mean(&design).unwrap() - 2.0_f64.ln()).abs() < 1e-12);
     }
 }

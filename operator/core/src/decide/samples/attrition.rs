@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use super::Samples;
-use crate::attempt::{LostReason, TRIES};
+use crate::attempt::TRIES;
 use crate::decide::{Fate, Place, Places};
 use crate::gates::{Code, Finding, Gate, Note, attrition};
-use crate::stats::{ALPHA, Shares, Tails, holm, uneven};
-use crate::verdict::{Design, Look, Scope};
+use crate::stats::{ALPHA, Tails, holm, uneven};
+use crate::verdict::{Design, Look, LostFirst, Scope};
 
 /// What became of a run.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -21,7 +21,7 @@ enum Try {
     Good,
     /// It was invalid, with numbers that mean something.
     Invalid,
-    /// It was invalid, or ended without saying why, and left no such number: nobody can tell whether it was a slow one.
+    /// It left no such number, whatever the reason: nothing shows whether it was a slow one.
     Silent,
 }
 
@@ -29,9 +29,10 @@ enum Try {
 #[derive(Clone, Copy, Default)]
 struct Seen {
     tried: bool,
-    /// Its first run. What came of it later depends on what others did: a block is run again for the baseline's sake and not for a
+    /// Its first attempt, by number. Later ones depend on what others did: a block is run again for the baseline's sake and not for a
     /// config's.
     first: Try,
+    first_number: Option<u32>,
     /// So bad were all of its runs before the block was run again for the first time.
     bad_tries: u32,
     /// In the end it has no measurement, and its config did not fail either.
@@ -48,6 +49,9 @@ impl Samples {
             return;
         }
         let table = table(places, design, rounds);
+        let silent = table.iter().filter(|(_, seen)| seen.first == Try::Silent);
+        self.observed.lost_firsts =
+            silent.map(|(&(scenario, block, config, _), _)| LostFirst { scenario, config, block }).collect();
         let looks = design.looks_reached(rounds, rounds, self.observed.ended);
         let invalid = uneven_configs(
             &table,
@@ -56,13 +60,6 @@ impl Samples {
             |seen| seen.first != Try::Good,
             |tails| 2.0 * tails.up.min(tails.down),
         );
-        // Too little to make a config invalid may be too much for its Win: what was lost may have been what was slow.
-        for blocks in looks.iter().map(|look| look.blocks) {
-            let alone = [Look { blocks, overall: Shares::WHOLE, cells: Shares::WHOLE }];
-            let more = uneven_configs(&table, design, &alone, |seen| seen.first != Try::Good, |tails| tails.up);
-            let lossy = |config: &usize| more[*config] <= ALPHA || is_more_silent(&table, design, *config, blocks);
-            self.observed.lossy.extend((0..design.configs.len()).filter(lossy).map(|config| (config, blocks)));
-        }
         let missing = uneven_configs(&table, design, &looks, |seen| seen.bad_tries == TRIES, |tails| tails.up);
         // Both questions of all configs share one error.
         let both = holm(&[invalid, missing].concat());
@@ -123,18 +120,17 @@ fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
         let Some(scenario) = scenario(&id.scenario) else { continue };
         let Some(seen) = table.get_mut(&(scenario, id.block as usize, arm(&id.config), id.replicate)) else { continue };
         let is_silent = |found: &[Finding]| !found.iter().all(|finding| finding.gate.is_about_circumstances());
-        let unexplained = |lost: LostReason| matches!(lost, LostReason::Crashed | LostReason::UnreadableRecord);
         let own = match places.fate(index) {
             // Wrong data is a failure of its config, which is counted as one.
             Fate::Invalid(found) if found.iter().any(|finding| finding.code == Code::AnswersMismatch) => Try::Good,
             Fate::Invalid(found) if is_silent(found) => Try::Silent,
             Fate::Invalid(_) => Try::Invalid,
-            // What the cluster did to a pod says nothing of its config; an end without a record may.
-            Fate::Lost(lost) if unexplained(lost.reason) => Try::Silent,
-            Fate::Lost(_) => continue,
+            // What hits pods by chance hits all arms alike, so it may be counted; what does not may be the config's own doing.
+            Fate::Lost(_) => Try::Silent,
             _ => Try::Good,
         };
-        if id.attempt == 0 {
+        if seen.first_number.is_none_or(|first| id.attempt < first) {
+            seen.first_number = Some(id.attempt);
             seen.first = own;
         }
         seen.bad_tries += u32::from(own != Try::Good && id.attempt < TRIES);
@@ -166,24 +162,6 @@ fn uneven_configs(
         looks.iter().map(at).fold(1.0, f64::min)
     };
     (0..design.configs.len()).map(smallest).collect()
-}
-
-/// Whether a larger share of a config's first runs left no number than of the baseline's beside them, whatever p is: as with failures, the
-/// lost ones may be the bad ones. Those that left one are counted with it ("First tries").
-fn is_more_silent(table: &Table, design: &Design, config: usize, blocks: usize) -> bool {
-    let (mut own, mut baseline) = (0, 0);
-    for (&(scenario, block, ..), seen) in
-        table.iter().filter(|((_, block, arm, _), seen)| *arm == Some(config) && *block < blocks && seen.tried)
-    {
-        let beside = table.range((scenario, block, None, 0)..=(scenario, block, None, u32::MAX));
-        let beside: Vec<bool> =
-            beside.filter(|(_, seen)| seen.tried).map(|(_, seen)| seen.first == Try::Silent).collect();
-        if beside.len() == design.m0 {
-            own += usize::from(seen.first == Try::Silent);
-            baseline += beside.iter().filter(|silent| **silent).count();
-        }
-    }
-    own * design.m0 > baseline
 }
 
 /// Scenarios in which too many of an arm's runs gave no measurement, in words.
@@ -233,7 +211,7 @@ fn counted(
 mod tests {
     use assay_protocol::{Digest, Summary};
 
-    use super::{Look, Seen, Shares, Table, Tails, Try, counted, is_more_silent, table, uneven_configs};
+    use super::{Look, Seen, Table, Tails, Try, counted, table, uneven_configs};
     use crate::attempt::{Attempt, Lost, LostReason, TRIES};
     use crate::decide::Places;
     use crate::experiment::Experiment;
@@ -241,6 +219,7 @@ mod tests {
     use crate::gates::testing::{experiment, plan, summaries};
     use crate::judge::judge;
     use crate::report::Report;
+    use crate::stats::Shares;
 
     /// Judges runs of which some were invalid at first and then run again. The answer says how often each was.
     fn judged(tries: impl Fn(&Summary) -> u32) -> Report {
@@ -419,7 +398,7 @@ mod tests {
         }
         let plan = plan(&experiment);
         let places = Places::new(&plan, &attempts).unwrap();
-        let Seen { tried, first, bad_tries, missing } =
+        let Seen { tried, first, bad_tries, missing, .. } =
             table(&places, &experiment.design(), 1).get(&(0, 0, Some(0), 0)).copied().unwrap();
         (tried, first, bad_tries, missing)
     }
@@ -448,9 +427,8 @@ mod tests {
         assert!(seen(&[other_answers]) == (true, Try::Good, 0, false));
         assert!(seen(&[crashed, good]) == (true, Try::Silent, 1, false));
         assert!(seen(&[crashed, crashed, crashed]) == (true, Try::Silent, 3, true));
-        // Nobody has tried what never began.
-        assert!(seen(&[evicted, evicted, evicted]) == (false, Try::Good, 0, true));
-        assert!(seen(&[evicted, disturbed, good]) == (true, Try::Good, 1, false));
+        assert!(seen(&[evicted, evicted, evicted]) == (true, Try::Silent, 3, true));
+        assert!(seen(&[evicted, disturbed, good]) == (true, Try::Silent, 2, false));
         // What came of the block when it was run again says nothing.
         assert!(seen(&[crashed, good, good, crashed, good]) == (true, Try::Silent, 1, false));
         assert!(seen(&[good, good, good, crashed, crashed]) == (true, Try::Good, 0, false));
@@ -474,18 +452,6 @@ mod tests {
 
     fn design_of_two() -> crate::verdict::Design {
         Experiment { baseline_replicates: 2, ..experiment() }.design()
-    }
-
-    #[test]
-    fn silence_is_compared_run_by_run_in_the_blocks_of_a_look() {
-        let is_more = |own: &[usize], baseline: &[(usize, u32)], blocks: usize| {
-            is_more_silent(&silent(own, baseline), &design_of_two(), 0, blocks)
-        };
-        // One of one is more than one of two, and no more than two of two.
-        assert!(is_more(&[0], &[(0, 0)], 4));
-        assert!(!is_more(&[0], &[(0, 0), (0, 1)], 4));
-        assert!(is_more(&[0], &[(4, 0), (4, 1)], 5), "the last block is none of its own");
-        assert!(!is_more(&[3], &[], 3) && is_more(&[3], &[], 4));
     }
 
     #[test]

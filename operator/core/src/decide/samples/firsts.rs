@@ -1,53 +1,84 @@
-//! First tries: what each run would have been had nothing been run again ("First tries").
+//! First attempts: what each run would have been if nothing had been run again ("First attempts").
 //!
-//! A run is repeated where something disturbed it, or its block took too long. If a config's slow runs are the ones that are repeated, what
-//! counts in the end are its fast ones. So nothing good is claimed that first tries don't show as well, disturbed as they were.
+//! A run is repeated if something disturbed it, or its block took too long. If a config's slow runs are the ones that are repeated, what
+//! counts in the end are its fast ones. So nothing good is claimed that first attempts don't show as well, each with the CPU time that others
+//! took from it given back.
 
 use std::collections::BTreeMap;
 
-use assay_protocol::Summary;
+use assay_protocol::{Summary, metric};
 
 use super::{Samples, value};
 use crate::decide::{Fate, Places};
-use crate::gates::Note;
-use crate::verdict::Design;
+use crate::gates::{Note, share_taken};
+use crate::stats::Direction;
+use crate::verdict::{Design, MetricRule};
 
 /// The numbers of a run of the plan: its scenario, block, config (none for the baseline) and replicate.
 type Run = (usize, usize, Option<usize>, u32);
 
+/// The most of a run's time that is given back: a larger share is not known well enough.
+const MOST: f64 = 0.5;
+
+/// A first attempt that measured something.
+struct First<'a> {
+    number: u32,
+    summary: &'a Summary,
+    is_disturbed: bool,
+}
+
+impl First<'_> {
+    /// Its value of a metric. Of a disturbed one, a rate or a time is what it would have been without the CPU time that others took, but no
+    /// better than `instead`, which is what its place is worth undisturbed.
+    fn value(&self, rule: &MetricRule, instead: impl FnOnce() -> Option<f64>) -> Option<f64> {
+        let measured = value(self.summary, rule)?;
+        if !self.is_disturbed || !metric(&rule.name).is_some_and(|info| info.is_time) {
+            return Some(measured);
+        }
+        let left = 1.0 - share_taken(self.summary).unwrap_or(0.0).min(MOST);
+        let instead = instead();
+        Some(match rule.direction {
+            Direction::Higher => (measured / left).min(instead.unwrap_or(f64::INFINITY)),
+            Direction::Lower => (measured * left).max(instead.unwrap_or(0.0)),
+        })
+    }
+}
+
 impl Samples {
     pub(super) fn firsts(&mut self, places: &Places<'_>, design: &Design) {
-        let mut firsts: BTreeMap<Run, (u32, &Summary)> = BTreeMap::new();
+        let mut firsts: BTreeMap<Run, First<'_>> = BTreeMap::new();
         for (index, attempt) in places.attempts().iter().enumerate() {
             let id = attempt.trial();
             let config = design.configs.iter().position(|config| *config == id.config);
             let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
             let (Some(scenario), Some(summary)) = (scenario, places.summary(index)) else { continue };
-            let is_measured = match places.fate(index) {
-                Fate::Used | Fate::BlockInterrupted => true,
-                Fate::Invalid(found) => found.iter().all(|finding| finding.gate.is_about_circumstances()),
+            let (is_measured, is_disturbed) = match places.fate(index) {
+                Fate::Used | Fate::BlockInterrupted => (true, false),
+                Fate::Invalid(found) => (found.iter().all(|finding| finding.gate.is_about_circumstances()), true),
                 // Too good to count for its config, and too good to leave out of what that is compared with.
-                Fate::Held(_) => config.is_none(),
-                Fate::Failed | Fate::Lost(_) | Fate::Superseded => false,
+                Fate::Held(_) => (config.is_none(), false),
+                Fate::Failed | Fate::Lost(_) | Fate::Superseded => (false, false),
             };
             if is_measured {
-                let first = firsts.entry((scenario, id.block as usize, config, id.replicate));
-                let first = first.or_insert((id.attempt, summary));
-                if id.attempt < first.0 {
-                    *first = (id.attempt, summary);
+                let own = First { number: id.attempt, summary, is_disturbed };
+                let run = (scenario, id.block as usize, config, id.replicate);
+                if firsts.get(&run).is_none_or(|first| own.number < first.number) {
+                    firsts.insert(run, own);
                 }
             }
         }
         let mut all = self.observed.samples.clone();
         let mut others: BTreeMap<Option<usize>, usize> = BTreeMap::new();
-        for (&(scenario, block, config, replicate), (_, summary)) in &firsts {
+        for (&(scenario, block, config, replicate), first) in &firsts {
             let mut is_other = false;
-            for (samples, rule) in all[scenario].iter_mut().zip(&design.metrics) {
+            let counted = &self.observed.samples[scenario];
+            for ((samples, rule), counted) in all[scenario].iter_mut().zip(&design.metrics).zip(counted) {
                 let place = match config {
                     Some(config) => samples.configs[config].get_mut(block),
                     None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(replicate as usize)),
                 };
-                let (Some(place), Some(value)) = (place, value(summary, rule)) else { continue };
+                let Some(place) = place else { continue };
+                let Some(value) = first.value(rule, || place.or_else(|| counted.median(config))) else { continue };
                 is_other |= *place != Some(value);
                 *place = Some(value);
             }

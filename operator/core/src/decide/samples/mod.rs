@@ -11,7 +11,9 @@ use super::places::{Fate, Place, Places};
 use crate::attempt::Attempt;
 use crate::gates::{self, Code, Finding, Note};
 use crate::stats::Unmeasurable;
-use crate::verdict::{Design, Ending, Endings, Invalid, Lack, MetricRule, MetricSamples, Observed, Runs, Scope};
+use crate::verdict::{
+    Design, Ending, Endings, Invalid, Lack, MetricRule, MetricSamples, Observed, Runs, Saturated, Scope,
+};
 
 /// What verdicts follow from, and what is to be said besides.
 pub(crate) struct Samples {
@@ -36,14 +38,14 @@ fn ending(attempt: &Attempt) -> Ending {
     }
 }
 
-/// A run's value of a metric. One that can't be transformed is missing, for this metric only: the run itself is sound. Zero is a value.
+/// A run's value of a metric. One that can't be transformed is missing, for this metric only: the run itself is sound. Zero is a value, and
+/// so is the end of a histogram, which `saturated` names.
 fn value(summary: &Summary, rule: &MetricRule) -> Option<f64> {
     let is_value = |value: f64| {
         let transformed = rule.scale.transform(rule.direction, value);
         transformed.is_ok() || transformed == Err(Unmeasurable::Zero)
     };
-    let measured = summary.metrics.get(&rule.name).copied().filter(|&value| is_value(value))?;
-    gates::saturated(summary, &rule.name).is_none().then_some(measured)
+    summary.metrics.get(&rule.name).copied().filter(|&value| is_value(value))
 }
 
 impl Samples {
@@ -91,31 +93,30 @@ impl Samples {
                 let Place::Valid(attempt) = place else { continue };
                 let Some(summary) = places.summary(*attempt) else { continue };
                 for (metric, rule) in design.metrics.iter().enumerate() {
-                    let measured = summary.metrics.get(&rule.name).copied();
+                    let config = design.configs.iter().position(|config| *config == slot.config);
                     let value = value(summary, rule);
+                    let about = Some(slot.config.as_str());
+                    if let Some(Finding { gate, code, message, .. }) = gates::saturated(summary, &rule.name) {
+                        let text = format!(
+                            "{code} in some runs of {}: {message}. They rank as the worst runs of {}.",
+                            planned.scenario, rule.name
+                        );
+                        self.notes.insert(Note::of(gate, about, text));
+                        let run = if config.is_some() { 0 } else { slot.replicate as usize };
+                        self.observed.saturated.push(Saturated { scenario, metric, config, block, run });
+                    }
                     if value.is_none() {
-                        let saturated = gates::saturated(summary, &rule.name);
-                        let about = Some(slot.config.as_str());
-                        self.notes.insert(match (&saturated, measured) {
-                            (Some(Finding { gate, code, message, .. }), _) => {
-                                let text = format!("{code} in some runs of {}: {message}.", planned.scenario);
-                                Note::of(*gate, about, text)
-                            }
-                            (None, measured) => {
-                                let what =
-                                    measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
-                                let text = format!(
-                                    "{} {what} in some runs of {}; these runs don't count for it.",
-                                    rule.name, planned.scenario
-                                );
-                                Note::new(about, text)
-                            }
-                        });
-                        let config = design.configs.iter().position(|config| *config == slot.config);
+                        let measured = summary.metrics.get(&rule.name);
+                        let what = measured.map_or("was not measured".to_owned(), |value| format!("is {value}"));
+                        let text = format!(
+                            "{} {what} in some runs of {}; these runs don't count for it.",
+                            rule.name, planned.scenario
+                        );
+                        self.notes.insert(Note::new(about, text));
                         self.observed.lacks.push(Lack { scenario, metric, config, block });
                     }
                     let samples = &mut self.observed.samples[scenario][metric];
-                    let cell = match design.configs.iter().position(|config| *config == slot.config) {
+                    let cell = match config {
                         Some(config) => samples.configs[config].get_mut(block),
                         None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(slot.replicate as usize)),
                     };

@@ -7,6 +7,7 @@
 
 mod label;
 mod pod;
+mod taken;
 
 use std::collections::BTreeMap;
 
@@ -16,6 +17,7 @@ use super::view::View;
 use super::{Code, Findings, Gate, named};
 use crate::experiment::Environment;
 use crate::stats::median;
+pub use taken::share_taken;
 
 /// CPU time that others may take from a run, in percent. A busy run loses as much as they take: a fifth of the usual margin at most.
 pub const CPU_PERCENT: f64 = 1.0;
