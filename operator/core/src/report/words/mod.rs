@@ -71,6 +71,7 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
     let with = |status: Status| list(required().filter(|e| e.status == Some(status)).map(ranged));
     let objectives = || estimates.iter().filter(|e| e.purpose == Purpose::Objective);
     let guardrails = || estimates.iter().filter(|e| e.purpose == Purpose::Guardrail);
+    let gains = || objectives().any(|e| e.status == Some(Status::Better));
     let (kind, detail) = reason.split_once(':').unwrap_or((reason, ""));
     match (verdict, kind) {
         (Verdict::Win, _) => {
@@ -133,27 +134,29 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
             effects(objectives())
         ),
         (Verdict::Inconclusive, "Failures") => format!(
-            "Do not adopt {config} yet: {}. That is too few to prove that it fails more often, but too many to ignore. \
-             Find out why runs fail. So far: {}.",
+            "Do not adopt {config} yet: {}. That does not prove that it fails more often, but as many as could fail would \
+             undo the result. Find out why runs fail. So far: {}.",
             about.failures.words(&about),
             effects(objectives())
         ),
         (Verdict::Inconclusive, "Attrition") => format!(
-            "Do not adopt {config} yet: more of its runs are missing, or did not count at first, than of {baseline}'s in \
-             the same blocks. That is too few to prove that the config is the cause, but too many to ignore. Find out why. So \
-             far: {}.",
+            "Do not adopt {config} yet: more of its first attempts left no measurement than of {baseline}'s in the same \
+             blocks. That does not prove that the config is the cause, but as many as could be lost would undo the result. \
+             Find out why. So far: {}.",
             effects(objectives())
         ),
         (Verdict::Inconclusive, "SlowTail") => format!(
-            "{config} is better in its typical run ({}), but slow runs leave its total open: {}. Find out what makes \
-             them slow; to decide, {}.",
-            with(Status::Better),
+            "{config} {} in its typical run ({}), but slow runs leave its total open: {}. Find out what makes them slow; \
+             to decide, {}.",
+            if gains() { "is better" } else { "makes no difference" },
+            effects(objectives()),
             tails(detail, estimates),
             cure(&about, objectives())
         ),
         (Verdict::Inconclusive, "ScenarioUnresolved") => format!(
-            "{config} is better overall ({}), but a loss is not ruled out in {}. To decide, {}.",
-            with(Status::Better),
+            "{config} {} overall ({}), but a loss is not ruled out in {}. To decide, {}.",
+            if gains() { "is better" } else { "makes no difference" },
+            effects(objectives()),
             list(detail.split(',').map(str::to_owned)),
             cure(&about, objectives())
         ),
@@ -189,10 +192,9 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
         ),
         (Verdict::Inconclusive, "GuardrailUnresolved") => {
             let open = || guardrails().chain(objectives()).filter(|e| detail.split(',').any(|name| name == e.metric));
-            let gains = objectives().any(|e| e.status == Some(Status::Better));
             format!(
                 "{config} {} ({}), but harm is not ruled out: {}. To decide, {}.",
-                if gains { "may be worth it" } else { "makes no difference to its objectives" },
+                if gains() { "may be worth it" } else { "makes no difference to its objectives" },
                 effects(objectives()),
                 list(open().map(|e| format!("{} ({} worse is possible)", ranged(e), margin(e)))),
                 cure(&about, open())
