@@ -114,6 +114,38 @@ def effect_of(metric, margin):
     return math.log1p(margin) if metric["scale"] == "log" else margin
 
 
+def shares(looks, exponent, claims):
+    """What each look may spend on so many claims: nothing where even their smallest p value is not enough."""
+    found, spent = [], 0.0
+    for n in looks:
+        share = (n / looks[-1]) ** exponent - spent
+        if claims * 0.5**n <= ALPHA * share or n == looks[-1]:
+            spent += share
+        else:
+            share = 0.0
+        found.append(share)
+    return found
+
+
+def t_quantile(p, freedom):
+    """The quantile of Student's t, by Simpson's rule on its density and bisection."""
+    c = math.exp(math.lgamma((freedom + 1) / 2) - math.lgamma(freedom / 2)) / math.sqrt(freedom * math.pi)
+    # In u = atan(x) the tail is a finite integral.
+    density = lambda u: c * (1 + math.tan(u) ** 2 / freedom) ** (-(freedom + 1) / 2) / math.cos(u) ** 2
+
+    def below(x, steps=2000):
+        high = math.atan(x)
+        h = high / steps
+        inner = sum((4 if i % 2 else 2) * density(i * h) for i in range(1, steps))
+        return 0.5 + h / 3 * (density(0) + inner + density(high))
+
+    low, high = 0.0, 1e6
+    for _ in range(100):
+        middle = (low + high) / 2
+        low, high = (middle, high) if below(middle) < p else (low, middle)
+    return high
+
+
 def is_required(metric):
     return metric["role"] in ("primary", "guardrail")
 
@@ -138,6 +170,12 @@ def claims(metric, own, base, alone):
         p["total"] = sign_flips([allowed(b) - c for c, b in pairs])
         p["total_worse"] = sign_flips([c - b for c, b in pairs])
     return p
+
+
+def total_effect(metric, own, base):
+    cost = (lambda x: math.exp(-x)) if metric["scale"] == "log" else (lambda x: -x)
+    mine, theirs = sum(map(cost, own)), sum(mean(map(cost, runs)) for runs in base)
+    return math.log(theirs / mine) if metric["scale"] == "log" else (theirs - mine) / len(own)
 
 
 def holm(ps):
@@ -166,21 +204,55 @@ class Family:
 
     def __init__(self, metrics, units, adjust):
         self.metrics, self.units, self.adjust = metrics, units, adjust
-        self.now, self.seq, self.n, self.values = {}, {}, {}, {}
+        self.now, self.seq, self.n, self.values, self.mean = {}, {}, {}, {}, {}
 
     def n_min(self):
         primaries = sum(m["role"] == "primary" for m in self.metrics)
         return math.ceil(math.log2(len(self.units) * primaries / ALPHA))
 
-    def take(self, unit, metric, own, base, alone, weights):
+    def plan(self, looks):
+        """What each look may spend, by claim."""
+        primaries = sum(m["role"] == "primary" for m in self.metrics)
+        required = sum(map(is_required, self.metrics))
+        units = len(self.units)
+        kinds = {
+            "better": shares(looks, 2, units * primaries),
+            "worse": shares(looks, 3, units * (required + 1)),
+            "scenario": shares(looks, 2, 1),
+        }
+        equal = shares(looks, 3, 1)
+        equal_kinds = ("noninferior", "equivalent", "total", "total_worse")
+        kinds |= {claim: equal for claim in equal_kinds}
+        self.shares = {n: {claim: share[i] for claim, share in kinds.items()} for i, n in enumerate(looks)}
+
+    def take(self, unit, metric, own, base, alone, look):
         key, now = (unit, metric["name"]), claims(metric, own, base, alone)
         before = self.seq.get(key, {})
-        early = ("better", "scenario") if metric["role"] == "primary" else ("better",)
+        share = self.shares[look]
+        spent = lambda claim, p: p / share[claim] if share[claim] else 1.0
         self.seq[key] = {
-            claim: p if claim == "nogain" else min(before.get(claim, 1.0), p / weights[claim in early])
-            for claim, p in now.items()
+            claim: p if claim == "nogain" else min(before.get(claim, 1.0), spent(claim, p)) for claim, p in now.items()
         }
         self.now[key], self.n[key], self.values[key] = now, len(own), (own, base)
+        self.mean[key] = total_effect(metric, own, base) if alone else None
+
+    def likely_harm(self, unit):
+        """Required metrics of which all of a simultaneous interval of the mean lies beyond the margin."""
+        required = [m for m in self.metrics if is_required(m)]
+        found = []
+        for m in required:
+            own, base = self.values[unit, m["name"]]
+            gaps = [c - mean(runs) for c, runs in zip(own, base)]
+            if len(gaps) < 2:
+                continue
+            t = t_quantile(1 - ALPHA / (len(self.units) * len(required)) / 2, len(gaps) - 1)
+            if mean(gaps) + t * stdev(gaps) / math.sqrt(len(gaps)) < -effect_of(m, m["margin"]):
+                found.append(m["name"])
+        return found
+
+    def lost_means(self, unit):
+        required = [m for m in self.metrics if is_required(m)]
+        return [m["name"] for m in required if self.mean[unit, m["name"]] < -effect_of(m, m["margin"])]
 
     def correct(self):
         def family(claim, makes, failures=0):
@@ -219,6 +291,8 @@ class Family:
             return "WIN", "Better:" + ",".join(better)
         if equivalent and not unresolved:
             return "NEUTRAL", "Equivalent"
+        if harmed := self.likely_harm(unit):
+            return "INCONCLUSIVE", "LikelyHarm:" + ",".join(harmed)
         if better or equivalent:
             return "INCONCLUSIVE", "GuardrailUnresolved:" + ",".join(unresolved)
         if any(self.n[unit, m] < self.n_min() for m in primary):
@@ -243,6 +317,8 @@ def cell_outcome(cells, unit):
         for kind, instead in (("worse", "TRADEOFF"), ("open", "INCONCLUSIVE")):
             if tail[kind]:
                 return instead, "SlowTail:" + ",".join(tail[kind])
+    if verdict == "NEUTRAL" and cells.lost_means(unit):
+        return "INCONCLUSIVE", "SlowTail:" + ",".join(cells.lost_means(unit))
     return verdict, reason
 
 
@@ -257,6 +333,23 @@ def overall_outcome(together, cells, scenarios, config):
         return "TRADEOFF", "worse in " + ",".join(against)
     if against and verdict in ("NEUTRAL", "INCONCLUSIVE"):
         return "REJECT", "worse in " + ",".join(against)
+    if verdict == "INCONCLUSIVE" and not reason.startswith("LikelyHarm"):
+        harmed = {s: own[s][1].removeprefix("LikelyHarm:") for s in scenarios if own[s][1].startswith("LikelyHarm")}
+        if harmed:
+            named = dict.fromkeys(m for found in harmed.values() for m in found.split(","))
+            return "INCONCLUSIVE", f"LikelyHarm:{','.join(named)} in {','.join(harmed)}"
+    if verdict == "NEUTRAL":
+        primaries = [m["name"] for m in cells.metrics if m["role"] == "primary"]
+        proven = lambda s: all(cells.seq[units[s], m].get("scenario", 0) <= ALPHA for m in primaries)
+        if len(scenarios) > 1 and (unproven := [s for s in scenarios if not proven(s)]):
+            return "INCONCLUSIVE", "ScenarioUnresolved:" + ",".join(unproven)
+        lost = {s: cells.lost_means(units[s]) for s in scenarios if cells.lost_means(units[s])}
+        if lost:
+            named = ",".join(dict.fromkeys(m for found in lost.values() for m in found))
+            return "INCONCLUSIVE", f"SlowTail:{named}" + (f" in {','.join(lost)}" if len(scenarios) > 1 else "")
+        weighted = lambda m: mean(cells.mean[units[s], m["name"]] for s in scenarios)
+        lost = [m["name"] for m in cells.metrics if is_required(m) and weighted(m) < -effect_of(m, m["margin"])]
+        return ("INCONCLUSIVE", "SlowTail:" + ",".join(lost)) if lost else (verdict, reason)
     if verdict != "WIN":
         return verdict, reason
     tails = {s: cells.tail(units[s]) for s in scenarios}
@@ -279,11 +372,10 @@ def judge(metrics, scenarios, configs, data, looks, stop_on, cells_adjust):
     planned = looks or [blocks]
     together = Family(metrics, configs, holm)
     cells = Family(metrics, [(s, c) for s in scenarios for c in configs], cells_adjust)
-    stopped, trace, spent = {}, [], (0.0, 0.0)
+    stopped, trace = {}, []
+    together.plan(planned)
+    cells.plan(planned)
     for n in planned:
-        share = n / planned[-1]
-        weights = {True: share**2 - spent[0], False: share - spent[1]}
-        spent = (share**2, share)
         for config in (c for c in configs if c not in stopped):
             for metric in metrics:
                 own, base = {}, {}
@@ -291,15 +383,16 @@ def judge(metrics, scenarios, configs, data, looks, stop_on, cells_adjust):
                     values = data[s][metric["name"]]
                     own[s] = [transform(metric, v) for v in values[config][:n]]
                     base[s] = [[transform(metric, v) for v in runs] for runs in values["base"][:n]]
-                    cells.take((s, config), metric, own[s], base[s], True, weights)
+                    cells.take((s, config), metric, own[s], base[s], True, n)
                 mixed = [mean(own[s][b] for s in scenarios) for b in range(n)]
                 m0 = len(base[scenarios[0]][0])
                 mixed_base = [[mean(base[s][b][j] for s in scenarios) for j in range(m0)] for b in range(n)]
-                together.take(config, metric, mixed, mixed_base, False, weights)
+                together.take(config, metric, mixed, mixed_base, False, n)
         together.correct()
         cells.correct()
         overall = {c: overall_outcome(together, cells, scenarios, c) for c in configs}
-        settled = lambda outcome: outcome[0] != "INCONCLUSIVE" or outcome[1] == "NoGain"
+        is_futile = together.shares[n]["worse"] > 0
+        settled = lambda outcome: outcome[0] != "INCONCLUSIVE" or (is_futile and outcome[1] == "NoGain")
         for c in configs:
             # A scenario's veto against what is open itself stops nothing.
             done = settled(overall[c]) and settled(together.outcome(c))
@@ -341,7 +434,7 @@ def put_conclusion(at, expected, family, unit, outcome):
         if stopped_elsewhere:
             computed |= estimates(metric, *family.values[key])
         for field in list(effect):
-            if field in family.CORRECTED or stopped_elsewhere:
+            if field in family.CORRECTED or field.endswith("_seq") or stopped_elsewhere:
                 if computed.get(field) is not None:
                     put(f"{at} {name}", effect, field, computed[field])
             elif field.startswith("p_") and abs(computed[field] - effect[field]) > 1e-9:
