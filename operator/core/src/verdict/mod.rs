@@ -26,7 +26,7 @@ pub use judgement::{
     Recommendation, Status, Verdict,
 };
 pub use ledger::Intervals;
-pub use observed::{Ending, Endings, Invalid, Lack, MetricSamples, Observed, Runs, Scope};
+pub use observed::{Ending, Endings, Invalid, Lack, LostFirst, MetricSamples, Observed, Runs, Scope};
 pub use order_effects::{Arm, OrderCheck, OrderEffect, order_effects};
 pub use replay::judge;
 pub use table::fewest_failures;

@@ -98,6 +98,16 @@ pub struct Lack {
     pub block: usize,
 }
 
+/// A first attempt that left no number: evicted, crashed, never started, or a row that a file lacks. Numbers are positions in the design; the
+/// baseline has no config.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
+#[serde(rename_all = "camelCase")]
+pub struct LostFirst {
+    pub scenario: usize,
+    pub config: Option<usize>,
+    pub block: usize,
+}
+
 /// All that came in so far.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase")]
@@ -117,6 +127,9 @@ pub struct Observed {
     /// and too many to overlook.
     #[serde(default)]
     pub lossy: Vec<(usize, usize)>,
+    /// One entry for each lost first attempt.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub lost_firsts: Vec<LostFirst>,
     #[serde(default)]
     pub invalid: Vec<Invalid>,
     /// Scenario and config of cells in which nothing that the config changes had a way to act: they speak for nobody, and nobody asks them.

@@ -132,7 +132,7 @@ impl<'a> Table<'a> {
             let most = most.min(length);
             if most == 0 { 1.0 } else { pairs(kinds) * choose(length, most) * pair.powf(most as f64) }
         };
-        let count = comparison.blocks.len();
+        let count = comparison.rounds.count;
         anywhere.min(between(count, arms, blocks)).min(between(arms, count, configs))
     }
 
