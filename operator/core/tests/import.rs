@@ -364,6 +364,35 @@ fn blocks_of_scenarios_that_share_no_names_are_paired_in_order() {
 }
 
 #[test]
+fn sizes_that_do_not_vary_are_judged() {
+    let sizes = |metric: &str, columns: &str, more: &str| {
+        let policy = json!({"baseline": "a", "objectives": [{"metric": metric, "direction": "lower", "margin": "5%"}]});
+        let rows = (1..=10)
+            .fold(String::new(), |rows, block| rows + &format!("a,{block},10485760{more}\nb,{block},8912896{more}\n"));
+        table(&policy, &columns.replace("METRIC", metric), &rows).expect("rows can be judged")
+    };
+    let report = sizes("db_bytes", "config,block,METRIC", "");
+    assert_eq!(verdict(&report), "Win Better:db_bytes");
+    assert_eq!(
+        report.comparisons[0].notes,
+        ["db_bytes does not vary between the runs of a, b in workload; its equal values are no evidence of copies."]
+    );
+    // A clock does not repeat itself.
+    for metric in ["ops_per_sec", "usec", "x"] {
+        assert_eq!(verdict(&sizes(metric, "config,block,METRIC", "")), "Invalid CopiedRuns in workload");
+    }
+    let with_unit = |unit: &str| {
+        let long = (1..=10).fold(String::new(), |rows, block| {
+            rows + &format!("a,{block},x,10485760,{unit}\nb,{block},x,8912896,{unit}\n")
+        });
+        let policy = json!({"baseline": "a", "objectives": [{"metric": "x", "direction": "lower", "margin": "5%"}]});
+        verdict(&table(&policy, "config,block,metric,value,unit", &long).expect("rows can be judged"))
+    };
+    assert_eq!(with_unit("bytes"), "Win Better:x");
+    assert_eq!(with_unit("bytes/s"), "Invalid CopiedRuns in workload");
+}
+
+#[test]
 fn one_baseline_run_more_costs_no_block() {
     let run = |block: usize| format!(",fill,a,{block},2,{},,\n", 990.0 + 1.37 * block as f64);
     let more = |count: usize| (1..=count).fold(blocks(12, 1.2), |rows, block| rows + &run(block));
