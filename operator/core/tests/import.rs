@@ -728,6 +728,22 @@ fn sessions_are_never_mixed() {
 }
 
 #[test]
+fn sessions_say_what_they_prove_together() {
+    let session = |name: &str| blocks(12, 1.0).lines().fold(String::new(), |rows, line| rows + name + line + "\n");
+    let last = |rows: &str| {
+        let report = judged(&policy(), rows).expect("rows can be judged");
+        let guarantees: Vec<Option<String>> =
+            report.comparisons.iter().map(|comparison| comparison.guarantees.last().cloned()).collect();
+        guarantees
+    };
+    let together = last(&["x", "y", "z"].map(session).concat());
+    let said = "Sessions: all this applies to this comparison alone. The report has 3, each with an error of its own: the \
+                chance that any of them has a false Win is at most 14 % if they are independent, and likewise for harm.";
+    assert_eq!(together, vec![Some(said.to_owned()); 3]);
+    assert!(!last(&session("x"))[0].as_ref().is_some_and(|said| said.starts_with("Sessions")));
+}
+
+#[test]
 fn claims_are_put_beside_the_verdicts() {
     let claims = json!([
         {"text": "great", "config": "b", "claimed": "Win"},
