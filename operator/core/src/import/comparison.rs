@@ -225,7 +225,9 @@ impl Rounds {
         }
         let count = positions.values().map(|round| round + 1).max().unwrap_or(0);
         let mut rounds = vec![0; count];
-        positions.values().for_each(|&round| rounds[round] += 1);
+        for &round in positions.values() {
+            rounds[round] += 1;
+        }
         let alone = |scenario: Name, blocks: &BTreeSet<Name>| {
             let own = blocks.iter().copied().filter(|&block| rounds[positions[&(scenario, block)]] < scenarios.len());
             let own = sorted(&mut own.into_iter());
