@@ -200,6 +200,9 @@ fn other_work_is_no_comparison() {
     assert_eq!(verdict_of(&policy(), &worked(|_, _| "1000".to_owned())), "Win Better:ops");
     let less = |config: &str, _: usize| if config == "b" { "900" } else { "1000" }.to_owned();
     assert_eq!(verdict_of(&policy(), &worked(less)), "Invalid WorkMismatch in fill");
+    // Its runs are there, whatever they did.
+    let refused = judged(&policy(), &worked(less)).expect("rows can be judged");
+    assert_eq!(refused.comparisons[0].notes, Vec::<String>::new());
     let tolerant = with(policy(), "workTolerance", json!("11%"));
     assert_eq!(verdict_of(&tolerant, &worked(less)), "Win Better:ops");
     // Within the tolerance of real counters.

@@ -123,9 +123,13 @@ impl Planned {
             let (planned, lack) = (self.baseline.len(), if missing == 1 { "lacks" } else { "lack" });
             (missing > 0).then(|| format!("{missing} of {planned} blocks of {place} {lack} {runs} of {name}."))
         };
+        // Runs that a gate left out as it refused their config are in its finding.
+        if self.refused.iter().all(|refused| *refused) {
+            return Vec::new();
+        }
         let baseline = self.baseline.values().filter(|missing| missing.contains(&true)).count();
-        let configs = comparison.configs.iter().zip(&self.configs);
-        let missing = configs.map(|(&config, own)| (config, self.baseline.len() - own.len()));
+        let configs = comparison.configs.iter().zip(&self.configs).zip(&self.refused).filter(|(_, refused)| !**refused);
+        let missing = configs.map(|((&config, own), _)| (config, self.baseline.len() - own.len()));
         missing.chain([(comparison.baseline, baseline)]).filter_map(|(arm, missing)| lack(arm, missing)).collect()
     }
 }
