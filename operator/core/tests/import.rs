@@ -74,6 +74,27 @@ fn runs(baseline: &[f64], config: &[f64]) -> String {
     rows
 }
 
+/// A source of noise: SplitMix64, and Box and Muller's way to normal numbers.
+struct Noise(u64);
+
+impl Noise {
+    fn new(seed: u64) -> Self {
+        Self(seed << 32)
+    }
+
+    fn uniform(&mut self) -> f64 {
+        self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
+        let z = (self.0 ^ (self.0 >> 30)).wrapping_mul(0xbf58_476d_1ce4_e5b9);
+        let z = (z ^ (z >> 27)).wrapping_mul(0x94d0_49bb_1331_11eb);
+        ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON
+    }
+
+    /// A value whose logarithm varies by so much around a level.
+    fn around(&mut self, level: f64, by: f64) -> f64 {
+        level * (by * (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()).exp()
+    }
+}
+
 fn verdict(report: &ImportReport) -> String {
     let ruling = &report.comparisons[0].configs[0].ruling;
     format!("{:?} {}", ruling.verdict, ruling.reason)
@@ -179,6 +200,9 @@ fn other_work_is_no_comparison() {
     assert_eq!(verdict_of(&policy(), &worked(|_, _| "1000".to_owned())), "Win Better:ops");
     let less = |config: &str, _: usize| if config == "b" { "900" } else { "1000" }.to_owned();
     assert_eq!(verdict_of(&policy(), &worked(less)), "Invalid WorkMismatch in fill");
+    // Its runs are there, whatever they did.
+    let refused = judged(&policy(), &worked(less)).expect("rows can be judged");
+    assert_eq!(refused.comparisons[0].notes, Vec::<String>::new());
     let tolerant = with(policy(), "workTolerance", json!("11%"));
     assert_eq!(verdict_of(&tolerant, &worked(less)), "Win Better:ops");
     // Within the tolerance of real counters.
@@ -189,14 +213,11 @@ fn other_work_is_no_comparison() {
         move |config: &str, block: usize| if config == "b" && block <= bad { "1" } else { "1000" }.to_owned()
     };
     let once = judged(&policy(), &worked(times(1))).expect("rows can be judged");
-    // A run that did less may be one that took too long.
-    assert_eq!(verdict(&once), "Inconclusive Attrition");
     assert_eq!(once.comparisons[0].cells[0].ruling.estimates[0].blocks, 11);
-    assert!(
-        once.comparisons[0].notes[0].starts_with("WorkMismatch: 1 of 12 runs of b"),
-        "{:?}",
-        once.comparisons[0].notes
-    );
+    let notes = &once.comparisons[0].notes;
+    assert!(notes[0].starts_with("WorkMismatch: 1 of 12 runs of b"), "{notes:?}");
+    // A run that did less may be one that took too long.
+    assert_eq!(notes[1], "1 of 12 blocks of fill lacks the run of b.");
     assert_eq!(verdict_of(&policy(), &worked(times(2))), "Invalid WorkMismatch in fill");
     // Lists are compared name by name.
     let list = |config: &str, _: usize| format!("keys=1000 found={}", if config == "b" { 10 } else { 640 });
@@ -274,6 +295,106 @@ fn the_baseline_keeps_its_best_runs() {
     assert_eq!(with_fast(&[7]), "Inconclusive Underpowered");
 }
 
+/// A run that is too good holds its position where other runs of its block could replace it.
+#[test]
+fn held_runs_keep_their_position() {
+    let with_fast = |fast: f64, spare: bool| {
+        let mut noise = Noise::new(1);
+        let rows = (1..=12).fold(String::new(), |mut rows, block| {
+            let baseline = noise.around(1000.0, 0.003);
+            let first = if block <= 2 { noise.around(fast, 0.003) } else { baseline };
+            let own = noise.around(1.08 * baseline, 0.003);
+            let _ = writeln!(rows, ",fill,a,{block},1,{first},,\n,fill,b,{block},,{own},,");
+            if spare && block <= 2 {
+                let _ = writeln!(rows, ",fill,a,{block},2,{},,", noise.around(1000.0, 0.003));
+            }
+            rows
+        });
+        verdict_of(&policy(), &rows)
+    };
+    assert_eq!(with_fast(1000.0, false), "Win Better:ops");
+    for fast in [2900.0, 4000.0] {
+        assert_eq!(with_fast(fast, false), "Inconclusive Underpowered", "{fast}");
+        assert_eq!(with_fast(fast, true), "Inconclusive Underpowered", "{fast}");
+    }
+}
+
+#[test]
+fn baseline_runs_of_a_block_count_in_their_order() {
+    // The second run of each block stands first in the file, and is much better.
+    let second = |block: usize| format!(",fill,a,{block},32,{},,\n", 1300.0 + 1.37 * block as f64);
+    let first = blocks(12, 1.2).lines().fold(String::new(), |rows, line| {
+        let fields: Vec<&str> = line.split(',').collect();
+        rows + &format!(",fill,{},{},31,{},,\n", fields[2], fields[3], fields[5])
+    });
+    let twice = (1..=4).map(second).collect::<String>() + &first;
+    let report = judged(&policy(), &twice).expect("rows can be judged");
+    assert_eq!(report.comparisons[0].baseline_replicates, 1);
+    assert_eq!(verdict(&report), "Win Better:ops");
+}
+
+#[test]
+fn blocks_of_scenarios_that_share_no_names_are_paired_in_order() {
+    let paired = |scenario: &str, count: usize, prefix: &str| {
+        let mut noise = Noise::new(u64::from(scenario.as_bytes()[0]));
+        (1..=count).fold(String::new(), |mut rows, block| {
+            let (base, own) = (noise.around(1000.0, 0.01), noise.around(1200.0, 0.01));
+            let _ = writeln!(rows, ",{scenario},a,{prefix}{block},,{base},,\n,{scenario},b,{prefix}{block},,{own},,");
+            rows
+        })
+    };
+    let rows = paired("fill", 15, "") + &paired("read", 15, "r");
+    let report = judged(&policy(), &rows).expect("rows can be judged");
+    let comparison = &report.comparisons[0];
+    assert_eq!((verdict(&report).as_str(), comparison.blocks), ("Win Better:ops", 15));
+    let in_order = "No block name is in two scenarios, so blocks are paired in order: the first ones of all scenarios, the \
+                    second ones, and so on.";
+    assert_eq!(comparison.notes, [in_order]);
+    // One scenario has a block more.
+    let more = rows.clone() + ",fill,a,16,,1000,,\n,fill,b,16,,1200,,\n";
+    let report = judged(&policy(), &more).expect("rows can be judged");
+    let alone =
+        format!("{in_order} These blocks count only in their own scenario, because others lack them: 16 of fill.");
+    assert_eq!((report.comparisons[0].blocks, &report.comparisons[0].notes), (16, &vec![alone]));
+    // Names that some scenarios share pair their blocks.
+    let shared = paired("fill", 15, "") + &paired("read", 13, "");
+    let report = judged(&policy(), &shared).expect("rows can be judged");
+    assert_eq!(
+        report.comparisons[0].notes,
+        ["These blocks count only in their own scenario, because others lack them: 14, 15 of fill."]
+    );
+    assert_eq!(verdict(&report), "Win Better:ops");
+}
+
+#[test]
+fn sizes_that_do_not_vary_are_judged() {
+    let sizes = |metric: &str, columns: &str, more: &str| {
+        let policy = json!({"baseline": "a", "objectives": [{"metric": metric, "direction": "lower", "margin": "5%"}]});
+        let rows = (1..=10)
+            .fold(String::new(), |rows, block| rows + &format!("a,{block},10485760{more}\nb,{block},8912896{more}\n"));
+        table(&policy, &columns.replace("METRIC", metric), &rows).expect("rows can be judged")
+    };
+    let report = sizes("db_bytes", "config,block,METRIC", "");
+    assert_eq!(verdict(&report), "Win Better:db_bytes");
+    assert_eq!(
+        report.comparisons[0].notes,
+        ["db_bytes does not vary between the runs of a, b in workload; its equal values are no evidence of copies."]
+    );
+    // A clock does not repeat itself.
+    for metric in ["ops_per_sec", "usec", "x"] {
+        assert_eq!(verdict(&sizes(metric, "config,block,METRIC", "")), "Invalid CopiedRuns in workload");
+    }
+    let with_unit = |unit: &str| {
+        let long = (1..=10).fold(String::new(), |rows, block| {
+            rows + &format!("a,{block},x,10485760,{unit}\nb,{block},x,8912896,{unit}\n")
+        });
+        let policy = json!({"baseline": "a", "objectives": [{"metric": "x", "direction": "lower", "margin": "5%"}]});
+        verdict(&table(&policy, "config,block,metric,value,unit", &long).expect("rows can be judged"))
+    };
+    assert_eq!(with_unit("bytes"), "Win Better:x");
+    assert_eq!(with_unit("bytes/s"), "Invalid CopiedRuns in workload");
+}
+
 #[test]
 fn one_baseline_run_more_costs_no_block() {
     let run = |block: usize| format!(",fill,a,{block},2,{},,\n", 990.0 + 1.37 * block as f64);
@@ -289,41 +410,90 @@ fn one_baseline_run_more_costs_no_block() {
     assert_eq!((comparison.baseline_replicates, comparison.cells[0].ruling.estimates[0].blocks), (2, 10));
 }
 
+/// Twelve blocks with a gain of 20 %, of which the first ones lack the run of a config.
+fn lacking(config: &str, missing: usize) -> String {
+    let lacks = |line: &str| (1..=missing).any(|block| line.contains(&format!(",{config},{block},")));
+    blocks(12, 1.2).lines().filter(|line| !lacks(line)).fold(String::new(), |rows, line| rows + line + "\n")
+}
+
+const LOST: &str = "Such blocks are lost: a Win or Neutral must also hold with them as the config's worst.";
+
 #[test]
 fn missing_runs_are_no_better_than_slow_ones() {
-    let without = |missing: usize| -> String {
-        blocks(12, 1.2)
-            .lines()
-            .filter(|line| !(1..=missing).any(|b| line.contains(&format!(",b,{b},"))))
-            .fold(String::new(), |t, l| t + l + "\n")
-    };
-    assert_eq!(verdict_of(&policy(), &without(0)), "Win Better:ops");
-    // Chance could have chosen them, and so could whoever left them out: that they are few proves nothing.
-    assert_eq!(verdict_of(&policy(), &without(1)), "Inconclusive Attrition");
-    let few = judged(&policy(), &without(3)).expect("rows can be judged");
-    assert_eq!(verdict(&few), "Inconclusive Attrition");
-    assert_eq!(few.comparisons[0].notes, ["3 of 12 blocks of fill lack the run of b."]);
-    let many = judged(&policy(), &without(5)).expect("rows can be judged");
+    assert_eq!(verdict_of(&policy(), &lacking("b", 0)), "Win Better:ops");
+    let few = judged(&policy(), &lacking("b", 3)).expect("rows can be judged");
+    assert_eq!(few.comparisons[0].notes, ["3 of 12 blocks of fill lack the run of b.", LOST]);
+    assert!(!verdict_of(&policy(), &lacking("b", 5)).starts_with("Invalid"), "p = 2 / 2^5");
+    let many = judged(&policy(), &lacking("b", 6)).expect("rows can be judged");
     assert_eq!(verdict(&many), "Invalid Attrition");
     assert_eq!(
         many.comparisons[0].configs[0].findings[0].message,
-        "5 of 12 runs of b are missing, against 0 of 12 of a in the same blocks: p = 0.031 by chance alone"
+        "6 of 12 runs of b are missing, against 0 of 12 of a in the same blocks: p = 0.031 by chance alone"
     );
     // Both arms lack as much.
-    let alike = without(1).lines().filter(|line| !line.contains(",a,2,")).fold(String::new(), |t, l| t + l + "\n");
-    assert_eq!(verdict_of(&policy(), &alike), "Win Better:ops");
+    let alike = lacking("b", 6).lines().filter(|line| !line.contains(",a,1")).fold(String::new(), |t, l| t + l + "\n");
+    assert!(!verdict_of(&policy(), &alike).starts_with("Invalid"), "six against four");
     // So they do where blocks that hold one config each compare nothing.
     let apart = blocks(12, 1.2).replace(",b,", ",b,other");
     assert_eq!(verdict_of(&policy(), &apart), "Inconclusive TooFewBlocks");
 }
 
 #[test]
+fn a_missing_run_of_the_baseline_loses_its_block() {
+    let few = judged(&policy(), &lacking("a", 1)).expect("rows can be judged");
+    assert_eq!(few.comparisons[0].notes, ["1 of 12 blocks of fill lacks the run of a.", LOST]);
+    let many = judged(&policy(), &lacking("a", 6)).expect("rows can be judged");
+    assert_eq!(verdict(&many), "Invalid Attrition");
+    assert_eq!(
+        many.comparisons[0].configs[0].findings[0].message,
+        "0 of 12 runs of b are missing, against 6 of 12 of a in the same blocks: p = 0.031 by chance alone"
+    );
+    // One of two runs: of three runs in a block it was never the config's, 2 * (2/3)^12.
+    let second = |from: usize| {
+        let runs = (from..=12).map(|block| format!(",fill,a,{block},2,{},,\n", 1003.7 + 1.37 * block as f64));
+        blocks(12, 1.2) + &runs.collect::<String>()
+    };
+    let report = judged(&policy(), &second(5)).expect("rows can be judged");
+    assert_eq!(report.comparisons[0].notes, ["4 of 12 blocks of fill lack one of the 2 runs of a.", LOST]);
+    assert!(!verdict(&report).starts_with("Invalid"), "{}", verdict(&report));
+}
+
+/// A config that loses more than it gains, and one without effect, whose bad runs are lost with the baseline's row of their block.
+#[test]
+fn leaving_out_rows_of_the_baseline_wins_nothing() {
+    const EXPERIMENTS: u64 = 100;
+    let wins = |rows: &dyn Fn(&mut Noise) -> String| {
+        let is_win = |seed: &u64| verdict_of(&policy(), &rows(&mut Noise::new(*seed))).starts_with("Win");
+        (0..EXPERIMENTS).filter(is_win).count()
+    };
+    let row = |arm: &str, block: usize, value: f64| format!(",fill,{arm},{block},,{value:.3},,\n");
+    let stalling = |noise: &mut Noise| {
+        (1..=30).fold(String::new(), |rows, block| {
+            let stalls = noise.uniform() < 0.2;
+            let baseline = noise.around(1000.0, 0.02);
+            let own = noise.around(if stalls { 400.0 } else { 1050.0 }, 0.02);
+            rows + &if stalls { String::new() } else { row("a", block, baseline) } + &row("b", block, own)
+        })
+    };
+    let equal = |lost: usize| {
+        move |noise: &mut Noise| {
+            let mut pairs: Vec<(f64, f64)> =
+                (0..30).map(|_| (noise.around(1000.0, 0.05), noise.around(1000.0, 0.05))).collect();
+            pairs.sort_by(|x, y| (x.1 / x.0).total_cmp(&(y.1 / y.0)));
+            pairs.iter().enumerate().fold(String::new(), |rows, (block, (baseline, own))| {
+                let baseline = if block < lost { String::new() } else { row("a", block, *baseline) };
+                rows + &baseline + &row("b", block, *own)
+            })
+        }
+    };
+    let found = [wins(&stalling), wins(&equal(0)), wins(&equal(3)), wins(&equal(6)), wins(&equal(9))];
+    // 5 %, and two standard errors.
+    assert!(found.iter().all(|wins| *wins <= 9), "{found:?}");
+}
+
+#[test]
 fn a_failed_run_is_the_worst_and_not_missing() {
     let some = |failed: usize| failing(move |config, block| (config == "b" && block <= failed).then_some("true"));
-    // Whoever leaves it out sees nothing but a gain.
-    let rows = blocks(12, 1.2);
-    let without: Vec<&str> = rows.lines().filter(|line| !line.contains(",b,1,")).collect();
-    assert_eq!(verdict_of(&policy(), &without.join("\n")), "Inconclusive Attrition");
     let report = judged(&policy(), &some(1)).expect("rows can be judged");
     assert_eq!(verdict(&report), "Inconclusive Failures");
     let (config, cell) = (&report.comparisons[0].configs[0], &report.comparisons[0].cells[0]);
@@ -558,6 +728,22 @@ fn sessions_are_never_mixed() {
     assert_eq!(shifts, [10.0, 2.0]);
     let error = judged(&policy(), rows).expect_err("y has no baseline a");
     assert_eq!(error, "the baseline a has no runs in session y; configs with runs: b, a2");
+}
+
+#[test]
+fn sessions_say_what_they_prove_together() {
+    let session = |name: &str| blocks(12, 1.0).lines().fold(String::new(), |rows, line| rows + name + line + "\n");
+    let last = |rows: &str| {
+        let report = judged(&policy(), rows).expect("rows can be judged");
+        let guarantees: Vec<Option<String>> =
+            report.comparisons.iter().map(|comparison| comparison.guarantees.last().cloned()).collect();
+        guarantees
+    };
+    let together = last(&["x", "y", "z"].map(session).concat());
+    let said = "Sessions: all this applies to this comparison alone. The report has 3, each with an error of its own: the \
+                chance that any of them has a false Win is at most 14 % if they are independent, and likewise for harm.";
+    assert_eq!(together, vec![Some(said.to_owned()); 3]);
+    assert!(!last(&session("x"))[0].as_ref().is_some_and(|said| said.starts_with("Sessions")));
 }
 
 #[test]

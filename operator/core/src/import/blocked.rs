@@ -72,7 +72,7 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
             numbers,
         }
     });
-    let mut notes = gated.notes.clone();
+    let mut notes: Vec<String> = comparison.rounds.note.iter().chain(&gated.notes).cloned().collect();
     if intervals != Intervals::All {
         notes.push(
             "With this many runs, some intervals take too long to compute: they are shown as \"no interval\"."
@@ -87,7 +87,7 @@ pub(super) fn judge(comparison: &Comparison<'_>, gated: &Gated) -> Result<Compar
         baseline: comparison.text(comparison.baseline).to_owned(),
         design: Layout::Blocked,
         scenarios: design.scenarios.iter().map(|scenario| scenario.name.clone()).collect(),
-        blocks: comparison.blocks.len(),
+        blocks: comparison.rounds.count,
         baseline_replicates: comparison.m0,
         fewest_blocks: judgement.families.overall.n_min,
         configs: configs.collect(),
@@ -111,65 +111,58 @@ fn affordable(design: &Design) -> Intervals {
     }
 }
 
-/// All values and endings. A run that is left out has neither, so that both stay beside each other.
+/// All values and endings. A run that is left out has neither, and keeps its position, so that all of them stay beside each other.
 fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
-    let (mut samples, endings, lacks) = taken(comparison, gated);
-    let mut firsts = samples.clone();
-    for (metrics, &scenario) in firsts.iter_mut().zip(&comparison.scenarios) {
-        for (key, run) in comparison.runs(scenario, comparison.baseline).filter(|(key, _)| gated.held.contains(*key)) {
-            let block = comparison.blocks.iter().position(|&block| Some(block) == key.block);
-            for (metric, samples) in metrics.iter_mut().enumerate() {
-                if let Some(runs) = block.and_then(|block| samples.baseline.get_mut(block)) {
-                    runs.push(run.value(metric));
-                }
-            }
-        }
-    }
-    for row in samples.iter_mut().chain(&mut firsts).flatten() {
-        row.baseline.iter_mut().for_each(|runs| runs.truncate(comparison.m0));
-    }
-    if firsts == samples {
-        firsts.clear();
-    }
-    let invalid = invalid(comparison, gated);
-    Observed { samples, firsts, endings, lacks, invalid, ended: true, ..Observed::default() }
-}
-
-/// What the runs that count have measured, how they ended, and what they lack.
-fn taken(comparison: &Comparison<'_>, gated: &Gated) -> (Vec<Vec<MetricSamples>>, Vec<Endings>, Vec<Lack>) {
-    let (blocks, configs) = (comparison.blocks.len(), comparison.configs.len());
-    let (mut samples, mut endings, mut lacks) = (Vec::new(), Vec::new(), Vec::new());
-    for &scenario in &comparison.scenarios {
+    let (blocks, configs) = (comparison.rounds.count, comparison.configs.len());
+    let mut observed = Observed { ended: true, ..Observed::default() };
+    for (scenario, &name) in comparison.scenarios.iter().enumerate() {
         let empty = MetricSamples { baseline: vec![Vec::new(); blocks], configs: vec![vec![None; blocks]; configs] };
-        let mut metrics = vec![empty; comparison.rules.len()];
-        let mut ends =
+        let mut samples = vec![empty; comparison.rules.len()];
+        let mut firsts = samples.clone();
+        let mut endings =
             Endings { baseline: vec![Vec::new(); blocks], configs: vec![vec![Ending::Missing; blocks]; configs] };
-        for (arm, name) in comparison.arms().enumerate() {
+        for (arm, arm_name) in comparison.arms().enumerate() {
             // The first arm is the baseline.
             let config = arm.checked_sub(1);
-            for (key, run) in comparison.runs(scenario, name).filter(|(key, _)| !gated.excluded.contains(*key)) {
-                let Some(block) = comparison.blocks.iter().position(|&block| Some(block) == key.block) else {
-                    continue;
-                };
+            let placed = comparison.placed(name, arm_name).into_iter();
+            for (block, (key, run)) in placed.flat_map(|(block, runs)| runs.into_iter().map(move |run| (block, run))) {
+                let counts = !gated.excluded.contains(key);
+                let ending = if counts { run.ending } else { Ending::Missing };
                 match config {
-                    None => ends.baseline[block].push(run.ending),
-                    Some(config) => ends.configs[config][block] = run.ending,
+                    None => endings.baseline[block].push(ending),
+                    Some(config) => endings.configs[config][block] = ending,
                 }
-                for (metric, samples) in metrics.iter_mut().enumerate() {
-                    if run.value(metric).is_none() && !run.ending.has_failed() {
-                        lacks.push(Lack { scenario: endings.len(), metric, config, block });
+                // A baseline run that is too good still counts against a config.
+                let is_first = counts || (config.is_none() && gated.held.contains(key));
+                for metric in 0..comparison.rules.len() {
+                    let value = run.value(metric);
+                    if counts && value.is_none() && !run.ending.has_failed() {
+                        observed.lacks.push(Lack { scenario, metric, config, block });
                     }
+                    let (value, first) = (value.filter(|_| counts), value.filter(|_| is_first));
                     match config {
-                        None => samples.baseline[block].push(run.value(metric)),
-                        Some(config) => samples.configs[config][block] = run.value(metric),
+                        None => {
+                            samples[metric].baseline[block].push(value);
+                            firsts[metric].baseline[block].push(first);
+                        }
+                        Some(config) => {
+                            samples[metric].configs[config][block] = value;
+                            firsts[metric].configs[config][block] = first;
+                        }
                     }
                 }
             }
         }
-        samples.push(metrics);
-        endings.push(ends);
+        observed.samples.push(samples);
+        observed.firsts.push(firsts);
+        observed.endings.push(endings);
     }
-    (samples, endings, lacks)
+    if observed.firsts == observed.samples {
+        observed.firsts.clear();
+    }
+    observed.lost_firsts.clone_from(&gated.lost_firsts);
+    observed.invalid = invalid(comparison, gated);
+    observed
 }
 
 fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {

@@ -30,10 +30,19 @@ pub(super) struct Comparison<'a> {
     /// Without the baseline; those that the policy declares first.
     pub configs: Vec<Name>,
     pub scenarios: Vec<Name>,
-    /// In their numerical order, if they are numbers.
-    pub blocks: Vec<Name>,
-    /// Baseline runs of a block; one that has fewer counts for no config, and of one that has more the first count.
+    pub rounds: Rounds,
+    /// Baseline runs of a block. A block with fewer counts for no config; of one with more, the first m0 count.
     pub m0: usize,
+}
+
+/// Blocks of all scenarios that are paired with each other.
+#[derive(Debug)]
+pub(super) struct Rounds {
+    pub count: usize,
+    /// The round of each scenario's block, from 0.
+    positions: BTreeMap<(Name, Name), usize>,
+    /// How blocks were paired, where names do not show it.
+    pub note: Option<String>,
 }
 
 impl<'a> Comparison<'a> {
@@ -66,13 +75,8 @@ impl<'a> Comparison<'a> {
             return Err(DataProblem::new(format!("only the baseline {text} has runs{place}: nothing to compare")));
         }
         let scenarios: BTreeSet<Name> = keys.iter().map(|key| key.scenario).collect();
-        let mut blocks: Vec<Name> =
-            keys.iter().filter_map(|key| key.block).collect::<BTreeSet<_>>().into_iter().collect();
-        blocks.sort_by_key(|&block| {
-            let text = data.names.text(block);
-            (text.parse::<u64>().unwrap_or(u64::MAX), text.to_owned())
-        });
-        let kind = if blocks.is_empty() { Kind::Unblocked } else { Kind::Blocked };
+        let rounds = Rounds::of(data, &keys);
+        let kind = if rounds.count == 0 { Kind::Unblocked } else { Kind::Blocked };
         let scenarios = scenarios.into_iter().collect();
         let mut replicates: BTreeMap<(Name, Name), usize> = BTreeMap::new();
         for (block, scenario) in
@@ -81,7 +85,7 @@ impl<'a> Comparison<'a> {
             *replicates.entry((scenario, block)).or_default() += 1;
         }
         let m0 = most_usable(&replicates.into_values().collect::<Vec<_>>());
-        let comparison = Self { data, policy, rules, session, baseline, kind, configs, scenarios, blocks, m0 };
+        let comparison = Self { data, policy, rules, session, baseline, kind, configs, scenarios, rounds, m0 };
         comparison.shape(&keys, &place)?;
         Ok(comparison)
     }
@@ -109,7 +113,7 @@ impl<'a> Comparison<'a> {
         }
         let most = runs.values().copied().max().unwrap_or(0);
         let limits = [
-            too_many(self.blocks.len(), MOST_BLOCKS, "blocks", "is the right column mapped to block?"),
+            too_many(self.rounds.count, MOST_BLOCKS, "blocks", "is the right column mapped to block?"),
             too_many(self.configs.len(), MOST_CONFIGS, "configs", "is the right column mapped to config?"),
             too_many(
                 most,
@@ -149,7 +153,7 @@ impl<'a> Comparison<'a> {
             scenarios: self.scenarios.iter().map(scenario).collect(),
             configs: self.configs.iter().map(|&name| self.text(name).to_owned()).collect(),
             m0: self.m0,
-            max_blocks: self.blocks.len().max(1),
+            max_blocks: self.rounds.count.max(1),
             looks: None,
             cells_adjust: Adjust::Holm,
         }
@@ -160,6 +164,25 @@ impl<'a> Comparison<'a> {
         let first = RunKey { session: self.session, scenario, config, block: None, replicate: Replicate::Only };
         let mine = move |key: &RunKey| (key.session, key.scenario, key.config) == (first.session, scenario, config);
         self.data.runs.range(first..).take_while(move |(key, _)| mine(key))
+    }
+
+    /// The runs of one config in one scenario, by round. Those of the baseline are the first m0 of their block, in the order of their
+    /// replicates, whatever became of them: a run that is left out later still holds its position.
+    pub fn placed(&self, scenario: Name, config: Name) -> BTreeMap<usize, Vec<(&'a RunKey, &'a Run)>> {
+        let mut placed: BTreeMap<usize, Vec<(&RunKey, &Run)>> = BTreeMap::new();
+        for (key, run) in self.runs(scenario, config) {
+            if let Some(round) = key.block.and_then(|block| self.rounds.positions.get(&(scenario, block))) {
+                placed.entry(*round).or_default().push((key, run));
+            }
+        }
+        for runs in placed.values_mut() {
+            runs.sort_by_key(|(key, _)| match key.replicate {
+                Replicate::Named(name) => Some(in_order(self.data, name)),
+                _ => None,
+            });
+            runs.truncate(self.m0);
+        }
+        placed
     }
 
     /// The baseline and all others.
@@ -175,6 +198,63 @@ impl<'a> Comparison<'a> {
         let text = self.text(self.session);
         (!text.is_empty()).then(|| text.to_owned())
     }
+}
+
+impl Rounds {
+    /// Blocks of one name are paired. If scenarios share no names, the first blocks of all scenarios are paired, the second ones, and so on.
+    fn of(data: &Data, keys: &[&RunKey]) -> Self {
+        let mut scenarios: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
+        let mut shared: BTreeMap<Name, BTreeSet<Name>> = BTreeMap::new();
+        for (scenario, block) in keys.iter().filter_map(|key| Some((key.scenario, key.block?))) {
+            scenarios.entry(scenario).or_default().insert(block);
+            shared.entry(block).or_default().insert(scenario);
+        }
+        let by_order = scenarios.len() > 1 && shared.values().all(|scenarios| scenarios.len() == 1);
+        let sorted = |names: &mut dyn Iterator<Item = Name>| -> Vec<Name> {
+            let mut names: Vec<Name> = names.collect();
+            names.sort_by_key(|&name| in_order(data, name));
+            names
+        };
+        let all = sorted(&mut shared.keys().copied());
+        let mut positions = BTreeMap::new();
+        for (&scenario, blocks) in &scenarios {
+            let own = sorted(&mut blocks.iter().copied());
+            let order = if by_order { &own } else { &all };
+            let known = order.iter().enumerate().filter(|(_, block)| blocks.contains(block));
+            positions.extend(known.map(|(round, &block)| ((scenario, block), round)));
+        }
+        let count = positions.values().map(|round| round + 1).max().unwrap_or(0);
+        let mut rounds = vec![0; count];
+        for &round in positions.values() {
+            rounds[round] += 1;
+        }
+        let alone = |scenario: Name, blocks: &BTreeSet<Name>| {
+            let own = blocks.iter().copied().filter(|&block| rounds[positions[&(scenario, block)]] < scenarios.len());
+            let own = sorted(&mut own.into_iter());
+            let names: Vec<&str> = own.iter().map(|&block| data.names.text(block)).collect();
+            (!names.is_empty()).then(|| format!("{} of {}", shown(&names), data.names.text(scenario)))
+        };
+        let alone: Vec<String> = scenarios.iter().filter_map(|(&scenario, blocks)| alone(scenario, blocks)).collect();
+        let mut said = Vec::new();
+        if by_order {
+            said.push(
+                "No block name is in two scenarios, so blocks are paired in order: the first ones of all scenarios, the \
+                 second ones, and so on."
+                    .to_owned(),
+            );
+        }
+        if !alone.is_empty() {
+            let alone = alone.join("; ");
+            said.push(format!("These blocks count only in their own scenario, because others lack them: {alone}."));
+        }
+        Self { count, positions, note: (!said.is_empty()).then(|| said.join(" ")) }
+    }
+}
+
+/// The sort key of names that may be numbers.
+fn in_order(data: &Data, name: Name) -> (u64, &str) {
+    let text = data.names.text(name);
+    (text.parse().unwrap_or(u64::MAX), text)
 }
 
 /// Baseline runs of a block with which most of them can be used: those of blocks that have fewer can't, nor can what is beyond them.

@@ -145,6 +145,8 @@ pub struct Data {
     pub(super) files: Vec<String>,
     pub(super) names: Names,
     pub(super) runs: BTreeMap<RunKey, Run>,
+    /// The unit of each metric that has one, and its first place.
+    pub(super) units: BTreeMap<Name, (Name, Place)>,
     /// Things to tell about how the data was read.
     pub(super) notes: Vec<String>,
 }
@@ -154,6 +156,12 @@ impl Data {
     pub(super) fn naming(&self) -> String {
         let is_odd = self.notes.iter().any(|note| note == db_bench::NAMING);
         if is_odd { format!(". {}", db_bench::NAMING) } else { String::new() }
+    }
+
+    /// The unit of a metric, if the data says it.
+    pub(super) fn unit(&self, metric: &str) -> Option<&str> {
+        let (unit, _) = self.units.get(&self.names.find(metric)?)?;
+        Some(self.names.text(*unit))
     }
 
     /// A place in words.

@@ -8,8 +8,9 @@ use super::comparison::{Comparison, Kind, in_session, shown};
 use super::data::{Data, DataProblem, Name};
 use super::gates;
 use super::policy::{Claim, Policy};
-use super::report::{ClaimReport, ComparisonReport, ImportReport, VERSION};
+use super::report::{ClaimReport, ComparisonReport, ImportReport, Layout, VERSION};
 use crate::report::RULES;
+use crate::stats::ALPHA;
 use crate::validate::did_you_mean;
 use crate::verdict::MetricRule;
 
@@ -63,7 +64,9 @@ pub fn judge(data: &Data, policy: &Policy) -> Result<ImportReport, Vec<DataProbl
         claim_report(&rules, claim, found)
     });
     let claims = claims.collect();
-    let comparisons = wanted.iter().filter_map(|pair| comparisons.get(pair).cloned()).collect();
+    let mut comparisons: Vec<ComparisonReport> =
+        wanted.iter().filter_map(|pair| comparisons.get(pair).cloned()).collect();
+    guarantee_together(&mut comparisons);
     Ok(ImportReport {
         version: VERSION,
         rules: RULES,
@@ -88,6 +91,25 @@ fn compare(
     match comparison.kind {
         Kind::Blocked => blocked::judge(&comparison, &gated),
         Kind::Unblocked => Ok(advisory::judge(&comparison, &gated)),
+    }
+}
+
+/// Says what the guarantees of several comparisons are worth together: each has an error of its own, so that no session changes the verdict of
+/// another.
+fn guarantee_together(comparisons: &mut [ComparisonReport]) {
+    let blocked = comparisons.iter_mut().filter(|comparison| comparison.design == Layout::Blocked);
+    let blocked: Vec<&mut ComparisonReport> = blocked.collect();
+    let count = blocked.len();
+    if count < 2 {
+        return;
+    }
+    let any = 100.0 * (1.0 - (1.0 - ALPHA).powi(count.try_into().unwrap_or(i32::MAX)));
+    for comparison in blocked {
+        comparison.guarantees.push(format!(
+            "Sessions: all this applies to this comparison alone. The report has {count}, each with an error of its own: the \
+             chance that any of them has a false Win is at most {any:.0} % if they are independent, and likewise for \
+             harm."
+        ));
     }
 }
 

@@ -87,7 +87,7 @@ impl Night {
         let more = names.len().saturating_sub(NAMED);
         names.truncate(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!names.is_empty()).then(|| format!("{verdict:?} {}{more}", names.join(", ")))
+        (!names.is_empty()).then(|| format!("this night alone: {verdict:?} {}{more}", names.join(", ")))
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
         // Verdicts of the night itself.
         let mut proven = night(1, 0.02);
         proven.points[0].verdict = Some(Verdict::Reject);
-        assert_eq!(proven.summary(None, None), "1 series, Reject main (fill)");
+        assert_eq!(proven.summary(None, None), "1 series, this night alone: Reject main (fill)");
         proven.points[0].verdict = Some(Verdict::Inconclusive);
         assert_eq!(proven.summary(None, None), "1 series");
     }

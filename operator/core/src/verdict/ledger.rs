@@ -63,6 +63,8 @@ struct Claims {
     equivalent: f64,
     /// The loss in a single scenario is smaller than what it may be.
     per_scenario: Option<f64>,
+    /// The same, spent over the looks as equivalence is: what a Neutral asks.
+    equal_per_scenario: Option<f64>,
     /// The same of the total.
     total_non_inferior: Option<f64>,
     total_worse: Option<f64>,
@@ -77,6 +79,7 @@ impl Default for Claims {
             no_gain: 1.0,
             equivalent: 1.0,
             per_scenario: None,
+            equal_per_scenario: None,
             total_non_inferior: None,
             total_worse: None,
         }
@@ -94,6 +97,7 @@ impl Claims {
         let no_gain = if least > 0.0 { paired.tails(least).down } else { claims.no_gain };
         let per_scenario = shown * rule.effect_margin_per_scenario();
         let held = || if per_scenario == margin { claims.non_inferior } else { paired.tails(-per_scenario).up };
+        let held = (asks_scenario && rule.purpose.is_required()).then(held);
         let totals = comparison.totals.as_ref();
         let own = Self {
             better: if least > 0.0 { paired.tails(least).up } else { claims.better },
@@ -105,7 +109,8 @@ impl Claims {
             } else {
                 claims.equivalent()
             },
-            per_scenario: (asks_scenario && rule.purpose.is_required()).then(held),
+            per_scenario: held,
+            equal_per_scenario: held,
             total_non_inferior: totals
                 .map(|totals| if comparison.open_totals.0 { 1.0 } else { totals.non_inferior(per_scenario) }),
             total_worse: totals.map(|totals| if comparison.open_totals.1 { 1.0 } else { totals.worse() }),
@@ -125,6 +130,7 @@ impl Claims {
             non_inferior: self.non_inferior.max(firsts.non_inferior),
             equivalent: self.equivalent.max(firsts.equivalent),
             per_scenario: both(self.per_scenario, firsts.per_scenario),
+            equal_per_scenario: both(self.equal_per_scenario, firsts.equal_per_scenario),
             total_non_inferior: both(self.total_non_inferior, firsts.total_non_inferior),
             total_worse: both(self.total_worse, firsts.total_worse),
             ..self
@@ -138,6 +144,7 @@ impl Claims {
             non_inferior: 1.0,
             equivalent: 1.0,
             per_scenario: self.per_scenario.map(|_| 1.0),
+            equal_per_scenario: self.equal_per_scenario.map(|_| 1.0),
             total_non_inferior: self.total_non_inferior.map(|_| 1.0),
             ..self
         }
@@ -156,6 +163,7 @@ impl Claims {
             })
             .map_or_else(Self::default, |weakest| Self {
                 per_scenario: None,
+                equal_per_scenario: None,
                 total_non_inferior: None,
                 total_worse: None,
                 ..weakest
@@ -175,6 +183,7 @@ impl Claims {
             no_gain: now.no_gain,
             equivalent: smaller(self.equivalent, now.equivalent, look.equivalent),
             per_scenario: asked(self.per_scenario, now.per_scenario, look.scenario),
+            equal_per_scenario: asked(self.equal_per_scenario, now.equal_per_scenario, look.equivalent),
             total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.equivalent),
             total_worse: asked(self.total_worse, now.total_worse, look.equivalent),
         }
@@ -225,6 +234,7 @@ impl<'a> Ledger<'a> {
                 no_gain: p.no_gain,
                 equivalent: p.equivalent_seq,
                 per_scenario: p.per_scenario_seq,
+                equal_per_scenario: None,
                 total_non_inferior: p.mean_non_inferior_seq,
                 total_worse: p.mean_worse_seq,
             },
@@ -318,6 +328,7 @@ impl<'a> Ledger<'a> {
                 worse,
                 non_inferior: seq.non_inferior,
                 per_scenario: seq.per_scenario,
+                equal_per_scenario: seq.equal_per_scenario,
                 total_non_inferior: seq.total_non_inferior,
                 total_worse,
             })
@@ -354,6 +365,7 @@ impl<'a> Ledger<'a> {
                 no_gain: entry.now.no_gain,
                 n: entry.n,
                 holds_in_scenario: proofs.holds_in_scenario(),
+                is_equal_in_scenario: proofs.is_equal_in_scenario(),
                 total: proofs.total(),
                 is_likely_harmed: rule.purpose.is_required() && self.is_likely_harmed(rule, entry),
                 has_lost_mean: rule.purpose.is_required()
@@ -477,6 +489,7 @@ mod tests {
             no_gain: p,
             equivalent: p,
             per_scenario: Some(p),
+            equal_per_scenario: Some(p),
             total_non_inferior: Some(p),
             total_worse: Some(p),
         }
@@ -552,7 +565,13 @@ mod tests {
         assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
         assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
         // What first tries can't say nobody claims.
-        let none = Claims { per_scenario: None, total_non_inferior: None, total_worse: None, ..claims(0.01) };
+        let none = Claims {
+            per_scenario: None,
+            equal_per_scenario: None,
+            total_non_inferior: None,
+            total_worse: None,
+            ..claims(0.01)
+        };
         assert_eq!(claims(0.01).also_of(&none), none);
     }
 
@@ -563,12 +582,19 @@ mod tests {
             non_inferior: 1.0,
             equivalent: 1.0,
             per_scenario: Some(1.0),
+            equal_per_scenario: Some(1.0),
             total_non_inferior: Some(1.0),
             ..claims(0.01)
         };
         assert_eq!(claims(0.01).without_good(), harm);
         // What is not asked is not answered.
-        let less = |all: Claims| Claims { per_scenario: None, total_non_inferior: None, total_worse: None, ..all };
+        let less = |all: Claims| Claims {
+            per_scenario: None,
+            equal_per_scenario: None,
+            total_non_inferior: None,
+            total_worse: None,
+            ..all
+        };
         assert_eq!(less(claims(0.01)).without_good(), less(harm));
     }
 

@@ -18,6 +18,7 @@ pub(super) struct Proofs {
     pub non_inferior: f64,
     /// The same at what a scenario may lose.
     pub per_scenario: Option<f64>,
+    pub equal_per_scenario: Option<f64>,
     pub total_non_inferior: Option<f64>,
     pub total_worse: Option<f64>,
 }
@@ -41,6 +42,11 @@ impl Proofs {
     /// Whether the loss in the scenario is proven to be smaller than it may be; true where nobody asks.
     pub fn holds_in_scenario(self) -> bool {
         self.per_scenario.is_none_or(holds)
+    }
+
+    /// The same for a Neutral.
+    pub fn is_equal_in_scenario(self) -> bool {
+        self.equal_per_scenario.is_none_or(holds)
     }
 
     pub fn total(self) -> Total {
@@ -79,6 +85,8 @@ pub(super) struct Judged<'a> {
     pub n: usize,
     /// In a scenario: its loss is proven to be smaller than it may be.
     pub holds_in_scenario: bool,
+    /// The same for a Neutral, at what that may spend.
+    pub is_equal_in_scenario: bool,
     /// In a scenario: what is proven about the total.
     pub total: Total,
     /// All of its simultaneous interval lies beyond the margin on the bad side.
@@ -196,16 +204,16 @@ pub(super) fn overall(outcome: Outcome, lost_means: &[String], parts: &[Part<'_>
     let cells: Vec<(&str, &Outcome)> = parts.iter().map(|part| (part.scenario, part.outcome)).collect();
     let outcome = unless_doubted(veto(outcome, &cells), parts.iter().find_map(|part| part.doubt.clone()));
     let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
-    let is_asked = match outcome.verdict {
+    let is_open = match outcome.verdict {
         Verdict::Inconclusive => return harmed_in_scenarios(outcome, &asked),
-        Verdict::Win => |_: &Judged<'_>| true,
-        Verdict::Neutral => |metric: &Judged<'_>| metric.purpose == Purpose::Objective,
+        Verdict::Win => |metric: &Judged<'_>| !metric.holds_in_scenario,
+        Verdict::Neutral => |metric: &Judged<'_>| metric.purpose == Purpose::Objective && !metric.is_equal_in_scenario,
         _ => return outcome,
     };
     let is_neutral = outcome.verdict == Verdict::Neutral;
     let metrics: Vec<(&str, &[Judged<'_>])> = asked.iter().map(|part| (part.scenario, part.metrics)).collect();
     let slow = unless_slow(outcome, &metrics);
-    let open = asked.iter().filter(|part| part.metrics.iter().any(|m| is_asked(m) && !m.holds_in_scenario));
+    let open = asked.iter().filter(|part| part.metrics.iter().any(is_open));
     let open: Vec<String> = open.map(|part| part.scenario.to_owned()).collect();
     if slow.verdict == Verdict::Tradeoff {
         return slow;
@@ -317,6 +325,7 @@ mod tests {
             no_gain: 0.5,
             n: 20,
             holds_in_scenario: true,
+            is_equal_in_scenario: true,
             total,
             is_likely_harmed: false,
             has_lost_mean: false,
@@ -341,6 +350,7 @@ mod tests {
             worse: Some(1.0),
             non_inferior: 1.0,
             per_scenario: None,
+            equal_per_scenario: None,
             total_non_inferior: None,
             total_worse: None,
         };
@@ -361,10 +371,12 @@ mod tests {
             worse: Some(1.0),
             non_inferior: 0.01,
             per_scenario: Some(0.06),
+            equal_per_scenario: Some(0.05),
             total_non_inferior: Some(0.06),
             total_worse: Some(0.06),
         };
         assert_eq!((none.total(), none.holds_in_scenario()), (Total::Open, false));
+        assert!(none.is_equal_in_scenario());
         assert_eq!(Proofs { total_worse: Some(0.05), ..none }.total(), Total::Worse);
         assert_eq!(Proofs { total_worse: Some(0.05), total_non_inferior: Some(0.05), ..none }.total(), Total::Holds);
         assert_eq!(Proofs { total_non_inferior: None, ..none }.total(), Total::NotAsked);

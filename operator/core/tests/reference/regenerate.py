@@ -163,7 +163,7 @@ def claims(metric, own, base, alone):
     if alone and is_required(metric):
         primary = metric["role"] == "primary"
         lost = eps if primary else effect_of(metric, 2 * metric["margin"])
-        p["scenario"] = p_value(own, base, -lost, True)
+        p["scenario"] = p["equal_scenario"] = p_value(own, base, -lost, True)
         cost = (lambda x: math.exp(-x)) if metric["scale"] == "log" else (lambda x: -x)
         pairs = [(cost(c), mean(map(cost, runs))) for c, runs in zip(own, base)]
         allowed = (lambda b: b * math.exp(lost)) if metric["scale"] == "log" else (lambda b: b + lost)
@@ -221,7 +221,7 @@ class Family:
             "scenario": shares(looks, 2, 1),
         }
         equal = shares(looks, 3, 1)
-        equal_kinds = ("noninferior", "equivalent", "total", "total_worse")
+        equal_kinds = ("noninferior", "equivalent", "equal_scenario", "total", "total_worse")
         kinds |= {claim: equal for claim in equal_kinds}
         self.shares = {n: {claim: share[i] for claim, share in kinds.items()} for i, n in enumerate(looks)}
 
@@ -340,7 +340,7 @@ def overall_outcome(together, cells, scenarios, config):
             return "INCONCLUSIVE", f"LikelyHarm:{','.join(named)} in {','.join(harmed)}"
     if verdict == "NEUTRAL":
         primaries = [m["name"] for m in cells.metrics if m["role"] == "primary"]
-        proven = lambda s: all(cells.seq[units[s], m].get("scenario", 0) <= ALPHA for m in primaries)
+        proven = lambda s: all(cells.seq[units[s], m].get("equal_scenario", 0) <= ALPHA for m in primaries)
         if len(scenarios) > 1 and (unproven := [s for s in scenarios if not proven(s)]):
             return "INCONCLUSIVE", "ScenarioUnresolved:" + ",".join(unproven)
         lost = {s: cells.lost_means(units[s]) for s in scenarios if cells.lost_means(units[s])}

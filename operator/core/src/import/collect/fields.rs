@@ -50,7 +50,7 @@ impl Collector<'_> {
     fn unit(&mut self, place: Place, sample: &Sample) -> bool {
         let Some(unit) = &sample.unit else { return true };
         let (metric, unit) = (self.name(&sample.metric), self.name(unit));
-        let (known, first) = *self.units.entry(metric).or_insert((unit, place));
+        let (known, first) = *self.data.units.entry(metric).or_insert((unit, place));
         if known == unit {
             return true;
         }

@@ -38,8 +38,6 @@ pub struct Collector<'a> {
     repeated: HashMap<(u32, Option<String>, String), (usize, u64)>,
     /// A limit was passed.
     over: bool,
-    /// The unit of each metric, and where it stood first.
-    units: BTreeMap<Name, (Name, Place)>,
     /// Metrics that are not judged.
     others: Others,
     /// Those that are, as far as rows name them.
@@ -66,7 +64,6 @@ impl<'a> Collector<'a> {
             problems: Vec::new(),
             repeated: HashMap::new(),
             over: false,
-            units: BTreeMap::new(),
             others: Others::default(),
             seen: BTreeSet::new(),
             asked: BTreeSet::new(),

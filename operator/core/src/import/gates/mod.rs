@@ -11,6 +11,7 @@ use super::comparison::Comparison;
 use super::data::{Name, RunKey};
 use crate::gates::attrition::too_many;
 use crate::gates::{Code, Finding};
+use crate::verdict::LostFirst;
 
 /// Runs and comparisons that do not count.
 #[derive(Debug, Default)]
@@ -18,8 +19,8 @@ pub(super) struct Gated {
     pub excluded: BTreeSet<RunKey>,
     /// Those of them that are too good. Of the baseline they still count against a config.
     pub held: BTreeSet<RunKey>,
-    /// Configs of which a larger share of runs is missing than of the baseline's: the missing ones may be the bad ones.
-    pub lossy: BTreeSet<Name>,
+    /// Blocks that can't be compared because a run is missing: it may have been left out because of the config's run.
+    pub lost_firsts: Vec<LostFirst>,
     /// Everything is held against an unfit baseline.
     pub all: Vec<Finding>,
     pub configs: BTreeMap<Name, Vec<Finding>>,

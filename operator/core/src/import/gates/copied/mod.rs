@@ -8,6 +8,7 @@
 //! another trial is refused when it is read, before any gate sees it.
 
 mod digits;
+mod fixed;
 #[cfg(test)]
 mod tests;
 
@@ -15,10 +16,11 @@ use std::collections::BTreeMap;
 
 use super::{Gated, drop_runs, finding};
 use crate::gates::Code;
-use crate::import::comparison::Comparison;
+use crate::import::comparison::{Comparison, shown};
 use crate::import::data::{Name, Run, RunKey};
 use crate::import::words::probability;
 use digits::{DIGITS, are_fine, rounded};
+use fixed::{configs_with_one_value, is_size_or_count};
 
 /// The chance at which agreement is taken for copying, scenario by scenario.
 const CHANCE: f64 = 0.01;
@@ -32,6 +34,7 @@ const ALIKE: f64 = 0.99;
 const LARGE: usize = 50;
 
 pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) {
+    note_fixed(comparison, scenario, gated);
     let Some(table) = Table::of(comparison, scenario) else { return };
     let groups = table.groups();
     let chance = WAYS * table.chance(comparison, &groups);
@@ -67,6 +70,31 @@ pub(super) fn check(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gat
     }
 }
 
+/// Whether equal work may give equal values of a metric: it is declared so, or it is a size or count that some config's runs all agree in.
+fn may_repeat(comparison: &Comparison<'_>, scenario: Name, rule: usize) -> bool {
+    let name = &comparison.rules[rule].name;
+    comparison.policy.is_deterministic(name)
+        || (is_size_or_count(name, comparison.data.unit(name))
+            && !configs_with_one_value(comparison, scenario, rule).is_empty())
+}
+
+/// Notes which metrics do not vary and may do so.
+fn note_fixed(comparison: &Comparison<'_>, scenario: Name, gated: &mut Gated) {
+    for (rule, metric) in comparison.rules.iter().enumerate() {
+        let fixed = configs_with_one_value(comparison, scenario, rule);
+        if fixed.is_empty() || !may_repeat(comparison, scenario, rule) {
+            continue;
+        }
+        let names: Vec<&str> = fixed.iter().map(|&config| comparison.text(config)).collect();
+        gated.notes.push(format!(
+            "{} does not vary between the runs of {} in {}; its equal values are no evidence of copies.",
+            metric.name,
+            shown(&names),
+            comparison.text(scenario)
+        ));
+    }
+}
+
 /// The runs of a scenario that have values of all metrics that were recorded finely.
 struct Table<'a> {
     runs: Vec<(RunKey, &'a Run)>,
@@ -88,7 +116,7 @@ impl<'a> Table<'a> {
             .collect();
         let fine = |rule: &usize| {
             let values: Vec<f64> = all.iter().filter_map(|(_, run)| run.value(*rule)).collect();
-            !comparison.policy.is_deterministic(&comparison.rules[*rule].name) && are_fine(&values)
+            are_fine(&values) && !may_repeat(comparison, scenario, *rule)
         };
         let rules: Vec<usize> = (0..comparison.rules.len()).filter(fine).collect();
         // A zero has no digits.
@@ -132,7 +160,7 @@ impl<'a> Table<'a> {
             let most = most.min(length);
             if most == 0 { 1.0 } else { pairs(kinds) * choose(length, most) * pair.powf(most as f64) }
         };
-        let count = comparison.blocks.len();
+        let count = comparison.rounds.count;
         anywhere.min(between(count, arms, blocks)).min(between(arms, count, configs))
     }
 

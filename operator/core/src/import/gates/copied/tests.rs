@@ -12,9 +12,13 @@ type Row = (&'static str, u32, Vec<f64>);
 
 /// The findings about runs of one scenario, as messages, and the configs that they are about.
 fn found(rows: &[Row], deterministic: bool) -> Vec<(Option<String>, String)> {
+    found_of(rows, "ops", deterministic)
+}
+
+fn found_of(rows: &[Row], objective: &str, deterministic: bool) -> Vec<(Option<String>, String)> {
     let policy = json!({
         "baseline": "a",
-        "objectives": [{"metric": "ops", "direction": "higher", "margin": "5%", "deterministic": deterministic}],
+        "objectives": [{"metric": objective, "direction": "higher", "margin": "5%", "deterministic": deterministic}],
         "guardrails": [{"metric": "p99", "direction": "lower", "margin": "5%"}],
     });
     let policy = Policy::read(&policy).expect("the policy is valid");
@@ -24,7 +28,7 @@ fn found(rows: &[Row], deterministic: bool) -> Vec<(Option<String>, String)> {
     for (line, (config, block, values)) in rows.iter().enumerate() {
         let place = Place { file, line: line as u64 + 2 };
         let block = block.to_string();
-        for (metric, value) in ["ops", "p99"].into_iter().zip(values) {
+        for (metric, value) in [objective, "p99"].into_iter().zip(values) {
             let value = value.to_string();
             let fields = [("config", *config), ("metric", metric), ("value", value.as_str())];
             // Block 0 is none.
@@ -220,6 +224,24 @@ fn counts_are_no_copies() {
     assert!(!is_copied(&rows));
     rows[23].2 = rows[3].2.clone();
     assert!(!is_copied(&rows));
+}
+
+/// A size that each config's runs agree in says nothing, and one that varies is as good as any other evidence.
+#[test]
+fn sizes_repeat_unless_they_vary() {
+    let renamed = |rows: &[Row]| found_of(rows, "db_bytes", false);
+    let fixed: Vec<Row> =
+        (1..=12).flat_map(|block| [("a", block, vec![1_073_741_824.0]), ("b", block, vec![1_073_700_111.0])]).collect();
+    assert!(is_copied(&fixed) && renamed(&fixed).is_empty());
+    let mut varying = Noise::new(8).rows(12, 0.01, 1);
+    assert!(renamed(&varying).is_empty());
+    for block in 0..2 {
+        varying[block + 22].2 = varying[block].2.clone();
+    }
+    assert_eq!(renamed(&varying).len(), 2);
+    // Two runs have not shown that a size repeats.
+    let few = [fixed[..4].to_vec(), varying[4..8].to_vec()].concat();
+    assert!(!renamed(&few).is_empty());
 }
 
 #[test]
