@@ -1,26 +1,28 @@
 //! Measures how often the judge errs, and how often it finds what is there, on simulated experiments of known truth.
 //!
-//! `cargo run --release -p assay-core --example calibrate -- [--experiments N] [--seed S] [--write] [ROW...]`: the rows whose names
-//! begin so, all unless told. Every experiment goes through the real planner and the real judge with all of its gates, looks and early
-//! stops. What a row has found is kept in target/calibrate for as long as the program stays the same, so an interrupted run goes on where it
-//! was. With `--write` the table goes into docs/statistics.md. It fails if a bound is missed by more than two standard errors.
+//! `cargo run --release -p assay-core --example calibrate -- [--experiments N] [--seed S] [--write] [NAME...]`: the rows and curves whose
+//! names begin so, all unless told. A row has 300 experiments, and 1,000 where 300 lie within two standard errors of a bound. Most go through
+//! the real planner and the real judge with all of its gates, looks and early stops; a curve along many numbers of blocks hands its runs to
+//! the verdict engine alone. What was found is kept in target/calibrate for as long as the program stays the same, so an interrupted
+//! run continues where it was. With `--write` the tables go into docs/statistics.md. It fails if a bound is missed by more than two
+//! standard errors.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 
 #[path = "../tests/simulated/mod.rs"]
 mod simulated;
 
-use std::{
-    env, fs,
-    path::{Path, PathBuf},
-    process::ExitCode,
-    time::Instant,
-};
+use std::{collections::HashMap, env, fs, path::PathBuf, process::ExitCode, time::Instant};
 
 use assay_protocol::Digest;
+use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use simulated::{
+    Setting,
     rates::wilson,
-    rows::{self, Bound, Row},
+    rows::{
+        self, Bound, Row, Share,
+        curves::{self, Curve, Shown},
+    },
 };
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
@@ -28,41 +30,54 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/calibrate"
 const BEGIN: &str = "<!-- calibrate: begin -->";
 const END: &str = "<!-- calibrate: end -->";
 
+/// Experiments of a row, and of one that lies near a bound.
+const FEW: usize = 300;
+const MANY: usize = 1000;
+
 struct Asked {
+    /// Instead of as many as it takes.
     experiments: Option<usize>,
     seed: u64,
     write: bool,
-    rows: Vec<String>,
+    names: Vec<String>,
 }
 
 fn main() -> ExitCode {
     let Some(asked) = asked(env::args().skip(1)) else {
-        eprintln!("usage: calibrate [--experiments N] [--seed S] [--write] [ROW...]");
+        eprintln!("usage: calibrate [--experiments N] [--seed S] [--write] [NAME...]");
         return ExitCode::from(2);
     };
-    let rows: Vec<Row> = rows::all()
-        .into_iter()
-        .filter(|row| asked.rows.is_empty() || asked.rows.iter().any(|name| row.name.starts_with(name)))
-        .collect();
-    let kept = PathBuf::from(KEPT).join(program());
-    fs::create_dir_all(&kept).unwrap();
-    let (start, mut missed, mut lines) = (Instant::now(), Vec::new(), Vec::new());
-    for (done, row) in rows.iter().enumerate() {
-        let count = asked.experiments.unwrap_or(row.experiments);
-        let answers = answers(row, count, asked.seed, &kept);
-        for (question, (text, line, is_met)) in row.questions.iter().zip(shown(row, count, &answers)) {
-            println!("{text}");
-            lines.push(line);
-            if !is_met {
-                missed.push(format!("{}: {}", row.name, question.what));
-            }
+    let is_wanted = |name: &str| asked.names.is_empty() || asked.names.iter().any(|own| name.starts_with(own));
+    let rows: Vec<Row> = rows::all().into_iter().filter(|row| is_wanted(&row.name)).collect();
+    let curves: Vec<Curve> = curves::all().into_iter().filter(|curve| is_wanted(&curve.name)).collect();
+    let (start, all) = (Instant::now(), rows.len() + curves.len());
+    let mut lab = Lab::new(&asked);
+    let (mut missed, mut row_lines, mut curve_lines) = (Vec::new(), Vec::new(), Vec::new());
+    let mut done = 0;
+    let mut progress = || {
+        done += 1;
+        let minutes = start.elapsed().as_secs_f64() / 60.0;
+        eprintln!("  {done} of {all}, {minutes:.1} min, about {:.1} more", minutes / done as f64 * (all - done) as f64);
+    };
+    for row in &rows {
+        let mut shares = Vec::new();
+        for line in lab.row(row) {
+            println!("{}", line.text);
+            shares.push(line.share);
+            missed.extend(line.missed);
         }
-        let seconds = start.elapsed().as_secs_f64();
-        let left = seconds / (done + 1) as f64 * (rows.len() - done - 1) as f64;
-        eprintln!("  {} of {} rows, {:.0} min, about {:.0} more", done + 1, rows.len(), seconds / 60.0, left / 60.0);
+        row_lines.push(format!("| {} | {} |", row.what, shares.join("; ")));
+        progress();
+    }
+    for curve in &curves {
+        let line = lab.curve(curve);
+        println!("{}", line.text);
+        curve_lines.push(line.share);
+        missed.extend(line.missed);
+        progress();
     }
     if asked.write {
-        write(&lines);
+        write(&row_lines, &curve_lines);
     }
     for bound in &missed {
         println!("MISSED: {bound}");
@@ -71,18 +86,329 @@ fn main() -> ExitCode {
 }
 
 fn asked(mut args: impl Iterator<Item = String>) -> Option<Asked> {
-    let mut asked = Asked { experiments: None, seed: 1, write: false, rows: Vec::new() };
+    let mut asked = Asked { experiments: None, seed: 1, write: false, names: Vec::new() };
     while let Some(arg) = args.next() {
         match arg.as_str() {
             "--experiments" => asked.experiments = Some(args.next()?.parse().ok().filter(|&count: &usize| count > 0)?),
             "--seed" => asked.seed = args.next()?.parse().ok()?,
             "--write" => asked.write = true,
             flag if flag.starts_with('-') => return None,
-            _ => asked.rows.push(arg),
+            _ => asked.names.push(arg),
         }
     }
-    let is_known = |name: &String| rows::all().iter().any(|row| row.name.starts_with(name.as_str()));
-    asked.rows.iter().all(is_known).then_some(asked)
+    let all: Vec<String> = rows::all().into_iter().map(|row| row.name).collect();
+    let all: Vec<String> = all.into_iter().chain(curves::all().into_iter().map(|curve| curve.name)).collect();
+    let is_known = |name: &String| all.iter().any(|own| own.starts_with(name.as_str()));
+    asked.names.iter().all(is_known).then_some(asked)
+}
+
+/// What there is to show of a question: for people, for the docs, and the bounds that are missed.
+struct Line {
+    text: String,
+    share: String,
+    missed: Vec<String>,
+}
+
+/// A share in percent with its standard error.
+#[derive(Clone, Copy)]
+struct Percent {
+    share: f64,
+    error: f64,
+}
+
+impl Percent {
+    /// Configs of one experiment are not independent, so experiments are what is counted.
+    fn of((hits, tries): Share, experiments: usize) -> Self {
+        let share = hits as f64 / tries as f64;
+        Self { share: 100.0 * share, error: 100.0 * (share * (1.0 - share) / experiments as f64).sqrt() }
+    }
+
+    /// How a bound looks, and how much better than it the share is.
+    fn against(self, bound: Bound, before: Option<Self>, other: Option<Self>) -> Option<(String, f64)> {
+        match bound {
+            Bound::None => None,
+            Bound::AtMost(limit) => Some((format!("at most {limit}"), limit - self.share)),
+            Bound::AtLeast(limit) => Some((format!("at least {limit}"), self.share - limit)),
+            Bound::Above(points) => {
+                let limit = before?.share + points;
+                // A gain may not be smaller, an error not larger.
+                let (word, room) =
+                    if points < 0.0 { ("least", self.share - limit) } else { ("most", limit - self.share) };
+                Some((format!("at {word} {limit:.1}"), room))
+            }
+            Bound::Near(_, points) => {
+                let limit = other?.share - points;
+                Some((format!("at least {limit:.1}"), self.share - limit))
+            }
+        }
+    }
+
+    fn is_near(self, room: f64) -> bool {
+        room.abs() <= 2.0 * self.error
+    }
+
+    /// What must not happen at all has no standard error, so neither has it any room.
+    fn is_missed(self, room: f64) -> bool {
+        room < -2.0 * self.error
+    }
+}
+
+/// What one cell of a curve gave, by experiment.
+#[derive(Clone, Default, Serialize, Deserialize)]
+struct Seen {
+    hits: Vec<bool>,
+    /// The same with a single look at the end, where it is asked.
+    alone: Vec<bool>,
+    /// Blocks until it was decided.
+    blocks: Vec<usize>,
+}
+
+impl Seen {
+    fn percent(&self) -> Percent {
+        Percent::of((count(&self.hits), self.hits.len()), self.hits.len())
+    }
+
+    fn mean_blocks(&self) -> f64 {
+        self.blocks.iter().sum::<usize>() as f64 / self.blocks.len() as f64
+    }
+}
+
+fn count(hits: &[bool]) -> usize {
+    hits.iter().filter(|hit| **hit).count()
+}
+
+/// By how many points a share exceeds so many times another one of the same experiments, with its standard error.
+fn difference(own: &[bool], other: &[bool], times: f64) -> Percent {
+    let all: Vec<f64> = own.iter().zip(other).map(|(own, other)| number(*own) - times * number(*other)).collect();
+    let mean = all.iter().sum::<f64>() / all.len() as f64;
+    let variance = all.iter().map(|one| (one - mean).powi(2)).sum::<f64>() / (all.len() - 1).max(1) as f64;
+    Percent { share: 100.0 * mean, error: 100.0 * (variance / all.len() as f64).sqrt() }
+}
+
+fn number(hit: bool) -> f64 {
+    if hit { 1.0 } else { 0.0 }
+}
+
+/// Answers that are known, from this run or an interrupted one.
+struct Lab {
+    experiments: Option<usize>,
+    seed: u64,
+    kept: PathBuf,
+    /// By row and question: what rows are compared with.
+    known: HashMap<(String, &'static str), Percent>,
+}
+
+impl Lab {
+    fn new(asked: &Asked) -> Self {
+        let kept = PathBuf::from(KEPT).join(program());
+        fs::create_dir_all(&kept).unwrap();
+        Self { experiments: asked.experiments, seed: asked.seed, kept, known: HashMap::new() }
+    }
+
+    /// What is kept under a name, or else is found out now.
+    fn kept<T: Serialize + DeserializeOwned>(&self, name: &str, find: impl FnOnce() -> T) -> T {
+        let file = self.kept.join(format!("{name}-{}.json", self.seed));
+        if let Some(known) = fs::read(&file).ok().and_then(|json| serde_json::from_slice(&json).ok()) {
+            return known;
+        }
+        let found = find();
+        fs::write(&file, serde_json::to_vec(&found).unwrap()).unwrap();
+        found
+    }
+
+    fn first(&self) -> usize {
+        self.experiments.unwrap_or(FEW)
+    }
+
+    /// Hits and tries of the first so many experiments, one for each question.
+    fn answers(&self, row: &Row, experiments: usize) -> Vec<Share> {
+        self.kept(&format!("{}-{experiments}", row.name), || {
+            let seen = row.setting.run(0..experiments, self.seed << 32, |ended| {
+                row.questions.iter().map(|question| (question.read)(ended)).collect::<Vec<_>>()
+            });
+            let mut sums = vec![(0, 0); row.questions.len()];
+            for answers in seen {
+                for (sum, answer) in sums.iter_mut().zip(answers) {
+                    *sum = (sum.0 + answer.0, sum.1 + answer.1);
+                }
+            }
+            sums
+        })
+    }
+
+    /// What another row answers to a question, of as many experiments as most rows have.
+    fn other(&mut self, bound: Bound, what: &'static str) -> Option<Percent> {
+        let Bound::Near(name, _) = bound else { return None };
+        if let Some(known) = self.known.get(&(name.to_owned(), what)) {
+            return Some(*known);
+        }
+        let row = rows::all().into_iter().find(|row| row.name == name)?;
+        self.row(&row);
+        self.known.get(&(name.to_owned(), what)).copied()
+    }
+
+    fn row(&mut self, row: &Row) -> Vec<Line> {
+        let mut experiments = self.first();
+        let mut lines = self.lines(row, experiments);
+        if self.experiments.is_none() && lines.iter().any(|(_, is_near)| *is_near) {
+            experiments = MANY;
+            lines = self.lines(row, experiments);
+        }
+        lines.into_iter().map(|(line, _)| line).collect()
+    }
+
+    /// A line for each question, and whether its bound is near.
+    fn lines(&mut self, row: &Row, experiments: usize) -> Vec<(Line, bool)> {
+        let answers = self.answers(row, experiments);
+        let mut lines = Vec::new();
+        let mut before: Option<Percent> = None;
+        for (question, &(hits, tries)) in row.questions.iter().zip(&answers) {
+            let percent = Percent::of((hits, tries), experiments);
+            let other = self.other(question.bound, question.what);
+            let against = percent.against(question.bound, before, other);
+            let missed = against.as_ref().is_some_and(|(_, room)| percent.is_missed(*room));
+            let is_near = against.as_ref().is_some_and(|(_, room)| percent.is_near(*room));
+            let bound = against.map_or(String::new(), |(words, _)| words);
+            let (low, high) = wilson(hits, tries);
+            let rules_before = rows::before(&row.name, question.what);
+            let Percent { share, error } = percent;
+            let text = format!(
+                "{:<24} {:<30} {share:6.1} % (se {error:.1}) [{:5.1}, {:5.1}]  {bound:<14} before {}{}",
+                row.name,
+                question.what,
+                100.0 * low,
+                100.0 * high,
+                if rules_before.is_empty() { "-" } else { rules_before },
+                if missed { "  MISSED" } else { "" }
+            );
+            let mut facts = vec![format!("{} **{share:.1}**", question.what)];
+            facts.extend((!bound.is_empty()).then_some(bound));
+            facts.extend((!rules_before.is_empty()).then(|| format!("before {rules_before}")));
+            let missed = missed.then(|| format!("{}: {}", row.name, question.what)).into_iter().collect();
+            lines.push((Line { text, share: facts.join(", "), missed }, is_near));
+            self.known.insert((row.name.clone(), question.what), percent);
+            before = Some(percent);
+        }
+        lines
+    }
+
+    fn seen(&self, curve: &Curve, cell: usize, experiments: usize) -> Seen {
+        let known = &curve.cells[cell];
+        self.kept(&format!("{}-{cell}-{experiments}", curve.name), || {
+            let read = |setting: &Setting| -> (Vec<bool>, Vec<usize>) {
+                let seen = setting.run(0..experiments, self.seed << 32, |ended| ((curve.read)(ended), ended.blocks[0]));
+                seen.into_iter().unzip()
+            };
+            let (hits, blocks) = read(&known.setting);
+            let never = || read(&Setting { stop_on: "Never", ..known.setting.clone() }).0;
+            Seen { hits, alone: if curve.alone.is_some() { never() } else { Vec::new() }, blocks }
+        })
+    }
+
+    fn curve(&self, curve: &Curve) -> Line {
+        if let Shown::Power { cell, blocks } = curve.shown {
+            return self.power(curve, cell, blocks);
+        }
+        let mut seen: Vec<Seen> = Vec::new();
+        for cell in 0..curve.cells.len() {
+            let mut own = self.seen(curve, cell, self.first());
+            let last = seen.last().map(|last| last.hits[..own.hits.len().min(last.hits.len())].to_vec());
+            let is_near =
+                checks(curve, cell, &own, last.as_deref()).iter().any(|(percent, room, _)| percent.is_near(*room));
+            if is_near && self.experiments.is_none() {
+                own = self.seen(curve, cell, MANY);
+                // A step is compared in the same experiments.
+                if let (Some(last), Some(_)) = (seen.last_mut(), curve.step) {
+                    *last = self.seen(curve, cell - 1, MANY);
+                }
+            }
+            seen.push(own);
+        }
+        let mut missed = Vec::new();
+        for (cell, own) in seen.iter().enumerate() {
+            let last = cell.checked_sub(1).map(|last| seen[last].hits.as_slice());
+            let found = checks(curve, cell, own, last).into_iter();
+            let found = found.filter(|(percent, room, _)| percent.is_missed(*room));
+            missed.extend(found.map(|(percent, room, what)| {
+                format!("{} at {}: {what}, by {:.1} (se {:.1})", curve.name, curve.cells[cell].at, -room, percent.error)
+            }));
+        }
+        let shares = curve.cells.iter().zip(&seen).map(|(cell, seen)| match curve.shown {
+            Shown::Blocks => format!("{}: {:.1}", cell.at, seen.mean_blocks()),
+            _ => format!("{}: {:.0}", cell.at, seen.percent().share),
+        });
+        line(curve, &shares.collect::<Vec<_>>().join(", "), &words(curve), missed)
+    }
+
+    /// The first cell in which four of five are decided.
+    fn power(&self, curve: &Curve, most: usize, most_blocks: f64) -> Line {
+        let experiments = self.experiments.unwrap_or(MANY);
+        let found = (0..curve.cells.len())
+            .map(|cell| (cell, self.seen(curve, cell, experiments)))
+            .find(|(_, seen)| seen.percent().share >= 80.0);
+        let Some((cell, seen)) = found else {
+            let missed = vec![format!("{}: no number of blocks decides 80 %", curve.name)];
+            return line(curve, "none", &format!("80 % by {most}"), missed);
+        };
+        let at = &curve.cells[cell].at;
+        let blocks = seen.mean_blocks();
+        let spread = seen.blocks.iter().map(|&one| (one as f64 - blocks).powi(2)).sum::<f64>();
+        let error = spread.sqrt() / seen.blocks.len() as f64;
+        let mut missed = Vec::new();
+        if at.parse::<usize>().unwrap() > most {
+            missed.push(format!("{}: 80 % at {at} blocks, at most {most}", curve.name));
+        }
+        if blocks - 2.0 * error > most_blocks {
+            missed.push(format!("{}: {blocks:.1} blocks on average, at most {most_blocks}", curve.name));
+        }
+        let shares = format!("{at} ({blocks:.1} used on average)");
+        line(curve, &shares, &format!("at most {most} ({most_blocks})"), missed)
+    }
+}
+
+/// Everything that is asked of a cell: a share, how much better than its limit it is, and what it is.
+fn checks(curve: &Curve, cell: usize, own: &Seen, last: Option<&[bool]>) -> Vec<(Percent, f64, &'static str)> {
+    let mut checks = Vec::new();
+    let percent = own.percent();
+    if let Some((_, room)) = percent.against(curve.cells[cell].bound, None, None) {
+        checks.push((percent, room, "the share"));
+    }
+    if let (Some(points), Some(last)) = (curve.step, last) {
+        let step = difference(&own.hits, last, 1.0);
+        checks.push((step, step.share + points, "a step down"));
+    }
+    if let Some(share) = curve.alone {
+        let beside = difference(&own.hits, &own.alone, share / 100.0);
+        checks.push((beside, beside.share, "less than with one look"));
+    }
+    checks
+}
+
+/// What is asked of the cells of a curve.
+fn words(curve: &Curve) -> String {
+    let mut words: Vec<String> = Vec::new();
+    let bounds = curve.cells.iter().map(|cell| match cell.bound {
+        Bound::AtMost(limit) => format!("at most {limit}"),
+        Bound::AtLeast(limit) => format!("at least {limit}"),
+        _ => String::new(),
+    });
+    let bounds: Vec<String> = bounds.collect();
+    for (cell, bound) in bounds.iter().enumerate() {
+        let is_new = cell.checked_sub(1).is_none_or(|last| bounds[last] != *bound);
+        if is_new && !bound.is_empty() {
+            words.push(if cell == 0 { bound.clone() } else { format!("{bound} from {}", curve.cells[cell].at) });
+        }
+    }
+    words.extend(curve.step.map(|points| format!("steps lose at most {points}")));
+    words.extend(curve.alone.map(|share| format!("{share} % of one look")));
+    words.join(", ")
+}
+
+fn line(curve: &Curve, shares: &str, bound: &str, missed: Vec<String>) -> Line {
+    let before = rows::before(&curve.name, "");
+    let mark = if missed.is_empty() { "" } else { "  MISSED" };
+    let text = format!("{:<24} {shares} | {bound} | before {before}{mark}", curve.name);
+    Line { text, share: format!("| {} | {shares} | {bound} | {before} |", curve.what), missed }
 }
 
 /// What this program is: another judge gives other answers.
@@ -91,75 +417,18 @@ fn program() -> String {
     Digest::of(&program).to_string()
 }
 
-/// Hits and tries, one for each question.
-fn answers(row: &Row, count: usize, seed: u64, kept: &Path) -> Vec<(usize, usize)> {
-    let file = kept.join(format!("{}-{count}-{seed}.json", row.name));
-    if let Some(known) = fs::read(&file).ok().and_then(|json| serde_json::from_slice(&json).ok()) {
-        return known;
-    }
-    let seen = row.setting.run(count, seed << 32, |ended| {
-        row.questions.iter().map(|question| (question.read)(ended)).collect::<Vec<_>>()
-    });
-    let mut sums = vec![(0, 0); row.questions.len()];
-    for answers in seen {
-        for (sum, answer) in sums.iter_mut().zip(answers) {
-            *sum = (sum.0 + answer.0, sum.1 + answer.1);
-        }
-    }
-    fs::write(&file, serde_json::to_vec(&sums).unwrap()).unwrap();
-    sums
-}
-
-/// Each answer for people, as a line of the table, and whether its bound is met.
-fn shown(row: &Row, count: usize, answers: &[(usize, usize)]) -> Vec<(String, String, bool)> {
-    let mut shown = Vec::new();
-    let mut before: Option<f64> = None;
-    for (number, (question, &(hits, tries))) in row.questions.iter().zip(answers).enumerate() {
-        let percent = 100.0 * hits as f64 / tries as f64;
-        // Configs of one experiment are not independent, so experiments are what is counted.
-        let error = 100.0 * (percent / 100.0 * (1.0 - percent / 100.0) / count as f64).sqrt();
-        let limit = match question.bound {
-            Bound::None => None,
-            // What must not happen has no standard error.
-            Bound::AtMost(0.0) => Some((0.0, hits == 0, "never".to_owned())),
-            Bound::AtMost(limit) => Some((limit, percent - 2.0 * error <= limit, format!("at most {limit}"))),
-            Bound::AtLeast(limit) => Some((limit, percent + 2.0 * error >= limit, format!("at least {limit}"))),
-            Bound::Above(points) => before.map(|before| {
-                let limit = before + points;
-                // A gain may not be smaller, an error not larger.
-                let is_met = if points < 0.0 { percent + 2.0 * error >= limit } else { percent - 2.0 * error <= limit };
-                let words = if points < 0.0 { "at least" } else { "at most" };
-                (limit, is_met, format!("{words} {limit:.1}"))
-            }),
-        };
-        let is_met = limit.as_ref().is_none_or(|(_, is_met, _)| *is_met);
-        let bound = limit.map_or(String::new(), |(.., words)| words);
-        let (low, high) = wilson(hits, tries);
-        let text = format!(
-            "{:<24} {:<26} {percent:6.1} % (se {error:.1}) [{:5.1}, {:5.1}]  {bound:<14} before {}",
-            row.name,
-            question.what,
-            100.0 * low,
-            100.0 * high,
-            if question.before.is_empty() { "-" } else { question.before }
-        );
-        let what = if number == 0 { row.what.as_str() } else { "" };
-        let line =
-            format!("| {what} | {} | {percent:.1} ({error:.1}) | {bound} | {} |", question.what, question.before);
-        shown.push((text, line, is_met));
-        before = Some(percent);
-    }
-    shown
-}
-
-/// Puts the table where the docs have it.
-fn write(lines: &[String]) {
+/// Puts the tables where the docs have them.
+fn write(rows: &[String], curves: &[String]) {
     let docs = fs::read_to_string(DOCS).unwrap();
     let (head, rest) = docs.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
-    let table = format!(
-        "| experiments | share of | % (standard error) | bound | before |\n|---|---|--:|--:|--:|\n{}",
-        lines.join("\n")
+    let rows = format!(
+        "| experiments | share in percent, its bound, and by the rules before |\n|---|---|\n{}",
+        rows.join("\n")
     );
-    fs::write(DOCS, format!("{head}{BEGIN}\n\n{table}\n\n{END}{tail}")).unwrap();
+    let curves = format!(
+        "| share in percent | by blocks | bound | by the rules before |\n|---|---|---|---|\n{}",
+        curves.join("\n")
+    );
+    fs::write(DOCS, format!("{head}{BEGIN}\n\n{rows}\n\n{curves}\n\n{END}{tail}")).unwrap();
 }

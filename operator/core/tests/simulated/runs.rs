@@ -1,8 +1,6 @@
 //! Runs as a bench would report them: summaries that no gate objects to, with what the world did to them.
 
-use std::sync::Arc;
-
-use assay_core::attempt::Attempt;
+use assay_core::attempt::{Attempt, Lost, LostReason};
 use assay_protocol::{Digest, Summary, TrialId, VERSION};
 use serde_json::json;
 
@@ -11,12 +9,51 @@ use super::{
     world::{Behaviour, Run},
 };
 
-/// Share of a run's time that it spends in the database, the rest being the generator's.
-const DB_PERCENT: f64 = 90.0;
+/// Share of a run's time that it spends in the database or the generator.
+const BUSY_PERCENT: f64 = 95.0;
+/// Steps of a run whose latency is beyond the histogram, where any is: more than belong to the 99th percentile.
+const SATURATED: u64 = 2 * (STEPS / 100.0) as u64;
 /// Share of its CPU that the baseline wants.
 const DEMAND: f64 = 0.8;
 /// Spread of a cost that does not depend on speed.
 const COST_SPREAD: f64 = 0.01;
+
+/// What disturbs a run so that it does not count.
+#[derive(Clone, Copy, Debug)]
+pub enum Cause {
+    /// The wall clock moves, which slows nothing.
+    Clock,
+    Steal,
+    Foreign,
+}
+
+/// What else there is to a run.
+#[derive(Clone, Copy, Debug, Default)]
+pub struct Also {
+    pub disturbed: Option<Cause>,
+    pub waits: bool,
+    pub saturated: bool,
+    pub zero: bool,
+}
+
+/// Values of the metrics that are judged, of a run of a config that behaves so.
+pub fn measured(setting: &Setting, run: &Run, own: Option<&Behaviour>, zero: bool) -> [(String, f64); 4] {
+    let slowness = 1000.0 / run.throughput;
+    let guardrail = setting.guardrail.map(|(metric, _)| metric);
+    let writes = match (setting.metric, guardrail) {
+        // A cost that has nothing to do with the speed that is guarded.
+        ("write_amplification", Some(_)) => 10.0 * own.map_or(1.0, |own| own.cost) * (COST_SPREAD * run.luck).exp(),
+        ("write_amplification", None) => slowness,
+        _ => 1.0 + slowness,
+    };
+    let is_zero = zero || (setting.world.zero_guardrail && guardrail == Some("write_amplification"));
+    [
+        ("throughput".to_owned(), run.throughput),
+        ("drained_throughput".to_owned(), run.drained),
+        ("write_amplification".to_owned(), if is_zero { 0.0 } else { writes }),
+        ("step_latency_p99".to_owned(), 100.0 * slowness),
+    ]
+}
 
 /// A summary from which all are made.
 pub struct Template(Summary);
@@ -59,7 +96,7 @@ impl Template {
                 "walBytes": 130_000, "blockCacheHits": 10, "blockCacheMisses": 10, "bytesDecompressed": 50_000,
             },
             "primary": {
-                "dbPercent": DB_PERCENT, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0,
+                "dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0,
                 "runQueuePercent": 1.0,
             },
             "steady": {
@@ -91,7 +128,7 @@ impl Template {
         run: Run,
         own: Option<&Behaviour>,
         started: u64,
-        zero: bool,
+        also: Also,
     ) -> Attempt {
         let mut summary = self.of(id, started);
         let window = STEPS / run.throughput;
@@ -99,37 +136,45 @@ impl Template {
         // The same work at any speed: CPU per step is the config's own.
         let per_step = own.map_or(1.0, |own| own.cpu) * DEMAND / 1000.0;
         let wanted = per_step * STEPS / (1.0 - run.taken);
-        summary.disturbance.steal_percent = Some(100.0 * (wanted - per_step * STEPS) / window);
-        let cost = if zero { 0.0 } else { 1000.0 / run.throughput };
-        summary.metrics.extend([
-            ("throughput".to_owned(), run.throughput),
-            ("drained_throughput".to_owned(), run.throughput),
-            ("step_latency_mean".to_owned(), DB_PERCENT / 100.0 * 1e6 / run.throughput),
-            ("cpu_seconds_per_step".to_owned(), per_step),
-            ("write_amplification".to_owned(), 1.0 + 1000.0 / run.throughput),
-        ]);
-        if setting.guardrail.is_some() {
-            // A cost that has nothing to do with the speed that is guarded.
-            let cost = 10.0 * own.map_or(1.0, |own| own.cost) * (COST_SPREAD * run.luck).exp();
-            summary.metrics.insert(setting.metric.to_owned(), cost);
-        } else if setting.metric != "throughput" {
-            summary.metrics.insert(setting.metric.to_owned(), cost);
+        let taken = Some(100.0 * (wanted - per_step * STEPS) / window);
+        let seen = &mut summary.disturbance;
+        match also.disturbed {
+            // Others on the machine, where the hypervisor is not meant.
+            Some(Cause::Foreign) => seen.foreign_cpu_percent = taken,
+            Some(Cause::Clock) => (seen.steal_percent, seen.clock_step_seconds) = (taken, Some(9.0)),
+            Some(Cause::Steal) | None => seen.steal_percent = taken,
         }
+        if also.waits {
+            seen.memory_pressure_full_percent = Some(9.0);
+        }
+        if also.saturated {
+            summary.steady.saturated_steps = SATURATED;
+        }
+        summary.primary.generator_percent = setting.world.generator;
+        summary.primary.db_percent = BUSY_PERCENT - setting.world.generator;
+        let latency = summary.primary.db_percent / 100.0 * 1e6 / run.throughput;
+        summary.metrics.extend(measured(setting, &run, own, also.zero));
+        summary
+            .metrics
+            .extend([("step_latency_mean".to_owned(), latency), ("cpu_seconds_per_step".to_owned(), per_step)]);
         Attempt::Finished(summary.into())
     }
 
-    /// A run that does not count: the machine was disturbed.
-    pub fn disturbed(
-        &self,
-        setting: &Setting,
-        id: TrialId,
-        run: Run,
-        own: Option<&Behaviour>,
-        started: u64,
-    ) -> Attempt {
-        let Attempt::Finished(mut summary) = self.ended(setting, id, run, own, started, false) else { unreachable!() };
-        Arc::make_mut(&mut summary).disturbance.memory_pressure_full_percent = Some(9.0);
-        Attempt::Finished(summary)
+    /// An attempt without a record.
+    pub fn lost(&self, id: TrialId, started: u64, reason: LostReason) -> Attempt {
+        let summary = self.of(id, started);
+        let message = match reason {
+            LostReason::Evicted => "The node was low on resource: ephemeral-storage.",
+            _ => "as planted",
+        };
+        Attempt::from(Lost {
+            plan: summary.plan.clone(),
+            trial: summary.trial.clone(),
+            started_unix_ms: started,
+            boot: summary.parity.boot.clone(),
+            reason,
+            message: message.to_owned(),
+        })
     }
 
     /// A run that failed under its config.

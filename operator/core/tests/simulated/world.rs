@@ -1,5 +1,6 @@
 //! What happens to runs: their own scatter, the node, the order, other programs, and what their config does to them.
 
+use assay_core::attempt::LostReason;
 use rand_chacha::{
     ChaCha20Rng,
     rand_core::{Rng, SeedableRng},
@@ -8,6 +9,9 @@ use rand_chacha::{
 /// Nodes over which blocks rotate, and by how much they differ.
 const NODES: usize = 4;
 const NODE_SPREAD: f64 = 0.05;
+
+/// Scatter that the throughput with finished compactions has beside that of the throughput, of the latter.
+const DRAINED_SPREAD: f64 = 0.5;
 
 /// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
 const FREEDOM: usize = 5;
@@ -25,8 +29,18 @@ pub struct World {
     pub state: (f64, f64),
     /// Chance that a run is disturbed so much that it does not count, and the same for the next try after such a one.
     pub disturbed: (f64, f64),
-    /// Whether what disturbs a run makes it as slow as what `slow` is about.
+    /// Whether a disturbance takes CPU time, which makes a run as slow as `slow` does. The evidence knows the share within 20 % of it.
     pub disturbed_slow: bool,
+    /// Share of the time in which every run is disturbed, and the mean length of such a stretch, in runs. Needs `minutes`.
+    pub stretches: (f64, f64),
+    /// Chance that an attempt leaves no record, whatever its config.
+    pub lost: Option<(f64, LostReason)>,
+    /// Share of the baseline's runs that wait for memory within their own cgroup.
+    pub baseline_waits: f64,
+    /// What the generator takes of a role's time, in percent.
+    pub generator: f64,
+    /// Whether the guardrail measures nothing at all in every run.
+    pub zero_guardrail: bool,
     /// Share of the baseline's runs that are four times as fast.
     pub fast_baseline: f64,
     /// Minutes that a run takes at the usual speed, where blocks have a limit.
@@ -48,6 +62,11 @@ impl Default for World {
             state: (0.0, 0.0),
             disturbed: (0.0, 0.0),
             disturbed_slow: false,
+            stretches: (0.0, 0.0),
+            lost: None,
+            baseline_waits: 0.0,
+            generator: 5.0,
+            zero_guardrail: false,
             fast_baseline: 0.0,
             minutes: 0.0,
             failing: 0.0,
@@ -74,6 +93,14 @@ pub struct Behaviour {
     pub lost: f64,
     /// Runs that do not count because they scatter further down than this, in standard deviations.
     pub loses_slow: Option<f64>,
+    /// Runs that the kubelet evicts, by the same measure.
+    pub evicts_slow: Option<f64>,
+    /// Share of its runs that wait for memory within their own cgroup.
+    pub waits: f64,
+    /// Runs in each scenario whose tail of latencies is beyond the histogram.
+    pub saturates: usize,
+    /// Whether the CPU time that a disturbance takes does not slow it, because it waits for the device.
+    pub io_bound: bool,
     /// CPU time that it wants, of what the baseline wants.
     pub cpu: f64,
     /// What a cost other than time is, of the baseline's.
@@ -94,6 +121,10 @@ impl Default for Behaviour {
             fails: 0,
             lost: 0.0,
             loses_slow: None,
+            evicts_slow: None,
+            waits: 0.0,
+            saturates: 0,
+            io_bound: false,
             cpu: 1.0,
             cost: 1.0,
             spared: 0.0,
@@ -132,7 +163,7 @@ impl Noise {
         (0.8 * self.uniform() + 0.2).ln_1p()
     }
 
-    fn exponential(&mut self) -> f64 {
+    pub fn exponential(&mut self) -> f64 {
         -self.uniform().ln()
     }
 
@@ -172,6 +203,8 @@ pub struct Machines {
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub throughput: f64,
+    /// What it reaches with its compactions finished.
+    pub drained: f64,
     /// Of the CPU time that it wanted, the share that others took.
     pub taken: f64,
     pub stalled: bool,
@@ -221,7 +254,8 @@ impl Machines {
         let log = self.nodes[block % self.nodes.len()] - world.drift * place + self.state + effect + world.cv * luck
             - slow
             + (1.0 - taken).ln();
-        Run { throughput: 1000.0 * log.exp(), taken, stalled, luck }
+        let drained = 900.0 * (log + DRAINED_SPREAD * world.cv * noise.scatter()).exp();
+        Run { throughput: 1000.0 * log.exp(), drained, taken, stalled, luck }
     }
 
     /// What others take of the CPU meanwhile: in bursts of 0.2 to 60 s, 10 to 60 % of it.

@@ -1,5 +1,9 @@
 //! What is measured of the judge, row by row: a kind of experiment, what is asked of it, and what a right judge answers.
 
+pub mod curves;
+mod lost;
+mod neutral;
+
 use assay_core::verdict::{Reason, Verdict};
 
 use super::{
@@ -16,6 +20,8 @@ pub enum Bound {
     AtLeast(f64),
     /// At most the answer to the question before, and so many points.
     Above(f64),
+    /// At least the answer to the same question of another row, less so many points.
+    Near(&'static str, f64),
 }
 
 /// Hits and tries.
@@ -25,20 +31,26 @@ pub struct Question {
     pub what: &'static str,
     pub read: fn(&Ended) -> Share,
     pub bound: Bound,
-    /// By the rules before, where it is known.
-    pub before: &'static str,
 }
 
 pub struct Row {
     pub name: String,
     pub what: String,
     pub setting: Setting,
-    pub experiments: usize,
     pub questions: Vec<Question>,
 }
 
-fn ask(what: &'static str, read: fn(&Ended) -> Share, bound: Bound, before: &'static str) -> Question {
-    Question { what, read, bound, before }
+/// Shares in percent by the rules before, measured by the same rows: each line has a row, what is asked of it, and the figures.
+const BEFORE: &str = include_str!("before.txt");
+
+/// What the rules before answered, where it is known.
+pub fn before(row: &str, what: &str) -> &'static str {
+    let lines = BEFORE.lines().map(|line| line.split('\t').collect::<Vec<_>>());
+    lines.into_iter().find(|line| line[..2] == [row, what]).map_or("", |line| line[2])
+}
+
+fn ask(what: &'static str, read: fn(&Ended) -> Share, bound: Bound) -> Question {
+    Question { what, read, bound }
 }
 
 fn one(hit: bool) -> Share {
@@ -75,7 +87,7 @@ fn neutrals(ended: &Ended) -> Share {
 }
 
 fn unseen(ended: &Ended) -> Share {
-    one(!ended.stalled[0])
+    one(ended.stalls[0] == 0)
 }
 
 fn for_failures(ended: &Ended) -> Share {
@@ -96,10 +108,8 @@ fn first_wins(ended: &Ended) -> Share {
     one(ended.verdict(0) == Verdict::Win)
 }
 
-const EXPERIMENTS: usize = 1000;
-
 fn row(name: &str, what: &str, setting: Setting, questions: Vec<Question>) -> Row {
-    Row { name: name.to_owned(), what: what.to_owned(), setting, experiments: EXPERIMENTS, questions }
+    Row { name: name.to_owned(), what: what.to_owned(), setting, questions }
 }
 
 /// Several configs that behave alike.
@@ -109,10 +119,23 @@ fn alike(configs: usize, behaviour: &Behaviour) -> Vec<Behaviour> {
 
 /// Every row there is.
 pub fn all() -> Vec<Row> {
-    [null(), effects(), tails(), firsts(), failures(), zeros(), scenarios(), price(), voids(), shared()]
-        .into_iter()
-        .flatten()
-        .collect()
+    [
+        null(),
+        effects(),
+        tails(),
+        firsts(),
+        failures(),
+        zeros(),
+        scenarios(),
+        price(),
+        voids(),
+        shared(),
+        neutral::all(),
+        lost::all(),
+    ]
+    .into_iter()
+    .flatten()
+    .collect()
 }
 
 /// No config makes any difference.
@@ -136,13 +159,13 @@ fn null() -> Vec<Row> {
                 ..Setting::default()
             };
             let mut questions = vec![
-                ask("any Win", any_win, Bound::AtMost(5.0), if configs == 18 { "0.8-3.0" } else { "1.7-4.1" }),
-                ask("any Reject", any_reject, Bound::AtMost(5.0), "0.5-4.7"),
-                ask("Neutral", neutrals, Bound::None, if configs == 18 { "55" } else { "45-61" }),
+                ask("any Win", any_win, Bound::AtMost(5.0)),
+                ask("any Reject", any_reject, Bound::AtMost(5.0)),
+                ask("Neutral", neutrals, Bound::None),
             ];
             if suffix.is_empty() {
-                questions.push(ask("any Win by uncorrected p", |e| one(uncorrected_win(e)), Bound::None, ""));
-                questions.push(ask("any Win by means of +5 %", |e| one(means_win(e)), Bound::None, ""));
+                questions.push(ask("any Win by uncorrected p", |e| one(uncorrected_win(e)), Bound::None));
+                questions.push(ask("any Win by means of +5 %", |e| one(means_win(e)), Bound::None));
             }
             let name = format!("null-{configs}{suffix}");
             rows.push(row(&name, &format!("{configs} equal configs, {what}"), setting, questions));
@@ -161,20 +184,15 @@ fn effects() -> Vec<Row> {
     };
     let one = |effect| Setting { configs: vec![gain(effect)], ..Setting::default() };
     vec![
-        row("gain-10", "3 configs of +10 %", with(3, 0.10, 0.08), vec![ask("Win", wins, Bound::AtLeast(95.0), "100")]),
-        row(
-            "loss-10",
-            "3 configs of -10 %",
-            with(3, -0.10, 0.08),
-            vec![ask("Reject", rejects, Bound::AtLeast(90.0), "97.5")],
-        ),
-        row("loss-5", "3 configs of -5 %", with(3, -0.05, 0.08), vec![ask("Reject", rejects, Bound::None, "46")]),
-        row("margin-up", "+5 %, the margin", one(0.05), vec![ask("Neutral", neutrals, Bound::AtMost(5.0), "0.7-1.3")]),
+        row("gain-10", "3 configs of +10 %", with(3, 0.10, 0.08), vec![ask("Win", wins, Bound::AtLeast(95.0))]),
+        row("loss-10", "3 configs of -10 %", with(3, -0.10, 0.08), vec![ask("Reject", rejects, Bound::AtLeast(90.0))]),
+        row("loss-5", "3 configs of -5 %", with(3, -0.05, 0.08), vec![ask("Reject", rejects, Bound::None)]),
+        row("margin-up", "+5 %, the margin", one(0.05), vec![ask("Neutral", neutrals, Bound::AtMost(5.0))]),
         row(
             "margin-down",
             "-1/1.05, the margin",
             one(1.0 / 1.05 - 1.0),
-            vec![ask("Neutral", neutrals, Bound::AtMost(5.0), ""), ask("Win", wins, Bound::AtMost(5.0), "")],
+            vec![ask("Neutral", neutrals, Bound::AtMost(5.0)), ask("Win", wins, Bound::AtMost(5.0))],
         ),
         row(
             "at-least",
@@ -185,7 +203,7 @@ fn effects() -> Vec<Row> {
                 world: World { cv: 0.02, ..World::default() },
                 ..Setting::default()
             },
-            vec![ask("Win", wins, Bound::AtMost(5.0), "")],
+            vec![ask("Win", wins, Bound::AtMost(5.0))],
         ),
         row(
             "at-least-more",
@@ -196,7 +214,7 @@ fn effects() -> Vec<Row> {
                 world: World { cv: 0.02, ..World::default() },
                 ..Setting::default()
             },
-            vec![ask("Win", wins, Bound::None, "")],
+            vec![ask("Win", wins, Bound::None)],
         ),
     ]
 }
@@ -204,14 +222,14 @@ fn effects() -> Vec<Row> {
 /// A typical run that is better, and some that are not.
 fn tails() -> Vec<Row> {
     let stalls = [
-        ("15", 0.15, -0.40, 0.05, 0.02, "47"),
-        ("15-deep", 0.15, -0.50, 0.08, 0.03, "54"),
-        ("10", 0.10, -0.60, 0.05, 0.02, "77"),
-        ("20", 0.20, -0.50, 0.06, 0.02, "28"),
-        ("10-deep", 0.10, -0.65, 0.06, 0.05, "56"),
+        ("15", 0.15, -0.40, 0.05, 0.02),
+        ("15-deep", 0.15, -0.50, 0.08, 0.03),
+        ("10", 0.10, -0.60, 0.05, 0.02),
+        ("20", 0.20, -0.50, 0.06, 0.02),
+        ("10-deep", 0.10, -0.65, 0.06, 0.05),
     ];
     let mut rows = Vec::new();
-    for (name, share, stall, rest, cv, before) in stalls {
+    for (name, share, stall, rest, cv) in stalls {
         for (suffix, scenarios, only, place) in
             [("", 1, None, ""), ("-of-three", 3, Some(0), ", in one of three scenarios")]
         {
@@ -229,10 +247,7 @@ fn tails() -> Vec<Row> {
                 100.0 * rest,
                 100.0 * cv
             );
-            let questions = vec![
-                ask("no stall seen", unseen, Bound::None, ""),
-                ask("Win", wins, Bound::Above(3.0), if scenarios == 1 { before } else { "" }),
-            ];
+            let questions = vec![ask("no stall seen", unseen, Bound::None), ask("Win", wins, Bound::Above(3.0))];
             rows.push(row(&format!("stalls-{name}{suffix}"), &what, setting, questions));
         }
     }
@@ -247,15 +262,15 @@ fn tails() -> Vec<Row> {
         let behaviour = Behaviour { cost: 0.8, stalls: Some((share, -0.60, None)), ..gain(0.05) };
         let setting = Setting {
             metric: "write_amplification",
-            guardrail: Some("throughput"),
+            guardrail: Some(("throughput", "5%")),
             configs: vec![behaviour],
             world: World { cv: 0.02, slow: 0.0, ..World::default() },
             ..Setting::default()
         };
         let (no_stall, win) = if share > 0.0 {
-            (ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::Above(3.0), ""))
+            (ask("no stall seen", unseen, Bound::None), ask("Win", wins, Bound::Above(3.0)))
         } else {
-            (ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::AtLeast(95.0), ""))
+            (ask("no stall seen", unseen, Bound::None), ask("Win", wins, Bound::AtLeast(95.0)))
         };
         rows.push(row(name, &format!("{what}, scatter 2 %"), setting, vec![no_stall, win]));
     }
@@ -266,7 +281,7 @@ fn tails() -> Vec<Row> {
             &format!("slow-{share}"),
             &format!("mean effect at minus the margin: {share} % of runs take {times} times as long, the rest +5 %, scatter 4 %"),
             Setting { configs: vec![behaviour], world, ..Setting::default() },
-            vec![ask("no slow run seen", unseen, Bound::None, ""), ask("Win", wins, Bound::None, "")],
+            vec![ask("no slow run seen", unseen, Bound::None), ask("Win", wins, Bound::None)],
         ));
     }
     for (name, effect, sd, bound) in [
@@ -280,13 +295,7 @@ fn tails() -> Vec<Row> {
         let world = World { cv: 0.04, slow: 0.0, ..World::default() };
         let at = if effect == 0.0 { "zero" } else { "minus the margin" };
         let what = format!("mean effect {at}, exponential slow tail of sd {:.0} %, scatter 4 %", 100.0 * sd);
-        let before = if effect == 0.0 { "11-20" } else { "" };
-        rows.push(row(
-            name,
-            &what,
-            Setting { configs, world, ..Setting::default() },
-            vec![ask("Win", wins, bound, before)],
-        ));
+        rows.push(row(name, &what, Setting { configs, world, ..Setting::default() }, vec![ask("Win", wins, bound)]));
     }
     rows
 }
@@ -304,7 +313,7 @@ fn firsts() -> Vec<Row> {
             name,
             &format!("15 % of runs -60 %, the rest +5 %{what}, scatter 2 %"),
             one(behaviour, still.clone()),
-            vec![ask("no stall seen", unseen, Bound::None, ""), ask("Win", wins, Bound::Above(3.0), "")],
+            vec![ask("no stall seen", unseen, Bound::None), ask("Win", wins, Bound::Above(3.0))],
         ));
     }
     let stalling = Behaviour { stalls: Some((0.15, -0.75, None)), ..gain(0.05) };
@@ -317,13 +326,13 @@ fn firsts() -> Vec<Row> {
             world: World { minutes: 35.0, ..still.clone() },
             ..Setting::default()
         },
-        vec![ask("no stall seen", unseen, Bound::None, ""), ask("Win", first_wins, Bound::Above(3.0), "")],
+        vec![ask("no stall seen", unseen, Bound::None), ask("Win", first_wins, Bound::Above(3.0))],
     ));
     rows.push(row(
         "fast-baseline",
         "+5 % in 8 blocks, 25 % of the baseline's runs 4 times as fast, scatter 2 %",
         Setting { blocks: 8, ..one(gain(0.05), World { fast_baseline: 0.25, ..still }) },
-        vec![ask("Win", wins, Bound::None, "")],
+        vec![ask("Win", wins, Bound::None)],
     ));
     for (percent, effect) in [(5, 0.05), (10, 0.10)] {
         for (share, disturbed) in [(0, 0.0), (3, 0.03), (10, 0.10), (20, 0.20)] {
@@ -345,7 +354,7 @@ fn firsts() -> Vec<Row> {
                         if slow { ", which take 20 to 100 % longer" } else { "" }
                     ),
                     one(gain(effect), world),
-                    vec![ask("Win", wins, Bound::None, "")],
+                    vec![ask("Win", wins, Bound::None)],
                 ));
             }
         }
@@ -370,15 +379,13 @@ fn failures() -> Vec<Row> {
             &format!("+20 %, {fails} of {blocks} runs fail, of the baseline none"),
             setting,
             vec![
-                ask("Win", wins, Bound::AtMost(0.0), if fails > 1 || blocks == 8 { "100" } else { "" }),
-                ask("Reject Unstable", unstable, Bound::None, ""),
-                ask("Inconclusive Failures", for_failures, Bound::None, ""),
+                ask("Win", wins, Bound::AtMost(0.0)),
+                ask("Reject Unstable", unstable, Bound::None),
+                ask("Inconclusive Failures", for_failures, Bound::None),
             ],
         ));
     }
-    for (configs, percent, before) in
-        [(18, 2, "48"), (18, 5, "67"), (18, 10, "80"), (8, 5, "36"), (3, 5, "14-18"), (1, 5, "0")]
-    {
+    for (configs, percent) in [(18, 2), (18, 5), (18, 10), (8, 5), (3, 5), (1, 5)] {
         let world = World { failing: f64::from(percent) / 100.0, ..World::default() };
         let configs_alike = alike(configs, &Behaviour::default());
         let setting = Setting { scenarios: 3, configs: configs_alike, world, ..Setting::default() };
@@ -386,10 +393,7 @@ fn failures() -> Vec<Row> {
             &format!("fails-alike-{percent}-{configs}"),
             &format!("{configs} equal configs, {percent} % of all runs fail"),
             setting,
-            vec![
-                ask("any Reject", any_reject, Bound::AtMost(5.0), before),
-                ask("any Win", any_win, Bound::AtMost(5.0), ""),
-            ],
+            vec![ask("any Reject", any_reject, Bound::AtMost(5.0)), ask("any Win", any_win, Bound::AtMost(5.0))],
         ));
     }
     for (configs, scenarios) in [(1, 1), (1, 3), (3, 3)] {
@@ -400,7 +404,7 @@ fn failures() -> Vec<Row> {
             &format!("first-fails-{configs}-{scenarios}"),
             &format!("{configs} equal configs, the first run of each block fails, scenarios: {scenarios}"),
             setting,
-            vec![ask("any Reject", any_reject, Bound::AtMost(5.0), "")],
+            vec![ask("any Reject", any_reject, Bound::AtMost(5.0))],
         ));
     }
     for (percent, failing) in [(20, 0.2), (40, 0.4)] {
@@ -409,7 +413,7 @@ fn failures() -> Vec<Row> {
             &format!("unstable-{percent}"),
             &format!("an equal config of which {percent} % of runs fail, of the baseline none"),
             Setting { configs, ..Setting::default() },
-            vec![ask("Reject Unstable", unstable, Bound::None, "")],
+            vec![ask("Reject Unstable", unstable, Bound::None)],
         ));
     }
     for configs in [1, 3] {
@@ -419,7 +423,7 @@ fn failures() -> Vec<Row> {
             &format!("good-and-failing-{configs}"),
             &format!("{configs} of +10 %, 2 % of all runs fail, scatter 5 %"),
             setting,
-            vec![ask("Win", wins, Bound::None, ""), ask("lost to Failures", for_failures, Bound::None, "")],
+            vec![ask("Win", wins, Bound::None), ask("lost to Failures", for_failures, Bound::None)],
         ));
     }
     rows
@@ -433,7 +437,7 @@ fn zeros() -> Vec<Row> {
         configs: vec![Behaviour { zeros: 2.0 / 3.0, ..gain(-0.13) }],
         ..Setting::default()
     };
-    let questions = vec![ask("Reject", rejects, Bound::AtMost(0.0), "100"), ask("Win", wins, Bound::None, "0")];
+    let questions = vec![ask("Reject", rejects, Bound::AtMost(0.0)), ask("Win", wins, Bound::None)];
     vec![row(
         "zeros",
         "write amplification of zero in two thirds of the runs, 15 % more in the rest",
@@ -445,11 +449,8 @@ fn zeros() -> Vec<Row> {
 /// Harm in one scenario beside gains in others.
 fn scenarios() -> Vec<Row> {
     let mut rows = Vec::new();
-    for (name, effects, before) in [
-        ("hidden-3", vec![0.12, 0.12, -0.08], [("5", 0.05, "25"), ("8", 0.08, "46"), ("12", 0.12, "50")]),
-        ("hidden-2", vec![0.10, -0.05], [("5", 0.05, "17-27"), ("8", 0.08, "17-27"), ("12", 0.12, "17-27")]),
-    ] {
-        for (percent, cv, before) in before {
+    for (name, effects) in [("hidden-3", vec![0.12, 0.12, -0.08]), ("hidden-2", vec![0.10, -0.05])] {
+        for (percent, cv) in [("5", 0.05), ("8", 0.08), ("12", 0.12)] {
             let what: Vec<String> = effects.iter().map(|effect| format!("{:+.0}", 100.0 * effect)).collect();
             let setting = Setting {
                 scenarios: effects.len(),
@@ -461,7 +462,7 @@ fn scenarios() -> Vec<Row> {
                 &format!("{name}-{percent}"),
                 &format!("{} %, scatter {percent} %", what.join("/")),
                 setting,
-                vec![ask("Win", wins, Bound::AtMost(5.0), before)],
+                vec![ask("Win", wins, Bound::AtMost(5.0))],
             ));
         }
     }
@@ -487,20 +488,15 @@ fn price() -> Vec<Row> {
                     ("even", _) => Bound::Above(-26.0),
                     _ => Bound::None,
                 };
-                let mut row = row(
+                rows.push(row(
                     &format!("price-{name}-{percent}-{configs}"),
                     &format!("{configs} of {what} %, scatter {percent} %, 2 % of runs slow"),
                     setting,
                     vec![
-                        ask("Win by the rules before, of these runs", won_before, Bound::None, ""),
-                        ask("Win", wins, bound, ""),
+                        ask("Win by the rules before, of these runs", won_before, Bound::None),
+                        ask("Win", wins, bound),
                     ],
-                );
-                // Of many configs each experiment says more.
-                if configs == 18 {
-                    row.experiments = 300;
-                }
-                rows.push(row);
+                ));
             }
         }
     }
@@ -513,23 +509,22 @@ fn voids() -> Vec<Row> {
     let many = |blocks, world: World, configs| Setting { scenarios: 3, blocks, configs, world, ..Setting::default() };
     for blocks in [12, 30] {
         let worlds = [
-            ("drift", "5 % lost within a block, scatter 3 %", World { cv: 0.03, ..World::default() }, "32-96"),
-            ("disturbed-3", "3 % of tries disturbed", World { disturbed: (0.03, 0.03), ..World::default() }, "55"),
-            ("disturbed-10", "10 % of tries disturbed", World { disturbed: (0.10, 0.10), ..World::default() }, "72"),
-            ("disturbed-20", "20 % of tries disturbed", World { disturbed: (0.20, 0.20), ..World::default() }, "82"),
+            ("drift", "5 % lost within a block, scatter 3 %", World { cv: 0.03, ..World::default() }),
+            ("disturbed-3", "3 % of tries disturbed", World { disturbed: (0.03, 0.03), ..World::default() }),
+            ("disturbed-10", "10 % of tries disturbed", World { disturbed: (0.10, 0.10), ..World::default() }),
+            ("disturbed-20", "20 % of tries disturbed", World { disturbed: (0.20, 0.20), ..World::default() }),
             (
                 "disturbed-sticky",
                 "10 % of tries disturbed, 70 % of the next after such a one",
                 World { disturbed: (0.10, 0.70), ..World::default() },
-                "100",
             ),
         ];
-        for (name, what, world, before) in worlds {
+        for (name, what, world) in worlds {
             rows.push(row(
                 &format!("{name}-{blocks}"),
                 &format!("18 equal configs, {blocks} blocks, {what}"),
                 many(blocks, world, alike(18, &Behaviour::default())),
-                vec![ask("any Invalid", any_invalid, Bound::AtMost(5.0), before)],
+                vec![ask("any Invalid", any_invalid, Bound::AtMost(5.0))],
             ));
         }
     }
@@ -543,7 +538,7 @@ fn voids() -> Vec<Row> {
                 &format!("own-loss-{blocks}-{configs}"),
                 &format!("one of {configs} loses 30 % of its runs, {blocks} blocks, {scenarios} scenarios"),
                 setting,
-                vec![ask("Invalid", first_invalid, Bound::AtLeast(80.0), "")],
+                vec![ask("Invalid", first_invalid, Bound::AtLeast(80.0))],
             ));
         }
     }
@@ -558,7 +553,7 @@ fn voids() -> Vec<Row> {
                     "a config without effect loses its {share} % slowest runs, {blocks} blocks, scenarios: {scenarios}"
                 ),
                 setting,
-                vec![ask("Win", wins, Bound::None, ""), ask("Invalid", first_invalid, Bound::None, "")],
+                vec![ask("Win", wins, Bound::None), ask("Invalid", first_invalid, Bound::None)],
             ));
         }
     }
@@ -589,9 +584,9 @@ fn shared() -> Vec<Row> {
             &format!("3 equal configs on a shared machine: {what}"),
             with(alike(3, &Behaviour::default()), world),
             vec![
-                ask("any Win", any_win, Bound::AtMost(5.0), ""),
-                ask("any Reject", any_reject, Bound::AtMost(5.0), ""),
-                ask("any Invalid", any_invalid, Bound::AtMost(5.0), "100"),
+                ask("any Win", any_win, Bound::AtMost(5.0)),
+                ask("any Reject", any_reject, Bound::AtMost(5.0)),
+                ask("any Invalid", any_invalid, Bound::AtMost(5.0)),
             ],
         ));
     }
@@ -601,14 +596,14 @@ fn shared() -> Vec<Row> {
         "shared-thrifty",
         "+10 % with 26 % less CPU, bursts a third of the time, equal shares of what is wanted",
         with(vec![thrifty], world.clone()),
-        vec![ask("Invalid", first_invalid, Bound::AtMost(5.0), ""), ask("Win", wins, Bound::None, "")],
+        vec![ask("Invalid", first_invalid, Bound::AtMost(5.0)), ask("Win", wins, Bound::None)],
     ));
     let lucky = Behaviour { spared: 0.9, ..Behaviour::default() };
     rows.push(row(
         "shared-spared",
         "an equal config that escapes nine tenths of what others take",
         with(vec![lucky], World { bursts: 0.67, ..world }),
-        vec![ask("Win", wins, Bound::AtMost(5.0), ""), ask("Invalid", first_invalid, Bound::None, "")],
+        vec![ask("Win", wins, Bound::AtMost(5.0)), ask("Invalid", first_invalid, Bound::None)],
     ));
     rows
 }
