@@ -3,6 +3,7 @@
 pub mod curves;
 mod lost;
 mod neutral;
+mod order;
 
 use assay_core::verdict::{Reason, Verdict};
 
@@ -132,6 +133,7 @@ pub fn all() -> Vec<Row> {
         shared(),
         neutral::all(),
         lost::all(),
+        order::all(),
     ]
     .into_iter()
     .flatten()
@@ -347,6 +349,12 @@ fn firsts() -> Vec<Row> {
                     disturbed_slow: slow,
                     ..World::default()
                 };
+                let bound = match (percent, share, slow) {
+                    (5, 3, true) => Bound::AtLeast(95.0),
+                    (5, 10, true) => Bound::AtLeast(92.0),
+                    (5, 20, true) => Bound::AtLeast(85.0),
+                    _ => Bound::None,
+                };
                 rows.push(row(
                     &format!("good-and-disturbed-{percent}-{share}{}", if slow { "-slow" } else { "" }),
                     &format!(
@@ -354,7 +362,7 @@ fn firsts() -> Vec<Row> {
                         if slow { ", which take 20 to 100 % longer" } else { "" }
                     ),
                     one(gain(effect), world),
-                    vec![ask("Win", wins, Bound::None)],
+                    vec![ask("Win", wins, bound)],
                 ));
             }
         }
