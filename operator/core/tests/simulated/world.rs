@@ -13,9 +13,6 @@ const NODE_SPREAD: f64 = 0.05;
 /// Scatter that the throughput with finished compactions has beside that of the throughput, of the latter.
 const DRAINED_SPREAD: f64 = 0.5;
 
-/// Bent drift: what is left to lose falls by the factor e in this part of a block, as a divisor.
-const BEND: f64 = 4.0;
-
 /// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
 const FREEDOM: usize = 5;
 
@@ -26,8 +23,8 @@ pub struct World {
     pub cv: f64,
     /// What a block loses from its first run to its last.
     pub drift: f64,
-    /// Whether most of that is lost at the beginning of the block.
-    pub bent: bool,
+    /// How bent that is: nothing if it is linear. What is left to lose falls by the factor e in this part of a block, as a divisor.
+    pub bend: f64,
     /// Share of runs that something makes take longer, by 20 to 100 %.
     pub slow: f64,
     /// Correlation of the machine's state from run to run, and that state's spread.
@@ -63,7 +60,7 @@ impl Default for World {
         Self {
             cv: 0.08,
             drift: 0.05,
-            bent: false,
+            bend: 0.0,
             slow: 0.02,
             state: (0.0, 0.0),
             disturbed: (0.0, 0.0),
@@ -256,7 +253,7 @@ impl Machines {
             effect = 4.0_f64.ln();
         }
         let luck = noise.scatter();
-        let drifted = if world.bent { 1.0 - (-BEND * place).exp() } else { place };
+        let drifted = if world.bend > 0.0 { 1.0 - (-world.bend * place).exp() } else { place };
         // What is taken is missing.
         let log = self.nodes[block % self.nodes.len()] - world.drift * drifted + self.state + effect + world.cv * luck
             - slow

@@ -10,14 +10,17 @@ use super::{
 
 pub fn all() -> Vec<Row> {
     let mut rows = Vec::new();
-    let drifts = [("none", "no drift", 0.0, false), ("linear", "30 % lost within a block", 0.30, false)];
-    let bent = ("bent", "30 % lost within a block, most of it at first", 0.30, true);
-    for (name, what, drift, bent) in drifts.into_iter().chain([bent]) {
+    let drifts = [
+        ("none", "no drift", 0.0, 0.0),
+        ("linear", "30 % lost within a block", 0.30, 0.0),
+        ("bent", "30 % lost within a block, most of it at first", 0.30, 4.0),
+    ];
+    for (name, what, drift, bend) in drifts {
         for (configs, blocks) in [(1, 8), (6, 12)] {
             let setting = |effect: f64| Setting {
                 blocks,
                 configs: alike(configs, &gain(effect)),
-                world: World { cv: 0.02, slow: 0.0, drift, bent, ..World::default() },
+                world: World { cv: 0.02, slow: 0.0, drift, bend, ..World::default() },
                 ..Setting::default()
             };
             let what = format!("{blocks} blocks, {what}, scatter 2 %");
