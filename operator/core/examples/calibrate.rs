@@ -306,8 +306,8 @@ impl Lab {
     }
 
     fn curve(&self, curve: &Curve) -> Line {
-        if let Shown::Power { cell, blocks } = curve.shown {
-            return self.power(curve, cell, blocks);
+        if let Shown::Power { blocks, used } = curve.shown {
+            return self.power(curve, blocks, used);
         }
         let mut seen: Vec<Seen> = Vec::new();
         for cell in 0..curve.cells.len() {
@@ -340,29 +340,29 @@ impl Lab {
         line(curve, &shares.collect::<Vec<_>>().join(", "), &words(curve), missed)
     }
 
-    /// The first cell in which four of five are decided.
-    fn power(&self, curve: &Curve, most: usize, most_blocks: f64) -> Line {
-        let experiments = self.experiments.unwrap_or(MANY);
-        let found = (0..curve.cells.len())
-            .map(|cell| (cell, self.seen(curve, cell, experiments)))
-            .find(|(_, seen)| seen.percent().share >= 80.0);
-        let Some((cell, seen)) = found else {
-            let missed = vec![format!("{}: no number of blocks decides 80 %", curve.name)];
-            return line(curve, "none", &format!("80 % by {most}"), missed);
+    /// The fewest blocks that decide four of five, and how many of them are used on average.
+    fn power(&self, curve: &Curve, most: usize, most_used: Option<f64>) -> Line {
+        let bound = match most_used {
+            Some(used) => format!("at most {most} ({used})"),
+            None => format!("at most {most}"),
         };
-        let at = &curve.cells[cell].at;
-        let blocks = seen.mean_blocks();
-        let spread = seen.blocks.iter().map(|&one| (one as f64 - blocks).powi(2)).sum::<f64>();
-        let error = spread.sqrt() / seen.blocks.len() as f64;
+        let experiments = self.experiments.unwrap_or(MANY);
+        let cells = (0..curve.cells.len()).map(|cell| (cell, self.seen(curve, cell, experiments)));
+        let Some((cell, seen)) = cells.into_iter().find(|(_, seen)| seen.percent().share >= 80.0) else {
+            return line(curve, "none", &bound, vec![format!("{}: no number of blocks", curve.name)]);
+        };
+        let blocks = curve.cells[cell].setting.blocks;
+        let used = seen.mean_blocks();
+        let squares: f64 = seen.blocks.iter().map(|&one| (one as f64 - used).powi(2)).sum();
+        let error = squares.sqrt() / seen.blocks.len() as f64;
         let mut missed = Vec::new();
-        if at.parse::<usize>().unwrap() > most {
-            missed.push(format!("{}: 80 % at {at} blocks, at most {most}", curve.name));
+        if blocks > most {
+            missed.push(format!("{}: {blocks} blocks, at most {most}", curve.name));
         }
-        if blocks - 2.0 * error > most_blocks {
-            missed.push(format!("{}: {blocks:.1} blocks on average, at most {most_blocks}", curve.name));
+        if most_used.is_some_and(|most| used - 2.0 * error > most) {
+            missed.push(format!("{}: {used:.1} blocks used on average (se {error:.1})", curve.name));
         }
-        let shares = format!("{at} ({blocks:.1} used on average)");
-        line(curve, &shares, &format!("at most {most} ({most_blocks})"), missed)
+        line(curve, &format!("{blocks} ({used:.1} used)"), &bound, missed)
     }
 }
 
@@ -422,12 +422,9 @@ fn write(rows: &[String], curves: &[String]) {
     let docs = fs::read_to_string(DOCS).unwrap();
     let (head, rest) = docs.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
-    let rows = format!(
-        "| experiments | share in percent, its bound, and by the rules before |\n|---|---|\n{}",
-        rows.join("\n")
-    );
+    let rows = format!("| experiments | share in percent, its bound, and before |\n|---|---|\n{}", rows.join("\n"));
     let curves = format!(
-        "| share in percent | by blocks | bound | by the rules before |\n|---|---|---|---|\n{}",
+        "| share in percent | by blocks, or scatter and blocks | bound | before |\n|---|---|---|---|\n{}",
         curves.join("\n")
     );
     fs::write(DOCS, format!("{head}{BEGIN}\n\n{rows}\n\n{curves}\n\n{END}{tail}")).unwrap();
