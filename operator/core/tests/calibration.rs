@@ -50,7 +50,7 @@ fn answers(row: &Row, count: usize) -> Vec<Share> {
 /// Asserts a bound of so many hits, which the question before may be part of.
 fn assert_bound(bound: Bound, (hits, tries): Share, before: Option<Share>, what: &str) {
     match bound {
-        Bound::None | Bound::Near(..) => {}
+        Bound::None | Bound::Near(..) | Bound::NoMore(_) => {}
         Bound::AtMost(percent) => assert!(hits <= allowed(tries, percent.max(0.01) / 100.0), "{what}"),
         Bound::AtLeast(percent) => assert!(hits >= required(tries, percent / 100.0), "{what}"),
         Bound::Above(points) => {
@@ -73,7 +73,7 @@ fn holds(name: &str, count: usize, smaller: impl Fn(&mut Row)) {
         println!("{what}");
         let before = number.checked_sub(1).map(|before| answers[before]);
         assert_bound(question.bound, (hits, tries), before, &what);
-        bounds += usize::from(!matches!(question.bound, Bound::None | Bound::Near(..)));
+        bounds += usize::from(!matches!(question.bound, Bound::None | Bound::Near(..) | Bound::NoMore(_)));
     }
     assert!(bounds > 0, "{name} has no bound");
 }

@@ -16,6 +16,17 @@ const DRAINED_SPREAD: f64 = 0.5;
 /// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
 const FREEDOM: usize = 5;
 
+/// What else a disturbance does to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing.
+    Still,
+    /// It takes CPU time, so that the run is as slow as one of those that `slow` is about. The evidence knows the share within 20 % of it.
+    Slow,
+    /// The same, and the evidence has no share.
+    SlowUnseen,
+}
+
 /// What a machine does to the runs on it.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -31,8 +42,7 @@ pub struct World {
     pub state: (f64, f64),
     /// Chance that a run is disturbed so much that it does not count, and the same for the next try after such a one.
     pub disturbed: (f64, f64),
-    /// Whether a disturbance takes CPU time, which makes a run as slow as `slow` does. The evidence knows the share within 20 % of it.
-    pub disturbed_slow: bool,
+    pub disturbance: Disturbance,
     /// Share of the time in which every run is disturbed, and the mean length of such a stretch, in runs. Needs `minutes`.
     pub stretches: (f64, f64),
     /// Chance that an attempt leaves no record, whatever its config.
@@ -64,7 +74,7 @@ impl Default for World {
             slow: 0.02,
             state: (0.0, 0.0),
             disturbed: (0.0, 0.0),
-            disturbed_slow: false,
+            disturbance: Disturbance::Still,
             stretches: (0.0, 0.0),
             lost: None,
             baseline_waits: 0.0,

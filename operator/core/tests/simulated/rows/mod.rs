@@ -10,7 +10,7 @@ use assay_core::verdict::{Reason, Verdict};
 use super::{
     Ended, Setting,
     naive::{means_win, uncorrected_win},
-    world::{Behaviour, World, gain},
+    world::{Behaviour, Disturbance, World, gain},
 };
 
 /// What a share must not be, in percent.
@@ -23,6 +23,8 @@ pub enum Bound {
     Above(f64),
     /// At least the answer to the same question of another row, less so many points.
     Near(&'static str, f64),
+    /// At most the answer to the same question of another row.
+    NoMore(&'static str),
 }
 
 /// Hits and tries.
@@ -346,7 +348,7 @@ fn firsts() -> Vec<Row> {
                     cv: 0.03,
                     slow: 0.0,
                     disturbed: (disturbed, disturbed),
-                    disturbed_slow: slow,
+                    disturbance: if slow { Disturbance::Slow } else { Disturbance::Still },
                     ..World::default()
                 };
                 let bound = match (percent, share, slow) {
