@@ -124,32 +124,41 @@ impl Percent {
     }
 
     /// How a bound looks, and how much better than it the share is.
-    fn against(self, bound: Bound, before: Option<Self>, other: Option<Self>) -> Option<(String, f64)> {
+    fn against(self, bound: Bound, before: Option<Self>, other: Option<Self>) -> Option<(String, Self)> {
+        let room = |share: f64, other: Option<Self>| Self {
+            share,
+            error: other.map_or(self.error, |other| self.error.hypot(other.error)),
+        };
         match bound {
             Bound::None => None,
-            Bound::AtMost(limit) => Some((format!("at most {limit}"), limit - self.share)),
-            Bound::AtLeast(limit) => Some((format!("at least {limit}"), self.share - limit)),
+            Bound::AtMost(limit) => Some((format!("at most {limit}"), room(limit - self.share, None))),
+            Bound::AtLeast(limit) => Some((format!("at least {limit}"), room(self.share - limit, None))),
             Bound::Above(points) => {
                 let limit = before?.share + points;
                 // A gain may not be smaller, an error not larger.
-                let (word, room) =
+                let (word, left) =
                     if points < 0.0 { ("least", self.share - limit) } else { ("most", limit - self.share) };
-                Some((format!("at {word} {limit:.1}"), room))
+                Some((format!("at {word} {limit:.1}"), room(left, None)))
             }
             Bound::Near(_, points) => {
                 let limit = other?.share - points;
-                Some((format!("at least {limit:.1}"), self.share - limit))
+                Some((format!("at least {limit:.1}"), room(self.share - limit, other)))
+            }
+            Bound::NoMore(_) => {
+                let limit = other?.share;
+                Some((format!("at most {limit:.1}"), room(limit - self.share, other)))
             }
         }
     }
 
-    fn is_near(self, room: f64) -> bool {
-        room.abs() <= 2.0 * self.error
+    /// Of what is left to a bound: whether more experiments may change on which side of it the share is.
+    fn is_near(self) -> bool {
+        self.share.abs() <= 2.0 * self.error
     }
 
-    /// What must not happen at all has no standard error, so neither has it any room.
-    fn is_missed(self, room: f64) -> bool {
-        room < -2.0 * self.error
+    /// Of what is left to a bound. What never happened, or always, has no standard error.
+    fn is_missed(self) -> bool {
+        self.share < -2.0 * self.error
     }
 }
 
@@ -238,7 +247,7 @@ impl Lab {
 
     /// What another row answers to a question, of as many experiments as most rows have.
     fn other(&mut self, bound: Bound, what: &'static str) -> Option<Percent> {
-        let Bound::Near(name, _) = bound else { return None };
+        let (Bound::Near(name, _) | Bound::NoMore(name)) = bound else { return None };
         if let Some(known) = self.known.get(&(name.to_owned(), what)) {
             return Some(*known);
         }
@@ -266,8 +275,8 @@ impl Lab {
             let percent = Percent::of((hits, tries), experiments);
             let other = self.other(question.bound, question.what);
             let against = percent.against(question.bound, before, other);
-            let missed = against.as_ref().is_some_and(|(_, room)| percent.is_missed(*room));
-            let is_near = against.as_ref().is_some_and(|(_, room)| percent.is_near(*room));
+            let missed = against.as_ref().is_some_and(|(_, room)| room.is_missed());
+            let is_near = against.as_ref().is_some_and(|(_, room)| room.is_near());
             let bound = against.map_or(String::new(), |(words, _)| words);
             let (low, high) = wilson(hits, tries);
             let rules_before = rows::before(&row.name, question.what);
@@ -306,15 +315,14 @@ impl Lab {
     }
 
     fn curve(&self, curve: &Curve) -> Line {
-        if let Shown::Power { cell, blocks } = curve.shown {
-            return self.power(curve, cell, blocks);
+        if let Shown::Power { blocks, used } = curve.shown {
+            return self.power(curve, blocks, used);
         }
         let mut seen: Vec<Seen> = Vec::new();
         for cell in 0..curve.cells.len() {
             let mut own = self.seen(curve, cell, self.first());
             let last = seen.last().map(|last| last.hits[..own.hits.len().min(last.hits.len())].to_vec());
-            let is_near =
-                checks(curve, cell, &own, last.as_deref()).iter().any(|(percent, room, _)| percent.is_near(*room));
+            let is_near = checks(curve, cell, &own, last.as_deref()).iter().any(|(room, _)| room.is_near());
             if is_near && self.experiments.is_none() {
                 own = self.seen(curve, cell, MANY);
                 // A step is compared in the same experiments.
@@ -327,10 +335,10 @@ impl Lab {
         let mut missed = Vec::new();
         for (cell, own) in seen.iter().enumerate() {
             let last = cell.checked_sub(1).map(|last| seen[last].hits.as_slice());
-            let found = checks(curve, cell, own, last).into_iter();
-            let found = found.filter(|(percent, room, _)| percent.is_missed(*room));
-            missed.extend(found.map(|(percent, room, what)| {
-                format!("{} at {}: {what}, by {:.1} (se {:.1})", curve.name, curve.cells[cell].at, -room, percent.error)
+            let found = checks(curve, cell, own, last).into_iter().filter(|(room, _)| room.is_missed());
+            missed.extend(found.map(|(room, what)| {
+                let Percent { share, error } = room;
+                format!("{} at {}: {what}, by {:.1} (se {error:.1})", curve.name, curve.cells[cell].at, -share)
             }));
         }
         let shares = curve.cells.iter().zip(&seen).map(|(cell, seen)| match curve.shown {
@@ -340,46 +348,44 @@ impl Lab {
         line(curve, &shares.collect::<Vec<_>>().join(", "), &words(curve), missed)
     }
 
-    /// The first cell in which four of five are decided.
-    fn power(&self, curve: &Curve, most: usize, most_blocks: f64) -> Line {
-        let experiments = self.experiments.unwrap_or(MANY);
-        let found = (0..curve.cells.len())
-            .map(|cell| (cell, self.seen(curve, cell, experiments)))
-            .find(|(_, seen)| seen.percent().share >= 80.0);
-        let Some((cell, seen)) = found else {
-            let missed = vec![format!("{}: no number of blocks decides 80 %", curve.name)];
-            return line(curve, "none", &format!("80 % by {most}"), missed);
+    /// The fewest blocks that decide four of five, and how many of them are used on average.
+    fn power(&self, curve: &Curve, most: usize, most_used: Option<f64>) -> Line {
+        let bound = match most_used {
+            Some(used) => format!("at most {most} ({used})"),
+            None => format!("at most {most}"),
         };
-        let at = &curve.cells[cell].at;
-        let blocks = seen.mean_blocks();
-        let spread = seen.blocks.iter().map(|&one| (one as f64 - blocks).powi(2)).sum::<f64>();
-        let error = spread.sqrt() / seen.blocks.len() as f64;
+        let experiments = self.experiments.unwrap_or(MANY);
+        let cells = (0..curve.cells.len()).map(|cell| (cell, self.seen(curve, cell, experiments)));
+        let Some((cell, seen)) = cells.into_iter().find(|(_, seen)| seen.percent().share >= 80.0) else {
+            return line(curve, "none", &bound, vec![format!("{}: no number of blocks", curve.name)]);
+        };
+        let blocks = curve.cells[cell].setting.blocks;
+        let used = seen.mean_blocks();
+        let squares: f64 = seen.blocks.iter().map(|&one| (one as f64 - used).powi(2)).sum();
+        let error = squares.sqrt() / seen.blocks.len() as f64;
         let mut missed = Vec::new();
-        if at.parse::<usize>().unwrap() > most {
-            missed.push(format!("{}: 80 % at {at} blocks, at most {most}", curve.name));
+        if blocks > most {
+            missed.push(format!("{}: {blocks} blocks, at most {most}", curve.name));
         }
-        if blocks - 2.0 * error > most_blocks {
-            missed.push(format!("{}: {blocks:.1} blocks on average, at most {most_blocks}", curve.name));
+        if most_used.is_some_and(|most| used - 2.0 * error > most) {
+            missed.push(format!("{}: {used:.1} blocks used on average (se {error:.1})", curve.name));
         }
-        let shares = format!("{at} ({blocks:.1} used on average)");
-        line(curve, &shares, &format!("at most {most} ({most_blocks})"), missed)
+        line(curve, &format!("{blocks} ({used:.1} used)"), &bound, missed)
     }
 }
 
-/// Everything that is asked of a cell: a share, how much better than its limit it is, and what it is.
-fn checks(curve: &Curve, cell: usize, own: &Seen, last: Option<&[bool]>) -> Vec<(Percent, f64, &'static str)> {
+/// Everything that is asked of a cell: what is left to its limit, and what it is.
+fn checks(curve: &Curve, cell: usize, own: &Seen, last: Option<&[bool]>) -> Vec<(Percent, &'static str)> {
     let mut checks = Vec::new();
-    let percent = own.percent();
-    if let Some((_, room)) = percent.against(curve.cells[cell].bound, None, None) {
-        checks.push((percent, room, "the share"));
+    if let Some((_, room)) = own.percent().against(curve.cells[cell].bound, None, None) {
+        checks.push((room, "the share"));
     }
     if let (Some(points), Some(last)) = (curve.step, last) {
         let step = difference(&own.hits, last, 1.0);
-        checks.push((step, step.share + points, "a step down"));
+        checks.push((Percent { share: step.share + points, ..step }, "a step down"));
     }
     if let Some(share) = curve.alone {
-        let beside = difference(&own.hits, &own.alone, share / 100.0);
-        checks.push((beside, beside.share, "less than with one look"));
+        checks.push((difference(&own.hits, &own.alone, share / 100.0), "less than with one look"));
     }
     checks
 }
@@ -422,12 +428,9 @@ fn write(rows: &[String], curves: &[String]) {
     let docs = fs::read_to_string(DOCS).unwrap();
     let (head, rest) = docs.split_once(BEGIN).unwrap();
     let (_, tail) = rest.split_once(END).unwrap();
-    let rows = format!(
-        "| experiments | share in percent, its bound, and by the rules before |\n|---|---|\n{}",
-        rows.join("\n")
-    );
+    let rows = format!("| experiments | share in percent, its bound, and before |\n|---|---|\n{}", rows.join("\n"));
     let curves = format!(
-        "| share in percent | by blocks | bound | by the rules before |\n|---|---|---|---|\n{}",
+        "| share in percent | by blocks, or scatter and blocks | bound | before |\n|---|---|---|---|\n{}",
         curves.join("\n")
     );
     fs::write(DOCS, format!("{head}{BEGIN}\n\n{rows}\n\n{curves}\n\n{END}{tail}")).unwrap();

@@ -9,7 +9,7 @@ mod simulated;
 use assay_core::stats::ALPHA;
 use simulated::{
     rates::wilson,
-    rows::{self, Bound, Row, Share},
+    rows::{self, Bound, Row, Share, curves},
 };
 
 /// The chance of a right judge to miss a bound.
@@ -47,6 +47,21 @@ fn answers(row: &Row, count: usize) -> Vec<Share> {
         .collect()
 }
 
+/// Asserts a bound of so many hits, which the question before may be part of.
+fn assert_bound(bound: Bound, (hits, tries): Share, before: Option<Share>, what: &str) {
+    match bound {
+        Bound::None | Bound::Near(..) | Bound::NoMore(_) => {}
+        Bound::AtMost(percent) => assert!(hits <= allowed(tries, percent.max(0.01) / 100.0), "{what}"),
+        Bound::AtLeast(percent) => assert!(hits >= required(tries, percent / 100.0), "{what}"),
+        Bound::Above(points) => {
+            let before = before.unwrap();
+            let rate = (before.0 as f64 / before.1 as f64 + points / 100.0).clamp(0.001, 0.999);
+            let is_met = if points < 0.0 { hits >= required(tries, rate) } else { hits <= allowed(tries, rate) };
+            assert!(is_met, "{what}, before {before:?}");
+        }
+    }
+}
+
 /// Runs a row, made smaller, and asserts its bounds.
 fn holds(name: &str, count: usize, smaller: impl Fn(&mut Row)) {
     let mut row = row(name);
@@ -56,20 +71,24 @@ fn holds(name: &str, count: usize, smaller: impl Fn(&mut Row)) {
     for (number, (question, &(hits, tries))) in row.questions.iter().zip(&answers).enumerate() {
         let what = format!("{name}, {}: {hits} of {tries}", question.what);
         println!("{what}");
-        match question.bound {
-            Bound::None | Bound::Near(..) => continue,
-            Bound::AtMost(percent) => assert!(hits <= allowed(tries, percent.max(0.01) / 100.0), "{what}"),
-            Bound::AtLeast(percent) => assert!(hits >= required(tries, percent / 100.0), "{what}"),
-            Bound::Above(points) => {
-                let before = answers[number - 1];
-                let rate = (before.0 as f64 / before.1 as f64 + points / 100.0).clamp(0.001, 0.999);
-                let is_met = if points < 0.0 { hits >= required(tries, rate) } else { hits <= allowed(tries, rate) };
-                assert!(is_met, "{what}, before {before:?}");
-            }
-        }
-        bounds += 1;
+        let before = number.checked_sub(1).map(|before| answers[before]);
+        assert_bound(question.bound, (hits, tries), before, &what);
+        bounds += usize::from(!matches!(question.bound, Bound::None | Bound::Near(..) | Bound::NoMore(_)));
     }
     assert!(bounds > 0, "{name} has no bound");
+}
+
+/// Runs some cells of a curve and asserts their bounds, which each of them has.
+fn holds_at(name: &str, cells: &[&str], count: usize) {
+    let curve = curves::all().into_iter().find(|curve| curve.name == name).unwrap_or_else(|| panic!("no curve {name}"));
+    for at in cells {
+        let cell = curve.cells.iter().find(|cell| cell.at == *at).unwrap_or_else(|| panic!("{name} has no {at}"));
+        let hits = cell.setting.run(0..count, 1, curve.read).into_iter().filter(|hit| *hit).count();
+        let what = format!("{name} at {at}: {hits} of {count}");
+        println!("{what}");
+        assert!(!matches!(cell.bound, Bound::None), "{name} at {at} has no bound");
+        assert_bound(cell.bound, (hits, count), None, &what);
+    }
 }
 
 /// The same experiments, judged by the rules and by two others that they must not be: the limit passes the first and catches both
@@ -140,6 +159,43 @@ fn shared_machines_have_verdicts() {
     holds("shared-busy", 30, |row| row.setting.blocks = 12);
     holds("shared-thrifty", 30, |row| row.setting.scenarios = 1);
     holds("shared-spared", 30, |row| row.setting.scenarios = 1);
+}
+
+/// Numbers of blocks at which a look that could prove no harm once ended the trials of what does harm.
+#[test]
+fn more_blocks_do_not_hide_harm() {
+    holds_at("harm-50-2", &["16", "20"], 20);
+    holds_at("harm-10-1", &["15", "16", "20"], 100);
+    holds_at("harm-10-17", &["14", "15"], 30);
+    holds_at("equal-reject-3", &["8", "16"], 150);
+    holds_at("equal-likely-harm-3", &["8", "16"], 150);
+}
+
+#[test]
+fn what_is_equal_hides_neither_scenarios_nor_stalls() {
+    holds_at("uneven-5-5", &["4 % 12", "4 % 30"], 150);
+    holds_at("uneven-4-4-8", &["8 % 30"], 150);
+    holds("equal-stalls-10-30-never", 150, |_| ());
+    holds("equal-price-1-20", 150, |_| ());
+    holds("equal-price-3-20", 150, |_| ());
+    holds("generator", 40, |row| row.setting.blocks = 20);
+}
+
+#[test]
+fn lost_and_disturbed_attempts_are_counted() {
+    holds("evicted-35", 40, |_| ());
+    holds("evicted-50", 40, |_| ());
+    holds("evicted-alike-10", 40, |_| ());
+    holds("good-and-disturbed-5-20-slow", 60, |_| ());
+    holds("io-bound", 60, |_| ());
+    holds("quantile-stalls-15", 60, |_| ());
+}
+
+#[test]
+fn what_a_config_does_to_itself_voids_nothing() {
+    holds("waits-100", 12, |row| row.setting.blocks = 12);
+    holds("baseline-waits-100", 12, |row| row.setting.blocks = 12);
+    holds("zero-guardrail", 20, |_| ());
 }
 
 #[test]

@@ -20,7 +20,7 @@ use assay_core::{
 use assay_protocol::{Digest, TrialId};
 use runs::{Also, Cause, Template, measured};
 use serde_json::json;
-use world::{Behaviour, Machines, Noise, Run, World};
+use world::{Behaviour, Disturbance, Machines, Noise, Run, World};
 
 /// Steps of a run.
 pub const STEPS: f64 = 100_000.0;
@@ -465,15 +465,18 @@ impl<'a> Lab<'a> {
         let disturbed = self.noise.hits(disturbed) || self.is_disturbed();
         let is_repeated = too_slow || hidden || self.noise.hits(own.map_or(0.0, |own| own.lost)) || disturbed;
         let mut also = Also { disturbed: is_repeated.then_some(Cause::Clock), ..Also::default() };
-        if disturbed && world.disturbed_slow {
+        if disturbed && world.disturbance != Disturbance::Still {
             let slowness = self.noise.slowness();
             if !own.is_some_and(|own| own.io_bound) {
                 run.throughput /= slowness.exp();
                 run.drained /= slowness.exp();
             }
-            let taken = 1.0 - (-slowness).exp();
-            run.taken = taken * (1.0 + KNOWN_WITHIN * (2.0 * self.noise.uniform() - 1.0));
-            also.disturbed = Some(if self.noise.hits(0.5) { Cause::Steal } else { Cause::Foreign });
+            let known = 1.0 + KNOWN_WITHIN * (2.0 * self.noise.uniform() - 1.0);
+            let cause = if self.noise.hits(0.5) { Cause::Steal } else { Cause::Foreign };
+            if world.disturbance == Disturbance::Slow {
+                run.taken = (1.0 - (-slowness).exp()) * known;
+                also.disturbed = Some(cause);
+            }
         }
         self.clock_unix_ms += self.minutes(&run);
         also.waits = self.noise.hits(own.map_or(world.baseline_waits, |own| own.waits));

@@ -16,6 +16,17 @@ const DRAINED_SPREAD: f64 = 0.5;
 /// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
 const FREEDOM: usize = 5;
 
+/// What else a disturbance does to a run.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Disturbance {
+    /// Nothing.
+    Still,
+    /// It takes CPU time, so that the run is as slow as one of those that `slow` is about. The evidence knows the share within 20 % of it.
+    Slow,
+    /// The same, and the evidence has no share.
+    SlowUnseen,
+}
+
 /// What a machine does to the runs on it.
 #[derive(Clone, Debug)]
 pub struct World {
@@ -23,14 +34,15 @@ pub struct World {
     pub cv: f64,
     /// What a block loses from its first run to its last.
     pub drift: f64,
+    /// How bent that is: nothing if it is linear. What is left to lose falls by the factor e in this part of a block, as a divisor.
+    pub bend: f64,
     /// Share of runs that something makes take longer, by 20 to 100 %.
     pub slow: f64,
     /// Correlation of the machine's state from run to run, and that state's spread.
     pub state: (f64, f64),
     /// Chance that a run is disturbed so much that it does not count, and the same for the next try after such a one.
     pub disturbed: (f64, f64),
-    /// Whether a disturbance takes CPU time, which makes a run as slow as `slow` does. The evidence knows the share within 20 % of it.
-    pub disturbed_slow: bool,
+    pub disturbance: Disturbance,
     /// Share of the time in which every run is disturbed, and the mean length of such a stretch, in runs. Needs `minutes`.
     pub stretches: (f64, f64),
     /// Chance that an attempt leaves no record, whatever its config.
@@ -58,10 +70,11 @@ impl Default for World {
         Self {
             cv: 0.08,
             drift: 0.05,
+            bend: 0.0,
             slow: 0.02,
             state: (0.0, 0.0),
             disturbed: (0.0, 0.0),
-            disturbed_slow: false,
+            disturbance: Disturbance::Still,
             stretches: (0.0, 0.0),
             lost: None,
             baseline_waits: 0.0,
@@ -250,8 +263,9 @@ impl Machines {
             effect = 4.0_f64.ln();
         }
         let luck = noise.scatter();
+        let drifted = if world.bend > 0.0 { 1.0 - (-world.bend * place).exp() } else { place };
         // What is taken is missing.
-        let log = self.nodes[block % self.nodes.len()] - world.drift * place + self.state + effect + world.cv * luck
+        let log = self.nodes[block % self.nodes.len()] - world.drift * drifted + self.state + effect + world.cv * luck
             - slow
             + (1.0 - taken).ln();
         let drained = 900.0 * (log + DRAINED_SPREAD * world.cv * noise.scatter()).exp();

@@ -3,13 +3,14 @@
 pub mod curves;
 mod lost;
 mod neutral;
+mod order;
 
 use assay_core::verdict::{Reason, Verdict};
 
 use super::{
     Ended, Setting,
     naive::{means_win, uncorrected_win},
-    world::{Behaviour, World, gain},
+    world::{Behaviour, Disturbance, World, gain},
 };
 
 /// What a share must not be, in percent.
@@ -22,6 +23,8 @@ pub enum Bound {
     Above(f64),
     /// At least the answer to the same question of another row, less so many points.
     Near(&'static str, f64),
+    /// At most the answer to the same question of another row.
+    NoMore(&'static str),
 }
 
 /// Hits and tries.
@@ -132,6 +135,7 @@ pub fn all() -> Vec<Row> {
         shared(),
         neutral::all(),
         lost::all(),
+        order::all(),
     ]
     .into_iter()
     .flatten()
@@ -344,8 +348,14 @@ fn firsts() -> Vec<Row> {
                     cv: 0.03,
                     slow: 0.0,
                     disturbed: (disturbed, disturbed),
-                    disturbed_slow: slow,
+                    disturbance: if slow { Disturbance::Slow } else { Disturbance::Still },
                     ..World::default()
+                };
+                let bound = match (percent, share, slow) {
+                    (5, 3, true) => Bound::AtLeast(95.0),
+                    (5, 10, true) => Bound::AtLeast(92.0),
+                    (5, 20, true) => Bound::AtLeast(85.0),
+                    _ => Bound::None,
                 };
                 rows.push(row(
                     &format!("good-and-disturbed-{percent}-{share}{}", if slow { "-slow" } else { "" }),
@@ -354,7 +364,7 @@ fn firsts() -> Vec<Row> {
                         if slow { ", which take 20 to 100 % longer" } else { "" }
                     ),
                     one(gain(effect), world),
-                    vec![ask("Win", wins, Bound::None)],
+                    vec![ask("Win", wins, bound)],
                 ));
             }
         }

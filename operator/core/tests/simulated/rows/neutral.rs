@@ -47,7 +47,9 @@ fn stalls() -> Vec<Row> {
                 };
                 rows.push(row(
                     &format!("equal-stalls-{percent}-{blocks}{suffix}"),
-                    &format!("{percent} % of runs -60 %, the rest equal, {blocks} blocks{looks}, scatter 2 %"),
+                    &format!(
+                        "{percent} % of runs -60 %, the rest equal, {blocks} blocks{looks}, scatter 2 %, verdict engine"
+                    ),
                     setting,
                     vec![shown, ask("Neutral", neutrals, Bound::Above(3.0))],
                 ));
@@ -74,7 +76,7 @@ fn price() -> Vec<Row> {
             let bound = if scenarios == 1 || blocks >= 20 { Bound::Above(-10.0) } else { Bound::None };
             rows.push(row(
                 &format!("equal-price-{scenarios}-{blocks}"),
-                &format!("an equal config, {blocks} blocks, scenarios: {scenarios}, scatter 4 %, 2 % of runs slow"),
+                &format!("an equal config, {blocks} blocks, scenarios: {scenarios}, scatter 4 %, verdict engine"),
                 setting,
                 vec![
                     ask("Neutral by the centres together", is_equivalent_together, Bound::None),
