@@ -240,6 +240,7 @@ fn every_verdict_reason_and_label_is_explained() {
         Reason::ScenarioUnresolved(none()),
         Reason::Equivalent,
         Reason::TooFewBlocks,
+        Reason::LikelyHarm { metrics: none(), scenarios: none() },
         Reason::NoGain,
         Reason::Underpowered,
         Reason::WorseIn(none()),

@@ -69,7 +69,7 @@ impl Places<'_> {
         if block.is_lost() {
             return if block.is_closed() { None } else { self.redo(index) };
         }
-        // First tries in the planned order, then repetitions: a disturbance may be gone by the end of the block.
+        // First attempts in the planned order, then repetitions: a disturbance may be gone by the end of the block.
         let open = |tried: bool| {
             block.places.iter().enumerate().find_map(move |(slot, place)| match place {
                 Place::Open { tries } if (*tries > 0) == tried => Some((slot, *tries)),

@@ -22,7 +22,7 @@ pub struct Level {
 }
 
 impl Level {
-    /// The level of nights, each with its effect and its standard error; none without a night ("Level").
+    /// The level of nights, each with its effect and its standard error; none without a night ("Nightly series").
     ///
     /// Random effects: a night's variance is its own and that between nights. The latter is what the scatter of nights exceeds their own
     /// errors by (Hedges, "A random effects model for effect sizes", 1983): it needs no weights, so an error of zero does no harm. The error of

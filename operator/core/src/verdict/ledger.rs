@@ -122,7 +122,7 @@ impl Claims {
         }
     }
 
-    /// What is good, as far as first tries say so as well. A mean is worse where both say so.
+    /// What is good, as far as first attempts say so as well. A mean is worse where both say so.
     fn also_of(self, firsts: &Self) -> Self {
         let both = |own: Option<f64>, firsts: Option<f64>| own.zip(firsts).map(|(own, firsts)| own.max(firsts));
         Self {
@@ -564,7 +564,7 @@ mod tests {
         let mixed = Claims { worse: 0.01, no_gain: 0.01, ..claims(0.2) };
         assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
         assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
-        // What first tries can't say nobody claims.
+        // Without proof in first attempts nothing good is claimed.
         let none = Claims {
             per_scenario: None,
             equal_per_scenario: None,

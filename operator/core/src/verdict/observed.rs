@@ -159,7 +159,7 @@ pub struct Saturated {
 pub struct Observed {
     /// Scenario by scenario, metric by metric, in the design's order.
     pub samples: Vec<Vec<MetricSamples>>,
-    /// The same of each run's first try that measured anything, whether or not it counts ("First tries"); empty where they are all the same.
+    /// The same of each first attempt that measured anything, counted or not ("First attempts"); empty where they are all the same.
     #[serde(default)]
     pub firsts: Vec<Vec<MetricSamples>>,
     /// Scenario by scenario; may be empty where nothing failed.
@@ -319,7 +319,7 @@ impl Observed {
             all.iter().map(|rows| Some(rows.first()?.baseline.len())).collect()
         };
         if lengths(firsts) != lengths(&self.samples) {
-            return Some("first tries and samples differ in scenarios or blocks".to_owned());
+            return Some("first attempts and samples differ in scenarios or blocks".to_owned());
         }
         for (scenario, rows) in design.scenarios.iter().zip(&self.samples).chain(design.scenarios.iter().zip(firsts)) {
             let name = &scenario.name;

@@ -63,7 +63,7 @@ pub(super) struct Values<'a> {
     design: &'a Design,
     lacks: &'a [Lack],
     rows: Vec<Vec<Row>>,
-    /// Of first tries; empty where they are the same.
+    /// Of first attempts; empty where they are the same.
     firsts: Vec<Vec<Row>>,
     m0: usize,
     /// Blocks in every scenario that counts.
@@ -91,7 +91,7 @@ pub(super) struct Comparison {
     pub has_zeros: bool,
     /// More of the config's runs lack a value than of the baseline's beside them ("Missing values").
     pub lacks_values: bool,
-    /// The same comparison of first tries ("First tries").
+    /// The same comparison of first attempts ("First attempts").
     pub firsts: Option<Box<Comparison>>,
 }
 

@@ -322,7 +322,7 @@ mod tests {
         assert_eq!(verdict(&evicted), "Neutral Equivalent");
     }
 
-    /// The first tries of both arms crash alike, and one arm never gets further.
+    /// The first attempts of both arms crash alike, and one arm never gets further.
     #[test]
     fn runs_that_are_lost_in_all_of_their_tries_are_attrition() {
         let crashed = |tries: fn(&Summary) -> u32| {
