@@ -280,20 +280,52 @@ mod tests {
         assert_eq!(at_look_and_end(noisy), ["Win Better:throughput"; 2]);
     }
 
-    /// A look that left a config open because it had lost too many runs did so for good: the next one sees all rounds.
+    /// Attempts of a plan, with so many evicted ones before each.
+    fn evicted(experiment: &Experiment, attempts: Vec<Attempt>, count: impl Fn(&TrialId) -> u32) -> Vec<Attempt> {
+        let plan = plan(experiment).digest;
+        let before = |attempt: Attempt| {
+            let (id, count) = (attempt.trial().clone(), count(attempt.trial()));
+            let lost = |number| Lost {
+                plan: plan.clone(),
+                trial: TrialId { attempt: number, ..id.clone() },
+                started_unix_ms: 1_700_000_000_000,
+                boot: Some(Digest::of(b"boot")),
+                reason: LostReason::Evicted,
+                message: String::new(),
+            };
+            let mut all: Vec<Attempt> = (0..count).map(|number| Attempt::from(lost(number))).collect();
+            if let (Attempt::Finished(summary), true) = (attempt, count < 3) {
+                let mut summary = (*summary).clone();
+                summary.trial.attempt = count;
+                all.push(Attempt::Finished(summary.into()));
+            }
+            all
+        };
+        attempts.into_iter().flat_map(before).collect()
+    }
+
+    /// A look that left a config open because it had lost too many attempts did so for good: the next one sees all rounds.
     #[test]
     fn a_doubt_at_a_look_is_not_forgotten_at_the_next() {
         let experiment = adaptive();
-        let attempts = run_as(&experiment, value, |summary| {
-            let id = &summary.trial;
+        let all = run(&Experiment { looks: None, ..experiment.clone() }, value);
+        let all: Vec<Attempt> = all
+            .into_iter()
+            .map(|attempt| {
+                let Attempt::Finished(summary) = attempt else { unreachable!() };
+                let mut summary = (*summary).clone();
+                summary.plan = plan(&experiment).digest;
+                Attempt::Finished(summary.into())
+            })
+            .collect();
+        let attempts = evicted(&experiment, all, |id| {
             let early = id.config == "candidate" && id.block < 3;
             let late = id.config == "base" && (12..20).contains(&id.block);
-            if (early || late) && id.attempt == 0 && id.scenario == "fill" {
-                summary.disturbance.memory_pressure_full_percent = Some(9.0);
-            }
+            u32::from((early || late) && id.scenario == "fill")
         });
-        let last = attempts.iter().map(Attempt::trial).filter(|id| id.config == "candidate").map(|id| id.block).max();
-        assert_eq!(last, Some(19), "it needs the rounds of the second look");
+        let planned = plan(&experiment);
+        let places = Places::new(&planned, &attempts).unwrap_or_else(|error| unreachable!("{error}"));
+        assert_eq!(places.decided_at(), BTreeMap::from([(20, vec!["candidate"])]));
         let report = judged(&experiment, &attempts);
         assert_eq!(
             (verdict(&report, 0).as_str(), report.configs[0].ruling.estimates[0].blocks),
@@ -316,30 +348,15 @@ mod tests {
         assert_eq!(at_look_and_end(elsewhere(0)), ["Invalid CausalPathExceeded"; 2]);
     }
 
-    /// Of 12 runs three are too many to go without a word, of 30 they are not. Who was decided by the 12 is told, and nobody else.
+    /// Of 12 runs three are too many to go without a word, of 30 they are not. The config that the 12 decided is named, and no other. The
+    /// baseline loses as many first attempts, so no more of the config's were lost.
     #[test]
     fn what_a_look_had_to_say_of_a_config_it_decided_is_said_in_the_end() {
         let experiment = adaptive();
-        let plan = plan(&experiment);
-        let attempts: Vec<Attempt> = run(&experiment, value)
-            .into_iter()
-            .flat_map(|attempt| {
-                let id = attempt.trial();
-                let is_lost = id.block < 3 && id.config != "base" && id.scenario == "fill";
-                if !is_lost {
-                    return vec![attempt];
-                }
-                let lost = |number| Lost {
-                    plan: plan.digest.clone(),
-                    trial: TrialId { attempt: number, ..id.clone() },
-                    started_unix_ms: 1_700_000_000_000,
-                    boot: Some(Digest::of(b"boot")),
-                    reason: LostReason::Evicted,
-                    message: String::new(),
-                };
-                (0..3).map(|number| Attempt::from(lost(number))).collect()
-            })
-            .collect();
+        let attempts = evicted(&experiment, run(&experiment, value), |id| {
+            let is_early = id.block < 3 && id.scenario == "fill";
+            if is_early { if id.config == "base" { 1 } else { 3 } } else { 0 }
+        });
         let report = judged(&experiment, &attempts);
         assert_eq!(verdict(&report, 0), "Win Better:throughput");
         let told = report.notes.iter().filter(|note| note.text.ends_with("gave no measurement."));

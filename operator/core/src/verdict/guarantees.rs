@@ -36,7 +36,8 @@ pub fn guarantees(design: &Design) -> Vec<String> {
         format!(
             "Scenarios: a config gets a Win with at most {percent} % probability if its typical run really loses in \
              some scenario what a Win may lose there, or more. It gets a Neutral with at most {percent} % probability \
-             if its effect on an objective is at or beyond the margin."
+             if its effect on an objective is at or beyond the margin, or an objective really loses in some scenario what \
+             a Neutral may lose there."
         ),
     ];
     {
@@ -48,8 +49,8 @@ pub fn guarantees(design: &Design) -> Vec<String> {
         ));
     }
     sentences.push(
-        "Failures: a config gets neither Win nor Neutral if a larger share of its runs failed, or damaged data, than of \
-         the baseline's in the same blocks."
+        "Failures: a Win or Neutral also holds with as many failed or lost runs as the config could have beyond the \
+         baseline's share, at 95 %. A config of which more runs damaged data gets neither."
             .to_owned(),
     );
     sentences.push(format!(

@@ -246,10 +246,9 @@ mod tests {
     #[test]
     fn reruns_do_not_hide_that_a_config_is_invalid_more_often() {
         let often = |count: u32| judged(move |s| u32::from(s.trial.config == "candidate" && s.trial.block < count));
-        // 6 of 8 blocks against none: 2 / 2^6, twice for both questions, is chance; 2 / 2^7 is not. A Neutral or Win needs less to fall.
+        // 6 of 8 blocks against none: 2 / 2^6, twice for both questions, is chance; 2 / 2^7 is not. Attempts with a number are counted with it.
         assert_eq!(verdict(&often(4)), "Neutral Equivalent");
-        assert_eq!(verdict(&often(5)), "Inconclusive Attrition");
-        assert_eq!(verdict(&often(6)), "Inconclusive Attrition");
+        assert_eq!(verdict(&often(6)), "Neutral Equivalent");
         let uneven = often(7);
         assert_eq!(verdict(&uneven), "Invalid Attrition");
         assert_eq!(uneven.progress.trials_valid, 16, "every place has its run");
@@ -308,6 +307,20 @@ mod tests {
         judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
     }
 
+    /// Evicts the first attempts that are chosen.
+    fn evicted_first(lost: impl Fn(&Summary) -> bool) -> Report {
+        let experiment = experiment();
+        let mut attempts = Vec::new();
+        for mut summary in summaries(&experiment) {
+            if lost(&summary) {
+                attempts.push(without_record(&experiment, &summary, 0, LostReason::Evicted));
+                summary.trial.attempt = 1;
+            }
+            attempts.push(Attempt::Finished(summary.into()));
+        }
+        judge(&plan(&experiment), &attempts).unwrap_or_else(|error| unreachable!("{error}"))
+    }
+
     /// A config that crashes leaves no record and is not tried for ever; the runs that got through are not typical.
     #[test]
     fn runs_that_end_without_a_record_are_attrition() {
@@ -317,9 +330,13 @@ mod tests {
         assert_eq!(verdict(&crashing(1)), "Inconclusive Attrition");
         assert!(crashing(2).notes.iter().any(|note| note.text == "2 of 8 runs in fill gave no measurement."));
         assert_eq!(verdict(&crashing(7)), "Invalid Attrition");
-        // What the cluster did to pods is nobody's fault.
-        let evicted = lost(LostReason::Evicted, |s| s.trial.config == "candidate" && s.trial.block < 3);
-        assert_eq!(verdict(&evicted), "Neutral Equivalent");
+        // The slow ones may be those that were evicted, deleted or never started. What hits all alike takes nothing away.
+        for reason in [LostReason::Evicted, LostReason::Deleted, LostReason::NodeLost, LostReason::NotStarted] {
+            let own = lost(reason, |s| s.trial.config == "candidate" && s.trial.block < 3);
+            assert_eq!(verdict(&own), "Inconclusive Attrition", "{reason:?}");
+        }
+        let alike = evicted_first(|s| s.trial.block < 3);
+        assert_eq!(verdict(&alike), "Neutral Equivalent");
     }
 
     /// The first attempts of both arms crash alike, and one arm never gets further.

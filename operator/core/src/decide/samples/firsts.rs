@@ -96,7 +96,7 @@ impl Samples {
             let own = others.get(&Some(config)).copied().unwrap_or(0);
             if own + baseline > 0 {
                 let text = format!(
-                    "Claims in its favor must also hold if the first try of each run counts: that differs for {own} of \
+                    "Claims in its favor must also hold if the first attempt of each run counts: that differs for {own} of \
                      its own and {baseline} of the baseline's."
                 );
                 self.notes.insert(Note::new(Some(name), text));
