@@ -137,7 +137,7 @@ pub fn summary(trial: &TrialId) -> Summary {
             "bytesDecompressed": 50_000,
         },
         "primary": {
-            "dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0, "runQueuePercent": 1.0,
+            "dbPercent": 90.0, "generatorPercent": 0.0, "idlePercent": 5.0, "computePercent": 0.0, "runQueuePercent": 1.0,
         },
         "steady": {
             "settledBefore": true,

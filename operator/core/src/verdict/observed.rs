@@ -122,6 +122,9 @@ pub struct Observed {
     /// Scenario and config of cells in which nothing that the config changes had a way to act: they speak for nobody, and nobody asks them.
     #[serde(default)]
     pub idle: Vec<(usize, usize)>,
+    /// Scenario by scenario, in the design's order: the share of an effect that the measurement hides, 0 to 1. Empty where nothing is hidden.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub hidden: Vec<f64>,
     /// No more blocks will come, whether or not the plan is complete.
     pub ended: bool,
 }
