@@ -245,7 +245,9 @@ impl Code {
                 "Other programs influenced this result as much as the config did. Stop them (the report's environment \
                  names the busiest), run more blocks, or use a dedicated machine."
             }
-            Self::NothingValid => "Stopped early to save time. Fix the cause, then start again in a new folder.",
+            Self::NothingValid => {
+                "Attempts were repeated after longer and longer pauses. Fix the cause, then start again in a new folder."
+            }
         }
     }
 }

@@ -305,6 +305,7 @@ mod tests {
     use assay_protocol::Digest;
 
     use super::*;
+    use crate::decide::{HOPELESS, HOPELESS_BLOCKS};
     use crate::experiment::Environment;
 
     #[test]
@@ -370,7 +371,7 @@ mod tests {
             ("`RateMismatch`", format!("within {} %", 100.0 * same_units::RATE)),
             ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
             ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
-            ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
+            ("`NothingValid`", format!("{HOPELESS} attempts in each of {HOPELESS_BLOCKS} blocks")),
             ("`Postponed`", format!("at most {} points more", postponed::POINTS)),
             ("G8", format!("{} % of experiments", 100.0 * steady::ODD)),
         ];
@@ -390,7 +391,7 @@ mod tests {
             (format!("{} %", 100.0 * same_units::RATE), Code::RateMismatch),
             (format!("{} %", 100.0 * same_units::TIME), Code::TimeMismatch),
             (format!("{factor} times, {repeated} blocks"), Code::Implausible),
-            (format!("{} attempts", crate::decide::HOPELESS), Code::NothingValid),
+            (format!("{HOPELESS} attempts in {HOPELESS_BLOCKS} blocks"), Code::NothingValid),
             (format!("{} points of what was written", postponed::POINTS), Code::Postponed),
         ];
         let rows: Vec<Vec<&str>> = DOCS.lines().map(|line| line.split('|').map(str::trim).collect()).collect();

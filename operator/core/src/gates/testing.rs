@@ -45,6 +45,7 @@ pub fn experiment() -> Experiment {
         require_exclusive_cpus: false,
         environment: Environment::Dedicated,
         max_block_duration_seconds: 4 * 3600,
+        max_wait_seconds: 24 * 3600,
     }
 }
 
