@@ -123,6 +123,10 @@ pub struct Disturbance {
     /// Pressure stall information, in percent of the window.
     pub cpu_pressure_some_percent: Option<f64>,
     pub memory_pressure_full_percent: Option<f64>,
+    /// Time in which another cgroup that reached no limit of its own was stalled on memory, and at most as much as above. Absent where no
+    /// other cgroup can be seen, as in a container.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign_memory_pressure_percent: Option<f64>,
     pub io_pressure_full_percent: Option<f64>,
     /// Involuntary context switches of the whole process.
     pub involuntary_switches: Option<u64>,

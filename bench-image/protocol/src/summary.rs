@@ -179,7 +179,11 @@ pub struct DisturbanceSummary {
     pub kernel_cpu_percent: Option<f64>,
     pub foreign_cpu_resolution_percent: Option<f64>,
     pub cpu_pressure_some_percent: Option<f64>,
+    /// Of the trial's own cgroup where it has one, else of the machine.
     pub memory_pressure_full_percent: Option<f64>,
+    /// The part of it that others must have caused.
+    #[serde(skip_serializing_if = "Option::is_none")]
+    pub foreign_memory_pressure_percent: Option<f64>,
     pub clock_step_seconds: Option<f64>,
 }
 
@@ -402,6 +406,7 @@ impl Summary {
                 foreign_cpu_resolution_percent: evidence.disturbance.foreign_cpu_resolution_percent,
                 cpu_pressure_some_percent: evidence.disturbance.cpu_pressure_some_percent,
                 memory_pressure_full_percent: evidence.disturbance.memory_pressure_full_percent,
+                foreign_memory_pressure_percent: evidence.disturbance.foreign_memory_pressure_percent,
                 clock_step_seconds: evidence.disturbance.clock_step_seconds,
             },
             engagement: Engagement {
@@ -500,6 +505,7 @@ impl Summary {
                 foreign_cpu_resolution_percent: Some(float),
                 cpu_pressure_some_percent: Some(float),
                 memory_pressure_full_percent: Some(float),
+                foreign_memory_pressure_percent: Some(float),
                 clock_step_seconds: Some(float),
             },
             engagement: Engagement {

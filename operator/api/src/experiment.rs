@@ -49,7 +49,7 @@ use crate::{Config, Matrix, Placement, TuningExperimentStatus, bounds};
         "fieldPath": ".scenarios",
     },
     {
-        "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : []) && has(self.matrix) == has(oldSelf.matrix) && (!has(self.matrix) || self.matrix == oldSelf.matrix)",
+        "rule": "self.seed == oldSelf.seed && self.baseline == oldSelf.baseline && self.configs == oldSelf.configs && self.scenarios == oldSelf.scenarios && self.repetitions == oldSelf.repetitions && self.stopOn == oldSelf.stopOn && self.futility == oldSelf.futility && self.cellsAdjust == oldSelf.cellsAdjust && self.objectives == oldSelf.objectives && self.guardrails == oldSelf.guardrails && self.defaultGuardrails == oldSelf.defaultGuardrails && self.placement == oldSelf.placement && self.maxBlockDurationSeconds == oldSelf.maxBlockDurationSeconds && has(self.maxWaitSeconds) == has(oldSelf.maxWaitSeconds) && (!has(self.maxWaitSeconds) || self.maxWaitSeconds == oldSelf.maxWaitSeconds) && (has(self.metrics) ? self.metrics : []) == (has(oldSelf.metrics) ? oldSelf.metrics : []) && has(self.matrix) == has(oldSelf.matrix) && (!has(self.matrix) || self.matrix == oldSelf.matrix)",
         "message": "spec is immutable except for suspend, ttlSecondsAfterFinished and failedPodRetentionSeconds: for another margin, objective or config, create a new experiment",
     },
     {
@@ -130,6 +130,10 @@ pub struct TuningExperimentSpec {
     #[serde(default = "default_block_duration")]
     #[schemars(range(min = 60, max = 604_800))]
     pub max_block_duration_seconds: u32,
+    /// For how long attempts are made while none is valid, with longer and longer pauses. Then the experiment is Invalid. If not set, 24 hours.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(range(min = 0, max = 604_800))]
+    pub max_wait_seconds: Option<u32>,
 }
 
 impl TuningExperimentSpec {

@@ -65,6 +65,9 @@ pub const RECORD_KEY: &str = "record.json.gz";
 
 /// The container of a pod.
 pub const CONTAINER: &str = "bench";
+/// The volumes of a pod that its container fills: the databases of a trial, and temporary files.
+pub const DATA_VOLUME: &str = "data";
+pub const TEMPORARY_VOLUME: &str = "tmp";
 
 /// Types of conditions.
 pub const ACCEPTED: &str = "Accepted";

@@ -184,7 +184,7 @@ pub struct ClaimStorage {
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
 pub struct EmptyDirStorage {
-    /// Size at which the kubelet evicts the pod.
+    /// Size at which the kubelet evicts the pod, which counts as a failure of the config.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(schema_with = "quantity_schema")]
     pub size_limit: Option<Quantity>,

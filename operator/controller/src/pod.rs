@@ -3,9 +3,9 @@
 use std::collections::BTreeMap;
 
 use assay_api::names::{
-    ATTEMPT_LABEL, CONTAINER, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL, NIGHT_ANNOTATION,
-    NODE_GATE, QUEUE_LABELS, ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_RESOLVE, ROLE_TRIAL, SWEEP_LABEL,
-    TRIAL_LABEL,
+    ATTEMPT_LABEL, CONTAINER, DATA_VOLUME, EXPERIMENT_LABEL, INPUT_ANNOTATION, MANAGED_BY, MANAGED_LABEL,
+    NIGHT_ANNOTATION, NODE_GATE, QUEUE_LABELS, ROLE_CHECK, ROLE_LABEL, ROLE_PLACEHOLDER, ROLE_RESOLVE, ROLE_TRIAL,
+    SWEEP_LABEL, TEMPORARY_VOLUME, TRIAL_LABEL,
 };
 use assay_api::{
     NodeToleration, Placement, Storage, TolerationOperator, TuningExperiment, TuningSweep, TuningTrial, TuningTrialSpec,
@@ -84,7 +84,7 @@ impl Template<'_> {
         let container = &mut pod["spec"]["containers"][0];
         container["resources"] = json!({"requests": self.resources(data), "limits": self.resources(most)});
         container["ports"] = json!([{"name": "metrics", "containerPort": in_pod::METRICS_PORT}]);
-        push(&mut container["volumeMounts"], json!({"name": "data", "mountPath": in_pod::DATA_DIR}));
+        push(&mut container["volumeMounts"], json!({"name": DATA_VOLUME, "mountPath": in_pod::DATA_DIR}));
         push(&mut pod["spec"]["volumes"], self.data(spec, pass(attempt)));
         if self.is_queued() {
             pod["spec"]["schedulingGates"] = json!([{"name": NODE_GATE}]);
@@ -202,7 +202,7 @@ impl Template<'_> {
                     },
                     "volumeMounts": [
                         {"name": "input", "mountPath": in_pod::INPUT_DIR, "readOnly": true},
-                        {"name": "tmp", "mountPath": in_pod::TEMPORARY_DIR},
+                        {"name": TEMPORARY_VOLUME, "mountPath": in_pod::TEMPORARY_DIR},
                     ],
                 }],
                 "volumes": [
@@ -210,7 +210,7 @@ impl Template<'_> {
                         "path": in_pod::INPUT_FILE,
                         "fieldRef": {"fieldPath": format!("metadata.annotations['{INPUT_ANNOTATION}']")},
                     }]}},
-                    {"name": "tmp", "emptyDir": {"sizeLimit": TEMPORARY_BYTES.to_string()}},
+                    {"name": TEMPORARY_VOLUME, "emptyDir": {"sizeLimit": TEMPORARY_BYTES.to_string()}},
                 ],
             },
         })
@@ -253,13 +253,15 @@ impl Template<'_> {
         match storage {
             Some(Storage { persistent_volume_claim: Some(_), .. }) => {
                 let claim = cluster::claim_name(&trial.experiment, &trial.scenario, trial.block, pass);
-                json!({"name": "data", "persistentVolumeClaim": {"claimName": claim}})
+                json!({"name": DATA_VOLUME, "persistentVolumeClaim": {"claimName": claim}})
             }
             Some(Storage { host_path: Some(host), .. }) => {
                 // The kubelet would make it for root only.
-                json!({"name": "data", "hostPath": {"path": host.path, "type": "Directory"}})
+                json!({"name": DATA_VOLUME, "hostPath": {"path": host.path, "type": "Directory"}})
             }
-            _ => json!({"name": "data", "emptyDir": {"sizeLimit": self.data_bytes(&trial.scenario).1.to_string()}}),
+            _ => {
+                json!({"name": DATA_VOLUME, "emptyDir": {"sizeLimit": self.data_bytes(&trial.scenario).1.to_string()}})
+            }
         }
     }
 

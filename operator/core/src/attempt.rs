@@ -89,6 +89,8 @@ pub enum LostReason {
     Faulted,
     /// The kernel killed it for want of memory. There is no record, but it is a failure under the config all the same.
     OutOfMemory,
+    /// It filled more of its node's disk than its pod may, and was evicted. There is no record, but it is a failure under the config.
+    DiskQuota,
     /// What it left is not a record of this trial.
     UnreadableRecord,
     /// The environment refused before the workload started.
@@ -107,10 +109,11 @@ pub enum LostReason {
 
 impl LostReason {
     /// Every reason there is.
-    pub const ALL: [Self; 10] = [
+    pub const ALL: [Self; 11] = [
         Self::Crashed,
         Self::Faulted,
         Self::OutOfMemory,
+        Self::DiskQuota,
         Self::UnreadableRecord,
         Self::EnvironmentRefused,
         Self::NotStarted,
@@ -127,7 +130,7 @@ impl LostReason {
 
     /// There is no record, but the workload failed under its config.
     pub fn is_failure(self) -> bool {
-        matches!(self, Self::OutOfMemory | Self::Faulted)
+        matches!(self, Self::OutOfMemory | Self::DiskQuota | Self::Faulted)
     }
 
     /// It tells of what happened around the trial, and nothing of the trial.

@@ -3,6 +3,7 @@
 //! A container sees its own group as the root of the hierarchy. Groups above that are out of sight: a quota on the
 //! pod that isn't on the container can't be seen from in here.
 
+use std::fs;
 use std::path::{Component, Path, PathBuf};
 
 use assay_protocol::CpuList;
@@ -50,6 +51,16 @@ impl Cgroups {
     /// Where pressure files are: they exist in version 2 only.
     pub fn unified(&self) -> Option<&Path> {
         self.unified.as_ref()?.levels.first().map(PathBuf::as_path)
+    }
+
+    /// Groups beside ours, and beside each of our parents as far as they can be seen. A container sees none.
+    pub fn others(&self) -> Vec<PathBuf> {
+        let levels = self.unified.as_ref().map_or(&[][..], |group| &group.levels);
+        let beside = levels.windows(2).flat_map(|pair| {
+            let entries = fs::read_dir(&pair[1]).into_iter().flatten().flatten();
+            entries.map(|entry| entry.path()).filter(|path| path.is_dir() && *path != pair[0])
+        });
+        beside.collect()
     }
 
     pub fn cpuset(&self) -> Option<CpuList> {

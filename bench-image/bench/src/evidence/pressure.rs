@@ -1,4 +1,5 @@
-//! Pressure stall information, from our cgroup where it has its own, else from the whole machine.
+//! Pressure stall information, from our cgroup where it has its own, else from the whole machine. Waits of our own group say nothing of
+//! their cause, which may be the config. Memory that others want makes them wait, too.
 
 use std::path::{Path, PathBuf};
 use std::time::Duration;
@@ -51,17 +52,58 @@ impl Sources {
 
 impl Totals {
     pub fn until(self, after: Self, window: Duration) -> Shares {
-        let share = |before, after| {
-            let stalled = read::growth(before, after)? as f64;
-            // Averaging windows are closed lazily, so a total may hold a little more than the window.
-            (!window.is_zero()).then(|| (stalled / window.as_micros() as f64 * 100.0).min(100.0))
-        };
+        let share = |before, after| share(read::growth(before, after)?, window);
         Shares {
             cpu_some: share(self.cpu_some, after.cpu_some),
             memory_full: share(self.memory_full, after.memory_full),
             io_full: share(self.io_full, after.io_full),
         }
     }
+}
+
+/// Waits of other groups for memory.
+#[derive(Clone, Debug)]
+pub struct Others(Vec<Other>);
+
+#[derive(Clone, Debug)]
+struct Other {
+    group: PathBuf,
+    /// In microseconds since boot.
+    stalled: u64,
+    /// How often it reached a limit of its own.
+    limited: u64,
+}
+
+impl Others {
+    /// Groups whose waits can't be read are left out.
+    pub fn read(groups: impl IntoIterator<Item = PathBuf>) -> Self {
+        Self(groups.into_iter().filter_map(Other::read).collect())
+    }
+
+    /// The longest wait of a group within the window, in percent; `None` where no other group can be seen. A group that reached a limit
+    /// of its own waits for itself, which tells nothing of the machine.
+    pub fn until(&self, window: Duration) -> Option<f64> {
+        let after = self.0.iter().filter_map(|before| Some((before, Other::read(before.group.clone())?)));
+        let waits = after.filter_map(|(before, after)| {
+            let stalled = if after.limited > before.limited { 0 } else { after.stalled.checked_sub(before.stalled)? };
+            share(stalled, window)
+        });
+        waits.max_by(f64::total_cmp)
+    }
+}
+
+impl Other {
+    fn read(group: PathBuf) -> Option<Self> {
+        let stalled = total(&group.join("memory.pressure"), "full")?;
+        let events = read::text(&group.join("memory.events")).unwrap_or_default();
+        let limited = ["high", "max"].iter().filter_map(|name| read::number(&events, name)).sum();
+        Some(Self { group, stalled, limited })
+    }
+}
+
+/// Percent of the window. Averaging windows are closed lazily, so a total may hold a little more than the window.
+fn share(stalled: u64, window: Duration) -> Option<f64> {
+    (!window.is_zero()).then(|| (stalled as f64 / window.as_micros() as f64 * 100.0).min(100.0))
 }
 
 fn total(path: &Path, kind: &str) -> Option<u64> {

@@ -44,6 +44,7 @@ pub struct Window {
     throttling: Throttling,
     level: Level,
     process: ProcessUsage,
+    others: pressure::Others,
     pressure: pressure::Totals,
     opened: Instant,
     clock_offset: Option<i128>,
@@ -81,6 +82,7 @@ impl Probe {
         let affinity = affinity::of_process(proc);
         // From slow to fast and from slowly to quickly changing: the CPU times are read last, nearest to the work.
         Window {
+            others: pressure::Others::read(facts.cgroups.others()),
             neighbours: Neighbours::read(proc),
             kernel: affinity.as_ref().and_then(|ours| KernelThreads::read(proc, ours)),
             affinity,
@@ -105,6 +107,7 @@ impl Window {
         let clock_offset = clock_offset(nanos);
         let window = self.opened.elapsed();
         let pressure = self.pressure.until(facts.pressure.read(), window);
+        let others = self.others.until(window);
         let process = ProcessUsage::read(proc).since(&self.process);
         let storage = facts.location.storage(&self.level, &facts.location.level(proc));
         let (throttled_periods, throttled_seconds) = self.throttling.until(&facts.cgroups.throttling());
@@ -126,6 +129,7 @@ impl Window {
             foreign_cpu_resolution_percent: shares.resolution,
             cpu_pressure_some_percent: pressure.cpu_some,
             memory_pressure_full_percent: pressure.memory_full,
+            foreign_memory_pressure_percent: pressure.memory_full.zip(others).map(|(own, others)| own.min(others)),
             io_pressure_full_percent: pressure.io_full,
             involuntary_switches: process.involuntary_switches,
             major_faults: process.major_faults,

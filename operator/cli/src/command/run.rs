@@ -42,7 +42,7 @@ pub fn command(args: &RunCommandArgs) -> anyhow::Result<ExitCode> {
     } else {
         args.which.must_be_empty()?;
         let Sound { experiment, document, benches } = local::sound(file, out, &args.run.bench)?;
-        local::execute(experiment, &document.source, &benches, out, args.run.wait_for_quiet)?
+        local::execute(experiment, &document.source, &benches, out, args.run.wait_for_quiet, None)?
     };
     Ok(ExitCode::from(outcome.map_or(INTERRUPTED, |outcome| args.codes.code(&outcome.report))))
 }

@@ -158,7 +158,15 @@ impl Searched {
         let benches = Benches { default: self.benches[visit.probe.reference].clone(), by_config };
         let out = visits.visit(visit.number);
         let wait_for_quiet = self.wait_for_quiet;
-        let how = How { source: &self.source, benches: &benches, out: &out, wait_for_quiet, stop, tells: false };
+        let how = How {
+            source: &self.source,
+            benches: &benches,
+            out: &out,
+            wait_for_quiet,
+            next_due: None,
+            stop,
+            tells: false,
+        };
         match run(&plan, &how) {
             Ok(outcome) => Ok(outcome.map(|outcome| observed(&plan, &outcome.attempts)).transpose()?),
             Err(error) => match error.downcast_ref::<SpecRefused>() {

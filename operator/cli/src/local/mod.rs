@@ -22,6 +22,7 @@ use anyhow::{Context, bail};
 use assay_core::experiment::Experiment;
 use assay_core::plan::Plan;
 use assay_core::report::terminal;
+use k8s_openapi::jiff::Timestamp;
 
 use crate::bench::Benches;
 use crate::folder::{Full, Outcome, Store, folder_of};
@@ -39,10 +40,11 @@ pub fn execute(
     benches: &Benches,
     out: Option<&Path>,
     wait_for_quiet: Option<Duration>,
+    next_due: Option<Timestamp>,
 ) -> anyhow::Result<Option<Outcome>> {
     images(&experiment, benches)?;
     let out = folder_of(&experiment.name, out);
-    let how = How { source, benches, out: &out, wait_for_quiet, stop: &stop_on_signals()?, tells: true };
+    let how = How { source, benches, out: &out, wait_for_quiet, next_due, stop: &stop_on_signals()?, tells: true };
     run(&Plan::new(experiment)?, &how)
 }
 
@@ -52,6 +54,8 @@ struct How<'a> {
     benches: &'a Benches,
     out: &'a Path,
     wait_for_quiet: Option<Duration>,
+    /// When something else is due here, which is not kept waiting by attempts in vain.
+    next_due: Option<Timestamp>,
     stop: &'a Arc<AtomicBool>,
     /// Whether its report is printed: nobody wants to read that of a part.
     tells: bool,
@@ -72,7 +76,7 @@ fn run(plan: &Plan, how: &How<'_>) -> anyhow::Result<Option<Outcome>> {
     cpus.stand_aside().context("can't move this process to other CPUs")?;
     let kills = OomKills::of_this_machine();
     let session = Session::new(plan, store, how.benches, cpus, kills, Arc::clone(how.stop))?;
-    finish(session.waiting_for_quiet(how.wait_for_quiet), how.out, how.tells)
+    finish(session.waiting_for_quiet(how.wait_for_quiet).before(how.next_due), how.out, how.tells)
 }
 
 fn finish(mut session: Session<'_>, out: &Path, tells: bool) -> anyhow::Result<Option<Outcome>> {

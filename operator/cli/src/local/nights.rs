@@ -364,7 +364,8 @@ impl Sweep {
         let ran = experiment(&active).and_then(|experiment| {
             let benches =
                 if active.visit.is_some() { self.programs(nights, &experiment)? } else { self.benches.clone() };
-            execute(experiment, source.as_bytes(), &benches, Some(&dir), self.wait_for_quiet)
+            let next_due = self.schedule.next_after(active.night);
+            execute(experiment, source.as_bytes(), &benches, Some(&dir), self.wait_for_quiet, next_due)
         });
         ran.map_err(|error| failed(nights, active, error))
     }

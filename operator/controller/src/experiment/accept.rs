@@ -348,6 +348,7 @@ async fn answer(reconcile: &Reconcile<'_>, pod: &Pod) -> Result<Answered, Error>
             }
         }
         Some(Ended::OutOfMemory) => Answered::Failed("out of memory".to_owned()),
+        Some(Ended::OutgrewDisk(why)) => Answered::Failed(why),
         // What the infrastructure does to a pod says nothing about options.
         Some(Ended::Evicted(why) | Ended::Refused(why) | Ended::Crashed(why)) => again(reconcile, pod, why).await?,
     })

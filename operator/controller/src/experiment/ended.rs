@@ -1,6 +1,6 @@
 //! How a pod ended, from what the kubelet and the controllers wrote into its status.
 
-use assay_api::names::{CONTAINER, NODE_GATE};
+use assay_api::names::{CONTAINER, DATA_VOLUME, NODE_GATE, TEMPORARY_VOLUME};
 use k8s_openapi::api::core::v1::{ContainerStateTerminated, ContainerStatus, Pod};
 use serde_json::{Value, json};
 
@@ -12,6 +12,8 @@ pub enum Ended {
         code: i32,
     },
     OutOfMemory,
+    /// The kubelet evicted it because the bench filled more of the node's disk than the pod may.
+    OutgrewDisk(String),
     /// The node needed its room, or somebody drained it.
     Evicted(String),
     /// The node refused it before anything ran.
@@ -63,10 +65,24 @@ pub fn ended(pod: &Pod) -> Option<Ended> {
     if reason == OVERDUE {
         return Some(Ended::Overdue);
     }
+    if reason == "Evicted" && outgrew_disk(message) {
+        return Some(Ended::OutgrewDisk(message.trim_end().to_owned()));
+    }
     if reason == "Evicted" || disruption(pod).is_some() {
         return Some(Ended::Evicted(disruption(pod).unwrap_or_else(why)));
     }
     Some(Ended::Crashed(if reason.is_empty() { "its pod ended without a reason".to_owned() } else { why() }))
+}
+
+/// Whether an eviction's message says that the bench exceeded a limit of its own pod, as the constants `emptyDirMessageFmt`,
+/// `podEphemeralStorageMessageFmt` and `containerEphemeralStorageMessageFmt` of the kubelet's package `eviction` word it. A node that
+/// is short of a resource names the pod's usage, too, but begins otherwise. Volumes and containers that were injected are not the bench's.
+fn outgrew_disk(message: &str) -> bool {
+    [DATA_VOLUME, TEMPORARY_VOLUME]
+        .iter()
+        .any(|volume| message.starts_with(&format!("Usage of EmptyDir volume \"{volume}\" exceeds the limit ")))
+        || message.starts_with("Pod ephemeral local storage usage exceeds the total limit of containers ")
+        || message.starts_with(&format!("Container {CONTAINER} exceeded its local ephemeral storage limit "))
 }
 
 /// Whether the bench has ended and somebody's container runs on, which keeps a pod running for ever.
@@ -258,6 +274,51 @@ mod tests {
         for (status, expected) in table {
             assert_eq!(ended(&pod(&status)), expected, "{status}");
         }
+    }
+
+    #[test]
+    fn only_an_eviction_for_a_limit_of_the_pods_own_is_a_failure() {
+        let own = [
+            r#"Usage of EmptyDir volume "data" exceeds the limit "4Gi". "#,
+            r#"Usage of EmptyDir volume "tmp" exceeds the limit "1Gi". "#,
+            r#"Container bench exceeded its local ephemeral storage limit "1280Mi". "#,
+            "Pod ephemeral local storage usage exceeds the total limit of containers 1280Mi. ",
+        ];
+        let others = [
+            "The node was low on resource: memory. ",
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. ",
+            // Kubernetes 1.25 and later, and before.
+            "The node was low on resource: ephemeral-storage. Threshold quantity: 1Gi, available: 900Mi. Container bench was \
+             using 20Gi, request is 1Gi, has larger consumption of ephemeral-storage. ",
+            "The node was low on resource: ephemeral-storage. Container bench was using 20Gi, which exceeds its request of 1Gi. ",
+            "The node had condition: [DiskPressure]. ",
+            "Pod was rejected: The node had condition: [MemoryPressure]. ",
+            // Injected beside the bench.
+            r#"Usage of EmptyDir volume "proxy" exceeds the limit "1Mi". "#,
+            r#"Container proxy exceeded its local ephemeral storage limit "1Mi". "#,
+            // Of a kubelet to come, and of another program.
+            "Usage of the node's quota exceeds the limit",
+            r#"evicted by an agent: Usage of EmptyDir volume "data" exceeds the limit "4Gi". "#,
+            "",
+        ];
+        let evicted = |message: &str, killed: bool| {
+            let containers = if killed { exited(137, "Error") } else { json!([]) };
+            ended(&pod(
+                &json!({"phase": "Failed", "reason": "Evicted", "message": message, "containerStatuses": containers}),
+            ))
+        };
+        for killed in [false, true] {
+            for message in own {
+                assert_eq!(evicted(message, killed), Some(Ended::OutgrewDisk(message.trim_end().to_owned())));
+            }
+            for message in others {
+                assert!(matches!(evicted(message, killed), Some(Ended::Evicted(_))), "{message}");
+            }
+        }
+        let other = json!({"phase": "Failed", "reason": "Terminated", "message": own[0]});
+        assert!(matches!(ended(&pod(&other)), Some(Ended::Crashed(_))), "no eviction");
+        let done = json!({"phase": "Failed", "reason": "Evicted", "message": own[0], "containerStatuses": exited(0, "Completed")});
+        assert_eq!(ended(&pod(&done)), Some(Ended::Exited { code: 0 }), "it had ended before");
     }
 
     #[test]

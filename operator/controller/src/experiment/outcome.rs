@@ -52,6 +52,7 @@ pub async fn outcome(reconcile: &Reconcile<'_>, plan: &Plan, found: &UnderWay) -
             let message = "killed by the kernel: it used more than placement.memory".to_owned();
             return Ok(Some(Outcome::Lost(LostReason::OutOfMemory, message)));
         }
+        Some(Ended::OutgrewDisk(why)) => return Ok(Some(Outcome::Lost(LostReason::DiskQuota, why))),
         Some(Ended::Evicted(why)) => return Ok(Some(Outcome::Lost(LostReason::Evicted, why))),
         Some(Ended::Refused(why)) => return Ok(Some(Outcome::Refused(why))),
         Some(Ended::Overdue) => return Ok(Some(Outcome::Lost(LostReason::Crashed, OVERDUE.to_owned()))),

@@ -7,7 +7,7 @@ use assay_api::condition::find;
 use assay_api::names::{NIGHT_ANNOTATION, PROGRESSING, RUN_NOW_ANNOTATION, TRIGGER_ANNOTATION, VISIT_ANNOTATION};
 use assay_api::{TuningExperiment, TuningSweepStatus};
 use assay_core::sweep::Trigger;
-use assay_core::sweep::next::{Child, ChildState};
+use assay_core::sweep::next::{Child, ChildState, NOTHING_VALID};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 use kube::runtime::reflector::Store;
@@ -75,6 +75,9 @@ fn state(experiment: &TuningExperiment) -> ChildState {
     let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
     let progressing = find(conditions, PROGRESSING);
     let runs = progressing.is_some_and(|known| known.status == "True" && known.reason == "Running");
+    if let Some(pause) = progressing.filter(|known| known.status == "False" && known.reason == NOTHING_VALID) {
+        return ChildState::Retrying { message: pause.message.clone() };
+    }
     if runs || attempts > 0 {
         return ChildState::Running;
     }

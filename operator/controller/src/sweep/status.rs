@@ -203,6 +203,7 @@ fn conditions(
         ChildState::Waiting { reason, message } => {
             Some(format!("the night of {} waits: {reason}: {message}", active.time.0))
         }
+        ChildState::Retrying { message } => Some(format!("the night of {} waits: {message}", active.time.0)),
         ChildState::Running | ChildState::Finished => None,
     });
     let unknown = known.and_then(|known| {

@@ -7,7 +7,7 @@ use std::collections::{BTreeMap, BTreeSet};
 
 use assay_protocol::Digest;
 
-use super::{Action, Places};
+use super::{Action, Places, Wait};
 use crate::attempt::Moment;
 
 /// A node as the plan needs it.
@@ -57,6 +57,8 @@ pub struct Next {
     pub lacks_nodes: bool,
     /// Busy nodes on which blocks would go on.
     pub waits_for: BTreeSet<String>,
+    /// Nothing begins on any node before this.
+    pub wait: Option<Wait>,
 }
 
 /// The next assignment of every node that has nothing to do, first of those that are held. `begun` says where blocks are, by their position in
@@ -64,6 +66,9 @@ pub struct Next {
 pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'_>], now_unix_ms: u64) -> Next {
     if places.is_over() {
         return Next::default();
+    }
+    if let Some(wait) = places.wait(now_unix_ms) {
+        return Next { wait: Some(wait), ..Next::default() };
     }
     let known = |name: &str| nodes.binary_search_by(|node| node.name.cmp(name)).ok().map(|at| nodes[at]);
     let mut taken: BTreeSet<&str> = begun.values().filter(|at| at.running).map(|at| at.node.as_str()).collect();
@@ -103,7 +108,7 @@ pub fn next(places: &Places<'_>, begun: &BTreeMap<usize, Begun>, nodes: &[Node<'
         };
         assignments.push(Assignment { node: node.name.to_owned(), action });
     }
-    Next { assignments, lacks_nodes, waits_for }
+    Next { assignments, lacks_nodes, waits_for, wait: None }
 }
 
 #[cfg(test)]
@@ -268,5 +273,26 @@ mod tests {
         assert_eq!(first(true, &[NodeState::Usable, NodeState::Usable]), at("n0"));
         assert_eq!(first(true, &[NodeState::Busy]), None);
         assert_eq!(first(false, &[NodeState::Busy, NodeState::Usable]), None, "it is waited for");
+    }
+
+    #[test]
+    fn without_a_valid_run_no_node_gets_anything_for_a_while() {
+        let plan = plan(&experiment());
+        let disturbed = |number: usize| {
+            let trial = plan.blocks[number].trial(0, 0).expect("a trial");
+            let Attempt::Finished(mut summary) = finished(&trial, "n0") else { unreachable!() };
+            std::sync::Arc::make_mut(&mut summary).disturbance.clock_step_seconds = Some(9.0);
+            Attempt::Finished(summary)
+        };
+        let begun = BTreeMap::from([(0, Begun { node: "n0".to_owned(), running: false, fresh: false })]);
+        let next = |attempts: usize| {
+            let attempts: Vec<Attempt> = (0..attempts).map(disturbed).collect();
+            let places = Places::new(&plan, &attempts).expect("places");
+            next(&places, &begun, &[NodeState::Usable, NodeState::Busy])
+        };
+        assert!(next(5).wait.is_none() && !next(5).assignments.is_empty());
+        let why = "none of 6 attempts was valid so far (ClockStep 6 times)".to_owned();
+        let wait = Some(Wait { until_unix_ms: NOW + 60_000, why });
+        assert_eq!(next(6), Next { wait, ..Next::default() });
     }
 }

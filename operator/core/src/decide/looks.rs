@@ -274,7 +274,7 @@ mod tests {
     fn what_is_announced_is_not_taken_back_by_better_days() {
         let noisy = |summary: &mut Summary| {
             if summary.trial.block < 12 && summary.trial.attempt == 0 {
-                summary.disturbance.memory_pressure_full_percent = Some(9.0);
+                summary.disturbance.clock_step_seconds = Some(9.0);
             }
         };
         assert_eq!(at_look_and_end(noisy), ["Win Better:throughput"; 2]);
@@ -368,14 +368,12 @@ mod tests {
     #[test]
     fn a_look_that_was_not_taken_decides_nothing_at_the_end() {
         let experiment = adaptive();
-        // The baseline waits for its generator at first; over all rounds it does not.
-        let bound = |summary: &mut Summary| {
-            if summary.trial.block < 12 {
-                (summary.primary.generator_percent, summary.primary.db_percent) = (20.0, 75.0);
-            }
+        // The baseline leaves removals undone at first; over all rounds it does not.
+        let overdue = |summary: &mut Summary| {
+            summary.steady.overdue_percent = Some(if summary.trial.block < 12 { 80.0 } else { 0.0 });
         };
         let judged_at_end = |value: &dyn Fn(&TrialId) -> f64| {
-            let attempts = run_as(&experiment, value, bound);
+            let attempts = run_as(&experiment, value, overdue);
             assert_eq!(rounds(&experiment, &attempts, "candidate"), 30, "looks after 12 and 20 rounds are skipped");
             let report = judged(&experiment, &attempts);
             let looks: Vec<u32> = report.looks.iter().map(|look| look.blocks).collect();

@@ -11,12 +11,13 @@
 //! - A run that failed under its config is a fact about the config. It is not repeated: a config that needs three tries to
 //!   get through is not a config that got through. After as many failures without a single success in a scenario as prove it
 //!   ([`fewest_failures`](crate::verdict::fewest_failures)) the rest of its runs there are skipped.
-//! - Runs of a config that a gate has found invalid for good are skipped, and when nothing is left to compare, or the first
-//!   [`HOPELESS`] attempts gave nothing valid, the experiment is over.
+//! - Runs of a config that a gate has found invalid for good are skipped, and when nothing is left to compare the experiment is over.
+//! - While no run is valid, executors wait longer and longer before the next attempt, and give up in the end ([`drought`]).
 //!
 //! None of this looks at results, so nobody's luck is repeated until it turns. Only the looks that were planned before the
 //! first trial do ([`looks`]): they end a config's runs early, at the price that its claims pay for each look.
 
+mod drought;
 pub mod fleet;
 mod looks;
 mod places;
@@ -27,15 +28,14 @@ mod simulation;
 
 use assay_protocol::TrialId;
 
+pub use drought::{HOPELESS, HOPELESS_BLOCKS};
 pub use places::{BlockState, Fate, Place, Places, Unplanned};
 pub use said::Said;
 pub(crate) use samples::Samples;
 
 use crate::attempt::{Attempt, Moment, REDOS, TRIES};
 use crate::plan::Plan;
-
-/// Attempts without a valid run at the start of an experiment after which it is not worth going on.
-pub const HOPELESS: usize = 6;
+use drought::Drought;
 
 /// What the executor is to do.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -44,8 +44,18 @@ pub enum Action {
     Run { block: usize, slot: usize, trial: TrialId },
     /// Note this trial as lost for [`LostReason::GivenUp`](crate::attempt::LostReason::GivenUp): nothing will be run in its place.
     GiveUp { block: usize, slot: usize, trial: TrialId },
+    /// Begin nothing before this time, and give others what the experiment holds until then.
+    Wait(Wait),
     /// Nothing is left to do.
     Finished,
+}
+
+/// A wait before the next attempt.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct Wait {
+    pub until_unix_ms: u64,
+    /// In words.
+    pub why: String,
 }
 
 /// The next action, given everything that was observed. The order of the attempts does not matter.
@@ -59,7 +69,18 @@ impl Places<'_> {
         if self.is_over() {
             return Action::Finished;
         }
-        (0..self.blocks().len()).find_map(|block| self.next_in(block, now)).unwrap_or(Action::Finished)
+        let next = (0..self.blocks().len()).find_map(|block| self.next_in(block, now)).unwrap_or(Action::Finished);
+        match self.wait(now.unix_ms) {
+            Some(wait) if matches!(next, Action::Run { .. }) => Action::Wait(wait),
+            _ => next,
+        }
+    }
+
+    /// The wait before the next attempt in any block; `None` if it may begin now.
+    pub fn wait(&self, now_unix_ms: u64) -> Option<Wait> {
+        let drought = Drought::of(self.attempts(), self.gated())?;
+        let until_unix_ms = drought.wait_until(&self.plan().experiment, now_unix_ms)?;
+        Some(Wait { until_unix_ms, why: drought.why() })
     }
 
     /// The next action in one block; `None` when nothing is left to do in it.

@@ -1,17 +1,17 @@
 //! What the gates say of attempts, and what looks at them show. To ask for that takes longer than all else that is asked while an experiment
 //! runs, and the answer is the same for the same attempts.
 
-use std::collections::{BTreeMap, HashMap};
+use std::collections::HashMap;
 use std::sync::Arc;
 
 use assay_protocol::Summary;
 
-use super::HOPELESS;
+use super::drought::Drought;
 use super::looks::{Looked, Shown};
 use super::places::Unplanned;
 use crate::attempt::Attempt;
 use crate::experiment::Experiment;
-use crate::gates::{self, Code, Finding, Gated, TrialState};
+use crate::gates::{self, Gated};
 
 /// What the gates said of the attempts of one plan, and what looks have shown.
 #[derive(Debug, Default)]
@@ -86,34 +86,9 @@ fn ask(experiment: &Experiment, attempts: &[Attempt]) -> Gated {
         Attempt::Lost(_) => None,
     });
     let mut gated = gates::check(experiment, &summaries.collect::<Vec<&Summary>>());
-    hopeless(attempts, &mut gated);
+    let end = Drought::of(attempts, &gated).and_then(|drought| drought.end(experiment));
+    gated.experiment.extend(end);
     gated
-}
-
-/// Ends an experiment that has only given invalid runs so far: the cause is not going away.
-fn hopeless(attempts: &[Attempt], gated: &mut Gated) {
-    let useful = gated.trials.iter().any(|state| !matches!(state, TrialState::Invalid(_)))
-        || attempts.iter().any(Attempt::has_failed);
-    // What the infrastructure does to trials goes away some day, and says nothing about those to come.
-    let counts = |attempt: &&Attempt| !matches!(attempt, Attempt::Lost(lost) if lost.reason.is_infrastructure());
-    if useful || attempts.iter().filter(counts).count() < HOPELESS {
-        return;
-    }
-    let mut causes: BTreeMap<String, usize> = BTreeMap::new();
-    for state in &gated.trials {
-        if let TrialState::Invalid(findings) = state {
-            let code = findings.first().map(|finding| finding.code.to_string());
-            *causes.entry(code.unwrap_or_default()).or_default() += 1;
-        }
-    }
-    for attempt in attempts {
-        if let Attempt::Lost(lost) = attempt {
-            *causes.entry(format!("{:?}", lost.reason)).or_default() += 1;
-        }
-    }
-    let causes: Vec<String> = causes.iter().map(|(cause, count)| format!("{cause} {count} times")).collect();
-    let message = format!("none of the first {} attempts was valid: {}", attempts.len(), causes.join(", "));
-    gated.experiment.insert(Finding::new(Code::NothingValid, message));
 }
 
 #[cfg(test)]

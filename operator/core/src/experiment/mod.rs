@@ -45,6 +45,18 @@ pub struct Experiment {
     #[serde(default, skip_serializing_if = "Environment::is_dedicated")]
     pub environment: Environment,
     pub max_block_duration_seconds: u64,
+    /// For how long attempts are made while none is valid. Left out of plans that leave it to the default, so that their digests stay.
+    #[serde(default = "default_wait", skip_serializing_if = "is_default_wait")]
+    pub max_wait_seconds: u64,
+}
+
+pub(crate) fn default_wait() -> u64 {
+    24 * 3600
+}
+
+#[expect(clippy::trivially_copy_pass_by_ref, reason = "serde passes a reference")]
+fn is_default_wait(seconds: &u64) -> bool {
+    *seconds == default_wait()
 }
 
 /// Whether the machines of trials are for them alone.

@@ -70,7 +70,6 @@ pub enum Code {
     NotSettled,
     Postponed,
     HdrSaturated,
-    GeneratorBound,
     RateMismatch,
     TimeMismatch,
     Implausible,
@@ -117,7 +116,6 @@ impl Code {
             Self::NotEngaged => Gate::Engaged,
             Self::CausalPathExceeded => Gate::CausalPath,
             Self::DatasetFilesMismatch | Self::NotSettled | Self::Postponed | Self::HdrSaturated => Gate::Steady,
-            Self::GeneratorBound => Gate::GeneratorHeadroom,
             Self::RateMismatch | Self::TimeMismatch => Gate::SameUnits,
             Self::Implausible | Self::CopiedRuns => Gate::Plausible,
             Self::Attrition | Self::NothingValid => Gate::Attrition,
@@ -180,7 +178,9 @@ impl Code {
                  names the busiest (other programs), and a record those of its run \
                  (evidence.disturbance.neighbours); a container can't see them."
             }
-            Self::MemoryPressure => "Memory was short. Give the trial more, or shrink the dataset and caches.",
+            Self::MemoryPressure => {
+                "Other programs were short of memory, too. Run fewer of them beside the trial, or add memory."
+            }
             Self::ClockStep => {
                 "The wall clock was changed during the trial, or the machine was suspended. Let time synchronisation \
                  settle first, and keep the machine awake."
@@ -226,10 +226,6 @@ impl Code {
                 "Some steps exceeded the histogram's range, so the metric is missing. Make steps smaller, or find out \
                  what stalls the database."
             }
-            Self::GeneratorBound => {
-                "The bench's own work hides part of every effect. Use larger values or batches, or more reads that \
-                 miss the cache."
-            }
             Self::RateMismatch | Self::TimeMismatch => {
                 "The run's numbers contradict each other. Report a bug with its record."
             }
@@ -249,7 +245,9 @@ impl Code {
                 "Other programs influenced this result as much as the config did. Stop them (the report's environment \
                  names the busiest), run more blocks, or use a dedicated machine."
             }
-            Self::NothingValid => "Stopped early to save time. Fix the cause, then start again in a new folder.",
+            Self::NothingValid => {
+                "Attempts were repeated after longer and longer pauses. Fix the cause, then start again in a new folder."
+            }
         }
     }
 }

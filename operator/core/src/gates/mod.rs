@@ -177,6 +177,8 @@ pub struct Gated {
     pub labels: BTreeMap<Label, String>,
     pub notes: BTreeSet<Note>,
     pub unknown: BTreeMap<Gate, Unknown>,
+    /// By scenario, the share of the primary role's time that the generator takes in the baseline's runs, 0 to 1: their median.
+    pub generator_shares: BTreeMap<String, f64>,
 }
 
 /// Judges everything that was recorded so far. The answer does not depend on the order of the summaries.
@@ -209,6 +211,7 @@ struct Findings {
     labels: BTreeMap<Label, String>,
     notes: BTreeSet<Note>,
     unknown: BTreeMap<Gate, Unknown>,
+    generator_shares: BTreeMap<String, f64>,
 }
 
 impl Findings {
@@ -223,6 +226,7 @@ impl Findings {
             labels: BTreeMap::new(),
             notes: BTreeSet::new(),
             unknown: BTreeMap::new(),
+            generator_shares: BTreeMap::new(),
         }
     }
 
@@ -291,6 +295,7 @@ impl Findings {
             labels: self.labels,
             notes: self.notes,
             unknown: self.unknown,
+            generator_shares: self.generator_shares,
         }
     }
 }
@@ -300,6 +305,7 @@ mod tests {
     use assay_protocol::Digest;
 
     use super::*;
+    use crate::decide::{HOPELESS, HOPELESS_BLOCKS};
     use crate::experiment::Environment;
 
     #[test]
@@ -362,12 +368,10 @@ mod tests {
             ("`MemoryPressure`", format!("at most {} %", isolated::MEMORY_PRESSURE_PERCENT)),
             ("`DiskNearlyFull`", format!("{} % of the file system free", isolated::FREE_DISK_PERCENT)),
             ("`DiskFillChanged`", format!("at most {} points", isolated::DISK_FILL_POINTS)),
-            ("`GeneratorBound`", format!("at most {} %", generator_headroom::PERCENT)),
-            ("`GeneratorBound`", format!("{} % if", generator_headroom::SYSTEM_PERCENT)),
             ("`RateMismatch`", format!("within {} %", 100.0 * same_units::RATE)),
             ("`TimeMismatch`", format!("within {} %", 100.0 * same_units::TIME)),
             ("`Implausible`", format!("at most {factor} times off its config's other runs, unless {repeated} blocks")),
-            ("`NothingValid`", format!("the first {} attempts", crate::decide::HOPELESS)),
+            ("`NothingValid`", format!("{HOPELESS} attempts in each of {HOPELESS_BLOCKS} blocks")),
             ("`Postponed`", format!("at most {} points more", postponed::POINTS)),
             ("G8", format!("{} % of experiments", 100.0 * steady::ODD)),
         ];
@@ -377,7 +381,6 @@ mod tests {
         }
         // And each has its reason beside it.
         let (cpu, clock) = (CPU_PERCENT, (isolated::CLOCK_STEP_SECONDS, 100.0 * isolated::CLOCK_STEP_SHARE));
-        let (generator, system) = (generator_headroom::PERCENT, generator_headroom::SYSTEM_PERCENT);
         let reasons = [
             (format!("{cpu} % of CPU time"), Code::Steal),
             (format!("{cpu} % of CPU time"), Code::ForeignCpu),
@@ -385,11 +388,10 @@ mod tests {
             (format!("{} s, {} % of the window", clock.0, clock.1), Code::ClockStep),
             (format!("{} % free", isolated::FREE_DISK_PERCENT), Code::DiskNearlyFull),
             (format!("{} points", isolated::DISK_FILL_POINTS), Code::DiskFillChanged),
-            (format!("{generator} %, {system} % of the role's time"), Code::GeneratorBound),
             (format!("{} %", 100.0 * same_units::RATE), Code::RateMismatch),
             (format!("{} %", 100.0 * same_units::TIME), Code::TimeMismatch),
             (format!("{factor} times, {repeated} blocks"), Code::Implausible),
-            (format!("{} attempts", crate::decide::HOPELESS), Code::NothingValid),
+            (format!("{HOPELESS} attempts in {HOPELESS_BLOCKS} blocks"), Code::NothingValid),
             (format!("{} points of what was written", postponed::POINTS), Code::Postponed),
         ];
         let rows: Vec<Vec<&str>> = DOCS.lines().map(|line| line.split('|').map(str::trim).collect()).collect();

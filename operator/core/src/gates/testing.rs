@@ -45,6 +45,7 @@ pub fn experiment() -> Experiment {
         require_exclusive_cpus: false,
         environment: Environment::Dedicated,
         max_block_duration_seconds: 4 * 3600,
+        max_wait_seconds: 24 * 3600,
     }
 }
 
@@ -137,7 +138,7 @@ pub fn summary(trial: &TrialId) -> Summary {
             "bytesDecompressed": 50_000,
         },
         "primary": {
-            "dbPercent": 90.0, "generatorPercent": 5.0, "idlePercent": 0.0, "computePercent": 0.0, "runQueuePercent": 1.0,
+            "dbPercent": 90.0, "generatorPercent": 0.0, "idlePercent": 5.0, "computePercent": 0.0, "runQueuePercent": 1.0,
         },
         "steady": {
             "settledBefore": true,

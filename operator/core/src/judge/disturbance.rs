@@ -130,7 +130,8 @@ fn peace_of(places: &Places<'_>, design: &Design, observed: &Observed) -> Observ
             *place = share_taken(summary).map(|taken| 1.0 - taken);
         }
     }
-    Observed { samples, invalid: observed.invalid.clone(), ended: true, ..Observed::default() }
+    let (invalid, hidden) = (observed.invalid.clone(), observed.hidden.clone());
+    Observed { samples, invalid, hidden, ended: true, ..Observed::default() }
 }
 
 /// Whether a config with a claim was disturbed less than the baseline, for a gain, or more, for harm; each with how much of an effect

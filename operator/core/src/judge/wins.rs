@@ -197,7 +197,7 @@ mod tests {
         let direction = if metric.ends_with("throughput") { Direction::Higher } else { Direction::Lower };
         experiment.metrics = vec![rule(metric, direction, Purpose::Objective)];
         judged(&experiment, |s| {
-            (s.primary.db_percent, s.primary.generator_percent) = (db_percent, 0.0);
+            (s.primary.db_percent, s.primary.generator_percent, s.primary.idle_percent) = (db_percent, 0.0, 0.0);
             (s.primary.compute_percent, s.primary.run_queue_percent) = (100.0 - db_percent, Some(0.5));
             let (blocks, saves) = if s.trial.config == "candidate" { (blocks, saves) } else { (1.0, 1.0) };
             let rate = blocks * (30.0 + f64::from(s.trial.block % 3) / 100.0);

@@ -24,6 +24,8 @@ const LATE: SignedDuration = SignedDuration::from_mins(5);
 /// Days have 23 to 25 hours where clocks are changed.
 const DAYLIGHT: SignedDuration = SignedDuration::from_hours(2);
 
+/// The reason with which an experiment waits before its next attempt, and with which its night ends.
+pub const NOTHING_VALID: &str = "NothingValid";
 /// Why an experiment waits for an image that can't be pulled, and how long that of a visit does: a registry that restarts is back by then.
 const IMAGE: &str = "ImagePullFailed";
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -63,6 +65,10 @@ pub enum ChildState {
         message: String,
     },
     Running,
+    /// No attempt was valid so far, and the next one is not due yet.
+    Retrying {
+        message: String,
+    },
     Finished,
 }
 
@@ -256,13 +262,16 @@ pub fn next(observed: &Observed<'_>) -> Step {
     for (night, child) in observed.children {
         match (recorded(night), &child.state) {
             // It was ended, or its name came back with an old copy of the history.
-            (true, ChildState::Waiting { .. } | ChildState::Running) => return Step::End(*night),
+            (true, ChildState::Waiting { .. } | ChildState::Running | ChildState::Retrying { .. }) => {
+                return Step::End(*night);
+            }
             // Added again, it would take the place of a later night, whose experiment is the next to be added again.
             (false, ChildState::Finished) if observed.remembered.kept_from.is_some_and(|kept| *night < kept) => {
                 return Step::End(*night);
             }
             (false, ChildState::Finished) => return Step::Collect(*night),
-            (true, ChildState::Finished) | (false, ChildState::Waiting { .. } | ChildState::Running) => {}
+            (true, ChildState::Finished)
+            | (false, ChildState::Waiting { .. } | ChildState::Running | ChildState::Retrying { .. }) => {}
         }
     }
     if let Some(night) = observed.lost.filter(|night| !recorded(night) && !observed.children.contains_key(night)) {
@@ -317,6 +326,10 @@ impl Observed<'_> {
 
     /// How a night that has begun ends before its time.
     fn ends(&self, night: Timestamp, child: &Child) -> Option<Step> {
+        let is_followed = self.overdue().iter().any(|due| *due > night);
+        if let (ChildState::Retrying { message }, true) = (&child.state, is_followed) {
+            return Some(record(child.gap(night, NOTHING_VALID, &format!("{message}; the next night is due"))));
+        }
         let ChildState::Waiting { reason, message } = &child.state else { return None };
         // A version of a visit is not pushed once more.
         if child.visit.is_some() && reason == IMAGE && self.now.duration_since(night) > PATIENCE {
@@ -324,7 +337,6 @@ impl Observed<'_> {
         }
         let late = self.rules.deadline.is_some_and(|deadline| self.now.duration_since(child.asked(night)) > deadline);
         // Nothing is lost with it, and the next one may have more luck.
-        let is_followed = self.overdue().iter().any(|due| *due > night);
         if !late && !is_followed {
             return None;
         }
@@ -651,6 +663,25 @@ mod tests {
         for (visit, reason) in [(None, IMAGE), (Some(visit), "NodesMissing")] {
             assert!(matches!(step("02:10:01", visit, reason), Step::Wait(_)), "{reason}");
         }
+    }
+
+    #[test]
+    fn a_night_without_a_valid_run_ends_when_the_next_one_is_due() {
+        let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
+        let step = |now: &str, state: ChildState| {
+            let child = Child { trigger: Trigger::Manual, run_now: None, visit: None, state };
+            let (children, remembered) = (BTreeMap::from([(at("00:30:00"), child)]), Remembered::default());
+            let mut observed = observed(now, &schedule, &remembered, Tonight::Unresolved);
+            observed.last_scheduled = Some(at("00:00:00"));
+            next(&Observed { children: &children, ..observed })
+        };
+        let retrying = || ChildState::Retrying { message: "none was valid".to_owned() };
+        assert_eq!(step("01:16:59", retrying()), Step::Wait(Some(at("01:17:00"))));
+        let Step::Record(gap) = step("01:17:00", retrying()) else { panic!("it waits") };
+        assert_eq!((gap.night, gap.outcome, gap.reason.as_str()), (at("00:30:00"), Outcome::Gap, NOTHING_VALID));
+        assert_eq!(gap.message, "none was valid; the next night is due");
+        let Step::Record(skipped) = step("01:17:00", ChildState::Running) else { panic!("it waits") };
+        assert_eq!((skipped.night, skipped.reason.as_str()), (at("01:17:00"), "PreviousRunning"));
     }
 
     /// Asked for in the last second of a minute, one had no time at all to begin in.

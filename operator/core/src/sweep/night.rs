@@ -64,6 +64,8 @@ pub fn experiment(spec: &TuningSweepSpec) -> TuningExperimentSpec {
         ttl_seconds_after_finished: Some(YEAR),
         failed_pod_retention_seconds,
         max_block_duration_seconds,
+        // Its sweep ends it when the next night is due.
+        max_wait_seconds: None,
     };
     matrix::expand(written).0
 }

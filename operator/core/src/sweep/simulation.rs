@@ -299,6 +299,8 @@ impl World {
             child.state = match child.state.clone() {
                 ChildState::Waiting { .. } if !draw.one_in(3) => ChildState::Running,
                 ChildState::Running if hours >= 1 && draw.one_in(3) => ChildState::Finished,
+                ChildState::Running if draw.one_in(8) => ChildState::Retrying { message: "none was valid".to_owned() },
+                ChildState::Retrying { .. } if draw.one_in(2) => ChildState::Running,
                 other => other,
             };
         }

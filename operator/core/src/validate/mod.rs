@@ -36,7 +36,7 @@ pub use problem::{FieldPath, Problem, Segment, Severity};
 pub(crate) use reach::levels;
 pub use suggest::{did_you_mean, nearest};
 
-use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario};
+use crate::experiment::{ConfigUnderTest, Environment, Experiment, Scenario, default_wait};
 use crate::plan::Plan;
 use crate::stats::{Adjust, default_m0};
 
@@ -415,6 +415,7 @@ fn build(name: &str, spec: &TuningExperimentSpec) -> Result<Experiment, Problem>
             assay_api::Environment::Shared => Environment::Shared,
         },
         max_block_duration_seconds: u64::from(spec.max_block_duration_seconds),
+        max_wait_seconds: spec.max_wait_seconds.map_or_else(default_wait, u64::from),
     })
 }
 

@@ -66,7 +66,7 @@ fn repository(path: &str) -> Vec<u8> {
 
 /// Files of this name in the folders of trials.
 fn of_trials(file: &str) -> Vec<Value> {
-    let dirs = ["trials", "folder/trials", "../v4/trials", "../v5/trials"].into_iter();
+    let dirs = ["trials", "folder/trials", "../v4/trials", "../v5/trials", "../v9/trials"].into_iter();
     let files = dirs.flat_map(|dir| names(dir).into_iter().map(move |name| format!("{dir}/{name}/{file}")));
     files
         .filter(|path| crate::corpus().join(path).exists())

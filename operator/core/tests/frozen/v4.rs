@@ -47,8 +47,10 @@ fn the_same_file_has_the_same_plan() {
 
 #[test]
 fn trials_since_then_are_read_as_they_were() {
-    for name in names("../v5/trials") {
-        assert_eq!(assert_trial(&format!("../v5/trials/{name}"), false), "keyValue", "{name}");
+    for folder in ["../v5/trials", "../v9/trials"] {
+        for name in names(folder) {
+            assert_eq!(assert_trial(&format!("{folder}/{name}"), false), "keyValue", "{folder} {name}");
+        }
     }
 }
 

@@ -109,7 +109,7 @@ fn break_for(code: Code, lab: &mut Lab) {
         }
         Code::Steal => lab.one(|s| s.disturbance.steal_percent = Some(1.5)),
         Code::ForeignCpu => lab.one(|s| s.disturbance.foreign_cpu_percent = Some(50.0)),
-        Code::MemoryPressure => lab.one(|s| s.disturbance.memory_pressure_full_percent = Some(1.5)),
+        Code::MemoryPressure => lab.one(|s| s.disturbance.foreign_memory_pressure_percent = Some(1.5)),
         Code::ClockStep => lab.one(|s| s.disturbance.clock_step_seconds = Some(60.0)),
         Code::DiskNearlyFull => lab.all(None, |s| {
             if s.trial.block == 2 {
@@ -154,7 +154,6 @@ fn break_for(code: Code, lab: &mut Lab) {
             });
         }
         Code::HdrSaturated => lab.one(|s| s.steady.saturated_steps = 1),
-        Code::GeneratorBound => lab.all(Some("roomy"), |s| spending(s, 88.0, 12.0)),
         Code::RateMismatch => lab.one(|s| {
             s.metrics.entry("throughput".to_owned()).and_modify(|rate| *rate /= 1.1);
         }),

@@ -237,6 +237,8 @@ impl Setting {
                     let given_up = lab.template.lost(trial, lab.clock_unix_ms, LostReason::GivenUp);
                     lab.attempts.push(given_up);
                 }
+                // The executor pauses, and whatever disturbs the machine may be over afterwards.
+                Action::Wait(wait) => lab.clock_unix_ms = wait.until_unix_ms,
                 Action::Finished => return lab.ended(),
             }
         }

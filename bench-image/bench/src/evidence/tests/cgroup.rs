@@ -1,7 +1,7 @@
 use std::time::Duration;
 
 use super::super::cgroup::Cgroups;
-use super::super::pressure::{Sources, parse_total};
+use super::super::pressure::{Others, Sources, parse_total};
 use super::Tree;
 
 const V2_MOUNT: &str = "30 23 0:28 / /sys/fs/cgroup ro,nosuid shared:4 - cgroup2 cgroup2 rw,nsdelegate\n";
@@ -173,4 +173,38 @@ fn pressure_is_the_groups_own_where_it_has_one() {
     assert_eq!(shares.cpu_some, Some(10.0));
     assert_eq!(shares.memory_full, Some(5.0));
     assert_eq!(shares.io_full, None);
+}
+
+#[test]
+fn groups_beside_ours_show_what_others_wait_for() {
+    let tree = Tree::new();
+    let full = |micros: u64| format!("some avg10=0.00 total=9999999\nfull avg10=0.00 total={micros}\n");
+    let root = "sys/fs/cgroup";
+    tree.file("proc/self/cgroup", "0::/user/session\n").file("proc/self/mountinfo", V2_MOUNT);
+    tree.file(&format!("{root}/memory.pressure"), &full(0));
+    for (group, limits) in [("user/session", 0), ("user/other", 0), ("system", 0), ("limited", 5), ("user", 0)] {
+        tree.file(&format!("{root}/{group}/memory.pressure"), &full(100))
+            .file(&format!("{root}/{group}/memory.events"), &format!("low 0\nhigh 0\nmax {limits}\noom 0\n"));
+    }
+    tree.file(&format!("{root}/blind/cgroup.procs"), "");
+    let cgroups = Cgroups::find(&tree.roots());
+    let mut names: Vec<String> =
+        cgroups.others().iter().map(|path| path.file_name().unwrap().to_str().unwrap().to_owned()).collect();
+    names.sort();
+    assert_eq!(names, ["blind", "limited", "other", "system"]);
+
+    let before = Others::read(cgroups.others());
+    let window = Duration::from_secs(10);
+    assert_eq!(before.until(window), Some(0.0));
+    // Our own wait is no sign of others, nor is that of a group that wants more than it may have.
+    tree.file(&format!("{root}/user/session/memory.pressure"), &full(5_000_100))
+        .file(&format!("{root}/user/memory.pressure"), &full(5_000_100))
+        .file(&format!("{root}/limited/memory.pressure"), &full(5_000_100))
+        .file(&format!("{root}/limited/memory.events"), "high 0\nmax 6\n");
+    assert_eq!(before.until(window), Some(0.0));
+    tree.file(&format!("{root}/system/memory.pressure"), &full(1_000_100));
+    assert_eq!(before.until(window), Some(10.0));
+    tree.file(&format!("{root}/user/other/memory.pressure"), &full(2_000_100));
+    assert_eq!(before.until(window), Some(20.0));
+    assert_eq!(Others::read([]).until(window), None, "a container sees none");
 }

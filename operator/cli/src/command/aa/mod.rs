@@ -69,7 +69,10 @@ pub fn command(args: &AaArgs) -> anyhow::Result<ExitCode> {
         let sound = local::sound(file, out, &args.run.bench)?;
         let (document, experiment) = same(&sound.document.value, args)?;
         let source = serde_yaml::to_string(&document)?;
-        (sound.experiment, local::execute(experiment, source.as_bytes(), &sound.benches, out, args.run.wait_for_quiet)?)
+        (
+            sound.experiment,
+            local::execute(experiment, source.as_bytes(), &sound.benches, out, args.run.wait_for_quiet, None)?,
+        )
     };
     let Some(outcome) = outcome else { return Ok(ExitCode::from(INTERRUPTED)) };
     show(&original, &outcome)?;

@@ -9,12 +9,13 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::time::Duration;
 
 use assay_core::attempt::{Attempt, Lost, LostReason, Moment};
-use assay_core::decide::{Action, Place, Places};
+use assay_core::decide::{Action, Place, Places, Wait};
 use assay_core::judge::judge;
 use assay_core::plan::Plan;
 use assay_core::report::Report;
 use assay_core::verdict::Design;
 use assay_protocol::TrialId;
+use k8s_openapi::jiff::Timestamp;
 
 use super::cpus::Cpus;
 use super::interrupted::Interrupted;
@@ -31,6 +32,8 @@ use attempt::Tried;
 const REFUSALS: u32 = 3;
 /// Between two refusals: a full disk or a busy port may clear.
 const PAUSE: Duration = Duration::from_millis(500);
+/// Between two looks at whether Ctrl-C was pressed.
+const STEP: Duration = Duration::from_millis(100);
 
 pub struct Session<'a> {
     plan: &'a Plan,
@@ -47,6 +50,8 @@ pub struct Session<'a> {
     decided: BTreeSet<String>,
     /// How long a trial may wait for a quiet machine.
     quiet: Option<Duration>,
+    /// When something else is due here, which is not kept waiting by attempts in vain.
+    next_due: Option<Timestamp>,
 }
 
 impl<'a> Session<'a> {
@@ -83,11 +88,16 @@ impl<'a> Session<'a> {
             refusals: 0,
             decided: BTreeSet::new(),
             quiet: None,
+            next_due: None,
         })
     }
 
     pub fn waiting_for_quiet(self, longest: Option<Duration>) -> Self {
         Self { quiet: longest, ..self }
+    }
+
+    pub fn before(self, next_due: Option<Timestamp>) -> Self {
+        Self { next_due, ..self }
     }
 
     /// Runs trials until nothing is left to do, or something stops it. Finished records are kept either way.
@@ -133,6 +143,10 @@ impl<'a> Session<'a> {
                     self.attempts.push(Attempt::from(lost));
                     continue;
                 }
+                Action::Wait(wait) => {
+                    self.wait(&wait)?;
+                    continue;
+                }
                 Action::Run { block, slot, trial } => (block, slot, trial),
             };
             let (done, eta) = (done(&places), self.screen.eta(&open(&places)));
@@ -150,6 +164,25 @@ impl<'a> Session<'a> {
                 Tried::Refused(message) => self.refused(&trial, &message)?,
             }
         }
+    }
+
+    /// Waits before the next attempt of an experiment without a valid run. The clock may be set meanwhile, so it is read again and again.
+    fn wait(&self, wait: &Wait) -> anyhow::Result<()> {
+        let until = i64::try_from(wait.until_unix_ms).ok().and_then(|ms| Timestamp::from_millisecond(ms).ok());
+        let until = until.unwrap_or(Timestamp::MAX);
+        if let Some(due) = self.next_due.filter(|due| *due <= until) {
+            anyhow::bail!("{}, and the next night is due at {due:.0}", wait.why);
+        }
+        let began = machine::unix_ms();
+        let seconds = wait.until_unix_ms.saturating_sub(began).div_ceil(1000);
+        self.screen.say(&format!("assay: {}: the next one begins in {seconds} s, after {until:.0}", wait.why));
+        while (began..wait.until_unix_ms).contains(&machine::unix_ms()) {
+            if self.stop.load(Ordering::SeqCst) {
+                return Err(Interrupted.into());
+            }
+            std::thread::sleep(STEP);
+        }
+        Ok(())
     }
 
     fn lost(&self, trial: TrialId, started_unix_ms: u64, reason: LostReason, message: String) -> Lost {

@@ -98,3 +98,57 @@ fn one_that_somebody_kills_is_lost_and_run_again() {
     assert!(matches!(&lost[..], [one] if one.starts_with("Crashed: killed by signal 9")), "{lost:?}");
     assert_eq!(report.progress.trials_valid, 12);
 }
+
+/// What an experiment ends with whose bench is killed in every trial, and how many attempts that took.
+fn run_in_vain(spec: &str, change: impl FnOnce(Session<'_>) -> Session<'_>) -> (anyhow::Result<()>, usize, Report) {
+    let dir = TempDir::new().unwrap();
+    let path = |name: &str| dir.path().join(name);
+    fs::write(path("bench"), "#!/bin/sh\nkill -9 $$\n").unwrap();
+    fs::set_permissions(path("bench"), fs::Permissions::from_mode(0o755)).unwrap();
+    let document: serde_json::Value = serde_yaml::from_str(&format!("{EXPERIMENT}{spec}")).unwrap();
+    let plan = Plan::new(validate_document(&document).experiment.unwrap()).unwrap();
+    let benches = Benches { default: path("bench"), by_config: BTreeMap::new() };
+    let store = Store::open(&path("out"), &plan, b"", &benches).unwrap();
+    let kills = OomKills::from(vec![path("no-such-file")]);
+    let mut session =
+        change(Session::new(&plan, store, &benches, Cpus::divide(1).unwrap(), kills, Arc::default()).unwrap());
+    let ran = session.run();
+    (ran, session.attempts.len(), session.report().unwrap())
+}
+
+#[test]
+fn without_a_valid_run_a_night_ends_before_the_next_one_is_due() {
+    // Waits begin with a minute.
+    let due = Timestamp::now().checked_add(Duration::from_secs(45)).unwrap();
+    let (ran, attempts, report) = run_in_vain("", |session| session.before(Some(due)));
+    let message =
+        format!("none of 6 attempts was valid so far (Crashed 6 times), and the next night is due at {due:.0}");
+    assert_eq!((ran.unwrap_err().to_string(), attempts), (message, 6));
+    assert!(!report.progress.complete);
+}
+
+#[test]
+fn waiting_ends_at_once_when_somebody_asks_for_it() {
+    let (ran, attempts, _) = run_in_vain("", |session| {
+        let (stop, dir) = (Arc::clone(&session.stop), session.store.dir().to_owned());
+        std::thread::spawn(move || {
+            let lost = || fs::read_dir(dir.join("trials")).into_iter().flatten().flatten();
+            while lost().filter(|trial| trial.path().join("lost.json").exists()).count() < 6 {
+                std::thread::sleep(STEP);
+            }
+            stop.store(true, Ordering::SeqCst);
+        });
+        session
+    });
+    assert!(ran.unwrap_err().is::<Interrupted>());
+    assert_eq!(attempts, 6);
+}
+
+#[test]
+fn an_experiment_that_may_not_wait_ends_with_what_was_seen() {
+    let (ran, attempts, report) = run_in_vain("  maxWaitSeconds: 0\n", |session| session);
+    ran.unwrap();
+    assert_eq!(attempts, 6);
+    let found: Vec<&str> = report.invalid.iter().map(|finding| finding.message.as_str()).collect();
+    assert_eq!(found, ["none of 6 attempts was valid (Crashed 6 times), for as long as maxWaitSeconds allows, 0 s"]);
+}

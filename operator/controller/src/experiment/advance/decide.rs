@@ -7,9 +7,11 @@ use std::time::Duration;
 use assay_api::Provision;
 use assay_core::cluster::claim_name;
 use assay_core::decide::fleet::{self, Assignment, Next, Node, NodeState};
-use assay_core::decide::{self, Places};
+use assay_core::decide::{self, Places, Wait};
 use assay_core::node;
+use assay_core::sweep::next::NOTHING_VALID;
 use assay_protocol::TrialId;
+use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
 
 use super::apply::Applied;
@@ -85,7 +87,7 @@ pub enum Outlook {
     Open {
         /// Why the API server would not have an object of it, a moment ago.
         refused: Option<String>,
-        /// Where no node may be used: why, in a word and in sentences.
+        /// Where nothing can begin on any node: why, in a word and in sentences.
         no_node: Option<(&'static str, String)>,
     },
 }
@@ -123,6 +125,10 @@ pub fn decide(places: &Places<'_>, survey: &Survey<'_>) -> Decision {
         let now = survey.now.as_millisecond().max(0) as u64;
         fleet::next(places, &survey.begun, &nodes, now)
     };
+    if let Some(wait) = &next.wait {
+        decision.wait(survey, &yields, wait);
+        return decision;
+    }
     // Whoever holds more nodes than one that waits gives one up after a block, for nothing if nothing is to be run there.
     decision.waits_for = held;
     decision.waits_for.retain(|node| next.lacks_nodes || next.waits_for.contains(&**node));
@@ -159,13 +165,27 @@ fn action(Assignment { node, action }: Assignment) -> Option<Action> {
     match action {
         decide::Action::Run { block, slot, trial } => Some(Action::Run { node, block, slot, trial }),
         decide::Action::GiveUp { block, trial, .. } => Some(Action::GiveUp { node, block, trial }),
-        decide::Action::Finished => None,
+        decide::Action::Wait(_) | decide::Action::Finished => None,
     }
 }
 
 impl Decision {
     fn wake_in(&mut self, wait: Duration) {
         self.wake = self.wake.min(wait);
+    }
+
+    /// Begins nothing for a while, and gives back every node on which nothing runs.
+    fn wait(&mut self, survey: &Survey<'_>, yields: &BTreeSet<&str>, wait: &Wait) {
+        let idle = survey.held.iter().map(|held| &held.node);
+        let idle = idle.filter(|node| !survey.busy.contains(*node) && !yields.contains(node.as_str()));
+        self.actions.extend(idle.cloned().map(Action::Release));
+        self.provision(survey, false);
+        let until = Timestamp::from_millisecond(i64::try_from(wait.until_unix_ms).unwrap_or(i64::MAX));
+        let until = until.unwrap_or(Timestamp::MAX);
+        self.wake_in(until.duration_since(survey.now).try_into().unwrap_or_default());
+        self.wake += AFTER;
+        let message = format!("{}: the next one begins after {until:.0}", wait.why);
+        self.outlook = Outlook::Open { refused: None, no_node: Some((NOTHING_VALID, message)) };
     }
 
     /// What to do with a node that has a pod. Who stands in a queue keeps it from nobody else.

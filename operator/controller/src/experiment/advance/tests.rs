@@ -147,6 +147,18 @@ fn outlook(outlook: &Outlook) -> &str {
     }
 }
 
+#[test]
+fn a_wait_says_why_and_until_when() {
+    let decision = decided(&plan(), |plan, attempts, _| {
+        attempts.extend((0..6).map(|block| lost(plan, block, 0, LostReason::Crashed, seconds(10))));
+    });
+    let Outlook::Open { no_node: Some((_, message)), .. } = decision.outlook else { panic!("{:?}", decision.outlook) };
+    assert_eq!(
+        message,
+        "none of 6 attempts was valid so far (Crashed 6 times): the next one begins after 2027-01-15T08:00:50Z"
+    );
+}
+
 type Change = fn(&Plan, &mut Vec<Attempt>, &mut Survey<'_>);
 
 #[test]
@@ -297,6 +309,39 @@ fn what_is_to_be_done_follows_from_what_is_there() {
             },
             &["run 0.0 on n1", "run 1.0 on n0"],
             "open",
+            never,
+        ),
+        (
+            "no attempt was valid, and the next one is not due yet",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                survey.hold("n0", false);
+                survey.begin(1, "n1", true);
+                attempts.extend((0..6).map(|block| lost(plan, block, 0, LostReason::Crashed, seconds(10))));
+            },
+            &["hold n1", "release n0"],
+            "NothingValid",
+            seconds(50) + Duration::from_millis(1),
+        ),
+        (
+            "no attempt was valid, and the next one is due",
+            |plan, attempts, survey| {
+                survey.begin(0, "n0", false);
+                attempts.extend((0..6).map(|block| lost(plan, block, 0, LostReason::Crashed, seconds(60))));
+            },
+            &["run 0.0 on n0", "run 1.0 on n1"],
+            "open",
+            never,
+        ),
+        (
+            "suspended while no attempt was valid",
+            |plan, attempts, survey| {
+                survey.hold("n0", false);
+                survey.is_suspended = true;
+                attempts.extend((0..6).map(|block| lost(plan, block, 0, LostReason::Crashed, seconds(10))));
+            },
+            &["release n0"],
+            "suspended",
             never,
         ),
         (

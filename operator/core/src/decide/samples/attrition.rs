@@ -387,7 +387,7 @@ mod tests {
 
     #[test]
     fn some_failures_have_no_record() {
-        for reason in [LostReason::OutOfMemory, LostReason::Faulted] {
+        for reason in [LostReason::OutOfMemory, LostReason::DiskQuota, LostReason::Faulted] {
             let report = lost(reason, |s| s.trial.config == "candidate" && s.trial.block <= 5);
             assert_eq!(verdict(&report), "Reject Unstable");
             assert_eq!((report.progress.failed, report.progress.lost), (6, 0));

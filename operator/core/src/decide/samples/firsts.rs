@@ -129,7 +129,7 @@ mod tests {
                 run.trial.attempt = number;
                 run.metrics.insert("throughput".to_owned(), throughput);
                 if disturbed {
-                    run.disturbance.memory_pressure_full_percent = Some(9.0);
+                    run.disturbance.clock_step_seconds = Some(9.0);
                 }
                 attempts.push(Attempt::Finished(run.into()));
             }

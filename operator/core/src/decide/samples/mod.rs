@@ -61,6 +61,7 @@ impl Samples {
         samples.firsts(places, design);
         samples.endings(places, design, rounds);
         samples.invalid(places, design);
+        samples.hidden(places, design);
         if places.is_complete() {
             samples.unfit(places, design);
         }
@@ -191,6 +192,15 @@ impl Samples {
         }
     }
 
+    fn hidden(&mut self, places: &Places<'_>, design: &Design) {
+        let shares = &places.gated().generator_shares;
+        let of = |name: &str| shares.get(name).copied().unwrap_or_default();
+        let hidden: Vec<f64> = design.scenarios.iter().map(|scenario| of(&scenario.name)).collect();
+        if hidden.iter().any(|&share| share > 0.0) {
+            self.observed.hidden = hidden;
+        }
+    }
+
     /// Scenarios that the runs can't say anything about.
     fn unfit(&mut self, places: &Places<'_>, design: &Design) {
         let gated = places.gated();
@@ -238,6 +248,27 @@ mod tests {
             ending(&Attempt::Finished(Arc::new(summary)))
         };
         assert_eq!((ending(0), ending(1)), (Ending::Missing, Ending::Damaged));
+    }
+
+    #[test]
+    fn each_scenario_hides_what_its_generator_takes() {
+        let mut experiment = testing::experiment();
+        experiment.scenarios.push(testing::scenario("read"));
+        let hidden = |fill: f64, read: f64| {
+            let mut all = testing::summaries(&experiment);
+            for summary in &mut all {
+                let generator = if summary.trial.scenario == "read" { read } else { fill };
+                let time = &mut summary.primary;
+                (time.db_percent, time.generator_percent, time.idle_percent) = (100.0 - generator, generator, 0.0);
+            }
+            let attempts: Vec<Attempt> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+            let plan = testing::plan(&experiment);
+            let places = Places::new(&plan, &attempts).unwrap();
+            Samples::of(&places, &experiment.design(), 8, true).observed.hidden
+        };
+        assert_eq!(hidden(25.0, 0.0), [0.25, 0.0]);
+        assert_eq!(hidden(0.0, 50.0), [0.0, 0.5]);
+        assert_eq!(hidden(0.0, 0.0), [0.0; 0]);
     }
 
     #[test]

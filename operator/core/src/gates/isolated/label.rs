@@ -85,11 +85,11 @@ mod tests {
             s.disturbance.foreign_cpu_percent = (s.trial.block > 1).then_some(20.0);
             s.placement.whole_cores = None;
             if s.trial.block == 0 {
-                s.disturbance.memory_pressure_full_percent = None;
+                s.placement.stable = None;
             }
         });
         let expected = "other processes 20.0 % (unknown in 4 of 16 runs), steal 0.0 %. Unknown in 16 of 16 runs: \
-                        hyper-threads of the used cores, memory pressure (2 runs).";
+                        CPU affinity (2 runs), hyper-threads of the used cores.";
         assert!(said.ends_with(expected), "{said}");
         let said = label(|s| s.disturbance.foreign_cpu_percent = None);
         assert!(said.ends_with("other processes unknown, steal 0.0 %."), "{said}");

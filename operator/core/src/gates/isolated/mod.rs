@@ -2,7 +2,7 @@
 //!
 //! On a machine of its own a disturbance costs the run. On a shared one it is noted, since others are part of it: the random order gives
 //! every arm its share, and a claim that an unequal share explains falls later (`DisturbedUnequally`). What a config does to itself, such as
-//! the kernel's work for its I/O or throttling under a quota that all have, is what is measured, and costs no run. Where the
+//! the kernel's work for its I/O, waits for its own memory or throttling under a quota that all have, is what is measured, and costs no run. Where the
 //! experiment requires exclusive CPUs, unknown evidence costs the run too; where it only prefers them, the verdict is labelled `NotIsolated`.
 
 mod label;
@@ -21,7 +21,7 @@ pub use taken::share_taken;
 
 /// CPU time that others may take from a run, in percent. A busy run loses as much as they take: a fifth of the usual margin at most.
 pub const CPU_PERCENT: f64 = 1.0;
-/// Nothing of a trial runs in this time, so that a run loses as much as above.
+/// Nothing of a trial runs while it waits for memory, so that a run loses as much as above.
 pub(super) const MEMORY_PRESSURE_PERCENT: f64 = 1.0;
 /// Clock corrections by slewing stay below 0.05 % of the window; the floor is for short windows.
 pub(super) const CLOCK_STEP_SECONDS: f64 = 0.1;
@@ -56,6 +56,7 @@ pub(super) fn check(view: &View<'_>, findings: &mut Findings) {
         }
     }
     throttled(view, findings);
+    memory_waits(view, findings);
     fill_levels(view, findings);
     pod::mixed_page_caches(view, findings);
     label::check(view, findings);
@@ -108,6 +109,25 @@ fn throttled(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
+/// Waits for memory are a result of the config as long as nobody else is seen to wait as well.
+fn memory_waits(view: &View<'_>, findings: &mut Findings) {
+    let waited: Vec<f64> = view
+        .completed()
+        .iter()
+        .filter_map(|&trial| view.summary(trial).disturbance.memory_pressure_full_percent)
+        .filter(|&percent| percent > MEMORY_PRESSURE_PERCENT)
+        .collect();
+    if let Some(most) = waited.iter().copied().reduce(f64::max) {
+        let text = format!(
+            "Runs that waited for memory for more than {MEMORY_PRESSURE_PERCENT} % of their window: {} of {}, at most for \
+             {most:.1} %. Waits that a config brings on itself are part of its result.",
+            waited.len(),
+            view.completed().len(),
+        );
+        findings.note(Gate::Isolated, None, text);
+    }
+}
+
 fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     let mut found = Vec::new();
     let strict = view.experiment.require_exclusive_cpus;
@@ -133,8 +153,8 @@ fn disturbances(view: &View<'_>, summary: &Summary) -> Vec<(Code, String)> {
     let (foreign, limit) = (seen.foreign_cpu_percent, foreign_limit(summary));
     let limit = (limit, if limit > CPU_PERCENT { "what the kernel's counters resolve here" } else { margin });
     over(&mut found, Code::ForeignCpu, "of the trial's CPU time used by others", foreign, limit);
-    let (pressure, limit) = (seen.memory_pressure_full_percent, (MEMORY_PRESSURE_PERCENT, margin));
-    over(&mut found, Code::MemoryPressure, "of the window stalled on memory", pressure, limit);
+    let (pressure, limit) = (seen.foreign_memory_pressure_percent, (MEMORY_PRESSURE_PERCENT, margin));
+    over(&mut found, Code::MemoryPressure, "of the window stalled on memory, as others were", pressure, limit);
     let step = CLOCK_STEP_SECONDS.max(CLOCK_STEP_SHARE * summary.window_seconds);
     if let Some(seconds) = seen.clock_step_seconds.filter(|seconds| seconds.abs() > step) {
         found.push((Code::ClockStep, format!("the wall clock moved by {seconds:.3} s against the monotonic clock")));
@@ -200,7 +220,6 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
         (seen.steal_percent.is_none(), STEAL),
         (seen.foreign_cpu_percent.is_none(), FOREIGN),
         (seen.foreign_cpu_percent.is_some_and(may_hide), "use by others too small for the kernel's counters"),
-        (seen.memory_pressure_full_percent.is_none(), "memory pressure"),
         (summary.pod.as_ref().is_some_and(pod::is_unknown), "quality of service class"),
     ])
     .collect()
@@ -208,7 +227,11 @@ fn unknown(summary: &Summary) -> Vec<&'static str> {
 
 /// The same of what every run may leave open, wherever its CPUs are.
 fn unknown_of_machine(summary: &Summary) -> impl Iterator<Item = &'static str> {
+    let seen = &summary.disturbance;
+    // Others can't have cost a run more than it waited.
+    let may_be_of_others = seen.memory_pressure_full_percent.is_none_or(|waited| waited > MEMORY_PRESSURE_PERCENT);
     named([
+        (seen.foreign_memory_pressure_percent.is_none() && may_be_of_others, "memory pressure of others"),
         (summary.disturbance.clock_step_seconds.is_none(), "clock changes"),
         (summary.storage.free_percent.is_none(), "free disk space"),
     ])
@@ -273,7 +296,7 @@ mod tests {
             assert_eq!(broken(strict, |s| s.disturbance.steal_percent = Some(1.1)), [Code::Steal]);
             assert_eq!(broken(strict, |s| s.disturbance.foreign_cpu_percent = Some(1.1)), [Code::ForeignCpu]);
             assert_eq!(
-                broken(strict, |s| s.disturbance.memory_pressure_full_percent = Some(1.1)),
+                broken(strict, |s| s.disturbance.foreign_memory_pressure_percent = Some(1.1)),
                 [Code::MemoryPressure]
             );
             assert_eq!(broken(strict, |s| s.disturbance.clock_step_seconds = Some(-0.2)), [Code::ClockStep]);
@@ -286,6 +309,33 @@ mod tests {
         }
     }
 
+    #[test]
+    fn waits_for_memory_of_its_own_cost_a_run_nothing_and_are_noted() {
+        let gated = |own: Option<f64>, foreign: Option<f64>| {
+            let mut experiment = experiment();
+            experiment.require_exclusive_cpus = true;
+            let gated = gated_with_all(&experiment, |s| {
+                if s.trial.config == "candidate" {
+                    let block = f64::from(s.trial.block);
+                    s.disturbance.memory_pressure_full_percent = own.map(|own| own + block);
+                    s.disturbance.foreign_memory_pressure_percent = foreign;
+                }
+            });
+            assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
+            let notes: Vec<String> = gated.notes.into_iter().map(|note| note.text).collect();
+            let unknown = gated.unknown.get(&Gate::Isolated).map(|unknown| unknown.names());
+            (notes, unknown.unwrap_or_default())
+        };
+        let waited = "Runs that waited for memory for more than 1 % of their window: 8 of 16, at most for 67.0 %. Waits that \
+                      a config brings on itself are part of its result.";
+        let of_others = "memory pressure of others";
+        assert_eq!(gated(Some(60.0), Some(0.0)), (vec![waited.to_owned()], vec![]));
+        // Records of older benches, and those from containers, don't say what others waited for.
+        assert_eq!(gated(Some(60.0), None), (vec![waited.to_owned()], vec![of_others.to_owned()]));
+        assert_eq!(gated(None, None), (vec![], vec![of_others.to_owned()]));
+        assert_eq!(gated(Some(-6.0), None), (vec![], vec![]), "others can't have cost more");
+    }
+
     /// Each limit is the last value that is fine.
     #[test]
     fn limits_are_where_they_are_said_to_be() {
@@ -294,7 +344,7 @@ mod tests {
         let cases: [(f64, Set, f64, Code); 8] = [
             (30.0, |s, value| s.disturbance.steal_percent = Some(value), 1.0, Code::Steal),
             (30.0, |s, value| s.disturbance.foreign_cpu_percent = Some(value), 1.0, Code::ForeignCpu),
-            (30.0, |s, value| s.disturbance.memory_pressure_full_percent = Some(value), 1.0, Code::MemoryPressure),
+            (30.0, |s, value| s.disturbance.foreign_memory_pressure_percent = Some(value), 1.0, Code::MemoryPressure),
             (30.0, |s, value| s.disturbance.clock_step_seconds = Some(value), 0.1, Code::ClockStep),
             (100.0, |s, value| s.disturbance.clock_step_seconds = Some(-value), 0.1, Code::ClockStep),
             // A share of longer windows.
@@ -331,7 +381,6 @@ mod tests {
             (|s| s.disturbance.foreign_cpu_percent = None, Code::EvidenceUnknown),
             (|s| s.disturbance.foreign_cpu_resolution_percent = None, Code::EvidenceUnknown),
             (|s| s.disturbance.foreign_cpu_resolution_percent = Some(2.0), Code::EvidenceUnknown),
-            (|s| s.disturbance.memory_pressure_full_percent = None, Code::EvidenceUnknown),
         ] {
             assert_eq!(broken(true, change), [code]);
             assert_eq!(broken(false, change), []);

@@ -107,7 +107,12 @@ fn what_nothing_is_known_of_is_not_drawn() {
     for summary in &mut all {
         summary.disturbance.throttled_periods = Some(7);
     }
-    let all: Vec<Attempt> = all.into_iter().map(|summary| Attempt::Finished(summary.into())).collect();
+    let tries = all.into_iter().flat_map(|summary| {
+        let mut again = summary.clone();
+        again.trial.attempt = 1;
+        [summary, again]
+    });
+    let all: Vec<Attempt> = tries.map(|summary| Attempt::Finished(summary.into())).collect();
     let invalid = html(&judged(&larger(), &all), &[], None);
     elements(&invalid);
     assert!(invalid.contains("Nothing can be judged (NothingValid).") && invalid.contains("No run counts yet"));
