@@ -12,7 +12,7 @@
 #[path = "../tests/simulated/mod.rs"]
 mod simulated;
 
-use std::{collections::HashMap, env, fs, path::PathBuf, process::ExitCode, time::Instant};
+use std::{env, fs, path::PathBuf, process::ExitCode, time::Instant};
 
 use assay_protocol::Digest;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
@@ -20,7 +20,7 @@ use simulated::{
     Setting,
     rates::wilson,
     rows::{
-        self, Bound, Row, Share,
+        self, Bound, Question, Row, Share,
         curves::{self, Curve, Shown},
     },
 };
@@ -51,7 +51,7 @@ fn main() -> ExitCode {
     let rows: Vec<Row> = rows::all().into_iter().filter(|row| is_wanted(&row.name)).collect();
     let curves: Vec<Curve> = curves::all().into_iter().filter(|curve| is_wanted(&curve.name)).collect();
     let (start, all) = (Instant::now(), rows.len() + curves.len());
-    let mut lab = Lab::new(&asked);
+    let lab = Lab::new(&asked);
     let (mut missed, mut row_lines, mut curve_lines) = (Vec::new(), Vec::new(), Vec::new());
     let mut done = 0;
     let mut progress = || {
@@ -203,15 +203,13 @@ struct Lab {
     experiments: Option<usize>,
     seed: u64,
     kept: PathBuf,
-    /// By row and question: what rows are compared with.
-    known: HashMap<(String, &'static str), Percent>,
 }
 
 impl Lab {
     fn new(asked: &Asked) -> Self {
         let kept = PathBuf::from(KEPT).join(program());
         fs::create_dir_all(&kept).unwrap();
-        Self { experiments: asked.experiments, seed: asked.seed, kept, known: HashMap::new() }
+        Self { experiments: asked.experiments, seed: asked.seed, kept }
     }
 
     /// What is kept under a name, or else is found out now.
@@ -245,18 +243,15 @@ impl Lab {
         })
     }
 
-    /// What another row answers to a question, of as many experiments as most rows have.
-    fn other(&mut self, bound: Bound, what: &'static str) -> Option<Percent> {
-        let (Bound::Near(name, _) | Bound::NoMore(name)) = bound else { return None };
-        if let Some(known) = self.known.get(&(name.to_owned(), what)) {
-            return Some(*known);
-        }
-        let row = rows::all().into_iter().find(|row| row.name == name)?;
-        self.row(&row);
-        self.known.get(&(name.to_owned(), what)).copied()
+    /// What another row answers to the same question in as many experiments.
+    fn other(&self, question: &Question, experiments: usize) -> Option<Percent> {
+        let (Bound::Near(name, _) | Bound::NoMore(name)) = question.bound else { return None };
+        let row = rows::all().into_iter().find(|row| row.name == name).unwrap();
+        let number = row.questions.iter().position(|own| own.what == question.what).unwrap();
+        Some(Percent::of(self.answers(&row, experiments)[number], experiments))
     }
 
-    fn row(&mut self, row: &Row) -> Vec<Line> {
+    fn row(&self, row: &Row) -> Vec<Line> {
         let mut experiments = self.first();
         let mut lines = self.lines(row, experiments);
         if self.experiments.is_none() && lines.iter().any(|(_, is_near)| *is_near) {
@@ -267,13 +262,13 @@ impl Lab {
     }
 
     /// A line for each question, and whether its bound is near.
-    fn lines(&mut self, row: &Row, experiments: usize) -> Vec<(Line, bool)> {
+    fn lines(&self, row: &Row, experiments: usize) -> Vec<(Line, bool)> {
         let answers = self.answers(row, experiments);
         let mut lines = Vec::new();
         let mut before: Option<Percent> = None;
         for (question, &(hits, tries)) in row.questions.iter().zip(&answers) {
             let percent = Percent::of((hits, tries), experiments);
-            let other = self.other(question.bound, question.what);
+            let other = self.other(question, experiments);
             let against = percent.against(question.bound, before, other);
             let missed = against.as_ref().is_some_and(|(_, room)| room.is_missed());
             let is_near = against.as_ref().is_some_and(|(_, room)| room.is_near());
@@ -295,7 +290,6 @@ impl Lab {
             facts.extend((!rules_before.is_empty()).then(|| format!("before {rules_before}")));
             let missed = missed.then(|| format!("{}: {}", row.name, question.what)).into_iter().collect();
             lines.push((Line { text, share: facts.join(", "), missed }, is_near));
-            self.known.insert((row.name.clone(), question.what), percent);
             before = Some(percent);
         }
         lines
