@@ -148,7 +148,8 @@ fn a_block_without_its_baseline_counts_for_nobody() {
     let report = judged(&policy(), &rows).expect("rows can be judged");
     assert_eq!(report.comparisons[0].baseline_replicates, 2);
     assert_eq!(report.comparisons[0].cells[0].ruling.estimates[0].blocks, 11);
-    assert_eq!(verdict(&report), "Win Better:ops");
+    // One of twelve: 4 of them could be the config's worst.
+    assert_eq!(verdict(&report), "Inconclusive Attrition");
 }
 
 #[test]
@@ -660,8 +661,8 @@ fn stalls_are_paid_for() {
         "{}",
         terminal(&report, WIDTH)
     );
-    // Quantiles add up to nothing.
-    assert_eq!(verdict_of(&objective("quantile", json!(true)), &stall(0.2)), "Win Better:ops");
+    // A quantile has a mean over runs as well.
+    assert_eq!(verdict_of(&objective("quantile", json!(true)), &stall(0.2)), "Inconclusive SlowTail:ops");
 }
 
 #[test]

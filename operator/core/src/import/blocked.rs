@@ -153,6 +153,7 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
                 }
             }
         }
+        firsts.iter_mut().for_each(|firsts| fill_baseline(firsts, comparison.m0));
         observed.samples.push(samples);
         observed.firsts.push(firsts);
         observed.endings.push(endings);
@@ -163,6 +164,18 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
     observed.lost_firsts.clone_from(&gated.lost_firsts);
     observed.invalid = invalid(comparison, gated);
     observed
+}
+
+/// Puts the baseline's median in the place of runs that a block lacks. Where a config's row is there, leaving out the baseline's must not
+/// leave out what the config did.
+fn fill_baseline(firsts: &mut MetricSamples, m0: usize) {
+    let Some(usual) = firsts.median(None) else { return };
+    for (block, runs) in firsts.baseline.iter_mut().enumerate() {
+        if firsts.configs.iter().any(|values| values.get(block).is_some_and(Option::is_some)) {
+            runs.resize(m0, None);
+            runs.iter_mut().for_each(|run| *run = run.or(Some(usual)));
+        }
+    }
 }
 
 fn invalid(comparison: &Comparison<'_>, gated: &Gated) -> Vec<Invalid> {

@@ -51,9 +51,9 @@ pub struct Shares {
     pub better: f64,
     /// Claims of harm.
     pub worse: f64,
-    /// Equivalence, non-inferiority, and the same of means: early proofs cost so little that late ones lose nothing.
+    /// Equivalence and non-inferiority.
     pub equivalent: f64,
-    /// The centre of each scenario of a Win, which is waited for as long as for the gain.
+    /// Centre and mean in each scenario, which a Win must prove beside its gain.
     pub scenario: f64,
 }
 

@@ -184,8 +184,8 @@ impl Claims {
             equivalent: smaller(self.equivalent, now.equivalent, look.equivalent),
             per_scenario: asked(self.per_scenario, now.per_scenario, look.scenario),
             equal_per_scenario: asked(self.equal_per_scenario, now.equal_per_scenario, look.equivalent),
-            total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.equivalent),
-            total_worse: asked(self.total_worse, now.total_worse, look.equivalent),
+            total_non_inferior: asked(self.total_non_inferior, now.total_non_inferior, look.scenario),
+            total_worse: asked(self.total_worse, now.total_worse, look.scenario),
         }
     }
 }

@@ -221,8 +221,9 @@ class Family:
             "scenario": shares(looks, 2, 1),
         }
         equal = shares(looks, 3, 1)
-        equal_kinds = ("noninferior", "equivalent", "equal_scenario", "total", "total_worse")
+        equal_kinds = ("noninferior", "equivalent", "equal_scenario")
         kinds |= {claim: equal for claim in equal_kinds}
+        kinds |= {claim: kinds["scenario"] for claim in ("total", "total_worse")}
         self.shares = {n: {claim: share[i] for claim, share in kinds.items()} for i, n in enumerate(looks)}
 
     def take(self, unit, metric, own, base, alone, look):

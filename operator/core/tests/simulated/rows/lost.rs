@@ -203,12 +203,12 @@ fn quantiles() -> Vec<Row> {
             world: World { cv: 0.03, slow: 0.0, ..World::default() },
             ..Setting::default()
         };
-        let bound = if saturates == 0 { Bound::None } else { Bound::Near("saturated-0", 5.0) };
+        // How bad such a run is nobody knows, so the mean of the config stays open: no bound.
         rows.push(row(
             &format!("saturated-{saturates}"),
             &format!("+5 %, p99 is a guardrail and beyond the histogram in {saturates} of 30 runs, scatter 3 %"),
             setting,
-            vec![ask("Win", wins, bound)],
+            vec![ask("Win", wins, Bound::None)],
         ));
     }
     let setting = Setting {
