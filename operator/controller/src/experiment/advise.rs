@@ -15,7 +15,7 @@ use crate::error::Error;
 use crate::task::{self, Aside};
 
 /// An experiment that ended longer ago has its advice: a new leader does not simulate for all that are kept.
-const RECENT: Duration = Duration::from_mins(60);
+const RECENT: Duration = Duration::from_hours(1);
 /// Pause before the next look at a simulation that runs, or that waits for the one of another experiment.
 const POLL: Duration = Duration::from_secs(2);
 

@@ -160,7 +160,7 @@ mod tests {
 
     #[test]
     fn the_fewest_blocks_are_found_and_rounded_up() {
-        let rounded = |first: usize| (first..).find(|&blocks| is_round(blocks));
+        let rounded = |first: usize| (first..=100).find(|&blocks| is_round(blocks));
         assert_eq!([20, 21, 31, 40, 41, 96].map(rounded), [20, 22, 32, 40, 45, 100].map(Some));
         for first in 7..=100 {
             assert_eq!(first_blocks(7, 100, |blocks| blocks >= first), rounded(first));

@@ -40,7 +40,7 @@ fn nothing_is_promised_within_the_margin() {
 
 #[test]
 fn effects_are_whole_steps_above_what_is_declared() {
-    let rule = |scale, margin| MetricRule { scale, margin, ..rule("x", Direction::Lower, Purpose::Objective) };
+    let rule = |scale, margin| MetricRule { margin, scale, ..rule("x", Direction::Lower, Purpose::Objective) };
     let effects = |rule: &MetricRule, largest| {
         let grid = Grid::of(rule, None, largest);
         (0..=grid.steps).map(|step| (grid.effect(step) * 1e6).round() / 1e6).collect::<Vec<_>>()
