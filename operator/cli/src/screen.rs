@@ -9,8 +9,41 @@ use assay_core::verdict::Purpose;
 use assay_protocol::TrialId;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 
+use crate::machine;
 use crate::print;
 use crate::text::plural;
+
+/// A bar for what computes for seconds, on a terminal only.
+pub struct Steps(ProgressBar);
+
+impl Steps {
+    pub fn new(message: &'static str) -> Self {
+        let target =
+            if std::io::stderr().is_terminal() { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
+        let bar = ProgressBar::with_draw_target(None, target).with_message(message);
+        let style = ProgressStyle::with_template("{bar:10} {msg} ({pos} of {len})");
+        bar.set_style(style.unwrap_or_else(|_| ProgressStyle::default_bar()));
+        Self(bar)
+    }
+
+    pub fn at(&self, done: usize, of: usize) {
+        self.0.set_length(of as u64);
+        self.0.set_position(done as u64);
+    }
+}
+
+impl Drop for Steps {
+    fn drop(&mut self) {
+        self.0.finish_and_clear();
+    }
+}
+
+/// A report with the repetitions that would decide what is undecided.
+pub fn advised(mut report: Report) -> Report {
+    let steps = Steps::new("simulating how many repetitions would decide");
+    report.advise(machine::cpus() as usize, &|done, of| steps.at(done, of));
+    report
+}
 
 /// A progress bar on a terminal, lines elsewhere.
 pub struct Screen {

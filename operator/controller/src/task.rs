@@ -2,6 +2,7 @@
 //! not go on; and what computes for long.
 
 use std::pin::Pin;
+use std::sync::atomic::{AtomicBool, Ordering};
 use std::task::{Context, Poll};
 
 use tokio::runtime::{Handle, RuntimeFlavor};
@@ -91,6 +92,49 @@ pub fn compute<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
+/// Only one thing at a time is computed aside: it takes a thread for seconds, and nobody waits for it.
+static IS_BUSY: AtomicBool = AtomicBool::new(false);
+
+/// What is computed on a thread of its own, beside all tasks.
+pub struct Aside<T>(JoinHandle<T>);
+
+impl<T> Aside<T> {
+    pub fn has_ended(&self) -> bool {
+        self.0.is_finished()
+    }
+
+    /// Waits for the result; `None` after a panic.
+    pub async fn result(self) -> Option<T> {
+        self.0.await.ok()
+    }
+}
+
+/// Gives the thread back, after a panic as well.
+struct Busy;
+
+impl Drop for Busy {
+    fn drop(&mut self) {
+        IS_BUSY.store(false, Ordering::SeqCst);
+    }
+}
+
+/// Whether there is more than one thread: a single one has no place beside its tasks.
+pub fn has_threads() -> bool {
+    Handle::current().runtime_flavor() == RuntimeFlavor::MultiThread
+}
+
+/// Begins to compute on a thread of its own; `None` while something else does.
+pub fn aside<T: Send + 'static>(work: impl FnOnce() -> T + Send + 'static) -> Option<Aside<T>> {
+    if IS_BUSY.swap(true, Ordering::SeqCst) {
+        return None;
+    }
+    let busy = Busy;
+    Some(Aside(tokio::task::spawn_blocking(move || {
+        let _busy = busy;
+        work()
+    })))
+}
+
 #[cfg(test)]
 mod tests {
     use super::*;
@@ -138,5 +182,19 @@ mod tests {
         let (tell, told) = std::sync::mpsc::channel();
         let _other = begin(async move { tell.send(()) });
         assert_eq!(compute(|| told.recv_timeout(std::time::Duration::from_mins(1))), Ok(()));
+    }
+
+    #[tokio::test(flavor = "multi_thread", worker_threads = 1)]
+    async fn one_thing_at_a_time_is_computed_aside() {
+        let (tell, told) = std::sync::mpsc::channel::<()>();
+        let first = aside(move || told.recv()).expect("nothing else is computed");
+        assert!(!first.has_ended() && aside(|| 7).is_none());
+        tell.send(()).expect("it waits");
+        assert_eq!(first.result().await, Some(Ok(())));
+        let next = aside(|| 7).expect("the first has ended");
+        assert_eq!(next.result().await, Some(7));
+        let panics = aside(|| panic!("as it should")).expect("the next has ended");
+        assert_eq!(panics.result().await, None::<()>);
+        assert!(aside(|| 7).is_some());
     }
 }

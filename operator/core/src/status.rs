@@ -46,9 +46,9 @@ pub fn of(report: &Report) -> Result<TuningExperimentStatus, serde_json::Error> 
     })
 }
 
-/// The digest of the report's JSON, without what only full records can tell.
+/// The digest of the report's JSON, without what only full records can tell, and without advice, which comes later.
 pub fn report_digest(report: &Report) -> Result<String, serde_json::Error> {
-    Ok(Digest::of(report.without_records().json()?.as_bytes()).to_string())
+    Ok(Digest::of(report.without_records().without_advice().json()?.as_bytes()).to_string())
 }
 
 /// `Win`, or how many of each where there are several configs.

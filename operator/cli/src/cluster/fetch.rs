@@ -17,6 +17,7 @@ use super::records::record;
 use super::words::refused;
 use crate::folder::{Fetched, Outcome, Pages, earlier, folder_of, kept_attempts};
 use crate::print;
+use crate::screen::advised;
 use crate::text::plural;
 
 /// Records that are asked for at once.
@@ -50,7 +51,7 @@ pub async fn outcome(
     }
     // What was written is judged, not what was fetched: `assay judge` on the folder says the same.
     let attempts = kept_attempts(&folder.dir, &plan)?;
-    let judged = judge(&plan, &attempts)?;
+    let judged = advised(judge(&plan, &attempts)?);
     let pages = Pages::of(&judged.clone().beside(earlier(&folder.dir)), &folder.dir);
     pages.keep(&folder.dir)?;
     compare(experiment, &judged)?;

@@ -106,7 +106,8 @@ fn as_planned(planned: &PlanStatus, plan: Result<Arc<Plan>, Vec<String>>) -> Acc
     }
 }
 
-fn plan(reconcile: &Reconcile<'_>) -> Result<Arc<Plan>, Vec<String>> {
+/// The plan of an experiment, or what is wrong with its spec.
+pub fn plan(reconcile: &Reconcile<'_>) -> Result<Arc<Plan>, Vec<String>> {
     if let Some(plan) = &reconcile.memory().plan {
         return Ok(Arc::clone(plan));
     }

@@ -13,6 +13,7 @@ use k8s_openapi::api::core::v1::{PersistentVolumeClaim, Pod};
 use kube::ResourceExt as _;
 
 use super::accept::Answered;
+use super::advise::Advice;
 use super::full::Full;
 use super::is_finished;
 use super::known::{Pods, Trials};
@@ -55,6 +56,8 @@ pub struct Memory {
     pub plan: Option<Arc<Plan>>,
     /// What was judged last.
     pub judged: Option<Judged>,
+    /// What would decide it, once it is over.
+    pub advice: Option<Advice>,
     /// When its status was written last, and as the API server had it then, until the watch has told of that.
     pub written: Option<(Instant, Option<TuningExperiment>)>,
     /// When the API server said that it is gone, of which its watch may be late to tell.

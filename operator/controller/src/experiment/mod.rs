@@ -10,6 +10,7 @@
 
 mod accept;
 mod advance;
+mod advise;
 mod agent;
 mod claims;
 mod collect;

@@ -70,6 +70,18 @@ pub async fn write(
     if !is_due(reconcile, state, &before, &after) {
         return Ok(());
     }
+    if patch(reconcile, version, &after).await? {
+        publish(reconcile, state, &before.conditions, &after).await;
+    }
+    Ok(())
+}
+
+/// Writes a status over that of a version. Returns whether the experiment exists.
+async fn patch(
+    reconcile: &Reconcile<'_>,
+    version: Option<String>,
+    after: &TuningExperimentStatus,
+) -> Result<bool, Error> {
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningExperiment",
@@ -82,15 +94,32 @@ pub async fn write(
         Err(error) if error.is_not_found() => {
             reconcile.memory().gone(reconcile.instant());
             reconcile.wake_in(GONE);
-            return Ok(());
+            return Ok(false);
         }
         written => written?,
     };
     // Larger than the rest.
     written.metadata.managed_fields = None;
     reconcile.memory().written = Some((reconcile.instant(), Some(written)));
-    publish(reconcile, state, &before.conditions, &after).await;
-    Ok(())
+    Ok(true)
+}
+
+/// Replaces the sentences of a finished experiment by those of the same report with advice.
+pub async fn advise(reconcile: &Reconcile<'_>, advised: TuningExperimentStatus) -> Result<(), Error> {
+    let (before, version) = latest(reconcile);
+    if before.report_digest != advised.report_digest || before.verdicts == advised.verdicts {
+        return Ok(());
+    }
+    let mut after = TuningExperimentStatus { verdicts: advised.verdicts, ..before.clone() };
+    let end = condition(
+        (FINISHED, "True"),
+        (outcome(&after), &sentences(&after)),
+        reconcile.experiment.metadata.generation,
+        &before.conditions,
+        reconcile.now,
+    );
+    after.conditions.iter_mut().filter(|known| known.type_ == FINISHED).for_each(|known| *known = end.clone());
+    patch(reconcile, version, &after).await.map(drop)
 }
 
 /// A finished experiment that could not be read for a while is not judged again, and would say so for ever.
@@ -135,7 +164,7 @@ fn newer<'m>(memory: &'m Memory, watched: &TuningExperiment) -> Option<&'m Tunin
 
 /// The status as it is, and the version of the experiment that has it: a watch may be late to tell of what was just written, which would be
 /// written again.
-fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>) {
+pub fn latest(reconcile: &Reconcile<'_>) -> (TuningExperimentStatus, Option<String>) {
     let memory = &mut *reconcile.memory();
     if newer(memory, reconcile.experiment).is_none()
         && let Some((_, told)) = &mut memory.written

@@ -12,7 +12,7 @@ use kube::ResourceExt as _;
 use kube::runtime::controller::Action;
 use tracing::info;
 
-use super::{Reconcile, age, claims, ended, node_lease};
+use super::{Reconcile, advise, age, claims, ended, node_lease};
 use crate::error::Error;
 use crate::object;
 use crate::pod::is_owned;
@@ -49,9 +49,10 @@ pub async fn after_the_end(reconcile: &Reconcile<'_>) -> Result<Action, Error> {
     if let Some(error) = failed {
         return Err(error);
     }
+    let advice = advise::after_the_end(reconcile, end).await?;
     // It may have been renewed meanwhile, and the watch be late to tell.
     let again = (!node_lease::held(reconcile).is_empty()).then_some(node_lease::AGAIN);
-    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).min();
+    let wake = left.filter(|_| stay > 0).into_iter().chain(expires.flatten()).chain(again).chain(advice).min();
     Ok(wake.map_or_else(Action::await_change, Action::requeue))
 }
 

@@ -1,19 +1,23 @@
 use super::Noise;
 use crate::experiment::Experiment;
-use crate::plan::power::{self, Spreads};
+use crate::plan::power::{MOST_BLOCKS, Power, Spreads};
 use crate::report::{Report, number};
 use crate::stats::Scale;
 use crate::verdict::Purpose;
 
-/// Repetitions beyond which longer or quieter runs are the better advice.
-const MANY: usize = 100;
 /// Attempts of which this share is invalid point to a disturbed machine.
 const INVALID_SHARE: f64 = 0.05;
 
 /// What to do about the noise that an A/A of `experiment` has found, and about the spread of blocks that follows from it, where
 /// enough runs count to know it.
-pub fn advice(experiment: &Experiment, noises: &[Noise], spreads: Option<&Spreads>, report: &Report) -> Vec<String> {
-    let mut advice = vec![repetitions(experiment, spreads)];
+pub fn advice(
+    experiment: &Experiment,
+    noises: &[Noise],
+    spreads: Option<&Spreads>,
+    report: &Report,
+    threads: usize,
+) -> Vec<String> {
+    let mut advice = vec![repetitions(experiment, spreads, threads)];
     let objectives = || experiment.metrics.iter().filter(|rule| rule.purpose == Purpose::Objective);
     for rule in objectives().filter(|rule| rule.scale == Scale::Log) {
         let of = |scenario: &str| noises.iter().find(|n| n.scenario == scenario && n.metric == rule.name);
@@ -32,7 +36,7 @@ pub fn advice(experiment: &Experiment, noises: &[Noise], spreads: Option<&Spread
 }
 
 /// How many blocks show a gain of the margins: what `assay plan --noise-from` says as well.
-fn repetitions(experiment: &Experiment, spreads: Option<&Spreads>) -> String {
+fn repetitions(experiment: &Experiment, spreads: Option<&Spreads>, threads: usize) -> String {
     let Some(spreads) = spreads else {
         return "Too few valid runs to measure the noise; fix what made the others invalid.".to_owned();
     };
@@ -40,16 +44,16 @@ fn repetitions(experiment: &Experiment, spreads: Option<&Spreads>) -> String {
     let margins: Vec<String> =
         objectives.map(|rule| format!("{} {}", rule.name, number::margin(rule.scale, rule.margin))).collect();
     let gain = format!("a gain of the margin ({}) as a Win", margins.join(", "));
-    match power::needed(&experiment.design(), spreads).win {
+    match Power::new(&experiment.design(), spreads, threads).and_then(|power| power.blocks_for_win()) {
         Some(n) if n <= experiment.repetitions as usize => {
             format!("{} repetitions show {gain} with 80 % probability; {n} would be enough.", experiment.repetitions)
         }
-        Some(n) if n <= MANY => format!(
+        Some(n) => format!(
             "To show {gain} with 80 % probability, the experiment needs {n} repetitions; it has {}.",
             experiment.repetitions
         ),
-        _ => format!(
-            "At this noise, no practical number of repetitions shows {gain}. Make runs longer, use a quieter node, or \
+        None => format!(
+            "At this noise, not even {MOST_BLOCKS} repetitions show {gain} with 80 % probability. Make runs longer, use a quieter node, or \
              declare a wider margin."
         ),
     }

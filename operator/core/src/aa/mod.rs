@@ -9,7 +9,7 @@ pub use advice::advice;
 pub use noise::{Noise, noise};
 
 use crate::experiment::Experiment;
-use crate::plan::power::{Spreads, detectable};
+use crate::plan::power::{Power, Smallest, Spreads};
 use crate::report::Report;
 use crate::verdict::Verdict;
 
@@ -56,14 +56,9 @@ pub fn false_claims(report: &Report) -> (usize, usize) {
     (overall, report.cells.iter().filter(|cell| claim(cell.ruling.verdict)).count())
 }
 
-/// The gain that an experiment finds with 80 % probability, by its repetitions: `None` where a guardrail holds back any. Nothing where
-/// it has no objective.
-pub fn resolves(experiment: &Experiment, spreads: &Spreads) -> Option<Vec<(u32, Option<f64>)>> {
-    let with = |repetitions: u32| {
-        let gain = detectable(&experiment.repeated(repetitions), spreads)?.gain();
-        Some((repetitions, gain))
-    };
-    REPETITIONS.into_iter().map(with).collect()
+/// The smallest gain that an experiment of so many repetitions finds with 80 % probability. `None` where nothing is known of it.
+pub fn resolves(experiment: &Experiment, repetitions: u32, spreads: &Spreads, threads: usize) -> Option<Smallest> {
+    Power::new(&experiment.repeated(repetitions).design(), spreads, threads).map(|power| power.gain())
 }
 
 #[cfg(test)]

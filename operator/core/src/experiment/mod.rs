@@ -6,8 +6,8 @@ use assay_protocol::{Digest, EngineConfig, PageCache, Workload};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 
-use crate::stats::{Adjust, Direction, plan_looks};
-use crate::verdict::{self, Design, LookPlan, MetricRule, StopOn};
+use crate::stats::{Adjust, Direction};
+use crate::verdict::{self, Design, LookPlan, MetricRule};
 
 /// An experiment whose spec has passed every check. Only `validate` makes one.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
@@ -133,13 +133,7 @@ impl Experiment {
     /// The same with so many blocks, and the looks that these get.
     #[must_use]
     pub fn repeated(&self, repetitions: u32) -> Self {
-        let design = self.design();
-        let blocks = plan_looks(repetitions as usize, design.families().overall.better);
-        let (stop_on, futility) =
-            self.looks.as_ref().map_or((StopOn::Overall, false), |looks| (looks.stop_on, looks.futility));
-        let looks =
-            (blocks.len() > 1 && design.has_looks_when_long()).then_some(LookPlan { blocks, stop_on, futility });
-        Self { repetitions, looks, ..self.clone() }
+        Self { repetitions, looks: self.design().repeated(repetitions as usize).looks, ..self.clone() }
     }
 
     /// The design whose verdicts the experiment promises.

@@ -13,6 +13,7 @@ mod trials;
 mod wins;
 
 use std::collections::BTreeMap;
+use std::sync::Arc;
 
 use assay_protocol::RealSize;
 
@@ -28,7 +29,6 @@ use crate::report::{
 use crate::stats::ALPHA;
 use crate::verdict::{self, Design, Intervals, LookTaken, Outcome, Reason, Recommendation, Verdict};
 use context::Context;
-use noise::needed;
 pub use noise::{NoNoise, spreads};
 use standing::{Standing, Unit};
 use trials::{progress, trials};
@@ -54,6 +54,8 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
     let design = &planned.without_looks(places.skipped());
     let standing = Standing::of(places, design, intervals)?;
     let context = Context::of(places, design, &standing)?;
+    // A new experiment takes the looks that this one had to skip.
+    let repeatable = Arc::new(planned.clone());
     let families = design.families();
     let baseline = experiment.baseline_config().map(|config| config.name.as_str()).unwrap_or_default();
     let ruling = |unit: &Unit<'_>, about: About<'_>, causes: &[Finding]| {
@@ -76,15 +78,15 @@ pub fn judge_with(places: &Places<'_>, design: &Design, intervals: Intervals) ->
         causes.extend(findings.iter().cloned());
         let unit = standing.overall(position);
         let failures = Failures::of((0..design.scenarios.len()).map(|scenario| samples.all_runs(scenario, position)));
-        let needed = needed(&standing, design, position);
-        let about = About { config: unit.config, baseline, family: families.overall, failures, needed };
+        let about = About { config: unit.config, baseline, family: families.overall, failures, needed: None };
         ConfigReport {
             config: config.name.clone(),
             changes: config.changes.clone(),
             ruling: ruling(&unit, about, &causes),
             runs: failures.own.ended(),
             failed: failures.own.failed,
-            needed,
+            needed: None,
+            open: noise::open(&standing, &repeatable, position, failures),
             findings,
             stopped_after: unit.stopped_after.map(|blocks| blocks as u32),
             fragile: context.iter().flat_map(|context| context.fragile(position)).collect(),

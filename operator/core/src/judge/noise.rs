@@ -1,11 +1,13 @@
 //! How much the blocks of an experiment scatter, and how many of them would decide.
 
+use std::sync::Arc;
+
 use super::standing::Standing;
 use super::{JudgeError, standings};
 use crate::decide::Places;
 use crate::experiment::Experiment;
-use crate::plan::power::{self, Spreads};
-use crate::report::NeededBlocks;
+use crate::plan::power::Spreads;
+use crate::report::{Failures, Open};
 use crate::stats::median;
 use crate::verdict::{self, Design, Verdict};
 
@@ -38,20 +40,14 @@ pub fn spreads(places: &Places<'_>, planned: &Experiment) -> Result<Result<Sprea
     Ok(wanted.scenarios.iter().map(row).collect())
 }
 
-/// What would decide a config that is inconclusive: nothing where its noise is not known in every scenario.
-pub(super) fn needed(standing: &Standing, design: &Design, config: usize) -> Option<NeededBlocks> {
+/// What is left to simulate of a config without a verdict: nothing where its noise is not known in every scenario.
+pub(super) fn open(standing: &Standing, design: &Arc<Design>, config: usize, failures: Failures) -> Option<Open> {
     let unit = standing.overall(config);
     if !unit.decided || unit.conclusion.outcome.verdict != Verdict::Inconclusive {
         return None;
     }
-    let spread = |scenario: usize| {
-        let cell = standing.cell(scenario * design.configs.len() + config);
-        cell.conclusion.metrics.iter().map(|effect| effect.sd_block).collect::<Option<Vec<f64>>>()
-    };
-    let spreads = (0..design.scenarios.len()).map(spread).collect::<Option<Vec<_>>>()?;
-    let power::Needed { neutral, win, reject } = power::needed(design, &spreads);
-    let blocks = |n: Option<usize>| n.map(|n| n as u32);
-    Some(NeededBlocks { neutral: blocks(neutral), win: blocks(win), reject: blocks(reject) })
+    let cells = (0..design.scenarios.len()).map(|scenario| standing.cell(scenario * design.configs.len() + config));
+    Open::of(design, cells.map(|cell| cell.conclusion), failures)
 }
 
 #[cfg(test)]
@@ -59,6 +55,7 @@ mod tests {
     use super::*;
     use crate::attempt::Attempt;
     use crate::gates::testing::{experiment, plan, scenario, summaries};
+    use crate::status;
 
     /// Two scenarios and two candidates, beside so many runs of the baseline.
     fn two_by_two(baseline_replicates: u32) -> Experiment {
@@ -85,6 +82,10 @@ mod tests {
             Attempt::Finished(summary.into())
         };
         summaries(experiment).into_iter().map(run).collect()
+    }
+
+    fn summaries_of(experiment: &Experiment) -> Vec<Attempt> {
+        summaries(experiment).into_iter().map(|summary| Attempt::Finished(summary.into())).collect()
     }
 
     /// Standard deviation of eight blocks that swing by one.
@@ -115,14 +116,29 @@ mod tests {
         let experiment = two_by_two(1);
         let attempts = swinging(&experiment, [0.09, 0.12], [0.06, 0.15]);
         let report = super::super::judge(&plan(&experiment), &attempts).unwrap();
-        let design = experiment.design();
         for (config, swings) in [(0, [0.09, 0.12]), (1, [0.06, 0.15])] {
             assert_eq!(report.configs[config].ruling.verdict, Verdict::Inconclusive);
-            let expected = power::needed(&design, &swings.map(|swing| vec![swing * unit()]).to_vec());
-            let found = report.configs[config].needed.unwrap();
-            let found = [found.neutral, found.win, found.reject].map(|blocks| blocks.map(|blocks| blocks as usize));
-            assert_eq!(found, [expected.neutral, expected.win, expected.reject], "{config}");
-            assert!(expected.win.is_some());
+            let spreads = report.configs[config].open.as_ref().unwrap().spreads();
+            for (found, swing) in spreads.iter().zip(swings) {
+                assert!((found[0] - swing * unit()).abs() < 1e-12 && found.len() == 1, "{config} {found:?}");
+            }
         }
+    }
+
+    #[test]
+    fn advice_is_no_part_of_what_is_judged_and_is_given_once() {
+        let experiment = Experiment { repetitions: 4, ..experiment() };
+        let mut report = super::super::judge(&plan(&experiment), &summaries_of(&experiment)).unwrap();
+        let before = report.clone();
+        assert_eq!((before.configs[0].ruling.reason.as_str(), before.configs[0].needed), ("TooFewBlocks", None));
+        report.advise(1, &|_, _| ());
+        let needed = report.configs[0].needed.unwrap();
+        assert!(needed.win.is_some_and(|win| (5..=8).contains(&win)), "{needed:?}");
+        let sentence = &report.configs[0].ruling.sentence;
+        assert!(sentence.contains(&format!("plan at least {} repetitions", needed.win.unwrap())), "{sentence}");
+        assert_eq!(status::report_digest(&report).unwrap(), status::report_digest(&before).unwrap());
+        let advised = report.clone();
+        report.advise(1, &|_, _| unreachable!("nothing is left to simulate"));
+        assert_eq!(report, advised);
     }
 }

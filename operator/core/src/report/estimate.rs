@@ -39,10 +39,11 @@ pub struct Estimate {
     /// The gain that a Win proves, if the objective declares one.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub at_least: Option<f64>,
-    /// The effect that an experiment like this one detects with 80 % probability.
+    /// The effect that one test of the centre, alone and at the last look, finds with 80 % probability: a measure of the noise. A verdict
+    /// needs more than one test; `needed` counts them all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable_percent: Option<f64>,
-    /// Blocks that would detect an effect of the margin with 80 % probability at this noise.
+    /// Blocks after which that effect would be the margin.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub blocks_for_margin: Option<u32>,
     /// Absent while the experiment is incomplete.

@@ -13,6 +13,7 @@ pub(crate) mod measured;
 mod neighbours;
 mod not_judged;
 pub(crate) mod number;
+mod open;
 pub(crate) mod setup;
 pub(crate) mod table;
 pub(crate) mod terminal;
@@ -39,6 +40,7 @@ pub use markdown::markdown;
 pub use measured::{Measured, RecordFacts};
 pub use neighbours::{NeighbourFacts, name_neighbours};
 pub use not_judged::NotJudged;
+pub(crate) use open::{Open, Undecided, advise};
 pub use setup::{BuildFacts, MachineFacts, Setup, Setups};
 pub use table::WIDTH;
 pub use terminal::terminal;
@@ -301,6 +303,9 @@ pub struct ConfigReport {
     /// Blocks that would decide it, if it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<NeededBlocks>,
+    /// What [`Report::advise`] simulates, until it has.
+    #[serde(skip)]
+    pub(crate) open: Option<Open>,
     /// Blocks after which it needed no more runs, if a look ended it early.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stopped_after: Option<u32>,
@@ -438,6 +443,26 @@ impl Report {
             }
         }
         self.earlier = Some(earlier);
+        self
+    }
+
+    /// Simulates how many blocks would decide the configs that are undecided, and says so in their sentences: an answer after each of some
+    /// steps, as `progress` is called with those done and their number. Takes seconds, so no verdict waits for it.
+    pub fn advise(&mut self, threads: usize, progress: &dyn Fn(usize, usize)) {
+        let undecided = self.configs.iter_mut().filter_map(|config| {
+            let open = config.open.take()?;
+            Some(Undecided { open, config: &config.config, ruling: &mut config.ruling, needed: &mut config.needed })
+        });
+        advise(undecided.collect(), &self.baseline, threads, progress);
+    }
+
+    /// The same before [`Self::advise`], as far as it does not follow from the rest.
+    #[must_use]
+    pub fn without_advice(mut self) -> Self {
+        for config in self.configs.iter_mut().filter(|config| config.ruling.verdict == Verdict::Inconclusive) {
+            config.needed = None;
+            config.ruling.sentence.clear();
+        }
         self
     }
 

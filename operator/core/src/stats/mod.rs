@@ -23,9 +23,7 @@ pub use kruskal::kruskal_wallis;
 pub use loss::{Shift, exceeds, is_below, spread};
 pub use null::Tails;
 pub use paired::{Claims, Paired, ShapeError};
-pub use plan::{
-    EFFICIENCY, POWER, Shares, blocks_to_plan, chance, default_m0, detectable, look_weights, n_min, plan_looks,
-};
+pub use plan::{EFFICIENCY, POWER, Shares, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};
 pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{

@@ -136,17 +136,6 @@ pub fn detectable(sd_block: f64, n: usize, m: f64) -> Option<f64> {
     Some(quantiles * sd_block / (EFFICIENCY * n as f64).sqrt())
 }
 
-/// The chance that `n` blocks prove, at error `alpha`, that an effect lies beyond a limit from which it is `room` away, given the spread of
-/// a block ("Precision").
-pub fn chance(room: f64, sd_block: f64, n: usize, alpha: f64) -> f64 {
-    if n < 2 || room <= 0.0 {
-        return 0.0;
-    }
-    let Ok(t) = StudentsT::new(0.0, 1.0, (n - 1) as f64) else { return 0.0 };
-    let distance = room * (EFFICIENCY * n as f64).sqrt() / sd_block.max(f64::MIN_POSITIVE);
-    t.sf(t.inverse_cdf(1.0 - alpha) - distance)
-}
-
 /// Blocks that find a relative effect `delta` with 80 % probability as one of `m` claims, for runs with log standard deviation
 /// `sigma` and `m0` baseline runs per block ("Precision"). `None` where no number of blocks would.
 pub fn blocks_to_plan(sigma: f64, m0: usize, delta: f64, m: usize) -> Option<usize> {
@@ -198,23 +187,6 @@ mod tests {
             }
         }
         assert!(look_weights(&[], 1).is_empty());
-    }
-
-    #[test]
-    fn a_detectable_effect_is_found_four_times_out_of_five() {
-        let effect = detectable(0.07, 20, 3.0).unwrap();
-        assert!((chance(effect, 0.07, 20, ALPHA / 3.0) - POWER).abs() < 1e-9);
-        assert_eq!((chance(0.0, 0.07, 20, ALPHA), chance(0.1, 0.07, 1, ALPHA)), (0.0, 0.0));
-        assert!(chance(0.1, 0.0, 20, ALPHA) > 0.999);
-    }
-
-    #[test]
-    fn the_chance_of_two_blocks_by_hand() {
-        // One degree of freedom: P(t > x) = 1/2 - atan(x) / pi, so that 1 is exceeded with probability 1/4, and 1 - 2 with 3/4.
-        let sd = (EFFICIENCY * 2.0).sqrt();
-        assert!((chance(2.0, sd, 2, 0.25) - 0.75).abs() < 1e-6);
-        assert_eq!((chance(2.0, sd, 1, 0.25), chance(2.0, sd, 0, 0.25)), (0.0, 0.0));
-        assert_eq!((chance(0.0, sd, 2, 0.25), chance(-0.1, sd, 2, 0.25)), (0.0, 0.0));
     }
 
     #[test]

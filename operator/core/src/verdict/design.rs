@@ -190,6 +190,17 @@ impl Design {
         self.looks.is_some() || plan_looks(self.max_blocks, self.families().overall.better).len() == 1
     }
 
+    /// The same with so many blocks, and the looks that these get.
+    #[must_use]
+    pub fn repeated(&self, blocks: usize) -> Self {
+        let looks = plan_looks(blocks, self.families().overall.better);
+        let (stop_on, futility) =
+            self.looks.as_ref().map_or((StopOn::Overall, false), |looks| (looks.stop_on, looks.futility));
+        let looks =
+            (looks.len() > 1 && self.has_looks_when_long()).then_some(LookPlan { blocks: looks, stop_on, futility });
+        Self { max_blocks: blocks, looks, ..self.clone() }
+    }
+
     /// Whether a Win asks of each scenario that a metric holds there. Alone, a scenario is all that there is: nothing pays for it, unless
     /// it is declared how much it may lose.
     pub(crate) fn asks_scenarios(&self, rule: &MetricRule) -> bool {

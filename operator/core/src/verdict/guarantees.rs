@@ -1,5 +1,10 @@
-use super::design::Design;
-use crate::stats::{ALPHA, Adjust};
+use super::design::{Design, MetricRule};
+use crate::stats::{ALPHA, Adjust, Scale};
+
+/// Slow tails for which the promise about means was simulated to hold, in margins and at most: a tail that is long beside the margin makes
+/// the typical run better than the margin allows for, and a skewed sum needs more blocks to be known.
+const TAIL_MARGINS: f64 = 4.0;
+const LONGEST_TAIL: f64 = 0.2;
 
 /// What the verdicts of a design promise, about what, and what they do not, in sentences to print ("Guarantees").
 pub fn guarantees(design: &Design) -> Vec<String> {
@@ -40,12 +45,15 @@ pub fn guarantees(design: &Design) -> Vec<String> {
              a Neutral may lose there."
         ),
     ];
-    {
+    let margins = design.metrics.iter().filter(|rule| rule.purpose.is_required() && rule.scale == Scale::Log);
+    if let Some(margin) = margins.map(MetricRule::margin_per_scenario).reduce(f64::min) {
         sentences.push(format!(
             "Mean: a config gets a Win with at most about {percent} % probability if its runs together really lose \
-             that much in some scenario. This is exact if differences scatter symmetrically, and was simulated for \
-             slow tails (exponential, standard deviation 20 %). If a few runs take twice as long, it can be 30 %. A \
-             fault too rare to hit any of these runs stays unseen."
+             that much in some scenario. This is exact if differences scatter symmetrically. With slow tails \
+             (exponential) of a standard deviation of up to {:.0} %, simulations gave at most about 7 %; with tails \
+             twice as long, or if a few runs take twice as long, it can be 30 %. A fault too rare to hit any of these \
+             runs stays unseen.",
+            100.0 * (TAIL_MARGINS * margin).min(LONGEST_TAIL)
         ));
     }
     sentences.push(

@@ -195,7 +195,7 @@ pub struct Effect {
     pub ci90: Option<Interval>,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sd_block: Option<f64>,
-    /// The effect that such an experiment finds with 80 % probability.
+    /// The effect that one test of the centre, alone and at the last look, finds with 80 % probability.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub detectable: Option<f64>,
     #[serde(default, skip_serializing_if = "Option::is_none")]

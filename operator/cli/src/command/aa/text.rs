@@ -9,6 +9,8 @@ use assay_core::plan::power::Spreads;
 use assay_core::report::Report;
 use assay_core::stats::Scale;
 
+use crate::machine;
+use crate::screen::Steps;
 use crate::text::plural;
 
 /// What the A/A says about the machine, and about the experiment that it was made from.
@@ -50,18 +52,27 @@ pub fn text(
             drift(noise.scale, noise.order_drift),
         );
     }
-    if let Some(gains) = spreads.and_then(|spreads| aa::resolves(experiment, spreads)) {
-        let gain = |gain: &Option<f64>| gain.map_or("none".to_owned(), |gain| format!("{:.1} %", 100.0 * gain));
-        let gains: Vec<String> = gains.iter().map(|(n, found)| format!("{n}: {}", gain(found))).collect();
+    let threads = machine::cpus() as usize;
+    let steps = Steps::new("simulating the experiment");
+    let known = spreads.iter().flat_map(|spreads| {
+        aa::REPETITIONS.iter().enumerate().filter_map(|(done, &repetitions)| {
+            steps.at(done, aa::REPETITIONS.len() + 1);
+            let gain = aa::resolves(experiment, repetitions, spreads, threads)?.found();
+            Some(format!("{repetitions}: {}", gain.map_or("none".to_owned(), |gain| format!("{:.1} %", 100.0 * gain))))
+        })
+    });
+    let gains: Vec<String> = known.collect();
+    if !gains.is_empty() {
         let _ = writeln!(
             out,
-            "\nGains that {} can detect here with 80 % probability, by repetitions\n  {}",
+            "\nGains that {} can detect here with 80 % probability, by repetitions; none is smaller than the margin\n  {}",
             experiment.name,
             gains.join("   ")
         );
     }
+    steps.at(aa::REPETITIONS.len(), aa::REPETITIONS.len() + 1);
     let _ = writeln!(out, "\nAdvice");
-    for line in aa::advice(experiment, noises, spreads, report) {
+    for line in aa::advice(experiment, noises, spreads, report, threads) {
         let _ = writeln!(out, "  {line}");
     }
     let _ = writeln!(out, "\nTo plan with this noise: assay plan FILE --noise-from {}", dir.display());

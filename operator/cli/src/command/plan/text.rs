@@ -4,13 +4,17 @@ use std::fmt::Write as _;
 
 use assay_core::adopt::{BUNDLED, Scope};
 use assay_core::experiment::{ConfigUnderTest, Environment, Experiment};
-use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats, power};
+use assay_core::plan::power::{self, MOST_BLOCKS, Power, Smallest, Truth};
+use assay_core::plan::{Block, Plan, assumed, assumed_seconds, formats};
 use assay_core::quantity;
 use assay_core::report::human_change;
+use assay_core::stats::Scale;
 use assay_core::validate::matrix::Expansion;
 use assay_core::validate::{disk, display_percent};
-use assay_core::verdict::{Families, LookPlan, Purpose, StopOn};
+use assay_core::verdict::{Families, LookPlan, MetricRule, Purpose, StopOn};
 
+use crate::machine;
+use crate::screen::Steps;
 use crate::text::plural;
 
 /// Blocks that are shown before and after the fold.
@@ -264,7 +268,7 @@ const ASSUMED_NOISE: [f64; 3] = [0.02, 0.05, 0.1];
 const MEASURE: &str =
     "measure the noise with `assay aa FILE`, and pass its folder or that of an earlier run with --noise-from DIR";
 
-/// The effect that the whole design finds with 80 % probability, and how many blocks would decide.
+/// The effects that the whole design finds with 80 % probability, how many blocks would decide, and what looks save.
 pub fn finds(experiment: &Experiment, noise: &Noise, measure: &str, out: &mut String) {
     let design = experiment.design();
     let even = |noise: f64| power::spreads(&design, &vec![noise; experiment.scenarios.len()]);
@@ -274,36 +278,88 @@ pub fn finds(experiment: &Experiment, noise: &Noise, measure: &str, out: &mut St
         Noise::Given(noise) => vec![of_run(*noise, "given")],
         Noise::Measured(spreads) => vec![("the measured noise".to_owned(), spreads.clone())],
     };
+    let threads = machine::cpus() as usize;
+    let power = |spreads| Power::new(&design, spreads, threads);
+    let steps = Steps::new("simulating the experiment");
+    // Two of each noise, and three of a known one; then the blocks that a look saves.
+    let (mut done, all) = (0, 2 * known.len() + 4);
+    let mut next = || {
+        steps.at(done, all);
+        done += 1;
+    };
+    let rule = experiment.metrics.iter().find(|rule| rule.purpose == Purpose::Objective);
     for (what, spreads) in &known {
-        let Some(effects) = power::detectable(experiment, spreads) else {
+        let (Some(power), Some(rule)) = (power(spreads), rule) else {
             let _ = writeln!(out, "detects    nothing with {what}: one block shows no noise");
             continue;
         };
-        let losses = effects.loss.map_or("no losses".to_owned(), |loss| format!("losses from {}", percent(loss)));
-        let gains = match effects.gain {
-            power::Gain::From(gain) => {
-                format!("gains from {} (in one scenario alone from {})", percent(gain), percent(effects.cell))
-            }
-            power::Gain::HeldBack(metric) => {
+        next();
+        let losses = match power.loss() {
+            Smallest::From(loss) => format!("losses {}", from(rule, loss)),
+            Smallest::Nothing { .. } => "no losses".to_owned(),
+        };
+        next();
+        let gains = match power.gain() {
+            Smallest::From(gain) => format!("gains {}", from(rule, gain)),
+            Smallest::Nothing { held_back_by: Some(metric) } => {
                 format!("no gains, as too few blocks show that {metric} stays within its margin")
             }
+            Smallest::Nothing { held_back_by: None } => "no gains".to_owned(),
         };
         let _ = writeln!(out, "detects    with {what}: {losses}, {gains}");
     }
-    if let (Noise::Given(_) | Noise::Measured(_), Some((_, spreads))) = (noise, known.first()) {
-        let power::Needed { neutral, win, reject } = power::needed(&design, spreads);
-        let blocks = |needed: Option<usize>| needed.map_or("impractically many".to_owned(), |n| n.to_string());
-        let _ = writeln!(
-            out,
-            "decides    with 80 % probability: Neutral takes {} repetitions if nothing changes, Win {} if the gain \
-             equals the margin, Reject {} if the loss does",
-            blocks(neutral),
-            blocks(win),
-            blocks(reject),
-        );
+    // What is neither measured nor guessed has the middle one.
+    let Some((what, power)) = known.get(known.len() / 2).and_then(|(what, spreads)| Some((what, power(spreads)?)))
+    else {
+        return;
+    };
+    if matches!(noise, Noise::Unknown) {
+        saves(experiment, what, &power, &mut next, out);
+        let _ = writeln!(out, "             {measure}; --noise PERCENT takes a guess");
         return;
     }
-    let _ = writeln!(out, "             {measure}; --noise PERCENT takes a guess");
+    let mut blocks = |found: &dyn Fn() -> Option<usize>| {
+        next();
+        found().map_or(format!("more than {MOST_BLOCKS}"), |blocks| blocks.to_string())
+    };
+    let _ = writeln!(
+        out,
+        "decides    with 80 % probability: Neutral takes {} repetitions if nothing changes, Win {} if the gain equals the \
+         margin, Reject {} if the loss does",
+        blocks(&|| power.blocks_for_neutral()),
+        blocks(&|| power.blocks_for_win()),
+        blocks(&|| power.blocks_for_reject()),
+    );
+    saves(experiment, what, &power, &mut next, out);
+}
+
+/// An effect from which on others are found.
+fn from(rule: &MetricRule, effect: f64) -> String {
+    let shown = match rule.scale {
+        Scale::Log => percent(effect),
+        Scale::Linear => format!("{effect:.4}"),
+    };
+    if effect > rule.margin { format!("from {shown}") } else { format!("from the margin ({shown}) on") }
+}
+
+/// What it costs that a config of which a gain is ruled out continues until harm is proven or ruled out, or what it saves that it stops.
+fn saves(experiment: &Experiment, what: &str, power: &Power, next: &mut impl FnMut(), out: &mut String) {
+    let Some(LookPlan { futility, .. }) = &experiment.looks else { return };
+    let Some(rule) = experiment.metrics.iter().find(|rule| rule.purpose == Purpose::Objective) else { return };
+    let run: f64 = experiment.scenarios.iter().map(|scenario| assumed(scenario, experiment.cpus).trial_seconds).sum();
+    let mut of = |truth: Truth| {
+        next();
+        let [continues, stops] = [false, true].map(|futility| power.blocks_used(truth, futility));
+        let time = if continues - stops < 0.05 { "0 s".to_owned() } else { duration(run * (continues - stops)) };
+        format!("{time} ({continues:.1} blocks on average instead of {stops:.1})")
+    };
+    let (equal, worse) = (of(Truth::Same), of(Truth::Loss { effect: rule.scale.margin(rule.margin) }));
+    let does = if *futility { "`futility: Stop` saves" } else { "`futility: Continue` costs" };
+    let _ = writeln!(
+        out,
+        "             with {what}, {does} {equal} for a config that changes nothing, and {worse} for one that loses the \
+         margin"
+    );
 }
 
 fn percent(fraction: f64) -> String {

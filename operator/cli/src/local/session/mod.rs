@@ -24,7 +24,7 @@ use super::quiet;
 use crate::bench::Benches;
 use crate::folder::{Full, Outcome, Pages, Store, earlier};
 use crate::machine;
-use crate::screen::Screen;
+use crate::screen::{Screen, advised};
 pub use attempt::SpecRefused;
 use attempt::Tried;
 
@@ -109,7 +109,7 @@ impl<'a> Session<'a> {
 
     /// The outcome of what there is, written to the folder.
     pub fn report(&self) -> anyhow::Result<Report> {
-        let report = judge(self.plan, &self.attempts)?.beside(earlier(self.store.dir()));
+        let report = advised(judge(self.plan, &self.attempts)?).beside(earlier(self.store.dir()));
         let pages = Pages::of(&report, self.store.dir());
         pages.keep(self.store.dir())?;
         Ok(pages.report)

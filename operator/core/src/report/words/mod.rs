@@ -16,7 +16,7 @@ pub(crate) struct About<'a> {
 }
 
 /// How runs of a config ended, and those of the baseline in the same blocks.
-#[derive(Clone, Copy, Debug, Default)]
+#[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub(crate) struct Failures {
     pub own: Runs,
     pub baseline: Runs,
@@ -162,12 +162,11 @@ fn said(about: About<'_>, verdict: Verdict, reason: &str, estimates: &[Estimate]
         ),
         (Verdict::Inconclusive, "TooFewBlocks") => {
             let counted = objectives().map(|e| e.blocks).min().unwrap_or(0);
-            let needed =
-                about.needed.and_then(|needed| needed.win).or(objectives().filter_map(|e| e.blocks_for_margin).max());
+            let needed = about.needed.and_then(|needed| needed.win);
             let needed = needed.map_or(about.family.n_min, |n| about.family.n_min.max(n as usize));
             format!(
                 "Too few blocks to prove anything about {config}: {counted} count, at least {} are needed. So far: {}. \
-                 To decide, plan {needed} repetitions.",
+                 To decide, plan at least {needed} repetitions.",
                 about.family.n_min,
                 effects(objectives())
             )
@@ -265,33 +264,11 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
     if let Some(needed) = about.needed {
         return planned(needed, &open);
     }
-    // The metric that needs most.
-    let worst = open.iter().filter_map(|e| e.blocks_for_margin.map(|n| (n as usize, e.blocks, *e)));
-    let Some((needed, blocks, estimate)) = worst.max_by_key(|&(needed, ..)| needed) else {
-        return "run more repetitions".to_owned();
-    };
-    let (margin, metric) = (margin(estimate), &estimate.metric);
-    let found = estimate
-        .detectable_percent
-        .map_or(String::new(), |percent| format!(" (the current {blocks} detect effects of {percent:.1} % or more)"));
-    if needed <= blocks {
-        return format!(
-            "run {} repetitions: noise is low, but the effect on {metric} is close to the margin of {margin}, so plan \
-             for many or declare another margin in a new experiment",
-            2 * blocks
-        );
-    }
-    if needed > TOO_MANY * blocks {
-        return format!(
-            "make runs longer or use a quieter machine: at this noise, an effect of {margin} on {metric} needs about \
-             {needed} repetitions{found}"
-        );
-    }
-    format!(
-        "run about {needed} repetitions{found}, or longer runs on a quieter machine: that detects {margin} on {metric} \
-         with 80 % probability"
-    )
+    MORE.to_owned()
 }
+
+/// Where nobody has simulated what would decide.
+const MORE: &str = "run more repetitions, or longer runs on a quieter machine";
 
 /// Whether the runs that ended would have proven what is open.
 fn is_held_back(e: &Estimate) -> bool {
@@ -313,6 +290,10 @@ fn planned(needed: NeededBlocks, open: &[&Estimate]) -> String {
         (Some(win), _) if win as usize > TOO_MANY * blocks => {
             format!("{QUIETER}: at this noise, {win} repetitions would show {gain} with 80 % probability")
         }
+        (Some(win), Some(neutral)) if win.max(neutral) as usize <= blocks => format!(
+            "plan a new experiment with more repetitions or another margin: the {blocks} blocks here would most likely show \
+             {gain} or no difference, so the effect is probably in between"
+        ),
         (Some(win), neutral) => {
             let none =
                 neutral.map_or(String::new(), |neutral| format!(", and {neutral} show that there is no difference"));

@@ -112,7 +112,7 @@ fn every_verdict_has_its_words() {
             Reason::TooFewBlocks,
             vec![Estimate { blocks: 5, interval95: None, ..throughput(Status::Unresolved, [4.0, 4.0]) }],
             "Too few blocks to prove anything about per-level: 5 count, at least 8 are needed. So far: throughput is \
-             about 4.0 % better (no interval). To decide, plan 27 repetitions.",
+             about 4.0 % better (no interval). To decide, plan at least 8 repetitions.",
         ),
         (
             Verdict::Inconclusive,
@@ -120,17 +120,15 @@ fn every_verdict_has_its_words() {
             vec![throughput(Status::Unresolved, [-3.0, 1.0])],
             "per-level is not worth it, and whether it does harm is open: an improvement of 2 % or more is ruled out, and \
              throughput is between 3.0 % worse and 1.0 % better. Keep default; to find out whether per-level does \
-             harm, run about 27 repetitions (the current 12 detect effects of 3.0 % or more), or longer runs on a \
-             quieter machine: that detects 2 % on throughput with 80 % probability.",
+             harm, run more repetitions, or longer runs on a quieter machine.",
         ),
         (
             Verdict::Inconclusive,
             Reason::GuardrailUnresolved(names(&["p99"])),
             both(Status::Better, [3.0, 4.0], Status::Unresolved, [-3.0, 1.0]),
             "per-level may be worth it (throughput is 3.0 to 4.0 % better), but harm is not ruled out: p99 is between \
-             3.0 % worse and 1.0 % better (2 % worse is possible). To decide, run about 27 repetitions (the current 12 \
-             detect effects of 3.0 % or more), or longer runs on a quieter machine: that detects 2 % on p99 with 80 % \
-             probability.",
+             3.0 % worse and 1.0 % better (2 % worse is possible). To decide, run more repetitions, or longer runs on a \
+             quieter machine.",
         ),
         (
             Verdict::Inconclusive,
@@ -138,16 +136,14 @@ fn every_verdict_has_its_words() {
             both(Status::Equivalent, [-1.0, 1.0], Status::Unresolved, [-2.5, 1.0]),
             "per-level makes no difference to its objectives (throughput is between 1.0 % worse and 1.0 % better), but \
              harm is not ruled out: p99 is between 2.5 % worse and 1.0 % better (2 % worse is possible). To decide, \
-             run about 27 repetitions (the current 12 detect effects of 3.0 % or more), or longer runs on a quieter \
-             machine: that detects 2 % on p99 with 80 % probability.",
+             run more repetitions, or longer runs on a quieter machine.",
         ),
         (
             Verdict::Inconclusive,
             Reason::Underpowered,
-            vec![Estimate { blocks_for_margin: Some(400), ..throughput(Status::Unresolved, [-9.0, 9.0]) }],
+            vec![throughput(Status::Unresolved, [-9.0, 9.0])],
             "The runs do not show whether per-level helps: throughput is between 9.0 % worse and 9.0 % better. To \
-             decide, make runs longer or use a quieter machine: at this noise, an effect of 2 % on throughput needs \
-             about 400 repetitions (the current 12 detect effects of 3.0 % or more).",
+             decide, run more repetitions, or longer runs on a quieter machine.",
         ),
         (
             Verdict::Invalid,
@@ -160,16 +156,6 @@ fn every_verdict_has_its_words() {
     for (verdict, reason, estimates, expected) in cases {
         assert_eq!(said(verdict, &reason, &estimates), expected, "{verdict:?} {reason}");
     }
-}
-
-#[test]
-fn an_effect_at_the_margin_is_told_from_noise() {
-    let near = Estimate {
-        blocks_for_margin: Some(6),
-        ..estimate("throughput", Purpose::Objective, Status::Unresolved, [0.5, 2.5])
-    };
-    let said = said(Verdict::Inconclusive, &Reason::Underpowered, &[near]);
-    assert!(said.contains("run 24 repetitions: noise is low") && said.contains("close to the margin of 2 %"), "{said}");
 }
 
 #[test]
@@ -303,6 +289,10 @@ fn what_would_decide_is_a_new_experiment() {
     );
     let many = with(Some(300), Some(410));
     assert!(many.contains("make runs longer or use a quieter machine: at this noise, 410 repetitions"), "{many}");
+    // Twelve were run.
+    let near = with(Some(12), Some(11));
+    assert!(near.contains("the 12 blocks here would most likely show a gain of 2 % or no difference"), "{near}");
+    assert!(with(Some(12), Some(13)).contains("13 repetitions show a gain"));
     assert!(with(None, None).contains("no practical number of repetitions would decide"), "{}", with(None, None));
 }
 
