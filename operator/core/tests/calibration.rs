@@ -177,7 +177,7 @@ fn what_is_equal_hides_neither_scenarios_nor_stalls() {
     holds_at("uneven-4-4-8", &["8 % 30"], 150);
     holds("equal-stalls-10-30-never", 150, |_| ());
     holds("equal-price-1-20", 150, |_| ());
-    holds("equal-price-3-20", 150, |_| ());
+    holds("equal-price-1-20", 150, |_| ());
     holds("generator", 40, |row| row.setting.blocks = 20);
 }
 

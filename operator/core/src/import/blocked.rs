@@ -153,7 +153,9 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
                 }
             }
         }
-        firsts.iter_mut().for_each(|firsts| fill_baseline(firsts, comparison.m0));
+        for firsts in &mut firsts {
+            fill_baseline(firsts, comparison.m0);
+        }
         observed.samples.push(samples);
         observed.firsts.push(firsts);
         observed.endings.push(endings);
@@ -173,7 +175,9 @@ fn fill_baseline(firsts: &mut MetricSamples, m0: usize) {
     for (block, runs) in firsts.baseline.iter_mut().enumerate() {
         if firsts.configs.iter().any(|values| values.get(block).is_some_and(Option::is_some)) {
             runs.resize(m0, None);
-            runs.iter_mut().for_each(|run| *run = run.or(Some(usual)));
+            for run in runs {
+                *run = run.or(Some(usual));
+            }
         }
     }
 }

@@ -364,8 +364,7 @@ impl<'a> Ledger<'a> {
                 status: proofs.status(),
                 no_gain: entry.now.no_gain,
                 n: entry.n,
-                holds_in_scenario: proofs.holds_in_scenario(),
-                is_equal_in_scenario: proofs.is_equal_in_scenario(),
+                centre: proofs.centre(),
                 total: proofs.total(),
                 is_likely_harmed: rule.purpose.is_required() && self.is_likely_harmed(rule, entry),
                 has_lost_mean: rule.purpose.is_required()

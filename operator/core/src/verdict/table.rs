@@ -39,14 +39,11 @@ fn holds(p: f64) -> bool {
 }
 
 impl Proofs {
-    /// Whether the loss in the scenario is proven to be smaller than it may be; true where nobody asks.
-    pub fn holds_in_scenario(self) -> bool {
-        self.per_scenario.is_none_or(holds)
-    }
-
-    /// The same for a Neutral.
-    pub fn is_equal_in_scenario(self) -> bool {
-        self.equal_per_scenario.is_none_or(holds)
+    pub fn centre(self) -> Centre {
+        Centre {
+            holds_for_win: self.per_scenario.is_none_or(holds),
+            holds_for_neutral: self.equal_per_scenario.is_none_or(holds),
+        }
     }
 
     pub fn total(self) -> Total {
@@ -74,6 +71,14 @@ impl Proofs {
     }
 }
 
+/// Whether the loss in a scenario is proven to be smaller than it may be, at what a Win and at what a Neutral spends on it; true where
+/// nothing is asked.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct Centre {
+    pub holds_for_win: bool,
+    pub holds_for_neutral: bool,
+}
+
 /// What the table needs to know of a metric.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Judged<'a> {
@@ -83,10 +88,7 @@ pub(super) struct Judged<'a> {
     pub no_gain: f64,
     /// Blocks that count.
     pub n: usize,
-    /// In a scenario: its loss is proven to be smaller than it may be.
-    pub holds_in_scenario: bool,
-    /// The same for a Neutral, at what that may spend.
-    pub is_equal_in_scenario: bool,
+    pub centre: Centre,
     /// In a scenario: what is proven about the total.
     pub total: Total,
     /// All of its simultaneous interval lies beyond the margin on the bad side.
@@ -206,8 +208,10 @@ pub(super) fn overall(outcome: Outcome, lost_means: &[String], parts: &[Part<'_>
     let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
     let is_open = match outcome.verdict {
         Verdict::Inconclusive => return harmed_in_scenarios(outcome, &asked),
-        Verdict::Win => |metric: &Judged<'_>| !metric.holds_in_scenario,
-        Verdict::Neutral => |metric: &Judged<'_>| metric.purpose == Purpose::Objective && !metric.is_equal_in_scenario,
+        Verdict::Win => |metric: &Judged<'_>| !metric.centre.holds_for_win,
+        Verdict::Neutral => {
+            |metric: &Judged<'_>| metric.purpose == Purpose::Objective && !metric.centre.holds_for_neutral
+        }
         _ => return outcome,
     };
     let is_neutral = outcome.verdict == Verdict::Neutral;
@@ -324,8 +328,7 @@ mod tests {
             status,
             no_gain: 0.5,
             n: 20,
-            holds_in_scenario: true,
-            is_equal_in_scenario: true,
+            centre: Centre { holds_for_win: true, holds_for_neutral: true },
             total,
             is_likely_harmed: false,
             has_lost_mean: false,
@@ -375,13 +378,13 @@ mod tests {
             total_non_inferior: Some(0.06),
             total_worse: Some(0.06),
         };
-        assert_eq!((none.total(), none.holds_in_scenario()), (Total::Open, false));
-        assert!(none.is_equal_in_scenario());
+        assert_eq!((none.total(), none.centre().holds_for_win), (Total::Open, false));
+        assert!(none.centre().holds_for_neutral);
         assert_eq!(Proofs { total_worse: Some(0.05), ..none }.total(), Total::Worse);
         assert_eq!(Proofs { total_worse: Some(0.05), total_non_inferior: Some(0.05), ..none }.total(), Total::Holds);
         assert_eq!(Proofs { total_non_inferior: None, ..none }.total(), Total::NotAsked);
-        assert!(Proofs { per_scenario: Some(0.05), ..none }.holds_in_scenario());
-        assert!(Proofs { per_scenario: None, ..none }.holds_in_scenario());
+        assert!(Proofs { per_scenario: Some(0.05), ..none }.centre().holds_for_win);
+        assert!(Proofs { per_scenario: None, ..none }.centre().holds_for_win);
     }
 
     #[test]
@@ -577,11 +580,15 @@ mod tests {
         let unresolved = metric("ops", Purpose::Objective, Status::Unresolved);
         assert_eq!(said(unresolved, false), "Win Better:ops");
         assert_eq!(
-            said(Judged { holds_in_scenario: false, ..unresolved }, false),
+            said(Judged { centre: Centre { holds_for_win: false, holds_for_neutral: false }, ..unresolved }, false),
             "Inconclusive ScenarioUnresolved:write"
         );
         assert_eq!(said(Judged { total: Total::Open, ..unresolved }, false), "Inconclusive SlowTail:ops in write");
-        let slow = Judged { total: Total::Worse, holds_in_scenario: false, ..unresolved };
+        let slow = Judged {
+            total: Total::Worse,
+            centre: Centre { holds_for_win: false, holds_for_neutral: false },
+            ..unresolved
+        };
         assert_eq!(said(slow, false), "Tradeoff SlowTail:ops in write");
         // Its own verdict says the same, and is not taken for harm of another kind.
         let tail = cell(&[Judged { status: Status::Better, ..slow }], N_MIN, None);

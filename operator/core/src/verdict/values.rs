@@ -304,7 +304,7 @@ impl<'a> Values<'a> {
         let mut beside = pairs.iter().flat_map(|(_, runs)| runs.iter().copied());
         Ok(Comparison {
             totals: with_totals.then(|| totals(&pairs.iter().filter(tells).cloned().collect::<Vec<Block>>())),
-            open_totals: (pairs.iter().any(|(own, _)| own.is_saturated()), beside.any(|run| run.is_saturated())),
+            open_totals: (pairs.iter().any(|(own, _)| own.is_saturated()), beside.any(Value::is_saturated)),
             mean: if with_totals && !has_worst { totals(&ended).effect() } else { None },
             ended: if has_zeros {
                 None

@@ -323,7 +323,7 @@ mod tests {
             });
             assert!(gated.trials.iter().all(|state| *state == TrialState::Valid), "{gated:?}");
             let notes: Vec<String> = gated.notes.into_iter().map(|note| note.text).collect();
-            let unknown = gated.unknown.get(&Gate::Isolated).map(|unknown| unknown.names());
+            let unknown = gated.unknown.get(&Gate::Isolated).map(crate::gates::Unknown::names);
             (notes, unknown.unwrap_or_default())
         };
         let waited = "Runs that waited for memory for more than 1 % of their window: 8 of 16, at most for 67.0 %. Waits that \
