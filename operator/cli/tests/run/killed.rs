@@ -82,7 +82,7 @@ fn a_run_that_is_killed_before_or_after_any_of_its_calls_goes_on() {
 #[test]
 fn a_bench_is_ended_whenever_its_runner_was_killed() {
     let whole = Whole::new();
-    let first = "fill-b000-candidate-r0-a0";
+    let first = "fill-b000-base-r0-a0";
     let begun = whole.calls.iter().position(|call| call.paths.iter().any(|path| path.contains("stderr.log"))).unwrap();
     let calls = whole.calls[begun..].iter().skip_while(|call| !call.starts_process()).skip(1);
     let calls: Vec<Call> = calls.take_while(|call| !call.name.contains("kill")).cloned().collect();
@@ -99,7 +99,7 @@ fn a_bench_is_ended_whenever_its_runner_was_killed() {
 #[test]
 fn a_run_that_may_not_write_a_file_says_so_and_goes_on() {
     let whole = Whole::new();
-    let first = "out/trials/fill-b000-candidate-r0-a0";
+    let first = "out/trials/fill-b000-base-r0-a0";
     let file = |name: &str| {
         if ["spec.json", "summary.json"].contains(&name) { format!("{first}/{name}") } else { format!("out/{name}") }
     };
