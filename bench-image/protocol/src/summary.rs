@@ -405,7 +405,11 @@ impl Summary {
                 kernel_cpu_percent: evidence.disturbance.kernel_cpu_percent,
                 foreign_cpu_resolution_percent: evidence.disturbance.foreign_cpu_resolution_percent,
                 cpu_pressure_some_percent: evidence.disturbance.cpu_pressure_some_percent,
-                memory_pressure_full_percent: evidence.disturbance.memory_pressure_full_percent,
+                // A termination message has no room for both: what others waited is what a gate needs.
+                memory_pressure_full_percent: evidence
+                    .disturbance
+                    .memory_pressure_full_percent
+                    .filter(|_| evidence.disturbance.foreign_memory_pressure_percent.is_none()),
                 foreign_memory_pressure_percent: evidence.disturbance.foreign_memory_pressure_percent,
                 clock_step_seconds: evidence.disturbance.clock_step_seconds,
             },
@@ -504,7 +508,7 @@ impl Summary {
                 kernel_cpu_percent: Some(float),
                 foreign_cpu_resolution_percent: Some(float),
                 cpu_pressure_some_percent: Some(float),
-                memory_pressure_full_percent: Some(float),
+                memory_pressure_full_percent: None,
                 foreign_memory_pressure_percent: Some(float),
                 clock_step_seconds: Some(float),
             },

@@ -11,7 +11,7 @@ use assay_core::{
 use assay_protocol::Summary;
 use serde_json::Value;
 
-use crate::{assert_frozen, assert_kept, assert_trial, names, read, without_a_drain_of_paced};
+use crate::{assert_frozen, assert_kept, assert_trial, names, read, stopping_for_futility, without_a_drain_of_paced};
 
 fn document(file: &str) -> Value {
     serde_json::from_slice(&read(file)).unwrap()
@@ -27,7 +27,7 @@ fn trials_with_every_field_are_read_and_summed_up_as_they_were() {
 /// Digests of the plans of a folder as this build makes them, in a form of the experiment.
 fn digests(folder: &str, form: impl Fn(Experiment, &Value) -> Experiment) -> Value {
     let digest = |name: String| {
-        let document = document(&format!("{folder}/{name}"));
+        let document = stopping_for_futility(document(&format!("{folder}/{name}")));
         let plan = Plan::new(form(validate_document(&document).experiment.unwrap(), &document)).unwrap();
         (name, plan.digest.as_str().to_owned())
     };

@@ -219,12 +219,15 @@ fn paid(code: Code, lab: &Lab) -> BTreeSet<&'static str> {
     let of_config = gated.configs.values().any(has);
     // Some are found when verdicts are made.
     let late = !of_config && own.findings.iter().any(|finding| finding.code == code);
-    let blocks: BTreeSet<usize> = own.ruling.estimates.iter().map(|estimate| estimate.blocks).collect();
+    let is_last = report
+        .notes
+        .iter()
+        .any(|note| note.text.contains(&code.to_string()) && note.text.contains("rank as the worst"));
     [
         ("run", invalid),
         ("failure", report.cells[0].failed > 0),
         ("the run is held", fates.iter().any(|fate| matches!(fate, Fate::Held(finding) if finding.code == code))),
-        ("the metric of the run", blocks.len() > 1 && fates.iter().all(|fate| *fate == Fate::Used)),
+        ("the rank of the metric", is_last && fates.iter().all(|fate| *fate == Fate::Used)),
         ("config", of_config || late && code == Code::Attrition),
         ("claim", late && code != Code::Attrition),
         ("scenario", gated.scenarios.values().any(has)),
