@@ -180,9 +180,11 @@ pub struct DisturbanceSummary {
     pub foreign_cpu_resolution_percent: Option<f64>,
     pub cpu_pressure_some_percent: Option<f64>,
     /// Of the trial's own cgroup where it has one, else of the machine.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_pressure_full_percent: Option<f64>,
     /// The part of it that others must have caused.
     #[serde(skip_serializing_if = "Option::is_none")]
+    #[serde(rename = "foreignMemoryPercent")]
     pub foreign_memory_pressure_percent: Option<f64>,
     pub clock_step_seconds: Option<f64>,
 }
