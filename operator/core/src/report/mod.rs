@@ -460,7 +460,7 @@ impl Report {
     #[must_use]
     pub fn without_advice(mut self) -> Self {
         for config in self.configs.iter_mut().filter(|config| config.ruling.verdict == Verdict::Inconclusive) {
-            config.needed = None;
+            (config.needed, config.open) = (None, None);
             config.ruling.sentence.clear();
         }
         self
