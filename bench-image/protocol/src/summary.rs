@@ -179,7 +179,7 @@ pub struct DisturbanceSummary {
     pub kernel_cpu_percent: Option<f64>,
     pub foreign_cpu_resolution_percent: Option<f64>,
     pub cpu_pressure_some_percent: Option<f64>,
-    /// Of the trial's own cgroup where it has one, else of the machine.
+    /// The trial's own cgroup, or the machine's if it has none.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub memory_pressure_full_percent: Option<f64>,
     /// The part of it that others must have caused.

@@ -92,10 +92,10 @@ pub fn compute<T>(work: impl FnOnce() -> T) -> T {
     }
 }
 
-/// Only one thing at a time is computed aside: it takes a thread for seconds, and nobody waits for it.
+/// One computation at a time: it occupies a thread for seconds, and no task waits for it.
 static IS_BUSY: AtomicBool = AtomicBool::new(false);
 
-/// What is computed on a thread of its own, beside all tasks.
+/// A computation on a thread of its own, beside all tasks.
 pub struct Aside<T>(JoinHandle<T>);
 
 impl<T> Aside<T> {

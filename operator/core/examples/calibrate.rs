@@ -102,7 +102,7 @@ fn asked(mut args: impl Iterator<Item = String>) -> Option<Asked> {
     asked.names.iter().all(is_known).then_some(asked)
 }
 
-/// What there is to show of a question: for people, for the docs, and the bounds that are missed.
+/// One answered question: as text, as a line of the docs, and with its missed bounds.
 struct Line {
     text: String,
     share: String,
@@ -151,22 +151,22 @@ impl Percent {
         }
     }
 
-    /// Of what is left to a bound: whether more experiments may change on which side of it the share is.
+    /// Whether more experiments could move the share to the other side of its bound.
     fn is_near(self) -> bool {
         self.share.abs() <= 2.0 * self.error
     }
 
-    /// Of what is left to a bound. What never happened, or always, has no standard error.
+    /// Distance to a bound. A share of 0 or 1 has no standard error.
     fn is_missed(self) -> bool {
         self.share < -2.0 * self.error
     }
 }
 
-/// What one cell of a curve gave, by experiment.
+/// Results of one cell of a curve, by experiment.
 #[derive(Clone, Default, Serialize, Deserialize)]
 struct Seen {
     hits: Vec<bool>,
-    /// The same with a single look at the end, where it is asked.
+    /// Results with a single look at the end, if a target compares with it.
     alone: Vec<bool>,
     /// Blocks until it was decided.
     blocks: Vec<usize>,
@@ -186,7 +186,7 @@ fn count(hits: &[bool]) -> usize {
     hits.iter().filter(|hit| **hit).count()
 }
 
-/// By how many points a share exceeds so many times another one of the same experiments, with its standard error.
+/// Points by which a share exceeds a multiple of another share of the same experiments, with its standard error.
 fn difference(own: &[bool], other: &[bool], times: f64) -> Percent {
     let all: Vec<f64> = own.iter().zip(other).map(|(own, other)| number(*own) - times * number(*other)).collect();
     let mean = all.iter().sum::<f64>() / all.len() as f64;
@@ -212,7 +212,7 @@ impl Lab {
         Self { experiments: asked.experiments, seed: asked.seed, kept }
     }
 
-    /// What is kept under a name, or else is found out now.
+    /// Reads a stored result, or computes and stores it.
     fn kept<T: Serialize + DeserializeOwned>(&self, name: &str, find: impl FnOnce() -> T) -> T {
         let file = self.kept.join(format!("{name}-{}.json", self.seed));
         if let Some(known) = fs::read(&file).ok().and_then(|json| serde_json::from_slice(&json).ok()) {
@@ -227,7 +227,7 @@ impl Lab {
         self.experiments.unwrap_or(FEW)
     }
 
-    /// Hits and tries of the first so many experiments, one for each question.
+    /// Hits and tries of the first `count` experiments, one pair per question.
     fn answers(&self, row: &Row, experiments: usize) -> Vec<Share> {
         self.kept(&format!("{}-{experiments}", row.name), || {
             let seen = row.setting.run(0..experiments, self.seed << 32, |ended| {
@@ -243,7 +243,7 @@ impl Lab {
         })
     }
 
-    /// What another row answers to the same question in as many experiments.
+    /// Answer of another row to the same question in equally many experiments.
     fn other(&self, question: &Question, experiments: usize) -> Option<Percent> {
         let (Bound::Near(name, _) | Bound::NoMore(name)) = question.bound else { return None };
         let row = rows::all().into_iter().find(|row| row.name == name).unwrap();
@@ -384,7 +384,7 @@ fn checks(curve: &Curve, cell: usize, own: &Seen, last: Option<&[bool]>) -> Vec<
     checks
 }
 
-/// What is asked of the cells of a curve.
+/// Targets of the cells of a curve.
 fn words(curve: &Curve) -> String {
     let mut words: Vec<String> = Vec::new();
     let bounds = curve.cells.iter().map(|cell| match cell.bound {
@@ -411,7 +411,7 @@ fn line(curve: &Curve, shares: &str, bound: &str, missed: Vec<String>) -> Line {
     Line { text, share: format!("| {} | {shares} | {bound} | {before} |", curve.what), missed }
 }
 
-/// What this program is: another judge gives other answers.
+/// Digest of this program: stored results are valid for one judge only.
 fn program() -> String {
     let program = fs::read(env::current_exe().unwrap()).unwrap();
     Digest::of(&program).to_string()

@@ -47,7 +47,7 @@ fn answers(row: &Row, count: usize) -> Vec<Share> {
         .collect()
 }
 
-/// Asserts a bound of so many hits, which the question before may be part of.
+/// Asserts a question's bound, which may depend on the answer before it.
 fn assert_bound(bound: Bound, (hits, tries): Share, before: Option<Share>, what: &str) {
     match bound {
         Bound::None | Bound::Near(..) | Bound::NoMore(_) => {}
@@ -176,7 +176,6 @@ fn what_is_equal_hides_neither_scenarios_nor_stalls() {
     holds_at("uneven-5-5", &["4 % 12", "4 % 30"], 150);
     holds_at("uneven-4-4-8", &["8 % 30"], 150);
     holds("equal-stalls-10-30-never", 150, |_| ());
-    holds("equal-price-1-20", 150, |_| ());
     holds("equal-price-1-20", 150, |_| ());
     holds("generator", 40, |row| row.setting.blocks = 20);
 }

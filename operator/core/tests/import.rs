@@ -89,7 +89,7 @@ impl Noise {
         ((z ^ (z >> 31)) >> 11) as f64 / (1_u64 << 53) as f64 + f64::EPSILON
     }
 
-    /// A value whose logarithm varies by so much around a level.
+    /// A value around a level, with the given standard deviation of its logarithm.
     fn around(&mut self, level: f64, by: f64) -> f64 {
         level * (by * (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()).exp()
     }

@@ -11,7 +11,7 @@ const DESIGNS: u64 = 8;
 /// Larger ones take minutes in a build that is not optimised.
 const MOST: Limits = Limits { configs: 3, scenarios: 2, blocks: 14, noise: 0.035 };
 const EXPERIMENTS: usize = 60;
-/// Of 60 experiments, a promise that holds in 75 % is kept less often than this once in 800 times.
+/// A promise that holds in 75 % is kept less often than this in 60 experiments once in 800 times.
 const FEWEST: usize = 34;
 
 #[test]

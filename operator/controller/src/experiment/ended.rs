@@ -296,7 +296,7 @@ mod tests {
             // Injected beside the bench.
             r#"Usage of EmptyDir volume "proxy" exceeds the limit "1Mi". "#,
             r#"Container proxy exceeded its local ephemeral storage limit "1Mi". "#,
-            // Of a kubelet to come, and of another program.
+            // Texts of a future kubelet and of another program.
             "Usage of the node's quota exceeds the limit",
             r#"evicted by an agent: Usage of EmptyDir volume "data" exceeds the limit "4Gi". "#,
             "",

@@ -56,7 +56,7 @@ pub struct Memory {
     pub plan: Option<Arc<Plan>>,
     /// What was judged last.
     pub judged: Option<Judged>,
-    /// What would decide it, once it is over.
+    /// The advice that is simulated after its end.
     pub advice: Option<Advice>,
     /// When its status was written last, and as the API server had it then, until the watch has told of that.
     pub written: Option<(Instant, Option<TuningExperiment>)>,

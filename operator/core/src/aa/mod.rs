@@ -56,7 +56,7 @@ pub fn false_claims(report: &Report) -> (usize, usize) {
     (overall, report.cells.iter().filter(|cell| claim(cell.ruling.verdict)).count())
 }
 
-/// The smallest gain that an experiment of so many repetitions finds with 80 % probability. `None` where nothing is known of it.
+/// Smallest gain that this number of repetitions finds with 80 % probability; `None` if unknown.
 pub fn resolves(experiment: &Experiment, repetitions: u32, spreads: &Spreads, threads: usize) -> Option<Smallest> {
     Power::new(&experiment.repeated(repetitions).design(), spreads, threads).map(|power| power.gain())
 }

@@ -3,7 +3,7 @@
 //! What disturbs a machine comes in stretches, so the first attempts may fail for a cause that ends by itself. After [`HOPELESS`] attempts
 //! in vain, each wait is as long as all that was spent in vain before it, from a minute to an hour. The experiment is over after as
 //! many attempts in each of [`HOPELESS_BLOCKS`] blocks, or once attempts have failed for `maxWaitSeconds`. All of that follows from the
-//! attempts, so a restart loses nothing of it, and who judges later finds the same.
+//! attempts, so a restart loses nothing, and a later judgement agrees.
 
 use std::collections::BTreeMap;
 
@@ -83,7 +83,7 @@ impl Drought {
         (self.last_unix_ms <= now_unix_ms && now_unix_ms < until).then_some(until)
     }
 
-    /// What was seen so far.
+    /// Number and causes of the attempts so far, in words.
     pub fn why(&self) -> String {
         format!("none of {} attempts was valid so far ({})", self.attempts, self.causes)
     }

@@ -280,7 +280,7 @@ mod tests {
         assert_eq!(at_look_and_end(noisy), ["Win Better:throughput"; 2]);
     }
 
-    /// Attempts of a plan, with so many evicted ones before each.
+    /// Inserts `count` evicted attempts before each attempt.
     fn evicted(experiment: &Experiment, attempts: Vec<Attempt>, count: impl Fn(&TrialId) -> u32) -> Vec<Attempt> {
         let plan = plan(experiment).digest;
         let before = |attempt: Attempt| {

@@ -425,7 +425,7 @@ struct Stretches {
 }
 
 impl Stretches {
-    /// Disturbed for this share of all runs, in stretches of so many on average.
+    /// A machine disturbed for a share of all runs, in stretches with a mean length in runs.
     fn new(share: f64, mean: f64, seed: u64) -> Self {
         let mut machine = Machine::new(Weather::default(), seed);
         let is_disturbed = machine.random() as f64 / u64::MAX as f64 <= share;
@@ -467,7 +467,7 @@ fn honest_experiments_survive_stretches_of_disturbance() {
                 };
                 machine.clock += waited;
                 (0..waited / 11_000).for_each(|_| _ = stretches.next());
-                // From the first valid run on nothing is given up.
+                // The first valid run ends the drought for good.
                 if attempts.last().is_some_and(|_: &Attempt| machine.weather.disturb == 0) {
                     break;
                 }

@@ -14,7 +14,7 @@ use super::{Findings, Gate};
 use crate::experiment::ConfigUnderTest;
 use crate::stats::median;
 
-/// From here on a share is noted, in percent of the primary role's time.
+/// Smallest share that is noted, in percent of the primary role's time.
 const SHARE_PERCENT: f64 = 1.0;
 /// From here on the making of operations differs between two programs, in percent of the baseline's time per step.
 const PROGRAM_PERCENT: f64 = 1.0;

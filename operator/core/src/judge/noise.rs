@@ -40,7 +40,7 @@ pub fn spreads(places: &Places<'_>, planned: &Experiment) -> Result<Result<Sprea
     Ok(wanted.scenarios.iter().map(row).collect())
 }
 
-/// What is left to simulate of a config without a verdict: nothing where its noise is not known in every scenario.
+/// Input of the simulation of advice for an undecided config; `None` if its noise is unknown in a scenario.
 pub(super) fn open(standing: &Standing, design: &Arc<Design>, config: usize, failures: Failures) -> Option<Open> {
     let unit = standing.overall(config);
     if !unit.decided || unit.conclusion.outcome.verdict != Verdict::Inconclusive {

@@ -303,7 +303,7 @@ pub struct ConfigReport {
     /// Blocks that would decide it, if it is undecided.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub needed: Option<NeededBlocks>,
-    /// What [`Report::advise`] simulates, until it has.
+    /// Input of [`Report::advise`], removed by it.
     #[serde(skip)]
     pub(crate) open: Option<Open>,
     /// Blocks after which it needed no more runs, if a look ended it early.
@@ -456,7 +456,7 @@ impl Report {
         advise(undecided.collect(), &self.baseline, threads, progress);
     }
 
-    /// The same before [`Self::advise`], as far as it does not follow from the rest.
+    /// The report without the results of [`Self::advise`].
     #[must_use]
     pub fn without_advice(mut self) -> Self {
         for config in self.configs.iter_mut().filter(|config| config.ruling.verdict == Verdict::Inconclusive) {

@@ -1,4 +1,4 @@
-//! What would decide configs that runs have left undecided.
+//! Advice for undecided configs: the blocks that would decide them.
 
 use std::sync::Arc;
 

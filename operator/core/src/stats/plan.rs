@@ -76,7 +76,7 @@ impl Shares {
             .collect()
     }
 
-    /// What is left of the whole error when these looks have been taken.
+    /// Error that remains after these looks.
     pub fn rest(taken: &[Self]) -> Self {
         let rest = |share: fn(&Self) -> f64| 1.0 - taken.iter().map(share).sum::<f64>();
         Self {

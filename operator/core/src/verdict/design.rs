@@ -190,7 +190,7 @@ impl Design {
         self.looks.is_some() || plan_looks(self.max_blocks, self.families().overall.better).len() == 1
     }
 
-    /// The same with so many blocks, and the looks that these get.
+    /// This design with another number of blocks, and the looks that these get.
     #[must_use]
     pub fn repeated(&self, blocks: usize) -> Self {
         let looks = plan_looks(blocks, self.families().overall.better);
@@ -401,7 +401,7 @@ mod tests {
         assert_eq!(design.check_decidable(), Err(DesignError::Undecidable { max_blocks: 5, claims: 3, n_min: 6 }));
     }
 
-    /// What a look may spend overall: on gains, harm, equivalence and scenarios.
+    /// Blocks of a look and its overall shares: gains, harm, equivalence, scenarios.
     fn spent(look: &Look) -> (usize, [f64; 4]) {
         let Shares { better, worse, equivalent, scenario } = look.overall;
         (look.blocks, [better, worse, equivalent, scenario])
@@ -444,7 +444,7 @@ mod tests {
         assert_eq!(shares(20), (20, [1.0; 4]));
     }
 
-    /// Of 18 claims of harm in two scenarios none can be proven by 8 blocks at a share of (8/20)^3: 18 x 2^-8 is 7 %.
+    /// 8 blocks can't prove one of 9 claims of harm, or one of 18 in cells, at a share of (8/20)^3.
     #[test]
     fn a_family_that_can_not_be_proven_at_a_look_leaves_its_share_to_the_next() {
         let mut design = design();

@@ -29,7 +29,7 @@ pub(super) struct Ledger<'a> {
     metrics: &'a [MetricRule],
     family: Family,
     adjust: Adjust,
-    /// What the last planned look may spend.
+    /// Shares of the last planned look.
     last: Shares,
     /// Unit by unit, metric by metric.
     entries: Vec<Entry>,
@@ -53,6 +53,13 @@ struct Entry {
     seq: Claims,
 }
 
+impl Entry {
+    /// Whether the mean of a required metric is estimated to lose more than the margin.
+    fn has_lost_mean(&self, rule: &MetricRule) -> bool {
+        rule.purpose.is_required() && self.mean.is_some_and(|mean| mean < -rule.effect_margin())
+    }
+}
+
 /// One-sided p values, by what a small one claims. Nothing seen, nothing proven.
 #[derive(Clone, Copy, Debug, PartialEq)]
 struct Claims {
@@ -63,7 +70,7 @@ struct Claims {
     equivalent: f64,
     /// The loss in a single scenario is smaller than what it may be.
     per_scenario: Option<f64>,
-    /// The same, spent over the looks as equivalence is: what a Neutral asks.
+    /// `per_scenario` with the shares of equivalence: required of a Neutral.
     equal_per_scenario: Option<f64>,
     /// The same of the total.
     total_non_inferior: Option<f64>,
@@ -122,7 +129,7 @@ impl Claims {
         }
     }
 
-    /// What is good, as far as first attempts say so as well. A mean is worse where both say so.
+    /// Takes the larger p of both for claims in favour and for means: a gain needs the proof of first attempts, too.
     fn also_of(self, firsts: &Self) -> Self {
         let both = |own: Option<f64>, firsts: Option<f64>| own.zip(firsts).map(|(own, firsts)| own.max(firsts));
         Self {
@@ -306,9 +313,7 @@ impl<'a> Ledger<'a> {
     /// Required metrics whose mean effect is a loss beyond the margin.
     pub fn lost_means(&self, unit: usize) -> Vec<String> {
         let own = &self.entries[unit * self.metrics.len()..(unit + 1) * self.metrics.len()];
-        let lost = self.metrics.iter().zip(own).filter(|(rule, entry)| {
-            rule.purpose.is_required() && entry.mean.is_some_and(|mean| mean < -rule.effect_margin())
-        });
+        let lost = self.metrics.iter().zip(own).filter(|(rule, entry)| entry.has_lost_mean(rule));
         lost.map(|(rule, _)| rule.name.clone()).collect()
     }
 
@@ -367,8 +372,7 @@ impl<'a> Ledger<'a> {
                 centre: proofs.centre(),
                 total: proofs.total(),
                 is_likely_harmed: rule.purpose.is_required() && self.is_likely_harmed(rule, entry),
-                has_lost_mean: rule.purpose.is_required()
-                    && entry.mean.is_some_and(|mean| mean < -rule.effect_margin()),
+                has_lost_mean: entry.has_lost_mean(rule),
             })
             .collect()
     }

@@ -462,7 +462,7 @@ mod tests {
         assert_eq!(runs(5, 2, 7).plus(runs(4, 3, 6)), runs(9, 5, 13));
         assert!(runs(1, 1, 29).damage_more_than(runs(3, 0, 27)) && !runs(1, 1, 29).damage_more_than(runs(3, 1, 27)));
         assert!(runs(9, 9, 21).damage_more_than(runs(20, 1, 40)), "once is not as often as nine times");
-        // With nothing to compare with, any damage is more; failures without damage are none.
+        // Any damage exceeds that of no runs; failures without damage never do.
         assert!(runs(1, 1, 5).damage_more_than(runs(0, 0, 0)));
         assert!(!runs(5, 0, 5).damage_more_than(runs(0, 0, 0)));
     }
@@ -474,7 +474,7 @@ mod tests {
             BadFirsts { own: (0..own).collect(), baseline, runs }.excess(m0)
         };
         assert_eq!([excess(1, 0, 8, 1), excess(2, 0, 10, 1), excess(4, 0, 30, 1), excess(1, 0, 60, 2)], [4, 6, 9, 5]);
-        // What the baseline does as often is no excess.
+        // A config that is bad as often as the baseline has no excess.
         assert_eq!([excess(0, 0, 30, 1), excess(3, 3, 30, 1), excess(1, 2, 30, 2), excess(3, 9, 30, 1)], [0; 4]);
         // 24 % less 3 %, and all of all.
         assert_eq!([excess(3, 1, 30, 1), excess(5, 0, 5, 1)], [7, 5]);

@@ -45,7 +45,7 @@ impl Value {
         if let Self::Number(value) = self { Some(value) } else { None }
     }
 
-    /// What an estimate takes it for.
+    /// The value that estimates use.
     fn measured(self) -> Self {
         if let Self::Saturated(end) = self { Self::Number(end) } else { self }
     }
@@ -63,7 +63,7 @@ pub(super) struct Values<'a> {
     design: &'a Design,
     lacks: &'a [Lack],
     rows: Vec<Vec<Row>>,
-    /// Of first attempts; empty where they are the same.
+    /// First attempts; empty if equal to `rows`.
     firsts: Vec<Vec<Row>>,
     m0: usize,
     /// Blocks in every scenario that counts.
@@ -91,7 +91,7 @@ pub(super) struct Comparison {
     pub has_zeros: bool,
     /// More of the config's runs lack a value than of the baseline's beside them ("Missing values").
     pub lacks_values: bool,
-    /// The same comparison of first attempts ("First attempts").
+    /// This comparison on first attempts ("First attempts").
     pub firsts: Option<Box<Comparison>>,
 }
 
@@ -258,7 +258,7 @@ impl<'a> Values<'a> {
     }
 
     fn compared(&self, pairs: &[Block], rule: &MetricRule, with_totals: bool) -> Result<Comparison, ShapeError> {
-        // What is nothing in every run is equal, and no end of the scale.
+        // A metric that is zero in every run is equal: zero is no end of its scale then.
         let equal: Vec<Block>;
         let pairs = if !pairs.is_empty() && all(pairs).all(|run| run == Value::ZeroBest) {
             equal = vec![(Value::Number(0.0), vec![Value::Number(0.0); self.m0]); pairs.len()];

@@ -55,9 +55,9 @@ pub struct Setting {
     pub metric: &'static str,
     pub margin: &'static str,
     pub at_least: Option<&'static str>,
-    /// What must not get worse, if anything, by which margin.
+    /// A guardrail with its margin.
     pub guardrail: Option<(&'static str, &'static str)>,
-    /// Whether the design has the guardrails that designs have where nothing is said of them.
+    /// Whether the default guardrails apply.
     pub default_guardrails: bool,
     /// Whether the workload only reads.
     pub reads: bool,
@@ -97,9 +97,9 @@ pub struct Ended {
     pub standings: Standings,
     /// By scenario, the baseline's throughputs and each config's.
     pub values: Vec<(Vec<f64>, Vec<Vec<f64>>)>,
-    /// Of each config, how many of its runs stalled.
+    /// Stalled runs per config.
     pub stalls: Vec<usize>,
-    /// Of each config, the blocks until it was decided.
+    /// Blocks until the decision, per config.
     pub blocks: Vec<usize>,
 }
 
@@ -307,7 +307,7 @@ struct Lab<'a> {
     machines: Machines,
     /// By config and scenario: blocks in which it fails.
     failing: Vec<Vec<Vec<usize>>>,
-    /// By config and scenario: blocks in which its latencies are beyond the histogram.
+    /// Blocks whose latencies exceed the histogram, by config and scenario.
     saturated: Vec<Vec<Vec<usize>>>,
     attempts: Vec<Attempt>,
     clock_unix_ms: u64,
@@ -323,7 +323,7 @@ struct Weather {
     until_unix_ms: u64,
 }
 
-/// What became of an attempt.
+/// Outcome of an attempt.
 enum Came {
     Counts,
     Failed,

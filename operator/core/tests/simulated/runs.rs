@@ -18,7 +18,7 @@ const DEMAND: f64 = 0.8;
 /// Spread of a cost that does not depend on speed.
 const COST_SPREAD: f64 = 0.01;
 
-/// What disturbs a run so that it does not count.
+/// A disturbance that makes a run not count.
 #[derive(Clone, Copy, Debug)]
 pub enum Cause {
     /// The wall clock moves, which slows nothing.
@@ -27,7 +27,7 @@ pub enum Cause {
     Foreign,
 }
 
-/// What else there is to a run.
+/// Other properties of a run.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Also {
     pub disturbed: Option<Cause>,

@@ -16,14 +16,14 @@ const DRAINED_SPREAD: f64 = 0.5;
 /// Degrees of freedom of the runs' scatter: heavier tails than a normal distribution has.
 const FREEDOM: usize = 5;
 
-/// What else a disturbance does to a run.
+/// Side effect of a disturbance on a run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Disturbance {
     /// Nothing.
     Still,
     /// It takes CPU time, so that the run is as slow as one of those that `slow` is about. The evidence knows the share within 20 % of it.
     Slow,
-    /// The same, and the evidence has no share.
+    /// Slows the run, and the evidence has no share.
     SlowUnseen,
 }
 
@@ -49,7 +49,7 @@ pub struct World {
     pub lost: Option<(f64, LostReason)>,
     /// Share of the baseline's runs that wait for memory within their own cgroup.
     pub baseline_waits: f64,
-    /// What the generator takes of a role's time, in percent.
+    /// Generator's share of a role's time, in percent.
     pub generator: f64,
     /// Whether the guardrail measures nothing at all in every run.
     pub zero_guardrail: bool,
@@ -216,7 +216,7 @@ pub struct Machines {
 #[derive(Clone, Copy, Debug)]
 pub struct Run {
     pub throughput: f64,
-    /// What it reaches with its compactions finished.
+    /// Throughput including the drain of compactions.
     pub drained: f64,
     /// Of the CPU time that it wanted, the share that others took.
     pub taken: f64,

@@ -308,7 +308,7 @@ pub fn finds(experiment: &Experiment, noise: &Noise, measure: &str, out: &mut St
         };
         let _ = writeln!(out, "detects    with {what}: {losses}, {gains}");
     }
-    // What is neither measured nor guessed has the middle one.
+    // The middle one stands for noise that is neither measured nor guessed.
     let Some((what, power)) = known.get(known.len() / 2).and_then(|(what, spreads)| Some((what, power(spreads)?)))
     else {
         return;
@@ -342,7 +342,7 @@ fn from(rule: &MetricRule, effect: f64) -> String {
     if effect > rule.margin { format!("from {shown}") } else { format!("from the margin ({shown}) on") }
 }
 
-/// What it costs that a config of which a gain is ruled out continues until harm is proven or ruled out, or what it saves that it stops.
+/// Machine time that `futility: Continue` costs, or `Stop` saves.
 fn saves(experiment: &Experiment, what: &str, power: &Power, next: &mut impl FnMut(), out: &mut String) {
     let Some(LookPlan { futility, .. }) = &experiment.looks else { return };
     let Some(rule) = experiment.metrics.iter().find(|rule| rule.purpose == Purpose::Objective) else { return };

@@ -100,7 +100,7 @@ fn one_that_somebody_kills_is_lost_and_run_again() {
     assert_eq!(report.progress.trials_valid, 12);
 }
 
-/// What an experiment ends with whose bench is killed in every trial, and how many attempts that took.
+/// Outcome and attempts of an experiment whose bench is killed in every trial.
 fn run_in_vain(spec: &str, change: impl FnOnce(Session<'_>) -> Session<'_>) -> (anyhow::Result<()>, usize, Report) {
     let dir = TempDir::new().unwrap();
     let path = |name: &str| dir.path().join(name);

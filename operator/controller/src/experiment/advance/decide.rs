@@ -87,7 +87,7 @@ pub enum Outlook {
     Open {
         /// Why the API server would not have an object of it, a moment ago.
         refused: Option<String>,
-        /// Where nothing can begin on any node: why, in a word and in sentences.
+        /// Why nothing can begin on any node: a word and sentences.
         no_node: Option<(&'static str, String)>,
     },
 }

@@ -125,7 +125,7 @@ fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
             Fate::Invalid(found) if found.iter().any(|finding| finding.code == Code::AnswersMismatch) => Try::Good,
             Fate::Invalid(found) if is_silent(found) => Try::Silent,
             Fate::Invalid(_) => Try::Invalid,
-            // What hits pods by chance hits all arms alike, so it may be counted; what does not may be the config's own doing.
+            // Chance hits the pods of all arms alike, so counting it favours none; an uneven loss may be the config's own doing.
             Fate::Lost(_) => Try::Silent,
             _ => Try::Good,
         };

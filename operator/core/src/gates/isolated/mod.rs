@@ -109,7 +109,7 @@ fn throttled(view: &View<'_>, findings: &mut Findings) {
     }
 }
 
-/// Waits for memory are a result of the config as long as nobody else is seen to wait as well.
+/// Waits for memory count as a result of the config unless other cgroups wait as well.
 fn memory_waits(view: &View<'_>, findings: &mut Findings) {
     let waited: Vec<f64> = view
         .completed()

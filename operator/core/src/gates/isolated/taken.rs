@@ -1,4 +1,4 @@
-//! What other programs took of the CPU time that a run wanted.
+//! Share of a run's wanted CPU time that other programs took.
 
 use assay_protocol::Summary;
 

@@ -71,7 +71,7 @@ const LINEAR_STEP: f64 = 0.1;
 /// Largest effects that are looked for: a rate that quadruples or falls to a quarter.
 const LARGEST_GAIN: f64 = 3.0;
 const LARGEST_LOSS: f64 = 0.75;
-/// The same on a linear scale, in margins.
+/// Largest effect on a linear scale, in margins.
 const LARGEST_LINEAR: f64 = 20.0;
 
 /// Experiments that tell what holds back any gain.
@@ -79,7 +79,7 @@ const EXPERIMENTS_OF_HURDLE: usize = 40;
 /// Experiments whose blocks are averaged, at most.
 const EXPERIMENTS_OF_MEAN: usize = 200;
 
-/// What simulations of a design answer. `threads` share the work and change no answer.
+/// Power of a design by simulation. `threads` share the work and change no answer.
 #[derive(Clone, Debug)]
 pub struct Power {
     design: Design,

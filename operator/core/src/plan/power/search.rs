@@ -69,7 +69,7 @@ impl Simulation {
 /// All steps see the same noise, and an experiment that is a hit at one step counts as one at all higher ones: the larger effect only
 /// moves the same runs further. So a step judges only the experiments that steps on both sides of it leave open.
 pub fn smallest(simulation: &Simulation, last: usize, hits: impl Fn(usize, usize) -> bool + Sync) -> Option<usize> {
-    // Of each experiment that was judged: the first step that is no known miss, and the lowest known hit.
+    // Per judged experiment: the first step that is not a known miss, and the lowest known hit.
     let mut known: Vec<(usize, usize)> = Vec::new();
     let mut is_likely = |step: usize| {
         let (mut count, mut next) = (Count::default(), 0);
@@ -106,7 +106,7 @@ pub fn smallest(simulation: &Simulation, last: usize, hits: impl Fn(usize, usize
     Some(high)
 }
 
-/// Whether so many blocks are asked about. A number that is advised is a rounded one: beside the noise of the noise, a few more cost nothing.
+/// Whether this number of blocks is tried. Advice is rounded: the noise itself is only estimated.
 fn is_round(blocks: usize) -> bool {
     blocks <= 20 || (blocks <= 40 && blocks.is_multiple_of(2)) || blocks.is_multiple_of(5)
 }

@@ -9,7 +9,7 @@ use crate::verdict::{
     ConfigConclusion, Design, Intervals, MetricRule, MetricSamples, Observed, Purpose, Reason, Verdict, judge,
 };
 
-/// What a config truly is.
+/// True effect of the simulated config.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Truth {
     /// As the baseline.
@@ -90,7 +90,7 @@ impl Simulation {
         self.conclusion(experiment, truth).map(|found| found.conclusion.outcome.reason)
     }
 
-    /// Blocks after which the config needs no more runs.
+    /// Blocks after which a look decided the config, else all.
     pub fn stopped_at(&self, experiment: usize, truth: Truth) -> usize {
         self.conclusion(experiment, truth).and_then(|found| found.stopped_at).unwrap_or(self.design.max_blocks)
     }
@@ -121,7 +121,7 @@ impl Simulation {
         Observed { samples, ended: true, ..Observed::default() }
     }
 
-    /// What `of` gives for each experiment, in their order.
+    /// Applies `of` to each experiment; results keep their order.
     pub fn map<T: Send>(&self, experiments: Range<usize>, of: impl Fn(usize) -> T + Sync) -> Vec<T> {
         let share = experiments.len().div_ceil(self.threads.max(1)).max(1);
         let parts: Vec<Range<usize>> =

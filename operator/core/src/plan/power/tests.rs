@@ -107,7 +107,7 @@ fn threads_change_nothing_and_another_seed_little() {
     assert!(blocks.len() == 2 && blocks[0].abs_diff(blocks[1]) <= 1, "{blocks:?}");
 }
 
-/// So many blocks are advised to a design that is too short for looks; planned, they have some.
+/// The advised number of blocks is enough for looks, though the design itself is too short for any.
 #[test]
 fn what_is_advised_is_enough_once_it_is_planned() {
     let short = power(&design(8), 0.037);
@@ -139,7 +139,7 @@ fn looks_stop_sooner_for_futility() {
     assert!((10.0..=20.0).contains(&stops) && stops < goes_on && goes_on <= 20.0, "{goes_on} {stops}");
 }
 
-/// Of the other configs nothing is known. Where they have runs, they can only make claims cheaper.
+/// Only the first config has runs. Runs of others could only make claims cheaper.
 #[test]
 fn one_config_alone_is_called_as_often_as_among_others() {
     let mut design = guarded(10);

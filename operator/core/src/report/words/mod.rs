@@ -267,7 +267,7 @@ fn cure<'a>(about: &About<'_>, open: impl Iterator<Item = &'a Estimate>) -> Stri
     MORE.to_owned()
 }
 
-/// Where nobody has simulated what would decide.
+/// Fallback without simulated advice.
 const MORE: &str = "run more repetitions, or longer runs on a quieter machine";
 
 /// Whether the runs that ended would have proven what is open.

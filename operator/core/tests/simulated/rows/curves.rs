@@ -32,7 +32,7 @@ pub struct Cell {
     pub bound: Bound,
 }
 
-/// What a curve is about.
+/// Quantity that a curve shows.
 #[derive(Clone, Copy, Debug)]
 pub enum Shown {
     /// The share in each cell.
@@ -66,7 +66,7 @@ fn is_any_rejected(ended: &Ended) -> bool {
     ended.any(Verdict::Reject)
 }
 
-/// By its word, so that it can be asked of rules that do not have it.
+/// Matches the displayed word, so that older rules without this reason compile, too.
 fn is_any_likely_harm(ended: &Ended) -> bool {
     ended.standings.overall.iter().any(|found| found.outcome.reason.to_string().starts_with("LikelyHarm"))
 }
@@ -151,7 +151,7 @@ fn equal() -> Vec<Curve> {
     curves
 }
 
-/// What an early end for want of a gain costs those who want to know that nothing got worse.
+/// Rejects and Neutrals that stopping for futility costs.
 fn futility() -> Vec<Curve> {
     let mut curves = Vec::new();
     for (name, word, effect, read) in [

@@ -34,7 +34,7 @@ fn evicted() -> Vec<Row> {
     shares.map(one).into()
 }
 
-/// What all arms lose alike.
+/// Losses alike in all arms.
 fn alike_in_all() -> Vec<Row> {
     let mut rows = Vec::new();
     let world = |lost, failing| World { cv: 0.03, lost, failing, ..World::default() };
@@ -88,7 +88,7 @@ fn alike_in_all() -> Vec<Row> {
     rows
 }
 
-/// Disturbed first attempts get the time back that others took, which must not help who was not slowed by it.
+/// The correction of disturbed first attempts must not favour an arm that the disturbance did not slow.
 fn given_back() -> Vec<Row> {
     let world = World { cv: 0.03, slow: 0.0, disturbed: (0.20, 0.20), ..World::default() };
     let waiting = Behaviour { io_bound: true, cpu: 0.3, ..Behaviour::default() };
@@ -203,7 +203,7 @@ fn quantiles() -> Vec<Row> {
             world: World { cv: 0.03, slow: 0.0, ..World::default() },
             ..Setting::default()
         };
-        // How bad such a run is nobody knows, so the mean of the config stays open: no bound.
+        // No bound: a saturated run of a config leaves its mean open, which denies the Win.
         rows.push(row(
             &format!("saturated-{saturates}"),
             &format!("+5 %, p99 is a guardrail and beyond the histogram in {saturates} of 30 runs, scatter 3 %"),

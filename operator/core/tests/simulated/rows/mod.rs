@@ -21,7 +21,7 @@ pub enum Bound {
     AtLeast(f64),
     /// At most the answer to the question before, and so many points.
     Above(f64),
-    /// At least the answer to the same question of another row, less so many points.
+    /// At least the answer of another row to this question minus a number of points.
     Near(&'static str, f64),
     /// At most the answer to the same question of another row.
     NoMore(&'static str),
@@ -46,7 +46,7 @@ pub struct Row {
 /// Shares in percent by the rules before, measured by the same rows: each line has a row, what is asked of it, and the figures.
 const BEFORE: &str = include_str!("before.txt");
 
-/// What the rules before answered, where it is known.
+/// Answer of the previous rules, if known.
 pub fn before(row: &str, what: &str) -> &'static str {
     let lines = BEFORE.lines().map(|line| line.split('\t').collect::<Vec<_>>());
     lines.into_iter().find(|line| line[..2] == [row, what]).map_or("", |line| line[2])

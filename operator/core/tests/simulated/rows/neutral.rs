@@ -1,4 +1,4 @@
-//! Neutral: what it must not hide, and what that costs those who deserve it.
+//! Neutral: losses that it must not hide, and the price for equal configs.
 
 use assay_core::verdict::Status;
 
