@@ -45,18 +45,23 @@ def intervals():
 def campaigns():
     experiments = design.campaign()
     equal(experiments == design.campaign() and experiments != design.campaign(2), True, "the order follows from the seed")
-    equal((len(experiments), len({e.id for e in experiments}), len({e.seed for e in experiments})), (100, 100, 100), "experiments")
-    of = lambda kind, environment: [e for e in experiments if (e.kind, e.environment) == (kind, environment)]
+    equal((len(experiments), len({e.id for e in experiments}), len({e.seed for e in experiments})), (120, 120, 120), "experiments")
+    first, others = experiments[:20], experiments[20:]
+    equal([(e.kind, e.workload) for e in first], [(kind, design.OVERWRITE) for kind in design.FIRST] * design.EACH_FIRST, "the first experiments")
+    # Comments of the example do not count.
+    example = [line.split("  #")[0].rstrip() for line in (page.ROOT / "examples" / "quickstart.yaml").read_text().splitlines()]
+    equal(design.WORKLOADS[design.OVERWRITE] in "\n".join(example), True, f"{design.OVERWRITE} is a workload of examples/quickstart.yaml")
+    of = lambda kind, environment: [e for e in others if (e.kind, e.environment) == (kind, environment)]
     for environment, count in design.EQUAL.items():
         own = of(design.AA, environment)
-        per_workload = [sum(e.workload == workload for e in own) for workload in design.WORKLOADS]
+        per_workload = [sum(e.workload == workload for e in own) for workload in design.WORKLOADS if workload != design.OVERWRITE]
         equal((len(own), max(per_workload) - min(per_workload) <= 1), (count, True), f"equal arms, {environment}")
     for kind in design.PLANTED:
         own = of(kind, design.AS_IS)
         equal((len(own), {e.workload for e in own}), (design.EACH_PLANTED, set(design.EXACT)), kind)
-    # Each fifth is a small campaign.
+    # Each round is a small campaign.
     for start in range(0, 100, 20):
-        kinds = {(e.kind, e.environment) for e in experiments[start : start + 20]}
+        kinds = {(e.kind, e.environment) for e in others[start : start + 20]}
         equal(len(kinds), len(design.PLANTED) + len(design.EQUAL), f"kinds from experiment {start} on")
     equal(design.digest(experiments, 3) != design.digest(experiments, 4), True, "other rules are another campaign")
     equal(design.digest(experiments, 3) != design.digest(design.campaign(2), 3), True, "other experiments are another campaign")
@@ -83,22 +88,22 @@ def pages():
         for line in lines:
             equal(line in text, True, f"{line!r} in:\n{text}")
 
-    has(said([]), "**This campaign is partial: 0 of 100 experiments.**", "| as it is | 0 |  |  | not measured |  |  |")
+    has(said([]), "**This campaign is partial: 0 of 120 experiments.**", "| as it is | 0 |  |  | not measured |  |  |")
     equal_ones = of(design.AA)
     rows = [a_row(e, "Win" if number == 0 else "Neutral", -2.0 + 3 * (number == 0), 2.0) for number, e in enumerate(equal_ones)]
     text = said(rows)
-    has(text, "40 of 100 experiments", "| as it is | 40 | 1 | 0 | 1 of 40 | 0.1 to 13.2 % | not missed |", "contains 0 in 39 of 40", "39 Neutral, 1 Win")
+    has(text, "50 of 120 experiments", "| as it is | 50 | 1 | 0 | 1 of 50 | 0.1 to 10.6 % | not missed |", "contains 0 in 49 of 50", "49 Neutral, 1 Win")
     has(said([{**row, "verdict": "Reject"} for row in rows[:6]]), "| as it is | 6 | 0 | 6 | 6 of 6 | 54.1 to 100.0 % | missed |")
     slow = [a_row(e, "Reject", -12.0, -9.0) for e in of("throughput-10")]
     slow[0] = a_row(of("throughput-10")[0], "Win", 1.0, 2.0)
-    has(said(slow), "| -10 % | 5 | 4 of 5 | 1 of 5 | 4 of 5 | -10.5 % | 4 Reject, 1 Win |", "| +10 % | 0 |")
+    has(said(slow), "| -10 % | 15 | 14 of 15 | 1 of 15 | 14 of 15 | -10.5 % | 14 Reject, 1 Win |", "| +10 % | 0 |")
     failing = [a_row(e, "Inconclusive", 5.0, 9.0, failed=2, attempts={"Valid": 22, "Failed": 2}) for e in of("failure")]
     has(said(failing), "| 5 | 10 | 0 | 5 Inconclusive |", "110 valid, 10 failed")
     everything = [a_row(e, "Neutral", -1.0, 1.0) for e in experiments]
-    has(said(everything), "The campaign is complete: 100 experiments.")
+    has(said(everything), "The campaign is complete: 120 experiments.")
     # Neither rows of another campaign nor those of experiments that it does not have count.
     other = [{**row, "campaign": "000000000000"} for row in everything[:3]]
-    has(said(other + rows[:2]), "2 of 100 experiments", "3 results of other campaigns")
+    has(said(other + rows[:2]), "2 of 120 experiments", "3 results of other campaigns")
     # A verdict without an interval is a verdict.
     nothing = a_row(equal_ones[0], "Invalid", 0.0, 0.0) | {"effect": dict.fromkeys(["estimate", "low", "high", "mean"]), "scatterPercent": None}
     has(said([nothing]), "1 Invalid", "contains 0 in no interval")

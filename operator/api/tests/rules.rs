@@ -241,8 +241,8 @@ fn every_field_is_immutable_or_meant_not_to_be() {
         let may_be_absent =
             field["default"].is_null() && !spec["required"].as_array().is_some_and(|r| r.contains(&json!(name)));
         let wanted = match field["type"].as_str() {
-            // An object has no empty value of its type.
-            Some("object") if may_be_absent => vec![
+            // Only a list has an empty value of its type.
+            Some("object" | "integer") if may_be_absent => vec![
                 format!("has(self.{name}) == has(oldSelf.{name})"),
                 format!("(!has(self.{name}) || self.{name} == oldSelf.{name})"),
             ],
