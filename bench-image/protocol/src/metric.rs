@@ -46,6 +46,11 @@ impl MetricInfo {
     const fn by(self, formula: &'static str, source: &'static str, leaves_out: &'static str) -> Self {
         Self { formula, source, leaves_out, ..self }
     }
+
+    /// Whether it is the latency of a step or a save.
+    pub fn is_latency(&self) -> bool {
+        self.unit == MICROSECONDS
+    }
 }
 
 const fn judged(name: &'static str, unit: &'static str, margin: f64, help: &'static str) -> MetricInfo {
@@ -73,8 +78,11 @@ const fn rate(name: &'static str, help: &'static str) -> MetricInfo {
     MetricInfo { direction: Direction::HigherIsBetter, is_time: true, ..judged(name, "steps/s", 0.05, help) }
 }
 
+/// The unit of latencies, and of nothing else.
+const MICROSECONDS: &str = "us";
+
 const fn latency(name: &'static str, margin: f64, quantile: Option<f64>, help: &'static str) -> MetricInfo {
-    MetricInfo { quantile, is_time: true, ..judged(name, "us", margin, help) }
+    MetricInfo { quantile, is_time: true, ..judged(name, MICROSECONDS, margin, help) }
 }
 
 /// Of another thread than the primary role's, so that what the primary role does all day does not bound it.

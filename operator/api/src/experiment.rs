@@ -103,6 +103,7 @@ pub struct TuningExperimentSpec {
     pub guardrails: Vec<JudgedMetric>,
     /// Keep adds the guardrail `drained_throughput`, so that postponing compaction is not a Win. In a paced
     /// scenario it compares the time to drain, as a share of the window. It is left out if no scenario writes.
+    /// If all objectives are latencies, Keep also adds the guardrail `throughput`, so that doing less is not a Win.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
     /// Metrics that the bench does not have, queried from a Prometheus server over the measured window of each trial.

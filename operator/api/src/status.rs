@@ -67,6 +67,10 @@ pub struct PlanStatus {
     /// Program that made the plan, with its version. Another version may not be able to continue it.
     #[schemars(length(max = 64))]
     pub produced_by: String,
+    /// Version of the rules of verdicts that the experiment started with. The operator judges by its own version; the condition Accepted
+    /// names both if they differ.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub rules: Option<u32>,
     /// Bench image for configs that don't set their own. It never changes, even if another operator version takes over.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 1024))]

@@ -143,7 +143,7 @@ pub struct NightTemplate {
     #[serde(default)]
     #[schemars(length(max = bounds::METRICS), extend("x-kubernetes-list-type" = "map", "x-kubernetes-list-map-keys" = ["metric"]))]
     pub guardrails: Vec<JudgedMetric>,
-    /// Keep adds the guardrail `drained_throughput`, as in an experiment.
+    /// Keep adds the guardrails `drained_throughput` and `throughput`, as in an experiment.
     #[serde(default)]
     pub default_guardrails: DefaultGuardrails,
     /// Metrics that are queried from a Prometheus server over the measured window of each trial.

@@ -470,6 +470,7 @@ mod tests {
             blocks: 6,
             trials: 12,
             produced_by: "assay 0.0.9".to_owned(),
+            rules: None,
             bench_image: None,
         };
         let own = planned_as(plan.digest.as_str());

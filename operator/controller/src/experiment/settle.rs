@@ -8,6 +8,7 @@ use assay_api::{Condition, PlanStatus, ProgressStatus, Time, TuningExperiment, T
 use assay_core::decide::{Place, Places};
 use assay_core::judge::judge_with;
 use assay_core::plan::Plan;
+use assay_core::report::RULES;
 use assay_core::status;
 use assay_core::verdict::Intervals;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
@@ -207,6 +208,7 @@ fn planned(plan: &Plan, bench_image: &str) -> PlanStatus {
         blocks: plan.blocks.len() as u32,
         trials: plan.experiment.trials() as u32,
         produced_by: assay_core::PRODUCED_BY.to_owned(),
+        rules: Some(RULES),
         bench_image: Some(bench_image.to_owned()),
     }
 }
@@ -273,7 +275,8 @@ fn conditions(
             } else {
                 "; every trial prepares its dataset, because placement.storage is an emptyDir"
             };
-            make(ACCEPTED, "True", "OptionsChecked", &format!("{sound}{datasets}"))
+            let rules = if is_planned { changed_rules(after.plan.as_ref()) } else { String::new() };
+            make(ACCEPTED, "True", "OptionsChecked", &format!("{sound}{datasets}{rules}"))
         }
     };
     let progressing = match state {
@@ -307,6 +310,19 @@ fn conditions(
     // One that is there only when something is wrong.
     let stalled = matches!(state, State::Refused(_)).then(|| make(STALLED, "True", "Refused", &progressing.message));
     [accepted, progressing, suspended, finished, ready].into_iter().chain(stalled).collect()
+}
+
+/// The versions of the rules that an experiment started with and is judged by, if they differ: older rules are not in this build.
+fn changed_rules(plan: Option<&PlanStatus>) -> String {
+    match plan.map(|plan| plan.rules) {
+        Some(Some(RULES)) | None => String::new(),
+        Some(Some(rules)) => {
+            format!("; it started under version {rules} of the rules of verdicts and is judged by version {RULES}")
+        }
+        Some(None) => {
+            format!("; it started under an earlier version of the rules of verdicts and is judged by version {RULES}")
+        }
+    }
 }
 
 /// In a word, what came of an experiment.
@@ -440,6 +456,15 @@ mod tests {
             progress: Some(progress),
             ..TuningExperimentStatus::default()
         }
+    }
+
+    #[test]
+    fn an_experiment_that_older_rules_began_says_so() {
+        let began_by = |rules| changed_rules(Some(&PlanStatus { rules, ..PlanStatus::default() }));
+        assert_eq!(changed_rules(None), "");
+        assert_eq!(began_by(Some(RULES)), "");
+        assert!(began_by(Some(4)).starts_with("; it started under version 4 of the rules"), "{}", began_by(Some(4)));
+        assert!(began_by(None).ends_with(&format!("judged by version {RULES}")), "{}", began_by(None));
     }
 
     #[test]

@@ -154,14 +154,9 @@ fn measured(plan: &Plan, attempts: &[Attempt]) -> Result<(Vec<Point>, Vec<Gap>),
             };
             let series = Series { subject: subject.clone(), scenario: scenario.clone(), metric: rule.name.clone() };
             let error = sd / (effect.n as f64).sqrt();
-            points.push(Point::new(
-                series,
-                rule.scale,
-                estimate,
-                error,
-                effect.n as u32,
-                Some(conclusion.outcome.verdict),
-            ));
+            let outcome = &conclusion.outcome;
+            let point = Point::new(series, rule.scale, estimate, error, effect.n as u32, Some(outcome.verdict));
+            points.push(Point { is_likely_harm: matches!(outcome.reason, Reason::LikelyHarm { .. }), ..point });
         }
     }
     Ok((points, gaps))

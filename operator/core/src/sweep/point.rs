@@ -201,6 +201,8 @@ pub struct Point {
     pub blocks: u32,
     /// The verdict of the night's experiment on this subject in this scenario.
     pub verdict: Option<Verdict>,
+    /// The verdict is Inconclusive because a loss is likely, but not proven.
+    pub is_likely_harm: bool,
 }
 
 /// Why a series has no point.
@@ -231,31 +233,44 @@ struct Written {
     blocks: u32,
     #[serde(default, skip_serializing_if = "Option::is_none")]
     verdict: Option<Verdict>,
+    #[serde(default, skip_serializing_if = "std::ops::Not::not")]
+    likely_harm: bool,
 }
 
 impl TryFrom<Written> for Point {
     type Error = &'static str;
 
     fn try_from(written: Written) -> Result<Self, Self::Error> {
-        let Written { subject, scenario, metric, log_ratio, difference, standard_error, blocks, verdict } = written;
+        let Written {
+            subject,
+            scenario,
+            metric,
+            log_ratio,
+            difference,
+            standard_error,
+            blocks,
+            verdict,
+            likely_harm: is_likely_harm,
+        } = written;
         let (scale, effect) = match (log_ratio, difference) {
             (Some(ratio), None) => (Scale::Log, ratio),
             (None, Some(difference)) => (Scale::Linear, difference),
             _ => return Err("a point has either a logRatio or a difference"),
         };
-        Ok(Self { series: Series { subject, scenario, metric }, scale, effect, standard_error, blocks, verdict })
+        let series = Series { subject, scenario, metric };
+        Ok(Self { series, scale, effect, standard_error, blocks, verdict, is_likely_harm })
     }
 }
 
 impl From<Point> for Written {
     fn from(point: Point) -> Self {
-        let Point { series: Series { subject, scenario, metric }, scale, effect, standard_error, blocks, verdict } =
-            point;
+        let Point { series, scale, effect, standard_error, blocks, verdict, is_likely_harm: likely_harm } = point;
+        let Series { subject, scenario, metric } = series;
         let (log_ratio, difference) = match scale {
             Scale::Log => (Some(effect), None),
             Scale::Linear => (None, Some(effect)),
         };
-        Self { subject, scenario, metric, log_ratio, difference, standard_error, blocks, verdict }
+        Self { subject, scenario, metric, log_ratio, difference, standard_error, blocks, verdict, likely_harm }
     }
 }
 
@@ -270,7 +285,8 @@ impl Point {
         verdict: Option<Verdict>,
     ) -> Self {
         let short = |value: f64| if value.abs() < 1e8 { (value * 1e7).round() / 1e7 } else { value };
-        Self { series, scale, effect: short(effect), standard_error: short(standard_error), blocks, verdict }
+        let (effect, standard_error) = (short(effect), short(standard_error));
+        Self { series, scale, effect, standard_error, blocks, verdict, is_likely_harm: false }
     }
 
     /// Its 95 % interval; open where there is a single block.

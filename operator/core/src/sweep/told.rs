@@ -57,7 +57,8 @@ impl Night {
                     .map(|point| format!("most certain loss {}", shown(&point.series, point.scale, point.effect))),
             ),
         }
-        parts.extend([Verdict::Reject, Verdict::Win].into_iter().filter_map(|verdict| self.with(verdict)));
+        parts.extend(self.losses());
+        parts.extend(self.named("Win", |point| point.verdict == Some(Verdict::Win)));
         if let Some(before) = before {
             let news = self.news(before);
             if !news.is_empty() {
@@ -77,9 +78,15 @@ impl Night {
         losses.min_by(|a, b| in_errors(a).total_cmp(&in_errors(b)))
     }
 
+    /// What the night's experiment alone proves or suspects to be worse.
+    pub fn losses(&self) -> impl Iterator<Item = String> {
+        let rejected = self.named("Reject", |point| point.verdict == Some(Verdict::Reject));
+        rejected.into_iter().chain(self.named("LikelyHarm", |point| point.is_likely_harm))
+    }
+
     /// Subjects that the night's experiment called this.
-    fn with(&self, verdict: Verdict) -> Option<String> {
-        let own = self.points.iter().filter(|point| point.verdict == Some(verdict));
+    fn named(&self, outcome: &str, has: impl Fn(&Point) -> bool) -> Option<String> {
+        let own = self.points.iter().filter(|point| has(point));
         let mut names: Vec<String> =
             own.map(|point| format!("{} ({})", point.series.subject, point.series.scenario)).collect();
         names.sort_unstable();
@@ -87,7 +94,7 @@ impl Night {
         let more = names.len().saturating_sub(NAMED);
         names.truncate(NAMED);
         let more = if more > 0 { format!(" and {more} more") } else { String::new() };
-        (!names.is_empty()).then(|| format!("this night alone: {verdict:?} {}{more}", names.join(", ")))
+        (!names.is_empty()).then(|| format!("this night alone: {outcome} {}{more}", names.join(", ")))
     }
 }
 
@@ -295,6 +302,8 @@ mod tests {
         assert_eq!(proven.summary(None, None), "1 series, this night alone: Reject main (fill)");
         proven.points[0].verdict = Some(Verdict::Inconclusive);
         assert_eq!(proven.summary(None, None), "1 series");
+        proven.points[0].is_likely_harm = true;
+        assert_eq!(proven.summary(None, None), "1 series, this night alone: LikelyHarm main (fill)");
     }
 
     /// A subject that is known to be bad hides nothing that is new.

@@ -18,9 +18,14 @@ const TAIL: u64 = 100;
 /// Times the default from which on a margin is so wide that it may be a mistake.
 const WIDE: f64 = 3.0;
 
-/// The guardrail that is added where none is removed: deferred compaction is no win. Where a pace fixes the throughput, it tells how long the
-/// drain takes beside the window.
-const DEFAULT_GUARDRAIL: (&str, f64) = ("drained_throughput", 0.05);
+/// Default guardrail of scenarios that compact: postponing compaction is no win. In a paced scenario it compares the time to drain.
+const DRAINED: &str = "drained_throughput";
+
+/// Default guardrail of objectives that are all latencies: doing less is no win. In a paced scenario a config that can't keep the pace loses it.
+const RATE: &str = "throughput";
+
+/// Margin of default guardrails.
+const GUARDRAIL_MARGIN: f64 = 0.05;
 
 /// Objectives first, then guardrails, with their margins. Metrics that can't be judged are left out: `check` names them.
 pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
@@ -40,14 +45,25 @@ pub fn rules(spec: &TuningExperimentSpec) -> Vec<MetricRule> {
     let objectives = spec.objectives.iter().filter_map(|declared| judged(declared, Purpose::Objective));
     let guardrails = spec.guardrails.iter().filter_map(|declared| judged(declared, Purpose::Guardrail));
     let mut rules: Vec<MetricRule> = objectives.chain(guardrails).collect();
-    let (name, margin) = DEFAULT_GUARDRAIL;
-    // Data that another config has made may have to be compacted first, even if nothing is written.
-    let compacts = |scenario: &Scenario| writes(scenario) || scenario.dataset.from.is_some();
-    let wanted = spec.default_guardrails == DefaultGuardrails::Keep && spec.scenarios.iter().any(compacts);
-    if wanted && !rules.iter().any(|rule| rule.name == name) {
-        rules.extend(metric(name).map(|info| rule(info, Purpose::Guardrail, margin)));
+    for info in default_guardrails(spec) {
+        if !rules.iter().any(|rule| rule.name == info.name) {
+            rules.push(rule(info, Purpose::Guardrail, GUARDRAIL_MARGIN));
+        }
     }
     rules
+}
+
+/// The guardrails that a spec has without naming them.
+fn default_guardrails(spec: &TuningExperimentSpec) -> impl Iterator<Item = &'static MetricInfo> {
+    // Data that another config has made may have to be compacted first, even if nothing is written.
+    let compacts = |scenario: &Scenario| writes(scenario) || scenario.dataset.from.is_some();
+    let is_latency = |declared: &JudgedMetric| metric(&declared.metric).is_some_and(MetricInfo::is_latency);
+    let wanted = [
+        (DRAINED, spec.scenarios.iter().any(compacts)),
+        (RATE, !spec.objectives.is_empty() && spec.objectives.iter().all(is_latency)),
+    ];
+    let keeps = spec.default_guardrails == DefaultGuardrails::Keep;
+    wanted.into_iter().filter_map(move |(name, is_wanted)| metric(name).filter(|_| keeps && is_wanted))
 }
 
 fn rule(info: &MetricInfo, purpose: Purpose, margin: f64) -> MetricRule {

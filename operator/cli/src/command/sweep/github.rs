@@ -85,7 +85,7 @@ pub fn command(args: &GitHubArgs) -> anyhow::Result<ExitCode> {
     let (history, watch) = read(args.history.as_deref(), args.name.as_deref(), &args.cluster)?;
     let sweep = history.sweep();
     ensure!(experiment_name(sweep).is_ok(), "{sweep:?} is not the name of a sweep: restore the history");
-    let told = Told::of(sweep, &history.changes(&history.watched(&watch)));
+    let told = Told::of(sweep, &history.changes(&history.watched(&watch)), history.last_measured());
     let place =
         Place { api: &api, token: &token, repository: &repository, commit: &commit, pull_request: args.pull_request };
     print::out(tell(&place, sweep, &told)?)?;

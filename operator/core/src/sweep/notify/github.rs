@@ -5,6 +5,7 @@ use std::fmt::{self, Write as _};
 use crate::report::html::plural;
 use crate::report::markdown::code;
 use crate::status::shorten;
+use crate::sweep::Night;
 use crate::sweep::confirm::{Change, Stage};
 
 /// The most characters that GitHub takes for the description of a status.
@@ -40,12 +41,13 @@ pub struct Told {
     /// What a comment begins with, so that it is found again. Readers don't see it.
     pub marker: String,
     pub comment: String,
-    /// There is no change to comment on.
+    /// There is nothing to comment on: no change is known, and the last night found no loss.
     pub is_quiet: bool,
 }
 
 impl Told {
-    pub fn of(sweep: &str, changes: &[Change]) -> Self {
+    /// The state follows from the changes of a sweep alone. What the last night proves or suspects by itself is shown beside it.
+    pub fn of(sweep: &str, changes: &[Change], last_night: Option<&Night>) -> Self {
         let named = |stage: Stage| -> Vec<&str> {
             changes.iter().rev().filter(|change| change.stage == stage).map(|change| change.name.as_str()).collect()
         };
@@ -57,9 +59,14 @@ impl Told {
         } else {
             (State::Success, "no open regression".to_owned())
         };
+        let losses: Vec<String> = last_night.into_iter().flat_map(Night::losses).collect();
+        let said = [&[said][..], &losses].concat().join("; ");
         let description = shorten(&said, DESCRIPTION);
         let marker = format!("<!-- assay sweep {sweep} -->");
         let mut comment = format!("{marker}\n**Sweep {sweep}: {description}**\n\n");
+        for loss in &losses {
+            let _ = writeln!(comment, "{}\n", code(loss));
+        }
         if changes.is_empty() {
             comment.push_str("No change is known.\n");
         } else {
@@ -73,7 +80,7 @@ impl Told {
             }
             let _ = writeln!(comment, "\n`assay sweep explain {sweep} CHANGE` says why.");
         }
-        Self { state, description, marker, comment, is_quiet: changes.is_empty() }
+        Self { state, description, marker, comment, is_quiet: changes.is_empty() && losses.is_empty() }
     }
 }
 
@@ -82,6 +89,8 @@ mod tests {
     use jiff::Timestamp;
 
     use super::*;
+    use crate::sweep::testing::night;
+    use crate::verdict::Verdict;
 
     fn change(number: usize, stage: Stage) -> Change {
         Change {
@@ -101,7 +110,23 @@ mod tests {
 
     fn told(stages: &[Stage]) -> Told {
         let changes: Vec<Change> = stages.iter().enumerate().map(|(number, stage)| change(number, *stage)).collect();
-        Told::of("nightly", &changes)
+        Told::of("nightly", &changes, None)
+    }
+
+    #[test]
+    fn losses_of_the_last_night_are_shown() {
+        let mut last = night(3, -0.02);
+        last.points[0].verdict = Some(Verdict::Inconclusive);
+        last.points[0].is_likely_harm = true;
+        let told = Told::of("nightly", &[], Some(&last));
+        assert_eq!(told.state, State::Success);
+        assert_eq!(told.description, "no open regression; this night alone: LikelyHarm main (fill)");
+        assert!(
+            !told.is_quiet && told.comment.contains("\n`this night alone: LikelyHarm main (fill)`\n"),
+            "{}",
+            told.comment
+        );
+        assert!(Told::of("nightly", &[], Some(&night(3, 0.0))).is_quiet);
     }
 
     #[test]
@@ -134,7 +159,7 @@ mod tests {
         let mut change = change(1, Stage::Accepted);
         change.subject = "tonight".to_owned();
         change.name = "x` @team | <img src=x> [a](http://b)".to_owned();
-        let comment = Told::of("nightly", &[change]).comment;
+        let comment = Told::of("nightly", &[change], None).comment;
         assert!(comment.contains("| `x' @team \\| <img src=x> [a](http://b)` | `Accepted` |"), "{comment}");
     }
 }

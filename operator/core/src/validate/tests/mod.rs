@@ -149,6 +149,27 @@ fn default_guardrail_has_its_exceptions() {
     assert!(!has(&reads));
     reads["spec"]["scenarios"][0]["dataset"] = json!({"from": reads["spec"]["baseline"]});
     assert!(has(&reads));
+    // Objectives that are all latencies bring the rate along, unless it is judged already.
+    let rates = |document: &Value| {
+        let metrics = experiment(document).metrics;
+        metrics
+            .iter()
+            .filter(|rule| rule.name == "throughput")
+            .map(|rule| (rule.purpose, rule.margin))
+            .collect::<Vec<_>>()
+    };
+    let judged = |objectives: Value| with("/spec/objectives", objectives);
+    let latency = judged(json!([{"metric": "step_latency_p90"}]));
+    assert_eq!(rates(&latency), [(Purpose::Guardrail, 0.05)]);
+    assert_eq!(rates(&paced), [(Purpose::Guardrail, 0.05)]);
+    assert_eq!(rates(&document()), [(Purpose::Objective, 0.025)]);
+    assert_eq!(rates(&judged(json!([{"metric": "step_latency_p90"}, {"metric": "db_bytes"}]))), []);
+    let mut named = latency.clone();
+    named["spec"]["guardrails"] = json!([{"metric": "throughput", "margin": "8%"}]);
+    assert_eq!(rates(&named), [(Purpose::Guardrail, 0.08)]);
+    let mut removed = latency;
+    removed["spec"]["defaultGuardrails"] = json!("Remove");
+    assert_eq!(rates(&removed), []);
     // Named by the user, it keeps the user's margin.
     let named = with("/spec/guardrails/1", json!({"metric": "drained_throughput", "margin": "7%"}));
     let margins: Vec<f64> = experiment(&named)
