@@ -14,11 +14,11 @@ mod simulated;
 
 use std::{env, fs, path::PathBuf, process::ExitCode, time::Instant};
 
+use assay_core::stats::wilson;
 use assay_protocol::Digest;
 use serde::{Deserialize, Serialize, de::DeserializeOwned};
 use simulated::{
     Setting,
-    rates::wilson,
     rows::{
         self, Bound, Question, Row, Share,
         curves::{self, Curve, Shown},
@@ -273,7 +273,7 @@ impl Lab {
             let missed = against.as_ref().is_some_and(|(_, room)| room.is_missed());
             let is_near = against.as_ref().is_some_and(|(_, room)| room.is_near());
             let bound = against.map_or(String::new(), |(words, _)| words);
-            let (low, high) = wilson(hits, tries);
+            let [low, high] = wilson(hits, tries);
             let rules_before = rows::before(&row.name, question.what);
             let Percent { share, error } = percent;
             let text = format!(

@@ -1,9 +1,9 @@
 //! Experiments without a valid run: how long to wait before the next attempt, and when to give up.
 //!
-//! What disturbs a machine comes in stretches, so the first attempts may fail for a cause that ends by itself. After [`HOPELESS`] attempts
-//! in vain, each wait is as long as all that was spent in vain before it, from a minute to an hour. The experiment is over after as
-//! many attempts in each of [`HOPELESS_BLOCKS`] blocks, or once attempts have failed for `maxWaitSeconds`. All of that follows from the
-//! attempts, so a restart loses nothing, and a later judgement agrees.
+//! Disturbances come in stretches, so the first attempts may fail for a cause that ends by itself. After [`HOPELESS`] failed attempts, each
+//! wait is as long as the time since the first attempt, from a minute to an hour. The experiment ends after [`HOPELESS`] failed attempts in
+//! each of [`HOPELESS_BLOCKS`] blocks, or once attempts have failed for `maxWaitSeconds`. Waits and end follow from the attempts, so a
+//! restart loses nothing and a later judgement agrees.
 
 use std::collections::BTreeMap;
 
@@ -13,7 +13,7 @@ use crate::gates::{Code, Finding, Gated, TrialState};
 
 /// Attempts without a valid run after which executors wait before the next one, and after which a block is hopeless.
 pub const HOPELESS: usize = 6;
-/// Hopeless blocks after which an experiment without a valid run is over.
+/// Hopeless blocks after which an experiment without a valid run ends.
 pub const HOPELESS_BLOCKS: usize = 3;
 
 const SHORTEST_WAIT_MS: u64 = 60_000;
@@ -60,7 +60,7 @@ impl Drought {
         })
     }
 
-    /// Why the experiment is over; `None` while another attempt is worth its time.
+    /// Why the experiment ends; `None` while another attempt is worth its time.
     pub fn end(&self, experiment: &Experiment) -> Option<Finding> {
         let blocks = experiment.scenarios.len().saturating_mul(experiment.repetitions as usize);
         let limit = if self.hopeless_blocks >= HOPELESS_BLOCKS.min(blocks) {
@@ -74,8 +74,8 @@ impl Drought {
         Some(Finding::new(Code::NothingValid, message))
     }
 
-    /// When the next attempt may begin, if that is later than now. The last one begins when the time to wait is over. Nothing waits for a
-    /// clock that was set back.
+    /// When the next attempt may begin, if that is later than now. The last attempt begins at the deadline. If the clock was set back, the
+    /// next attempt begins at once.
     pub fn wait_until(&self, experiment: &Experiment, now_unix_ms: u64) -> Option<u64> {
         let spent = self.last_unix_ms - self.first_unix_ms;
         let until = self.last_unix_ms.saturating_add(spent.clamp(SHORTEST_WAIT_MS, LONGEST_WAIT_MS));

@@ -349,8 +349,8 @@ mod tests {
         assert_eq!(at_look_and_end(elsewhere(0)), ["Invalid CausalPathExceeded"; 2]);
     }
 
-    /// Of 12 runs three are too many to go without a word, of 30 they are not. The config that the 12 decided is named, and no other. The
-    /// baseline loses as many first attempts, so no more of the config's were lost.
+    /// Three lost runs of 12 need a note and three of 30 do not, so only the config that a look decided after 12 blocks has one. The baseline
+    /// loses the same number of first attempts, so attrition is not involved.
     #[test]
     fn what_a_look_had_to_say_of_a_config_it_decided_is_said_in_the_end() {
         let experiment = adaptive();

@@ -11,7 +11,7 @@
 //! - A run that failed under its config is a fact about the config. It is not repeated: a config that needs three tries to
 //!   get through is not a config that got through. After as many failures without a single success in a scenario as prove it
 //!   ([`fewest_failures`](crate::verdict::fewest_failures)) the rest of its runs there are skipped.
-//! - Runs of a config that a gate has found invalid for good are skipped, and when nothing is left to compare the experiment is over.
+//! - Runs of a config that a gate has found invalid for good are skipped. The experiment ends when nothing is left to compare.
 //! - While no run is valid, executors wait longer and longer before the next attempt, and give up in the end ([`drought`]).
 //!
 //! None of this looks at results, so nobody's luck is repeated until it turns. Only the looks that were planned before the

@@ -169,6 +169,21 @@ impl<'a> Places<'a> {
         self.is_over() || self.blocks.iter().all(BlockState::is_closed)
     }
 
+    /// The position of each attempt among those of its pass over its block, by when they started. The order of attempts that started at the
+    /// same time does not depend on the order in which they were read.
+    pub(super) fn positions(&self) -> Vec<usize> {
+        let mut by_start: Vec<usize> = (0..self.attempts.len()).collect();
+        by_start.sort_by_key(|&attempt| (self.attempts[attempt].moment().unix_ms, self.attempts[attempt].trial()));
+        let (mut positions, mut next) = (vec![0; self.attempts.len()], HashMap::new());
+        for attempt in by_start {
+            let of_pass =
+                next.entry((self.block_of[attempt], pass(self.attempts[attempt].trial().attempt))).or_insert(0);
+            positions[attempt] = *of_pass;
+            *of_pass += 1;
+        }
+        positions
+    }
+
     /// What became of an attempt.
     pub fn fate(&self, attempt: usize) -> Fate<'_> {
         let own = &self.attempts[attempt];

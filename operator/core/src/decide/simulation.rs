@@ -439,8 +439,8 @@ impl Stretches {
     }
 }
 
-/// Stretches are as long as so many runs, whether or not anything runs meanwhile. With `HOPELESS` attempts in a row, as before, 3.7 to 10.5 %
-/// of these experiments ended as Invalid.
+/// The length of stretches is given in runs and does not depend on whether anything runs. If six attempts in a row ended an experiment, 3.7
+/// to 10.5 % of these would be Invalid.
 #[test]
 fn honest_experiments_survive_stretches_of_disturbance() {
     const EXPERIMENTS: u64 = 1_000;

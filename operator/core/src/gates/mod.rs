@@ -177,7 +177,7 @@ pub struct Gated {
     pub labels: BTreeMap<Label, String>,
     pub notes: BTreeSet<Note>,
     pub unknown: BTreeMap<Gate, Unknown>,
-    /// By scenario, the share of the primary role's time that the generator takes in the baseline's runs, 0 to 1: their median.
+    /// Median share of the primary role's time that the generator takes in the baseline's runs, 0 to 1, for each scenario.
     pub generator_shares: BTreeMap<String, f64>,
 }
 

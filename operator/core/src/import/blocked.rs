@@ -168,8 +168,7 @@ fn observed(comparison: &Comparison<'_>, gated: &Gated) -> Observed {
     observed
 }
 
-/// Puts the baseline's median in the place of runs that a block lacks. Where a config's row is there, leaving out the baseline's must not
-/// leave out what the config did.
+/// Puts the baseline's median in the place of baseline runs that a block lacks: a missing baseline row must not hide the config's run.
 fn fill_baseline(firsts: &mut MetricSamples, m0: usize) {
     let Some(usual) = firsts.median(None) else { return };
     for (block, runs) in firsts.baseline.iter_mut().enumerate() {

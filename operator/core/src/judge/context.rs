@@ -125,7 +125,8 @@ pub(super) fn smeared(checks: &[OrderCheck]) -> impl Iterator<Item = Note> {
     checks.iter().filter(|check| check.warning).map(|check| {
         let text = format!(
             "In {}, runs seem to depend on {} (Kruskal-Wallis on {}, p = {:.1e}; 1 in 100 such checks does so by \
-             chance). The random order keeps verdicts fair, but a longer warm-up would make them sharper.",
+             chance). The random order keeps verdicts fair and a straight drift is removed, but a longer warm-up would make \
+             them sharper.",
             check.scenario,
             check.effect.words(),
             check.metric,

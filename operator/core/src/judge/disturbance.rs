@@ -122,11 +122,8 @@ fn peace_of(places: &Places<'_>, design: &Design, observed: &Observed) -> Observ
         let scenario = design.scenarios.iter().position(|scenario| scenario.name == id.scenario);
         let (Some(scenario), Fate::Used) = (scenario, places.fate(attempt)) else { continue };
         let (Some(samples), block) = (samples[scenario].first_mut(), id.block as usize) else { continue };
-        let place = match design.configs.iter().position(|config| *config == id.config) {
-            Some(config) => samples.configs[config].get_mut(block),
-            None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(id.replicate as usize)),
-        };
-        if let Some(place) = place {
+        let config = design.configs.iter().position(|config| *config == id.config);
+        if let Some(place) = samples.run_mut(config, block, id.replicate) {
             *place = share_taken(summary).map(|taken| 1.0 - taken);
         }
     }

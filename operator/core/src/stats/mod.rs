@@ -14,6 +14,7 @@ mod plan;
 mod rank;
 mod scale;
 mod screen;
+mod share;
 mod total;
 mod unblocked;
 
@@ -28,8 +29,9 @@ pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
     Plausibility, fisher_greater, implausible, operations_for_quantile, robust_limit, robust_z, supports_quantile,
-    uneven, upper_share,
+    uneven,
 };
+pub use share::{upper_share, wilson};
 pub use total::Totals;
 pub use unblocked::{TwoSample, mann_whitney, shift, welch};
 

@@ -98,8 +98,8 @@ impl Paired {
         hodges_lehmann(&self.differences())
     }
 
-    /// The estimate if so many of the config's runs were the worst of all: those of `known` blocks, and others spread evenly over the ranks
-    /// of its differences. `None` without blocks; far below all numbers where no typical run is left.
+    /// The estimate if `worst` of the config's runs were the worst of all: those of `known` blocks, and others spread evenly over the ranks
+    /// of its differences. `None` without blocks; far below all numbers if no typical run is left.
     pub fn estimate_with_worst(&self, known: &[usize], worst: usize) -> Option<f64> {
         let n = self.n();
         let gaps: Vec<f64> = self.gaps().collect();

@@ -61,8 +61,8 @@ impl Shares {
     /// The whole error, for a judgement that is the only one.
     pub const WHOLE: Self = Self { better: 1.0, worse: 1.0, equivalent: 1.0, scenario: 1.0 };
 
-    /// Shares of looks after these numbers of blocks, the last of which is the end of the plan, for a family of so many claims of a gain
-    /// and of harm.
+    /// Shares of looks after these numbers of blocks, the last of which is the end of the plan. `better` and `worse` count the claims of a
+    /// family.
     pub fn schedule(looks: &[usize], better: usize, worse: usize) -> Vec<Self> {
         let shares = [(2, better), (3, worse), (3, 1), (2, 1)].map(|(exponent, claims)| spend(looks, exponent, claims));
         let [better, worse, equivalent, scenario] = shares;

@@ -1,4 +1,4 @@
-use statrs::distribution::{Beta, ContinuousCDF, StudentsT};
+use statrs::distribution::{ContinuousCDF, StudentsT};
 
 use super::{
     null::{Null, Tails},
@@ -16,15 +16,6 @@ pub fn uneven(blocks: impl Iterator<Item = (bool, Vec<bool>)>, others: usize) ->
         choices.extend(rest.into_iter().map(usize::from));
     }
     Null { choices, per_block: others + 1, observed }.tails()
-}
-
-/// One-sided upper bound, at error `alpha`, of the share of which `hits` of `trials` were seen (Clopper and Pearson 1934).
-pub fn upper_share(hits: usize, trials: usize, alpha: f64) -> f64 {
-    if hits >= trials {
-        return 1.0;
-    }
-    let beta = Beta::new((hits + 1) as f64, (trials - hits) as f64);
-    beta.map_or(1.0, |beta| beta.inverse_cdf(1.0 - alpha))
 }
 
 /// P(a config fails at least as often as it did), given the failures of both arms (Fisher's exact test, one-sided; "Failures").

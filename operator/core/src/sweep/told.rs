@@ -78,7 +78,7 @@ impl Night {
         losses.min_by(|a, b| in_errors(a).total_cmp(&in_errors(b)))
     }
 
-    /// What the night's experiment alone proves or suspects to be worse.
+    /// Losses that the night's experiment alone proves or suspects, in words.
     pub fn losses(&self) -> impl Iterator<Item = String> {
         let rejected = self.named("Reject", |point| point.verdict == Some(Verdict::Reject));
         rejected.into_iter().chain(self.named("LikelyHarm", |point| point.is_likely_harm))

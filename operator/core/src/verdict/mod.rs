@@ -5,6 +5,7 @@
 
 mod by_node;
 mod design;
+mod drift;
 mod fragile;
 mod guarantees;
 mod judgement;

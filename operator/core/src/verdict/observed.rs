@@ -19,6 +19,14 @@ impl MetricSamples {
         (self.median(None), self.median(Some(config)))
     }
 
+    /// The place of a run: of a config, or without one of the baseline.
+    pub(crate) fn run_mut(&mut self, config: Option<usize>, block: usize, replicate: u32) -> Option<&mut Option<f64>> {
+        match config {
+            Some(config) => self.configs.get_mut(config)?.get_mut(block),
+            None => self.baseline.get_mut(block)?.get_mut(replicate as usize),
+        }
+    }
+
     /// Median of a config, or without one of the baseline.
     pub fn median(&self, config: Option<usize>) -> Option<f64> {
         let values: Vec<f64> = match config {
@@ -159,7 +167,7 @@ pub struct Saturated {
 pub struct Observed {
     /// Scenario by scenario, metric by metric, in the design's order.
     pub samples: Vec<Vec<MetricSamples>>,
-    /// The same of each first attempt that measured anything, counted or not ("First attempts"); empty where they are all the same.
+    /// Samples of first attempts that measured anything, counted or not ("First attempts"); empty if all of them counted.
     #[serde(default)]
     pub firsts: Vec<Vec<MetricSamples>>,
     /// Scenario by scenario; may be empty where nothing failed.
@@ -174,8 +182,14 @@ pub struct Observed {
     /// First attempts that left no number, whatever became of their place later.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub lost_firsts: Vec<LostFirst>,
-    /// By scenario, the share of the baseline's time that the workload's own generator takes, which hides that share of every effect; empty
-    /// where nothing is hidden.
+    /// Position of each run of `samples` in its block, for each scenario. Empty if unknown.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub positions: Vec<MetricSamples>,
+    /// Position of each run of `firsts`.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub first_positions: Vec<MetricSamples>,
+    /// Share of the baseline's time that the workload's own generator takes, for each scenario. It hides that share of every effect. Empty if
+    /// nothing is hidden.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub hidden: Vec<f64>,
     #[serde(default)]

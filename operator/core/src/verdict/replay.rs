@@ -239,8 +239,8 @@ impl<'a> Ledgers<'a> {
         table::overall(together.clone(), &self.overall.lost_means(config), &parts)
     }
 
-    /// What speaks against calling a config a Win or Neutral, though it proves no harm: more of its runs damaged data, or as many as could
-    /// fail would undo the verdict ("Failures").
+    /// A reason that denies a Win or Neutral without proving harm: more of its runs damaged data, or the bound on its failures would undo the
+    /// verdict ("Failures").
     fn doubt(&self, scenario: usize, config: usize) -> Option<Reason> {
         let blocks = self.seen[config];
         let (own, baseline) = self.observed.runs(scenario, config, blocks);

@@ -2,9 +2,10 @@ use std::collections::BTreeSet;
 
 use super::{
     design::{Design, DesignError, MetricRule},
+    drift::{self, Placed},
     observed::{Lack, MetricSamples, Observed},
 };
-use crate::stats::{Direction, Paired, ShapeError, Totals, Unmeasurable};
+use crate::stats::{Direction, Paired, Scale, ShapeError, Totals, Unmeasurable};
 
 #[derive(Debug, PartialEq, thiserror::Error)]
 pub enum JudgeError {
@@ -45,6 +46,10 @@ impl Value {
         if let Self::Number(value) = self { Some(value) } else { None }
     }
 
+    fn less(self, drift: f64) -> Self {
+        if let Self::Number(value) = self { Self::Number(value - drift) } else { self }
+    }
+
     /// The value that estimates use.
     fn measured(self) -> Self {
         if let Self::Saturated(end) = self { Self::Number(end) } else { self }
@@ -56,15 +61,24 @@ struct Row {
     /// `None` where a replicate is missing: such a block counts for no config.
     baseline: Vec<Option<Vec<Value>>>,
     configs: Vec<Vec<Option<Value>>>,
+    /// Drift per position in the block, by the first blocks up to these numbers, ascending ("Order").
+    slopes: Vec<(usize, f64)>,
+}
+
+/// The rows of each scenario and metric.
+struct Rows {
+    by_scenario: Vec<Vec<Row>>,
+    /// Distance of each run from the middle of its block, for each scenario; empty if unknown.
+    distances: Vec<MetricSamples>,
 }
 
 /// All values that may be judged.
 pub(super) struct Values<'a> {
     design: &'a Design,
     lacks: &'a [Lack],
-    rows: Vec<Vec<Row>>,
-    /// First attempts; empty if equal to `rows`.
-    firsts: Vec<Vec<Row>>,
+    rows: Rows,
+    /// First attempts; `None` if equal to `rows`.
+    firsts: Option<Rows>,
     m0: usize,
     /// Blocks in every scenario that counts.
     pub complete: usize,
@@ -100,6 +114,67 @@ impl Row {
         let value = (*self.configs.get(config)?.get(block)?)?;
         Some((value, self.baseline.get(block)?.as_ref()?))
     }
+
+    /// The drift per position in the block, by the first `blocks` blocks.
+    fn slope(&self, distances: &MetricSamples, blocks: usize) -> f64 {
+        let placed = |arm: usize, block: usize, position: Option<f64>, value: Value| {
+            Some(Placed { block, arm, position: position?, value: value.number()? })
+        };
+        let (mut runs, baseline) = (Vec::new(), self.configs.len());
+        for (block, values) in self.baseline.iter().enumerate().take(blocks) {
+            let own = values.iter().flatten().zip(distances.baseline.get(block).into_iter().flatten());
+            runs.extend(own.filter_map(|(&value, &position)| placed(baseline, block, position, value)));
+        }
+        for (config, (values, positions)) in self.configs.iter().zip(&distances.configs).enumerate() {
+            let own = values.iter().zip(positions).enumerate().take(blocks);
+            runs.extend(own.filter_map(|(block, (&value, &position))| placed(config, block, position, value?)));
+        }
+        drift::slope(&runs)
+    }
+}
+
+impl Rows {
+    /// `looks` has the numbers of blocks after which something is judged, ascending.
+    fn of(
+        design: &Design,
+        observed: &Observed,
+        samples: &[Vec<MetricSamples>],
+        positions: &[MetricSamples],
+        looks: &[usize],
+    ) -> Result<Self, JudgeError> {
+        let distances: Vec<MetricSamples> = positions.iter().map(drift::from_the_middle).collect();
+        let one = |scenario: usize, metric: usize, samples: &MetricSamples| {
+            let mut row = row(design, observed, samples, scenario, metric)?;
+            // A share does not drift by a factor, and often is zero.
+            if let Some(distances) = distances.get(scenario)
+                && design.metrics[metric].scale == Scale::Log
+            {
+                row.slopes = looks.iter().map(|&blocks| (blocks, row.slope(distances, blocks))).collect();
+            }
+            Ok(row)
+        };
+        let of_scenario = |(scenario, metrics): (usize, &Vec<MetricSamples>)| {
+            metrics.iter().enumerate().map(|(metric, samples)| one(scenario, metric, samples)).collect()
+        };
+        let by_scenario = samples.iter().enumerate().map(of_scenario).collect::<Result<_, JudgeError>>()?;
+        Ok(Self { by_scenario, distances })
+    }
+
+    /// What a block says of a config without the drift within blocks, by what is known after `known` blocks.
+    fn block(&self, (scenario, config, metric): (usize, usize, usize), block: usize, known: usize) -> Option<Block> {
+        let row = &self.by_scenario[scenario][metric];
+        let (own, baseline) = row.block(config, block)?;
+        let slope = row.slopes.iter().find(|(blocks, _)| *blocks >= known).map_or(0.0, |(_, slope)| *slope);
+        let Some(distances) = self.distances.get(scenario).filter(|_| slope != 0.0) else {
+            return Some((own, baseline.to_vec()));
+        };
+        let drift = |distance: Option<&Option<f64>>| slope * distance.copied().flatten().unwrap_or(0.0);
+        let of_baseline = distances.baseline.get(block);
+        let baseline = baseline.iter().enumerate();
+        let baseline = baseline.map(|(run, value)| value.less(drift(of_baseline.and_then(|runs| runs.get(run)))));
+        let of_config = distances.configs.get(config).and_then(|runs| runs.get(block));
+        Some((own.less(drift(of_config)), baseline.collect()))
+    }
 }
 
 impl<'a> Values<'a> {
@@ -107,28 +182,26 @@ impl<'a> Values<'a> {
         if let Some(misfit) = observed.misfit(design) {
             return Err(JudgeError::Misfit(misfit));
         }
-        let rows_of = |all: &[Vec<MetricSamples>]| -> Result<Vec<Vec<Row>>, JudgeError> {
-            let scenarios = all.iter().enumerate();
-            scenarios
-                .map(|(scenario, metrics)| {
-                    let rows = metrics.iter().enumerate();
-                    rows.map(|(metric, samples)| row(design, observed, samples, scenario, metric)).collect()
-                })
-                .collect()
-        };
-        let (rows, firsts) = (rows_of(&observed.samples)?, rows_of(&observed.firsts)?);
-        let lengths: Vec<usize> = (0..rows.len())
+        let lengths: Vec<usize> = (0..observed.samples.len())
             .filter(|&s| !observed.scenario_is_invalid(s))
             .map(|s| observed.samples[s].first().map_or(0, |samples| samples.baseline.len()))
             .collect();
+        let (complete, longest) = (lengths.iter().copied().min(), lengths.iter().copied().max());
+        let (complete, longest) = (complete.unwrap_or(0), longest.unwrap_or(0));
+        let planned = design.looks.iter().flat_map(|looks| &looks.blocks).copied();
+        let looks: Vec<usize> = planned.filter(|&blocks| blocks < longest).chain([longest]).collect();
+        let rows = |samples: &[Vec<MetricSamples>], positions: &[MetricSamples]| {
+            Rows::of(design, observed, samples, positions, &looks)
+        };
+        let has_firsts = !observed.firsts.is_empty();
         Ok(Self {
             design,
             lacks: &observed.lacks,
-            rows,
-            firsts,
+            rows: rows(&observed.samples, &observed.positions)?,
+            firsts: has_firsts.then(|| rows(&observed.firsts, &observed.first_positions)).transpose()?,
             m0: design.m0,
-            complete: lengths.iter().copied().min().unwrap_or(0),
-            longest: lengths.iter().copied().max().unwrap_or(0),
+            complete,
+            longest,
         })
     }
 
@@ -141,16 +214,13 @@ impl<'a> Values<'a> {
         blocks: impl Iterator<Item = usize>,
     ) -> Result<Comparison, ShapeError> {
         let blocks: Vec<usize> = blocks.collect();
-        let compared = |rows: &[Vec<Row>]| {
-            let row = &rows[scenario][metric];
-            let pairs = blocks.iter().filter_map(|&block| row.block(config, block));
-            let pairs: Vec<Block> = pairs.map(|(own, baseline)| (own, baseline.to_vec())).collect();
-            self.compared(&pairs, &self.design.metrics[metric], true)
+        let known = blocks.last().map_or(0, |last| last + 1);
+        let compared = |rows: &Rows| {
+            let pairs = blocks.iter().filter_map(|&block| rows.block((scenario, config, metric), block, known));
+            self.compared(&pairs.collect::<Vec<Block>>(), &self.design.metrics[metric], true)
         };
         let mut found = compared(&self.rows)?;
-        if !self.firsts.is_empty() {
-            found.firsts = Some(Box::new(compared(&self.firsts)?));
-        }
+        found.firsts = self.firsts.as_ref().map(compared).transpose()?.map(Box::new);
         found.lacks_values = self.lacks_values(scenario, config, metric, &blocks);
         Ok(found)
     }
@@ -164,11 +234,8 @@ impl<'a> Values<'a> {
         bad: &[usize],
         worst: usize,
     ) -> Result<Option<f64>, ShapeError> {
-        let row = &self.rows[scenario][metric];
-        let compared = (0..blocks).filter_map(|block| {
-            let (own, baseline) = row.block(config, block)?;
-            Some((block, (own, baseline.to_vec())))
-        });
+        let of_block = |block| Some((block, self.rows.block((scenario, config, metric), block, blocks)?));
+        let compared = (0..blocks).filter_map(of_block);
         let (numbers, pairs): (Vec<usize>, Vec<Block>) = compared.unzip();
         let known: Vec<usize> = (0..numbers.len()).filter(|&position| bad.contains(&numbers[position])).collect();
         let tested = self.compared(&pairs, &self.design.metrics[metric], false)?.tested;
@@ -185,7 +252,7 @@ impl<'a> Values<'a> {
             self.lacks.iter().filter(own).map(|lack| lack.block).filter(|block| blocks.binary_search(block).is_ok())
         };
         let own: Vec<usize> = lacking(Some(config)).collect();
-        let values = self.rows[scenario][metric].configs.get(config);
+        let values = self.rows.by_scenario[scenario][metric].configs.get(config);
         let is_beside = |block: &usize| {
             own.contains(block) || values.is_some_and(|runs| runs.get(*block).is_some_and(Option::is_some))
         };
@@ -194,18 +261,18 @@ impl<'a> Values<'a> {
 
     /// Every block's baseline runs in one scenario; `None` where one is missing, failed, or is beyond all numbers.
     pub fn baseline(&self, scenario: usize, metric: usize, block: usize) -> Option<Vec<f64>> {
-        let runs = self.rows[scenario][metric].baseline.get(block)?.as_ref()?;
+        let runs = self.rows.by_scenario[scenario][metric].baseline.get(block)?.as_ref()?;
         runs.iter().map(|run| run.number()).collect()
     }
 
     /// A config's run in a block, whether or not the block counts.
     pub fn run(&self, scenario: usize, config: usize, metric: usize, block: usize) -> Option<f64> {
-        (*self.rows[scenario][metric].configs.get(config)?.get(block)?)?.number()
+        (*self.rows.by_scenario[scenario][metric].configs.get(config)?.get(block)?)?.number()
     }
 
     /// Blocks that a scenario has.
     pub fn blocks(&self, scenario: usize) -> usize {
-        self.rows[scenario].first().map_or(0, |row| row.baseline.len())
+        self.rows.by_scenario[scenario].first().map_or(0, |row| row.baseline.len())
     }
 
     /// A config over all scenarios ("Overall"): the weighted mean of what they say in the same round, where all of them do. Where a run of
@@ -217,28 +284,29 @@ impl<'a> Values<'a> {
         rounds: impl Iterator<Item = usize>,
     ) -> Result<Option<Comparison>, ShapeError> {
         let rounds: Vec<usize> = rounds.collect();
-        let compared = |rows: &[Vec<Row>]| {
+        let compared = |rows: &Rows| {
             let pairs = self.rounds(rows, config, metric, &rounds);
             pairs.map(|pairs| self.compared(&pairs, &self.design.metrics[metric], false)).transpose()
         };
         let Some(mut found) = compared(&self.rows)? else { return Ok(None) };
-        if !self.firsts.is_empty() {
-            let Some(firsts) = compared(&self.firsts)? else { return Ok(None) };
+        if let Some(firsts) = &self.firsts {
+            let Some(firsts) = compared(firsts)? else { return Ok(None) };
             found.firsts = Some(Box::new(firsts));
         }
-        found.lacks_values = (0..self.rows.len()).any(|s| self.lacks_values(s, config, metric, &rounds));
+        found.lacks_values = (0..self.design.scenarios.len()).any(|s| self.lacks_values(s, config, metric, &rounds));
         Ok(Some(found))
     }
 
     /// A config and the baseline over all scenarios, round by round; `None` where there are zeros.
-    fn rounds(&self, rows: &[Vec<Row>], config: usize, metric: usize, rounds: &[usize]) -> Option<Vec<Block>> {
+    fn rounds(&self, rows: &Rows, config: usize, metric: usize, rounds: &[usize]) -> Option<Vec<Block>> {
+        let known = rounds.last().map_or(0, |last| last + 1);
         let total: f64 = self.design.scenarios.iter().map(|scenario| scenario.weight).sum();
         let mut zeros = false;
         let mut round = |block: usize| {
             let mut has_zero = false;
             let mut sum: Block = (Value::Number(0.0), vec![Value::Number(0.0); self.m0]);
-            for (row, scenario) in rows.iter().map(|rows| &rows[metric]).zip(&self.design.scenarios) {
-                let (own, baseline) = row.block(config, block)?;
+            for (position, scenario) in self.design.scenarios.iter().enumerate() {
+                let (own, baseline) = rows.block((position, config, metric), block, known)?;
                 has_zero |= own.is_zero() || baseline.iter().any(|run| run.is_zero());
                 let add = |to: &mut Value, run: Value| {
                     *to = match (*to, run.number()) {
@@ -247,7 +315,7 @@ impl<'a> Values<'a> {
                     };
                 };
                 add(&mut sum.0, own);
-                sum.1.iter_mut().zip(baseline).for_each(|(to, &run)| add(to, run));
+                sum.1.iter_mut().zip(baseline).for_each(|(to, run)| add(to, run));
             }
             // Of rounds that count only.
             zeros |= has_zero;
@@ -390,7 +458,7 @@ fn row(
         }),
     };
     if observed.scenario_is_invalid(scenario) {
-        return Ok(Row { baseline: Vec::new(), configs: Vec::new() });
+        return Ok(Row { baseline: Vec::new(), configs: Vec::new(), slopes: Vec::new() });
     }
     let baseline_block = |(block, runs): (usize, &Vec<Option<f64>>)| -> Result<_, JudgeError> {
         let mut values = Vec::with_capacity(design.m0);
@@ -420,6 +488,7 @@ fn row(
     Ok(Row {
         baseline: baseline.iter().enumerate().map(baseline_block).collect::<Result<_, _>>()?,
         configs: configs.iter().enumerate().map(config_values).collect::<Result<_, _>>()?,
+        slopes: Vec::new(),
     })
 }
 

@@ -86,7 +86,7 @@ fn the_corpus_has_every_field() {
         assert!(!documents.is_empty(), "{file}");
         all.insert(schema, missing(&serde_json::from_slice(&repository(schema)).unwrap(), &documents));
     }
-    let objects = ["../v4/objects.json", "../v8/objects.json"];
+    let objects = ["../v4/objects.json", "../v8/objects.json", "../v9/objects.json"];
     let objects = objects.into_iter().flat_map(|path| serde_json::from_slice::<Vec<Value>>(&read(path)).unwrap());
     let objects: Vec<Value> = objects.collect();
     for (crd, kind) in [

@@ -172,16 +172,26 @@ fn records_and_specs_are_read_and_summed_up_as_they_were() {
     assert_eq!(of_workload.len(), 4, "a trial of each workload: {of_workload:?}");
 }
 
-/// A plan as it was when a pace in any scenario took the default guardrail away.
-fn without_a_drain_of_paced(mut experiment: Experiment, document: &Value) -> Experiment {
-    const DEFAULT: &str = "drained_throughput";
+/// A plan without a default guardrail: what the file names stays.
+fn without_default(mut experiment: Experiment, document: &Value, default: &str) -> Experiment {
+    let named =
+        |list: &str| document["spec"][list].as_array().is_some_and(|of| of.iter().any(|one| one["metric"] == default));
+    let is_declared = named("objectives") || named("guardrails");
+    experiment.metrics.retain(|rule| is_declared || rule.name != default);
+    experiment
+}
+
+/// A plan as it was before objectives that are all latencies brought a guardrail along.
+fn without_a_rate(experiment: Experiment, document: &Value) -> Experiment {
+    without_default(experiment, document, "throughput")
+}
+
+/// A plan as it was when, besides, a pace in any scenario took the other default guardrail away.
+fn without_a_drain_of_paced(experiment: Experiment, document: &Value) -> Experiment {
     let is_paced = |role: RolePlan| role.interval_ns.is_some();
+    let experiment = without_a_rate(experiment, document);
     if experiment.scenarios.iter().any(|scenario| scenario.workload.primary_role().is_some_and(is_paced)) {
-        let named = |list: &str| {
-            document["spec"][list].as_array().is_some_and(|of| of.iter().any(|one| one["metric"] == DEFAULT))
-        };
-        let is_declared = named("objectives") || named("guardrails");
-        experiment.metrics.retain(|rule| is_declared || rule.name != DEFAULT);
+        return without_default(experiment, document, "drained_throughput");
     }
     experiment
 }

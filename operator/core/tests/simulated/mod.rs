@@ -1,7 +1,6 @@
 //! Experiments whose truth is known: the real planner, made-up runs in the planned order, the real judgement with all of its gates.
 
 pub mod naive;
-pub mod rates;
 pub mod rows;
 mod runs;
 pub mod world;

@@ -23,13 +23,14 @@ const MOST: f64 = 0.5;
 /// A first attempt that measured something.
 struct First<'a> {
     number: u32,
+    position: usize,
     summary: &'a Summary,
     is_disturbed: bool,
 }
 
 impl First<'_> {
-    /// Its value of a metric. Of a disturbed one, a rate or a time is what it would have been without the CPU time that others took, but no
-    /// better than `instead`, which is what its place is worth undisturbed.
+    /// The attempt's value of a metric. If it was disturbed, a rate or a time is corrected for the CPU time that other programs took, but is
+    /// no better than `instead`, the value of an undisturbed run in its place.
     fn value(&self, rule: &MetricRule, instead: impl FnOnce() -> Option<f64>) -> Option<f64> {
         let measured = value(self.summary, rule)?;
         if !self.is_disturbed || !metric(&rule.name).is_some_and(|info| info.is_time) {
@@ -45,7 +46,7 @@ impl First<'_> {
 }
 
 impl Samples {
-    pub(super) fn firsts(&mut self, places: &Places<'_>, design: &Design) {
+    pub(super) fn firsts(&mut self, places: &Places<'_>, design: &Design, positions: &[usize]) {
         let mut firsts: BTreeMap<Run, First<'_>> = BTreeMap::new();
         for (index, attempt) in places.attempts().iter().enumerate() {
             let id = attempt.trial();
@@ -60,7 +61,7 @@ impl Samples {
                 Fate::Failed | Fate::Lost(_) | Fate::Superseded => (false, false),
             };
             if is_measured {
-                let own = First { number: id.attempt, summary, is_disturbed };
+                let own = First { number: id.attempt, position: positions[index], summary, is_disturbed };
                 let run = (scenario, id.block as usize, config, id.replicate);
                 if firsts.get(&run).is_none_or(|first| own.number < first.number) {
                     firsts.insert(run, own);
@@ -68,16 +69,16 @@ impl Samples {
             }
         }
         let mut all = self.observed.samples.clone();
+        let mut all_positions = self.observed.positions.clone();
         let mut others: BTreeMap<Option<usize>, usize> = BTreeMap::new();
         for (&(scenario, block, config, replicate), first) in &firsts {
             let mut is_other = false;
+            if let Some(place) = all_positions[scenario].run_mut(config, block, replicate) {
+                *place = Some(first.position as f64);
+            }
             let counted = &self.observed.samples[scenario];
             for ((samples, rule), counted) in all[scenario].iter_mut().zip(&design.metrics).zip(counted) {
-                let place = match config {
-                    Some(config) => samples.configs[config].get_mut(block),
-                    None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(replicate as usize)),
-                };
-                let Some(place) = place else { continue };
+                let Some(place) = samples.run_mut(config, block, replicate) else { continue };
                 let Some(value) = first.value(rule, || place.or_else(|| counted.median(config))) else { continue };
                 is_other |= *place != Some(value);
                 *place = Some(value);
@@ -88,6 +89,7 @@ impl Samples {
             return;
         }
         self.observed.firsts = all;
+        self.observed.first_positions = all_positions;
         if !places.is_complete() {
             return;
         }

@@ -57,8 +57,9 @@ impl Samples {
             baseline_findings: Vec::new(),
             findings: BTreeMap::new(),
         };
-        samples.values(places, design, rounds);
-        samples.firsts(places, design);
+        let positions = places.positions();
+        samples.values(places, design, rounds, &positions);
+        samples.firsts(places, design, &positions);
         samples.endings(places, design, rounds);
         samples.invalid(places, design);
         samples.hidden(places, design);
@@ -81,11 +82,12 @@ impl Samples {
         self.observed.runs(scenario, config, usize::MAX)
     }
 
-    fn values(&mut self, places: &Places<'_>, design: &Design, blocks: usize) {
+    fn values(&mut self, places: &Places<'_>, design: &Design, blocks: usize, positions: &[usize]) {
         let empty = MetricSamples {
             baseline: vec![vec![None; design.m0]; blocks],
             configs: vec![vec![None; blocks]; design.configs.len()],
         };
+        self.observed.positions = vec![empty.clone(); design.scenarios.len()];
         self.observed.samples = vec![vec![empty; design.metrics.len()]; design.scenarios.len()];
         for (planned, state) in places.plan().blocks.iter().zip(places.blocks()) {
             let scenario = design.scenarios.iter().position(|scenario| scenario.name == planned.scenario);
@@ -93,8 +95,11 @@ impl Samples {
             for (slot, place) in planned.slots.iter().zip(&state.places) {
                 let Place::Valid(attempt) = place else { continue };
                 let Some(summary) = places.summary(*attempt) else { continue };
+                let config = design.configs.iter().position(|config| *config == slot.config);
+                if let Some(cell) = self.observed.positions[scenario].run_mut(config, block, slot.replicate) {
+                    *cell = Some(positions[*attempt] as f64);
+                }
                 for (metric, rule) in design.metrics.iter().enumerate() {
-                    let config = design.configs.iter().position(|config| *config == slot.config);
                     let value = value(summary, rule);
                     let about = Some(slot.config.as_str());
                     if let Some(Finding { gate, code, message, .. }) = gates::saturated(summary, &rule.name) {
@@ -117,11 +122,7 @@ impl Samples {
                         self.observed.lacks.push(Lack { scenario, metric, config, block });
                     }
                     let samples = &mut self.observed.samples[scenario][metric];
-                    let cell = match config {
-                        Some(config) => samples.configs[config].get_mut(block),
-                        None => samples.baseline.get_mut(block).and_then(|runs| runs.get_mut(slot.replicate as usize)),
-                    };
-                    if let Some(cell) = cell {
+                    if let Some(cell) = samples.run_mut(config, block, slot.replicate) {
                         *cell = value;
                     }
                 }

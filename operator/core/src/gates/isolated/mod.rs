@@ -1,9 +1,10 @@
 //! Isolated: the trial had the machine that it was promised, and nobody else used it meanwhile.
 //!
 //! On a machine of its own a disturbance costs the run. On a shared one it is noted, since others are part of it: the random order gives
-//! every arm its share, and a claim that an unequal share explains falls later (`DisturbedUnequally`). What a config does to itself, such as
-//! the kernel's work for its I/O, waits for its own memory or throttling under a quota that all have, is what is measured, and costs no run. Where the
-//! experiment requires exclusive CPUs, unknown evidence costs the run too; where it only prefers them, the verdict is labelled `NotIsolated`.
+//! every arm its share, and a claim that an unequal share explains falls later (`DisturbedUnequally`). Effects of a config on itself are part
+//! of the measurement and cost no run: the kernel's work for its I/O, waits for its own memory, throttling under a quota that all configs
+//! have. If the experiment requires exclusive CPUs, unknown evidence costs the run too; if it only prefers them, the verdict is labelled
+//! `NotIsolated`.
 
 mod label;
 mod pod;

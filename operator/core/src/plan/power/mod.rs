@@ -167,8 +167,7 @@ impl Power {
         })
     }
 
-    /// Blocks that a config takes part in on average until it needs no more runs, by what it truly is, where looks stop it for `futility`
-    /// or not.
+    /// Mean number of blocks in which a config with this true effect runs until it is decided, with or without `futility: Stop`.
     pub fn blocks_used(&self, truth: Truth, futility: bool) -> f64 {
         let looks = self.design.looks.clone().map(|looks| LookPlan { futility, ..looks });
         let simulation = self.simulation(&Design { looks, ..self.design.clone() });

@@ -1,24 +1,13 @@
 //! Searches for the smallest effect and the fewest blocks that are decided often enough.
 
 use super::simulation::Simulation;
-use crate::stats::POWER;
+use crate::stats::{POWER, wilson};
 
 /// The power of a design is above or below 80 % once its interval is on one side of these.
 const NEAR: [f64; 2] = [0.75, 0.85];
-/// Quantile of the normal distribution for an interval of 95 %.
-const Z: f64 = 1.96;
 /// Experiments that are simulated at once, whatever the number of threads: more are made than the answer takes, and none counts that a
 /// single thread would not have made.
 const AT_ONCE: usize = 16;
-
-/// Ends of the interval of a probability of which `hits` of `n` trials were seen (Wilson, "Probable Inference, the Law of Succession, and
-/// Statistical Inference").
-fn interval(hits: usize, n: usize) -> [f64; 2] {
-    let (n, share) = (n as f64, hits as f64 / n as f64);
-    let centre = (share + Z * Z / (2.0 * n)) / (1.0 + Z * Z / n);
-    let half = Z / (1.0 + Z * Z / n) * (share * (1.0 - share) / n + Z * Z / (4.0 * n * n)).sqrt();
-    [centre - half, centre + half]
-}
 
 /// Fewer experiments decide nothing: the interval of a handful is not to be trusted when it is asked after each of them.
 const FEWEST: usize = AT_ONCE;
@@ -38,7 +27,7 @@ impl Count {
         if self.n < FEWEST {
             return None;
         }
-        let [low, high] = interval(self.hits, self.n);
+        let [low, high] = wilson(self.hits, self.n);
         if low > NEAR[1] {
             return Some(true);
         }
@@ -132,13 +121,6 @@ pub fn first_blocks(fewest: usize, most: usize, is_likely: impl Fn(usize) -> boo
 #[cfg(test)]
 mod tests {
     use super::*;
-
-    #[test]
-    fn intervals_by_hand() {
-        // 81 of 100: (0.81 + 3.8416 / 200 +- 1.96 sqrt(0.81 * 0.19 / 100 + 3.8416 / 40000)) / 1.038416
-        let [low, high] = interval(81, 100);
-        assert!((low - 0.722_2).abs() < 1e-4 && (high - 0.874_9).abs() < 1e-4, "{low} {high}");
-    }
 
     #[test]
     fn counting_stops_as_soon_as_it_is_clear() {

@@ -32,9 +32,9 @@ impl Truth {
 
 /// A design with noise, of which experiments are drawn.
 ///
-/// Runs scatter normally around equal blocks, each scenario and metric by itself. In truth metrics of one run go together, as throughput
-/// and throughput with its debt paid do; a Win or a Neutral needs all of them at once, which independent ones show less often, so it
-/// promises no more than is kept.
+/// Runs scatter normally around equal blocks, independently for each scenario and metric. Real metrics of one run are correlated, such as
+/// throughput and drained throughput. A Win or a Neutral needs all of them together, which independent metrics reach less often, so the
+/// simulated power is a lower bound.
 ///
 /// Only the first config has runs. The families stay those of all configs, so the correction for them is charged in full: the others
 /// prove nothing that would make it cheaper, which they could in a real experiment.
