@@ -45,7 +45,14 @@ fn main() -> Result<(), JudgeError> {
         configs: (0..CONFIGS).map(|_| (0..BLOCKS).map(|_| Some(noise(&mut state))).collect()).collect(),
     };
     let samples = (0..SCENARIOS).map(|_| vec![row(), row()]).collect();
-    let observed = Observed { samples, ended: true, ..Observed::default() };
+    // Each block begins elsewhere in the list of runs.
+    let position = |run: usize, block: usize| Some(((run * 29 + block * 7) % (CONFIGS + M0)) as f64);
+    let order = MetricSamples {
+        baseline: (0..BLOCKS).map(|block| (0..M0).map(|run| position(run, block)).collect()).collect(),
+        configs: (0..CONFIGS).map(|c| (0..BLOCKS).map(|block| position(M0 + c, block)).collect()).collect(),
+    };
+    let positions = vec![order; SCENARIOS];
+    let observed = Observed { samples, positions, ended: true, ..Observed::default() };
 
     let looks = LookPlan { blocks: vec![12, 20, BLOCKS], stop_on: StopOn::Cells, futility: false };
     let sequential = Design { looks: Some(looks), ..fixed.clone() };

@@ -136,7 +136,9 @@ mod tests {
     #[test]
     fn nothing_is_removed_if_each_config_has_its_own_place() {
         let mut fixed = runs(|_, _, position| position as f64);
-        fixed.iter_mut().for_each(|run| run.position = run.arm as f64);
+        for run in &mut fixed {
+            run.position = run.arm as f64;
+        }
         assert_eq!(slope(&fixed), 0.0);
     }
 
