@@ -68,7 +68,7 @@ async fn an_open_verdict_gets_advice() {
     // Better and worse in turns, by twice the margin.
     let scatters = |run: &Run| {
         run.done_with(|summary| {
-            let factor = if run.spec.trial.block % 2 == 0 { 1.1 } else { 0.9 };
+            let factor = if run.spec.trial.block.is_multiple_of(2) { 1.1 } else { 0.9 };
             let is_baseline = run.spec.config == run.spec.baseline;
             if let Some(throughput) = summary.metrics.get_mut("throughput").filter(|_| !is_baseline) {
                 *throughput *= factor;
