@@ -169,11 +169,14 @@ impl<'a> Places<'a> {
         self.is_over() || self.blocks.iter().all(BlockState::is_closed)
     }
 
-    /// The position of each attempt among those of its pass over its block, by when they started. The order of attempts that started at the
-    /// same time does not depend on the order in which they were read.
+    /// The position of each attempt among those of its pass over its block, by when they started, or in the planned order if that was at the
+    /// same time.
     pub(super) fn positions(&self) -> Vec<usize> {
         let mut by_start: Vec<usize> = (0..self.attempts.len()).collect();
-        by_start.sort_by_key(|&attempt| (self.attempts[attempt].moment().unix_ms, self.attempts[attempt].trial()));
+        by_start.sort_by_key(|&attempt| {
+            let (trial, start) = (self.attempts[attempt].trial(), self.attempts[attempt].moment().unix_ms);
+            (start, trial.order, trial.attempt)
+        });
         let (mut positions, mut next) = (vec![0; self.attempts.len()], HashMap::new());
         for attempt in by_start {
             let of_pass =

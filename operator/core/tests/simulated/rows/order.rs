@@ -16,7 +16,7 @@ pub fn all() -> Vec<Row> {
         ("bent", "30 % lost within a block, most of it at first", 0.30, 4.0),
     ];
     for (name, what, drift, bend) in drifts {
-        for (configs, blocks) in [(1, 8), (6, 12)] {
+        for (configs, blocks) in [(1, 8), (2, 6), (6, 12)] {
             let setting = |effect: f64| Setting {
                 blocks,
                 configs: alike(configs, &gain(effect)),
