@@ -256,7 +256,7 @@ fn with_the_roles_swapped_it_wins() {
 #[test]
 fn a_neighbour_on_the_same_cpu_invalidates_a_trial() {
     // Where others have a right to the machine, they cost no run.
-    let dedicated = format!("{WRITES}  placement: {{environment: Dedicated}}\n");
+    let dedicated = format!("{WRITES}  placement: {{environment: Dedicated}}\n  maxWaitSeconds: 0\n");
     let busy = Lab::new(&dedicated);
     let spinners = Spinner::everywhere();
     let output = busy.run();
