@@ -61,7 +61,7 @@ struct Row {
     /// `None` where a replicate is missing: such a block counts for no config.
     baseline: Vec<Option<Vec<Value>>>,
     configs: Vec<Vec<Option<Value>>>,
-    /// Drift per position in the block, by the first blocks up to these numbers, ascending ("Order").
+    /// Drift per position in the block ("Order"), estimated from the first blocks up to each number, ascending.
     slopes: Vec<(usize, f64)>,
 }
 
@@ -115,7 +115,7 @@ impl Row {
         Some((value, self.baseline.get(block)?.as_ref()?))
     }
 
-    /// The drift per position in the block, by the first `blocks` blocks.
+    /// Estimates the drift per position in the block from the first `blocks` blocks.
     fn slope(&self, distances: &MetricSamples, blocks: usize) -> f64 {
         let placed = |arm: usize, block: usize, position: Option<f64>, value: Value| {
             Some(Placed { block, arm, position: position?, value: value.number()? })
@@ -160,7 +160,7 @@ impl Rows {
         Ok(Self { by_scenario, distances })
     }
 
-    /// What a block says of a config without the drift within blocks, by what is known after `known` blocks.
+    /// The runs of a config and of the baseline in a block, less the drift that the first `known` blocks show.
     fn block(&self, (scenario, config, metric): (usize, usize, usize), block: usize, known: usize) -> Option<Block> {
         let row = &self.by_scenario[scenario][metric];
         let (own, baseline) = row.block(config, block)?;
