@@ -414,7 +414,7 @@ mod tests {
         // Clear over both scenarios, open in one of them.
         let mixed = |trial: &TrialId| {
             let own = trial.config == "candidate" && trial.scenario == "read";
-            if own { if trial.block.is_multiple_of(2) { 1.3e3 } else { 0.99e3 } } else { value(trial) }
+            if own { if trial.block.is_multiple_of(2) { 1.2e3 } else { 0.99e3 } } else { value(trial) }
         };
         let attempts = run(&experiment, mixed);
         assert!(rounds(&experiment, &attempts, "candidate") > 12);

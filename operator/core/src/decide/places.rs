@@ -170,7 +170,7 @@ impl<'a> Places<'a> {
     }
 
     /// The position of each attempt among those of its pass over its block, by when they started, or in the planned order if that was at the
-    /// same time.
+    /// same time. Attempts after as many as are planned share the last position: nothing shows what a block would do in further ones.
     pub(super) fn positions(&self) -> Vec<usize> {
         let mut by_start: Vec<usize> = (0..self.attempts.len()).collect();
         by_start.sort_by_key(|&attempt| {
@@ -182,7 +182,7 @@ impl<'a> Places<'a> {
             let of_pass =
                 next.entry((self.block_of[attempt], pass(self.attempts[attempt].trial().attempt))).or_insert(0);
             positions[attempt] = *of_pass;
-            *of_pass += 1;
+            *of_pass = (*of_pass + 1).min(self.plan.blocks[self.block_of[attempt]].slots.len() - 1);
         }
         positions
     }
@@ -375,6 +375,27 @@ mod tests {
         };
         assert!(!is_over(&[]) && !is_over(&["candidate"]) && !is_over(&["same"]));
         assert!(is_over(&["candidate", "same"]) && is_over(&["base"]));
+    }
+
+    /// The candidate is tried three times before the baseline, and in the next block behind it.
+    #[test]
+    fn attempts_after_the_last_planned_position_share_it() {
+        let experiment = experiment();
+        let plan = plan(&experiment);
+        let mut attempts = Vec::new();
+        let mut run = |block: usize, config: usize, attempt: u32, minute: u64| {
+            let mut summary = summaries(&experiment)[2 * block + config].clone();
+            summary.trial.attempt = attempt;
+            summary.started_unix_ms += 60_000 * minute;
+            attempts.push(Attempt::Finished(summary.into()));
+        };
+        for (attempt, minute) in [(0, 0), (1, 1), (2, 2)] {
+            run(0, 1, attempt, minute);
+        }
+        run(0, 0, 0, 3);
+        run(1, 0, 0, 4);
+        run(1, 1, 0, 5);
+        assert_eq!(Places::new(&plan, &attempts).unwrap().positions(), [0, 1, 1, 1, 0, 1]);
     }
 
     #[test]

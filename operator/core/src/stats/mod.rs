@@ -29,7 +29,7 @@ pub use rank::{hodges_lehmann, median};
 pub use scale::{Direction, Scale, Unmeasurable};
 pub use screen::{
     Plausibility, fisher_greater, implausible, operations_for_quantile, robust_limit, robust_z, supports_quantile,
-    uneven,
+    uneven, uneven_at_odds,
 };
 pub use share::{upper_share, wilson};
 pub use total::Totals;

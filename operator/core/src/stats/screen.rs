@@ -1,21 +1,32 @@
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-use super::{
-    null::{Null, Tails},
-    rank::median,
-};
+use super::{null::Tails, rank::median};
 
 /// Whether something happens to one arm's run of a block more often than to the others: per block, whether it did to the arm's run and to
 /// each of the `others` others. Under the null it is as likely to have been any of them ("Attrition"; the exact test of Mantel and Haenszel,
 /// "Statistical Aspects of the Analysis of Data from Retrospective Studies").
 pub fn uneven(blocks: impl Iterator<Item = (bool, Vec<bool>)>, others: usize) -> Tails {
-    let (mut choices, mut observed) = (Vec::new(), 0);
-    for (own, rest) in blocks.filter(|(_, rest)| rest.len() == others) {
+    uneven_at_odds(blocks.map(|(own, rest)| (own, rest, 1.0)), others)
+}
+
+/// The same if its odds in the arm's run are a known multiple of those in another one. Of the m runs of a block to which it happened, the
+/// arm's is then one with probability `odds m / (odds m + others + 1 - m)`.
+pub fn uneven_at_odds(blocks: impl Iterator<Item = (bool, Vec<bool>, f64)>, others: usize) -> Tails {
+    // Probabilities of how often it happened to the arm.
+    let (mut chances, mut observed) = (vec![1.0], 0);
+    for (own, rest, odds) in blocks.filter(|(_, rest, _)| rest.len() == others) {
         observed += usize::from(own);
-        choices.push(usize::from(own));
-        choices.extend(rest.into_iter().map(usize::from));
+        let happened = usize::from(own) + rest.iter().filter(|other| **other).count();
+        let (own, rest) = (odds * happened as f64, (others + 1 - happened) as f64);
+        let share = own / (own + rest);
+        chances.push(0.0);
+        for count in (0..chances.len()).rev() {
+            let before = if count > 0 { chances[count - 1] } else { 0.0 };
+            chances[count] = (1.0 - share) * chances[count] + share * before;
+        }
     }
-    Null { choices, per_block: others + 1, observed }.tails()
+    let sum = |chances: &[f64]| chances.iter().sum::<f64>().min(1.0);
+    Tails { up: sum(&chances[observed..]), down: sum(&chances[..=observed]) }
 }
 
 /// P(a config fails at least as often as it did), given the failures of both arms (Fisher's exact test, one-sided; "Failures").
@@ -132,6 +143,9 @@ mod tests {
         // Of three runs each it was always the same: 3^-4.
         let three = (0..4).map(|_| (true, vec![false, false]));
         assert!((uneven(three, 2).up - 1.0 / 81.0).abs() < 1e-15);
+        // Three times the odds: 3 of 4 ways.
+        let at_odds = |own: bool| uneven_at_odds([(own, vec![!own], 3.0), (true, vec![true], 3.0)].into_iter(), 1);
+        assert_eq!((at_odds(true).up, at_odds(false).down), (0.75, 0.25));
         // A block without all of its runs compares nothing.
         assert_eq!(uneven([(true, vec![])].into_iter(), 1), Tails { up: 1.0, down: 1.0 });
     }

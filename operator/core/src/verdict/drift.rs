@@ -4,12 +4,12 @@
 
 use std::collections::BTreeSet;
 
-use super::observed::MetricSamples;
 use crate::stats::median;
 
-/// Squared correlation of position and config above which a slope can't be told from an effect.
-const CONFOUNDED: f64 = 0.25;
-/// Degrees of freedom of the residuals below which a slope fits the noise: with 4 of them (one config, 6 blocks), equal configs win in 5.7 %.
+/// Squared correlation of position and arm above which each arm has a place of its own. An order that is only uneven gets wider residuals:
+/// without its slope removed, it is in just these orders that drift looks like an effect.
+const SAME_PLACE: f64 = 0.7;
+/// Degrees of freedom of the residuals below which a slope fits the noise.
 const FEWEST: usize = 6;
 /// Residuals count at most this many robust standard deviations: a stall is no slope.
 const CUT: f64 = 3.0;
@@ -30,31 +30,19 @@ pub(super) struct Placed {
     pub value: f64,
 }
 
-/// The distance of each run from the middle of its block, in runs, from positions.
-pub(super) fn from_the_middle(positions: &MetricSamples) -> MetricSamples {
-    let mut distances = positions.clone();
-    for block in 0..distances.baseline.len() {
-        let own = positions.configs.iter().filter_map(|runs| *runs.get(block)?);
-        let present: Vec<f64> = positions.baseline[block].iter().copied().flatten().chain(own).collect();
-        let middle = present.iter().sum::<f64>() / present.len().max(1) as f64;
-        let runs = distances.configs.iter_mut().filter_map(|runs| runs.get_mut(block));
-        distances.baseline[block].iter_mut().chain(runs).flatten().for_each(|position| *position -= middle);
-    }
-    distances
-}
-
-/// The change of a run's value per position, beside blocks and arms. Zero if the runs can't tell.
+/// What to subtract from each run for its drift. `None` if the runs can't show a drift.
 ///
-/// Least squares, repeated on residuals that are cut off, so that one slow run does not tilt all others (Huber, "Robust Statistics", the
-/// method of modified residuals).
-pub(super) fn slope(runs: &[Placed]) -> f64 {
-    let positions: Vec<f64> = runs.iter().map(|run| run.position).collect();
-    let in_blocks = squares(&less_means(positions.clone(), runs, |run| run.block));
-    let positions = less_blocks_and_arms(positions, runs);
+/// Least squares beside blocks and arms, repeated on residuals that are cut off, so that one slow run does not tilt all others (Huber,
+/// "Robust Statistics", the method of modified residuals). Tests know nothing of a slope's own error. So residuals are widened by what a
+/// slope takes from pure noise on average, and by what its error adds to that of an effect if positions and arms are correlated.
+pub(super) fn drifts(runs: &[Placed]) -> Option<Vec<f64>> {
+    let distances = less_means(runs.iter().map(|run| run.position).collect(), runs, |run| run.block);
+    let positions = less_blocks_and_arms(distances.clone(), runs);
     let own = squares(&positions);
-    // Zero also if there are no runs, or each block has one.
-    if own <= (1.0 - CONFOUNDED) * in_blocks || own == 0.0 || degrees_of_freedom(runs) < FEWEST {
-        return 0.0;
+    let freedom = degrees_of_freedom(runs);
+    let in_blocks = squares(&distances);
+    if own <= (1.0 - SAME_PLACE) * in_blocks || freedom < FEWEST {
+        return None;
     }
     let mut slope = 0.0;
     let mut residuals: Vec<f64> = runs.iter().map(|run| run.value).collect();
@@ -73,7 +61,9 @@ pub(super) fn slope(runs: &[Placed]) -> f64 {
             break;
         }
     }
-    slope
+    let wider = ((freedom + 1) as f64 / freedom as f64 * in_blocks / own).sqrt() - 1.0;
+    let drifts = distances.iter().zip(&residuals);
+    Some(drifts.map(|(distance, residual)| slope * distance - wider * residual.clamp(-most, most)).collect())
 }
 
 /// Runs that are left after a mean for each block and arm and the slope.
@@ -125,6 +115,15 @@ mod tests {
         (0..8).flat_map(|block| (0..3).map(move |arm| placed(block, arm))).collect()
     }
 
+    /// The drift from one position to the next, of runs that have no noise.
+    fn slope(runs: &[Placed]) -> f64 {
+        let Some(drifts) = drifts(runs) else { return 0.0 };
+        let in_block = |run: &&(&Placed, f64)| run.0.block == runs[0].block;
+        let drifts: Vec<(&Placed, f64)> = runs.iter().zip(drifts).collect();
+        let own: Vec<&(&Placed, f64)> = drifts.iter().filter(in_block).collect();
+        (own[1].1 - own[0].1) / (own[1].0.position - own[0].0.position)
+    }
+
     #[test]
     fn slope_is_independent_of_blocks_and_arms() {
         let drifting = runs(|block, arm, position| block as f64 + 0.3 * arm as f64 - 0.02 * position as f64);
@@ -132,27 +131,49 @@ mod tests {
         let some: Vec<Placed> =
             drifting.iter().enumerate().filter(|(run, _)| run % 7 != 0).map(|(_, run)| *run).collect();
         assert!((slope(&some) + 0.02).abs() < 1e-3, "{}", slope(&some));
-        assert!(slope(&runs(|block, arm, _| (block * arm) as f64)).abs() < 1.0);
-        assert_eq!(slope(&[]), 0.0);
+        assert_eq!(drifts(&[]), None);
     }
 
     #[test]
-    fn few_runs_have_no_slope() {
+    fn few_runs_have_no_drift() {
         let two_arms = |blocks: usize| -> Vec<Placed> {
             let drifting = runs(|_, _, position| position as f64);
             drifting.into_iter().filter(|run| run.arm < 2 && run.block < blocks).collect()
         };
-        assert_eq!((degrees_of_freedom(&two_arms(7)), slope(&two_arms(7))), (5, 0.0));
+        assert_eq!((degrees_of_freedom(&two_arms(7)), drifts(&two_arms(7))), (5, None));
         assert_eq!(degrees_of_freedom(&two_arms(8)), 6);
         assert!((slope(&two_arms(8)) - 1.0).abs() < 1e-9);
     }
 
+    fn noise(block: usize, arm: usize) -> f64 {
+        0.01 * ((block * 7 + arm * 5) % 11) as f64
+    }
+
     #[test]
-    fn a_stall_is_no_slope() {
-        let noise = |block: usize, arm: usize| 0.01 * ((block * 7 + arm * 5) % 11) as f64;
-        let calm = slope(&runs(|block, arm, _| noise(block, arm)));
-        let stalled = slope(&runs(|block, arm, _| noise(block, arm) - if (block, arm) == (2, 1) { 5.0 } else { 0.0 }));
-        assert!((calm - stalled).abs() < 0.03, "{calm} {stalled}");
+    fn a_stall_is_no_drift() {
+        let calm = drifts(&runs(|block, arm, _| noise(block, arm))).expect("a drift");
+        let stall = |block: usize, arm: usize| if (block, arm) == (2, 1) { 5.0 } else { 0.0 };
+        let stalled = drifts(&runs(|block, arm, _| noise(block, arm) - stall(block, arm))).expect("a drift");
+        assert!(calm.iter().zip(&stalled).all(|(calm, stalled)| (calm - stalled).abs() < 0.03), "{calm:?} {stalled:?}");
+    }
+
+    /// Without it, a slope makes all runs quieter than they are.
+    #[test]
+    fn what_is_left_scatters_as_it_would_without_a_slope() {
+        let noisy = runs(|block, arm, _| noise(block, arm));
+        let scatter = |less: &[f64]| {
+            let values = noisy.iter().zip(less).map(|(run, less)| run.value - less).collect();
+            squares(&less_blocks_and_arms(values, &noisy))
+        };
+        let (whole, drifts) = (scatter(&[0.0; 24]), drifts(&noisy).expect("a drift"));
+        let slope = slope(&noisy);
+        let middle = 1.0;
+        let drift: Vec<f64> = noisy.iter().map(|run| slope * (run.position - middle)).collect();
+        let freedom = degrees_of_freedom(&noisy) as f64;
+        // Positions differ a little between arms, which costs as much again.
+        let wider = scatter(&drifts) / scatter(&drift) / ((freedom + 1.0) / freedom);
+        assert!((1.0..1.1).contains(&wider), "{wider}");
+        assert!(scatter(&drift) < whole);
     }
 
     #[test]
@@ -161,17 +182,6 @@ mod tests {
         for run in &mut fixed {
             run.position = run.arm as f64;
         }
-        assert_eq!(slope(&fixed), 0.0);
-    }
-
-    #[test]
-    fn distances_are_from_the_middle_of_the_runs_that_count() {
-        let positions =
-            MetricSamples { baseline: vec![vec![Some(0.0)], vec![Some(3.0)]], configs: vec![vec![Some(1.0), None]] };
-        let distances = from_the_middle(&positions);
-        assert_eq!(
-            (&distances.baseline, &distances.configs),
-            (&vec![vec![Some(-0.5)], vec![Some(0.0)]], &vec![vec![Some(0.5), None]])
-        );
+        assert_eq!(drifts(&fixed), None);
     }
 }

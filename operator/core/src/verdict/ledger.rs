@@ -7,7 +7,7 @@ use super::{
     table::{Judged, Proofs},
     values::Comparison,
 };
-use crate::stats::{ALPHA, Adjust, Paired, Shares, detectable};
+use crate::stats::{ALPHA, Adjust, Paired, Shares, detectable, n_min};
 
 /// Which effects carry their intervals. They cost about ten times what the verdict does.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
@@ -123,23 +123,22 @@ impl Claims {
             total_worse: totals.map(|totals| if comparison.open_totals.1 { 1.0 } else { totals.worse() }),
         };
         let own = if comparison.lacks_values { own.without_good() } else { own };
-        match &comparison.firsts {
-            Some(firsts) => own.also_of(&Self::of(firsts, rule, asks_scenario, shown)),
-            None => own,
-        }
+        let others = [&comparison.firsts, &comparison.without_failures];
+        let others = others.into_iter().flatten().map(|other| Self::of(other, rule, asks_scenario, shown));
+        others.fold(own, |own, other| own.also_of(&other))
     }
 
-    /// Takes the larger p of both for claims in favour and for means: a gain needs the proof of first attempts, too.
-    fn also_of(self, firsts: &Self) -> Self {
-        let both = |own: Option<f64>, firsts: Option<f64>| own.zip(firsts).map(|(own, firsts)| own.max(firsts));
+    /// Takes the larger p of both for claims in favour and for means, as far as the other has them: a gain needs the proof of both.
+    fn also_of(self, other: &Self) -> Self {
+        let both = |own: Option<f64>, other: Option<f64>| own.map(|own| other.map_or(own, |other| own.max(other)));
         Self {
-            better: self.better.max(firsts.better),
-            non_inferior: self.non_inferior.max(firsts.non_inferior),
-            equivalent: self.equivalent.max(firsts.equivalent),
-            per_scenario: both(self.per_scenario, firsts.per_scenario),
-            equal_per_scenario: both(self.equal_per_scenario, firsts.equal_per_scenario),
-            total_non_inferior: both(self.total_non_inferior, firsts.total_non_inferior),
-            total_worse: both(self.total_worse, firsts.total_worse),
+            better: self.better.max(other.better),
+            non_inferior: self.non_inferior.max(other.non_inferior),
+            equivalent: self.equivalent.max(other.equivalent),
+            per_scenario: both(self.per_scenario, other.per_scenario),
+            equal_per_scenario: both(self.equal_per_scenario, other.equal_per_scenario),
+            total_non_inferior: both(self.total_non_inferior, other.total_non_inferior),
+            total_worse: both(self.total_worse, other.total_worse),
             ..self
         }
     }
@@ -378,11 +377,12 @@ impl<'a> Ledger<'a> {
     }
 
     /// Whether an interval lies entirely beyond the margin on the bad side: one of those of all units and required metrics, which hold
-    /// together at 95 % ("Likely harm").
+    /// together at 95 % ("Likely harm"). A few blocks may be equal by chance.
     fn is_likely_harmed(&self, rule: &MetricRule, entry: &Entry) -> bool {
         let required = self.metrics.iter().filter(|rule| rule.purpose.is_required()).count();
         let intervals = (self.failures.len() * required) as f64;
-        let upper = entry.ended.as_ref().and_then(|ended| ended.mean_upper(ALPHA / intervals));
+        let ended = entry.ended.as_ref().filter(|ended| ended.n() >= n_min(1, ALPHA));
+        let upper = ended.and_then(|ended| ended.mean_upper(ALPHA / intervals));
         upper.is_some_and(|upper| upper < -rule.effect_margin())
     }
 
@@ -480,6 +480,7 @@ mod tests {
             has_zeros: false,
             lacks_values: false,
             firsts: None,
+            without_failures: None,
         }
     }
 
@@ -567,15 +568,10 @@ mod tests {
         let mixed = Claims { worse: 0.01, no_gain: 0.01, ..claims(0.2) };
         assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
         assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
-        // Without proof in first attempts nothing good is claimed.
-        let none = Claims {
-            per_scenario: None,
-            equal_per_scenario: None,
-            total_non_inferior: None,
-            total_worse: None,
-            ..claims(0.01)
-        };
-        assert_eq!(claims(0.01).also_of(&none), none);
+        // What was asked of one of them alone stays as it is.
+        let centre = Claims { total_non_inferior: None, total_worse: None, ..claims(0.2) };
+        let both = Claims { total_non_inferior: Some(0.01), total_worse: Some(0.01), ..mixed };
+        assert_eq!(claims(0.01).also_of(&centre), both);
     }
 
     #[test]

@@ -27,6 +27,12 @@ impl MetricSamples {
         }
     }
 
+    /// The same places, all empty.
+    pub(crate) fn without_values(&self) -> Self {
+        let none = |runs: &Vec<Option<f64>>| vec![None; runs.len()];
+        Self { baseline: self.baseline.iter().map(none).collect(), configs: self.configs.iter().map(none).collect() }
+    }
+
     /// Median of a config, or without one of the baseline.
     pub fn median(&self, config: Option<usize>) -> Option<f64> {
         let values: Vec<f64> = match config {

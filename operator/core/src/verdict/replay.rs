@@ -318,7 +318,7 @@ mod tests {
     use super::*;
     use crate::stats::plan_looks;
     use crate::verdict::testing::{design, noise, observed};
-    use crate::verdict::{LookPlan, MetricRule, Purpose};
+    use crate::verdict::{Ending, Endings, LookPlan, MetricRule, Purpose};
 
     #[test]
     fn a_veto_against_what_is_open_settles_nothing() {
@@ -387,6 +387,38 @@ mod tests {
         assert_eq!(reason(0.5), "LikelyHarm:throughput");
         // Within the margin it is no matter.
         assert!(!reason(0.97).starts_with("LikelyHarm"), "{}", reason(0.97));
+    }
+
+    /// Fewer blocks than any claim takes may be equal by chance.
+    #[test]
+    fn harm_in_a_few_blocks_is_not_likely() {
+        let reason = |blocks: usize| {
+            let design = design(1, &["read"], 1, 8);
+            let mut observed = observed(&design, |_, _, config, _| config.map_or(1.0, |_| 0.5));
+            let samples = &mut observed.samples[0][0];
+            samples.baseline.truncate(blocks);
+            samples.configs[0].truncate(blocks);
+            judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.reason.to_string()
+        };
+        assert_eq!((reason(4).as_str(), reason(5).as_str()), ("TooFewBlocks", "LikelyHarm:throughput"));
+    }
+
+    /// Half of the baseline's runs fail. Otherwise the config is as good, or better.
+    #[test]
+    fn failures_of_the_baseline_are_no_gain() {
+        let design = design(1, &["read"], 1, 20);
+        let verdict = |gain: f64| {
+            let mut observed = observed(&design, |_, block, config, run| {
+                (noise(2 * block + run) / 10.0).exp() * config.map_or(1.0, |_| gain)
+            });
+            let end = |block: usize| if block.is_multiple_of(2) { Ending::Failed } else { Ending::Sound };
+            observed.endings = vec![Endings {
+                baseline: (0..20).map(|block| vec![end(block)]).collect(),
+                configs: vec![vec![Ending::Sound; 20]],
+            }];
+            judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.verdict
+        };
+        assert_eq!((verdict(1.0), verdict(1.2)), (Verdict::Inconclusive, Verdict::Win));
     }
 
     #[test]

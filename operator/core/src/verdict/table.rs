@@ -206,8 +206,13 @@ pub(super) fn overall(outcome: Outcome, lost_means: &[String], parts: &[Part<'_>
     let cells: Vec<(&str, &Outcome)> = parts.iter().map(|part| (part.scenario, part.outcome)).collect();
     let outcome = unless_doubted(veto(outcome, &cells), parts.iter().find_map(|part| part.doubt.clone()));
     let asked: Vec<&Part<'_>> = parts.iter().filter(|part| !part.is_idle).collect();
+    let found = unless_open(outcome, lost_means, &asked);
+    if found.verdict == Verdict::Inconclusive { harmed_in_scenarios(found, &asked) } else { found }
+}
+
+/// Takes back a Win or Neutral that is not proven of each scenario.
+fn unless_open(outcome: Outcome, lost_means: &[String], asked: &[&Part<'_>]) -> Outcome {
     let is_open = match outcome.verdict {
-        Verdict::Inconclusive => return harmed_in_scenarios(outcome, &asked),
         Verdict::Win => |metric: &Judged<'_>| !metric.centre.holds_for_win,
         Verdict::Neutral => {
             |metric: &Judged<'_>| metric.purpose == Purpose::Objective && !metric.centre.holds_for_neutral
@@ -605,6 +610,26 @@ mod tests {
         }];
         assert_eq!(overall(win.clone(), &[], &alone).reason.to_string(), "SlowTail:ops");
         assert_eq!(said(unresolved, true), "Inconclusive Failures");
+    }
+
+    /// A scenario in which a loss is likely says so whatever the others gain, and whatever else is open in it.
+    #[test]
+    fn harm_that_is_likely_in_a_scenario_is_named_instead_of_what_is_open() {
+        let gain = [metric("ops", Purpose::Objective, Status::Better)];
+        let loss = [Judged {
+            centre: Centre { holds_for_win: false, holds_for_neutral: false },
+            is_likely_harmed: true,
+            ..metric("ops", Purpose::Objective, Status::Unresolved)
+        }];
+        let [read, write] = [cell(&gain, N_MIN, None), cell(&loss, N_MIN, None)];
+        let part = |scenario, outcome, metrics| Part { scenario, outcome, metrics, doubt: None, is_idle: false };
+        let parts = [part("read", &read, &gain[..]), part("write", &write, &loss[..])];
+        for overall in [
+            Outcome { verdict: Verdict::Win, reason: Reason::Better(vec!["ops".into()]) },
+            Outcome { verdict: Verdict::Neutral, reason: Reason::Equivalent },
+        ] {
+            assert_eq!(super::overall(overall, &[], &parts).reason.to_string(), "LikelyHarm:ops in write");
+        }
     }
 
     #[test]

@@ -61,16 +61,12 @@ struct Row {
     /// `None` where a replicate is missing: such a block counts for no config.
     baseline: Vec<Option<Vec<Value>>>,
     configs: Vec<Vec<Option<Value>>>,
-    /// Drift per position in the block ("Order"), estimated from the first blocks up to each number, ascending.
-    slopes: Vec<(usize, f64)>,
+    /// What to subtract from each run for its drift within the block ("Order"), as the first blocks up to each number show it, ascending.
+    drifts: Vec<(usize, MetricSamples)>,
 }
 
 /// The rows of each scenario and metric.
-struct Rows {
-    by_scenario: Vec<Vec<Row>>,
-    /// Distance of each run from the middle of its block, for each scenario; empty if unknown.
-    distances: Vec<MetricSamples>,
-}
+struct Rows(Vec<Vec<Row>>);
 
 /// All values that may be judged.
 pub(super) struct Values<'a> {
@@ -107,6 +103,9 @@ pub(super) struct Comparison {
     pub lacks_values: bool,
     /// This comparison on first attempts ("First attempts").
     pub firsts: Option<Box<Comparison>>,
+    /// The centre without the blocks in which a run of the baseline failed, if there are any: that the baseline fails is no gain of a metric
+    /// ("Worst and best").
+    pub without_failures: Option<Box<Comparison>>,
 }
 
 impl Row {
@@ -115,21 +114,31 @@ impl Row {
         Some((value, self.baseline.get(block)?.as_ref()?))
     }
 
-    /// Estimates the drift per position in the block from the first `blocks` blocks.
-    fn slope(&self, distances: &MetricSamples, blocks: usize) -> f64 {
-        let placed = |arm: usize, block: usize, position: Option<f64>, value: Value| {
-            Some(Placed { block, arm, position: position?, value: value.number()? })
+    /// What to subtract from each run of the first `blocks` blocks for its drift.
+    fn drift(&self, positions: &MetricSamples, blocks: usize) -> Option<MetricSamples> {
+        let (mut places, mut runs) = (Vec::new(), Vec::new());
+        let mut add = |config: Option<usize>, block: usize, replicate: usize, position: Option<f64>, value: Value| {
+            if let (Some(position), Some(value)) = (position, value.number()) {
+                places.push((config, block, replicate as u32));
+                runs.push(Placed { block, arm: config.unwrap_or(self.configs.len()), position, value });
+            }
         };
-        let (mut runs, baseline) = (Vec::new(), self.configs.len());
-        for (block, values) in self.baseline.iter().enumerate().take(blocks) {
-            let own = values.iter().flatten().zip(distances.baseline.get(block).into_iter().flatten());
-            runs.extend(own.filter_map(|(&value, &position)| placed(baseline, block, position, value)));
+        for (block, (values, positions)) in self.baseline.iter().zip(&positions.baseline).enumerate().take(blocks) {
+            let own = values.iter().flatten().zip(positions).enumerate();
+            own.for_each(|(replicate, (&value, &position))| add(None, block, replicate, position, value));
         }
-        for (config, (values, positions)) in self.configs.iter().zip(&distances.configs).enumerate() {
+        for (config, (values, positions)) in self.configs.iter().zip(&positions.configs).enumerate() {
             let own = values.iter().zip(positions).enumerate().take(blocks);
-            runs.extend(own.filter_map(|(block, (&value, &position))| placed(config, block, position, value?)));
+            let own = own.filter_map(|(block, (&value, &position))| Some((block, value?, position)));
+            own.for_each(|(block, value, position)| add(Some(config), block, 0, position, value));
         }
-        drift::slope(&runs)
+        let mut found = positions.without_values();
+        for ((config, block, replicate), drift) in places.into_iter().zip(drift::drifts(&runs)?) {
+            if let Some(place) = found.run_mut(config, block, replicate) {
+                *place = Some(drift);
+            }
+        }
+        Some(found)
     }
 }
 
@@ -142,38 +151,38 @@ impl Rows {
         positions: &[MetricSamples],
         looks: &[usize],
     ) -> Result<Self, JudgeError> {
-        let distances: Vec<MetricSamples> = positions.iter().map(drift::from_the_middle).collect();
         let one = |scenario: usize, metric: usize, samples: &MetricSamples| {
             let mut row = row(design, observed, samples, scenario, metric)?;
             // A share does not drift by a factor, and often is zero.
-            if let Some(distances) = distances.get(scenario)
+            if let Some(positions) = positions.get(scenario)
                 && design.metrics[metric].scale == Scale::Log
             {
-                row.slopes = looks.iter().map(|&blocks| (blocks, row.slope(distances, blocks))).collect();
+                row.drifts = looks.iter().filter_map(|&blocks| Some((blocks, row.drift(positions, blocks)?))).collect();
             }
             Ok(row)
         };
         let of_scenario = |(scenario, metrics): (usize, &Vec<MetricSamples>)| {
             metrics.iter().enumerate().map(|(metric, samples)| one(scenario, metric, samples)).collect()
         };
-        let by_scenario = samples.iter().enumerate().map(of_scenario).collect::<Result<_, JudgeError>>()?;
-        Ok(Self { by_scenario, distances })
+        Ok(Self(samples.iter().enumerate().map(of_scenario).collect::<Result<_, JudgeError>>()?))
+    }
+
+    fn row(&self, scenario: usize, metric: usize) -> &Row {
+        &self.0[scenario][metric]
     }
 
     /// The runs of a config and of the baseline in a block, less the drift that the first `known` blocks show.
     fn block(&self, (scenario, config, metric): (usize, usize, usize), block: usize, known: usize) -> Option<Block> {
-        let row = &self.by_scenario[scenario][metric];
+        let row = self.row(scenario, metric);
         let (own, baseline) = row.block(config, block)?;
-        let slope = row.slopes.iter().find(|(blocks, _)| *blocks >= known).map_or(0.0, |(_, slope)| *slope);
-        let Some(distances) = self.distances.get(scenario).filter(|_| slope != 0.0) else {
+        let Some((_, drift)) = row.drifts.iter().find(|(blocks, _)| *blocks >= known) else {
             return Some((own, baseline.to_vec()));
         };
-        let drift = |distance: Option<&Option<f64>>| slope * distance.copied().flatten().unwrap_or(0.0);
-        let of_baseline = distances.baseline.get(block);
+        let less = |value: Value, drift: Option<&Option<f64>>| value.less(drift.copied().flatten().unwrap_or(0.0));
+        let of_baseline = drift.baseline.get(block);
         let baseline = baseline.iter().enumerate();
-        let baseline = baseline.map(|(run, value)| value.less(drift(of_baseline.and_then(|runs| runs.get(run)))));
-        let of_config = distances.configs.get(config).and_then(|runs| runs.get(block));
-        Some((own.less(drift(of_config)), baseline.collect()))
+        let baseline = baseline.map(|(run, value)| less(*value, of_baseline.and_then(|runs| runs.get(run))));
+        Some((less(own, drift.configs.get(config).and_then(|runs| runs.get(block))), baseline.collect()))
     }
 }
 
@@ -252,7 +261,7 @@ impl<'a> Values<'a> {
             self.lacks.iter().filter(own).map(|lack| lack.block).filter(|block| blocks.binary_search(block).is_ok())
         };
         let own: Vec<usize> = lacking(Some(config)).collect();
-        let values = self.rows.by_scenario[scenario][metric].configs.get(config);
+        let values = self.rows.row(scenario, metric).configs.get(config);
         let is_beside = |block: &usize| {
             own.contains(block) || values.is_some_and(|runs| runs.get(*block).is_some_and(Option::is_some))
         };
@@ -261,18 +270,18 @@ impl<'a> Values<'a> {
 
     /// Every block's baseline runs in one scenario; `None` where one is missing, failed, or is beyond all numbers.
     pub fn baseline(&self, scenario: usize, metric: usize, block: usize) -> Option<Vec<f64>> {
-        let runs = self.rows.by_scenario[scenario][metric].baseline.get(block)?.as_ref()?;
+        let runs = self.rows.row(scenario, metric).baseline.get(block)?.as_ref()?;
         runs.iter().map(|run| run.number()).collect()
     }
 
     /// A config's run in a block, whether or not the block counts.
     pub fn run(&self, scenario: usize, config: usize, metric: usize, block: usize) -> Option<f64> {
-        (*self.rows.by_scenario[scenario][metric].configs.get(config)?.get(block)?)?.number()
+        (*self.rows.row(scenario, metric).configs.get(config)?.get(block)?)?.number()
     }
 
     /// Blocks that a scenario has.
     pub fn blocks(&self, scenario: usize) -> usize {
-        self.rows.by_scenario[scenario].first().map_or(0, |row| row.baseline.len())
+        self.rows.0[scenario].first().map_or(0, |row| row.baseline.len())
     }
 
     /// A config over all scenarios ("Overall"): the weighted mean of what they say in the same round, where all of them do. Where a run of
@@ -369,6 +378,10 @@ impl<'a> Values<'a> {
             !(matches!(own, Value::Failed | Value::ZeroWorst) && runs.iter().all(|run| run == own))
         };
         let has_worst = all(&ended).any(|run| run == Value::ZeroWorst);
+        let is_sound = |(_, runs): &&Block| !runs.contains(&Value::Failed);
+        let sound: Vec<Block> = pairs.iter().filter(is_sound).cloned().collect();
+        let without_failures =
+            (sound.len() < pairs.len()).then(|| self.compared(&sound, rule, false)).transpose()?.map(Box::new);
         let mut beside = pairs.iter().flat_map(|(_, runs)| runs.iter().copied());
         Ok(Comparison {
             totals: with_totals.then(|| totals(&pairs.iter().filter(tells).cloned().collect::<Vec<Block>>())),
@@ -386,6 +399,7 @@ impl<'a> Values<'a> {
             has_zeros,
             lacks_values: false,
             firsts: None,
+            without_failures,
         })
     }
 }
@@ -458,7 +472,7 @@ fn row(
         }),
     };
     if observed.scenario_is_invalid(scenario) {
-        return Ok(Row { baseline: Vec::new(), configs: Vec::new(), slopes: Vec::new() });
+        return Ok(Row { baseline: Vec::new(), configs: Vec::new(), drifts: Vec::new() });
     }
     let baseline_block = |(block, runs): (usize, &Vec<Option<f64>>)| -> Result<_, JudgeError> {
         let mut values = Vec::with_capacity(design.m0);
@@ -488,7 +502,7 @@ fn row(
     Ok(Row {
         baseline: baseline.iter().enumerate().map(baseline_block).collect::<Result<_, _>>()?,
         configs: configs.iter().enumerate().map(config_values).collect::<Result<_, _>>()?,
-        slopes: Vec::new(),
+        drifts: Vec::new(),
     })
 }
 

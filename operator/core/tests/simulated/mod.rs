@@ -441,12 +441,17 @@ impl<'a> Lab<'a> {
             self.blocks[config] = self.blocks[config].max(number + 1);
         }
         let fails = config.is_some_and(|config| self.failing[config][scenario].contains(&number))
-            || (world.first_fails && share == 0.0);
+            || (world.first_fails && share == 0.0)
+            || (config.is_none() && world.baseline_failing > 0.0 && self.noise.hits(world.baseline_failing));
         if fails || self.noise.hits(world.failing) {
             self.attempts.push(self.template.failed(id, started));
             return Came::Failed;
         }
         let mut run = self.machines.run(own, scenario, position, share, &mut self.noise);
+        if world.cold > 0.0 && self.is_first_of_pass(&id) {
+            run.throughput *= (-world.cold).exp();
+            run.drained *= (-world.cold).exp();
+        }
         let is_slow = |limit: Option<f64>| limit.is_some_and(|limit| run.luck < limit);
         let lost = match world.lost {
             _ if is_slow(own.and_then(|own| own.evicts_slow)) => Some(LostReason::Evicted),
@@ -463,6 +468,7 @@ impl<'a> Lab<'a> {
         if let Some(config) = config {
             self.stalls[config] += usize::from(run.stalled);
         }
+        let disturbed = if world.in_time { 1.0 - (1.0 - disturbed).powf(1000.0 / run.throughput) } else { disturbed };
         let disturbed = self.noise.hits(disturbed) || self.is_disturbed();
         let is_repeated = too_slow || hidden || self.noise.hits(own.map_or(0.0, |own| own.lost)) || disturbed;
         let mut also = Also { disturbed: is_repeated.then_some(Cause::Clock), ..Also::default() };
@@ -492,6 +498,13 @@ impl<'a> Lab<'a> {
             None => self.values[scenario].0.push(run.throughput),
         }
         Came::Counts
+    }
+
+    fn is_first_of_pass(&self, id: &TrialId) -> bool {
+        let of_pass = |seen: &TrialId| {
+            (&seen.scenario, seen.block, seen.attempt / TRIES) == (&id.scenario, id.block, id.attempt / TRIES)
+        };
+        !self.attempts.iter().any(|attempt| of_pass(attempt.trial()))
     }
 
     fn minutes(&self, run: &Run) -> u64 {

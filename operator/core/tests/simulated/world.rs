@@ -61,6 +61,12 @@ pub struct World {
     pub failing: f64,
     /// Whether the first run of each block fails.
     pub first_fails: bool,
+    /// Chance that a run of the baseline fails, beside that of all.
+    pub baseline_failing: f64,
+    /// The first attempt of a pass over a block is slower by this, as a logarithm.
+    pub cold: f64,
+    /// Disturbances come at random times, so a run that takes longer meets more of them.
+    pub in_time: bool,
     /// Share of the time in which other programs take CPU in bursts; on a shared machine.
     pub bursts: f64,
 }
@@ -84,6 +90,9 @@ impl Default for World {
             minutes: 0.0,
             failing: 0.0,
             first_fails: false,
+            baseline_failing: 0.0,
+            cold: 0.0,
+            in_time: false,
             bursts: 0.0,
         }
     }

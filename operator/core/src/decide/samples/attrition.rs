@@ -7,11 +7,11 @@
 use std::collections::BTreeMap;
 
 use super::Samples;
-use crate::attempt::TRIES;
+use crate::attempt::{Attempt, TRIES};
 use crate::decide::{Fate, Place, Places};
 use crate::gates::{Code, Finding, Gate, Note, attrition};
-use crate::stats::{ALPHA, Tails, holm, uneven};
-use crate::verdict::{Design, Look, LostFirst, Scope};
+use crate::stats::{ALPHA, Tails, holm, median, uneven_at_odds};
+use crate::verdict::{Design, Look, LostFirst, Scenario, Scope};
 
 /// What became of a run.
 #[derive(Clone, Copy, Default, PartialEq)]
@@ -53,14 +53,11 @@ impl Samples {
         self.observed.lost_firsts =
             silent.map(|(&(scenario, block, config, _), _)| LostFirst { scenario, config, block }).collect();
         let looks = design.looks_reached(rounds, rounds, self.observed.ended);
-        let invalid = uneven_configs(
-            &table,
-            design,
-            &looks,
-            |seen| seen.first != Try::Good,
-            |tails| 2.0 * tails.up.min(tails.down),
-        );
-        let missing = uneven_configs(&table, design, &looks, |seen| seen.bad_tries == TRIES, |tails| tails.up);
+        let exposure = Exposure::of(places, design, &table);
+        let either = |tails: Tails| 2.0 * tails.up.min(tails.down);
+        let invalid = uneven_configs(&table, &exposure, &looks, 1, |seen| seen.first != Try::Good, either);
+        let missing =
+            uneven_configs(&table, &exposure, &looks, TRIES, |seen| seen.bad_tries == TRIES, |tails| tails.up);
         // Both questions of all configs share one error.
         let both = holm(&[invalid, missing].concat());
         let (invalid, missing) = both.split_at(design.configs.len());
@@ -139,11 +136,62 @@ fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
     table
 }
 
-/// Per config the p value, over the looks so far, of its runs having gone another way than the baseline's beside them.
+/// No run is hit for certain.
+const MOST_SURE: f64 = 0.999;
+
+/// How long runs take, which is how long something can disturb them: a config that takes five times as long is hit more often by chance.
+struct Exposure {
+    m0: usize,
+    configs: usize,
+    /// By scenario, the chance that a first attempt of the baseline is invalid, and how many times as long each config's runs take.
+    scenarios: Vec<(f64, Vec<f64>)>,
+}
+
+impl Exposure {
+    fn of(places: &Places<'_>, design: &Design, table: &Table) -> Self {
+        let mut windows: BTreeMap<(&str, Option<&str>), Vec<f64>> = BTreeMap::new();
+        for attempt in places.attempts() {
+            if let Attempt::Finished(summary) = attempt {
+                let config = design.configs.iter().find(|config| **config == summary.trial.config);
+                let arm = (summary.trial.scenario.as_str(), config.map(String::as_str));
+                windows.entry(arm).or_default().push(summary.window_seconds);
+            }
+        }
+        let typical = |scenario: &Scenario, config: Option<&String>| {
+            median(windows.get(&(scenario.name.as_str(), config.map(String::as_str)))?)
+        };
+        let of_scenario = |(number, scenario): (usize, &Scenario)| {
+            let baseline = table.iter().filter(|((s, _, arm, _), seen)| *s == number && arm.is_none() && seen.tried);
+            let hit = baseline.clone().filter(|(_, seen)| seen.first != Try::Good).count();
+            let times = design.configs.iter().map(|config| {
+                let times = typical(scenario, Some(config)).zip(typical(scenario, None)).map(|(own, base)| own / base);
+                times.filter(|times| times.is_finite() && *times > 0.0).unwrap_or(1.0)
+            });
+            // Half a hit more: a chance that was not seen is not zero.
+            ((hit as f64 + 0.5) / (baseline.count() as f64 + 1.0), times.collect())
+        };
+        let scenarios = design.scenarios.iter().enumerate().map(of_scenario).collect();
+        Self { m0: design.m0, configs: design.configs.len(), scenarios }
+    }
+
+    /// How many times the odds of the baseline a config has that so many tries are all hit, by a disturbance that may begin at any time.
+    fn odds(&self, scenario: usize, config: usize, tries: u32) -> f64 {
+        let (base, times) = &self.scenarios[scenario];
+        let odds = |times: f64| {
+            let hit = (1.0 - (1.0 - base).powf(times)).min(MOST_SURE).powi(tries.cast_signed());
+            hit / (1.0 - hit)
+        };
+        odds(times[config]) / odds(1.0)
+    }
+}
+
+/// Per config the p value, over the looks so far, of its runs having gone another way than the baseline's beside them, in all of so many
+/// `tries`.
 fn uneven_configs(
     table: &Table,
-    design: &Design,
+    exposure: &Exposure,
     looks: &[Look],
+    tries: u32,
     happened: impl Fn(&Seen) -> bool,
     p: impl Fn(Tails) -> f64,
 ) -> Vec<f64> {
@@ -155,13 +203,14 @@ fn uneven_configs(
             let pairs = own.map(|(&(scenario, block, ..), seen)| {
                 let beside = table.range((scenario, block, None, 0)..=(scenario, block, None, u32::MAX));
                 let beside = beside.map(|(_, seen)| seen).filter(|seen| seen.tried);
-                (happened(seen), beside.map(&happened).collect::<Vec<bool>>())
+                let odds = exposure.odds(scenario, config, tries);
+                (happened(seen), beside.map(&happened).collect::<Vec<bool>>(), odds)
             });
-            p(uneven(pairs, design.m0)) / look.overall.worse
+            p(uneven_at_odds(pairs, exposure.m0)) / look.overall.worse
         };
         looks.iter().map(at).fold(1.0, f64::min)
     };
-    (0..design.configs.len()).map(smallest).collect()
+    (0..exposure.configs).map(smallest).collect()
 }
 
 /// Scenarios in which too many of an arm's runs gave no measurement, in words.
@@ -211,7 +260,7 @@ fn counted(
 mod tests {
     use assay_protocol::{Digest, Summary};
 
-    use super::{Look, Seen, Table, Tails, Try, counted, table, uneven_configs};
+    use super::{Exposure, Look, Seen, Table, Try, counted, table, uneven_configs};
     use crate::attempt::{Attempt, Lost, LostReason, TRIES};
     use crate::decide::Places;
     use crate::experiment::Experiment;
@@ -223,9 +272,15 @@ mod tests {
 
     /// Judges runs of which some were invalid at first and then run again. The answer says how often each was.
     fn judged(tries: impl Fn(&Summary) -> u32) -> Report {
+        judged_of(tries, |_| ())
+    }
+
+    /// The same of runs that are changed.
+    fn judged_of(tries: impl Fn(&Summary) -> u32, change: impl Fn(&mut Summary)) -> Report {
         let experiment = experiment();
         let mut attempts = Vec::new();
-        for good in summaries(&experiment) {
+        for mut good in summaries(&experiment) {
+            change(&mut good);
             let tries = tries(&good);
             for attempt in 0..=tries {
                 let mut run = good.clone();
@@ -272,6 +327,27 @@ mod tests {
         assert_eq!(verdict(&judged(|_| 1)), "Neutral Equivalent");
         // As telling in the other direction.
         assert_eq!(verdict(&judged(|s| u32::from(s.trial.config == "base"))), "Invalid Attrition");
+    }
+
+    #[test]
+    fn a_config_that_takes_longer_is_hit_more_often() {
+        let often = |times: f64| {
+            judged_of(
+                |s| u32::from(s.trial.config == "candidate" && s.trial.block < 7),
+                |s| {
+                    if s.trial.config == "candidate" {
+                        s.window_seconds *= times;
+                    }
+                },
+            )
+        };
+        assert_eq!(verdict(&often(1.0)), "Invalid Attrition");
+        assert_eq!(verdict(&often(4.0)), "Neutral Equivalent");
+        let exposure = Exposure { m0: 1, configs: 2, scenarios: vec![(0.1, vec![1.0, 2.0])] };
+        assert_eq!(exposure.odds(0, 0, 1), 1.0);
+        // 0.19 / 0.81 of 0.1 / 0.9, and the same of all three tries.
+        assert!((exposure.odds(0, 1, 1) - 0.19 / 0.81 * 9.0).abs() < 1e-12);
+        assert!((exposure.odds(0, 1, 3) - 0.006_859 / 0.993_141 * 999.0).abs() < 1e-9);
     }
 
     /// What there is instead of a run of which nothing is left.
@@ -483,8 +559,8 @@ mod tests {
                     cells: Shares::WHOLE,
                 })
                 .collect();
-            uneven_configs(&table, &design_of_two(), &looks, |seen| seen.first == Try::Silent, |tails: Tails| tails.up)
-                [0]
+            let exposure = Exposure { m0: 2, configs: 1, scenarios: vec![(0.1, vec![1.0])] };
+            uneven_configs(&table, &exposure, &looks, 1, |seen| seen.first == Try::Silent, |tails| tails.up)[0]
         };
         // Each time one of three runs.
         assert!((p(&[(3, 0.5)]) - 2.0 / 27.0).abs() < 1e-12);

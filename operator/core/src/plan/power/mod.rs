@@ -77,7 +77,7 @@ const LARGEST_LINEAR: f64 = 20.0;
 /// Experiments that tell what holds back any gain.
 const EXPERIMENTS_OF_HURDLE: usize = 40;
 /// Experiments whose blocks are averaged, at most.
-const EXPERIMENTS_OF_MEAN: usize = 200;
+const EXPERIMENTS_OF_MEAN: usize = 100;
 
 /// Power of a design by simulation. `threads` share the work and change no answer.
 #[derive(Clone, Debug)]

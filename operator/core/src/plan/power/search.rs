@@ -81,11 +81,11 @@ pub fn smallest(simulation: &Simulation, last: usize, hits: impl Fn(usize, usize
     if is_likely(0) {
         return Some(0);
     }
+    if !is_likely(last) {
+        return None;
+    }
     let (mut low, mut high) = (0, 1.min(last));
     while !is_likely(high) {
-        if high == last {
-            return None;
-        }
         (low, high) = (high, (2 * high).min(last));
     }
     while high - low > 1 {

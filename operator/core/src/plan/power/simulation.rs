@@ -51,7 +51,7 @@ pub struct Simulation {
 /// Experiments for a decision near 80 %, where they cost little.
 const MOST_EXPERIMENTS: usize = 400;
 /// The fewest of them, where an experiment takes long to judge.
-const LEAST_EXPERIMENTS: usize = 100;
+const LEAST_EXPERIMENTS: usize = 80;
 /// Steps of null distributions that all experiments of a decision may take, about.
 const STEPS: usize = 2_000_000;
 

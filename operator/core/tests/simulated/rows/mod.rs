@@ -389,7 +389,8 @@ fn failures() -> Vec<Row> {
             &format!("+20 %, {fails} of {blocks} runs fail, of the baseline none"),
             setting,
             vec![
-                ask("Win", wins, Bound::AtMost(0.0)),
+                // One of thirty is below what a bound on the failures has to deny.
+                ask("Win", wins, if (blocks, fails) == (30, 1) { Bound::None } else { Bound::AtMost(0.0) }),
                 ask("Reject Unstable", unstable, Bound::None),
                 ask("Inconclusive Failures", for_failures, Bound::None),
             ],
@@ -404,6 +405,15 @@ fn failures() -> Vec<Row> {
             &format!("{configs} equal configs, {percent} % of all runs fail"),
             setting,
             vec![ask("any Reject", any_reject, Bound::AtMost(5.0)), ask("any Win", any_win, Bound::AtMost(5.0))],
+        ));
+    }
+    for (scenarios, effect) in [(1, 0.0), (3, 0.0), (3, -0.02)] {
+        let world = World { cv: 0.03, baseline_failing: 0.20, ..World::default() };
+        rows.push(row(
+            &format!("fails-beside-{scenarios}{}", if effect < 0.0 { "-worse" } else { "" }),
+            &format!("{:+.0} %, 20 % of the baseline's runs fail, scenarios: {scenarios}", 100.0 * effect),
+            Setting { scenarios, configs: vec![gain(effect)], world, ..Setting::default() },
+            vec![ask("Win", wins, Bound::AtMost(5.0))],
         ));
     }
     for (configs, scenarios) in [(1, 1), (1, 3), (3, 3)] {
@@ -537,6 +547,19 @@ fn voids() -> Vec<Row> {
                 vec![ask("any Invalid", any_invalid, Bound::AtMost(5.0))],
             ));
         }
+    }
+    for (scenarios, blocks, percent) in [(3, 20, 5), (3, 20, 10), (3, 20, 20), (1, 30, 20)] {
+        let share = f64::from(percent) / 100.0;
+        let world = World { cv: 0.05, disturbed: (share, share), in_time: true, ..World::default() };
+        rows.push(row(
+            &format!("long-disturbed-{percent}-{scenarios}"),
+            &format!(
+                "-80 % in {scenarios} scenarios and {blocks} blocks, {percent} % of the baseline's tries disturbed, of \
+                 the config's as many more as they take longer"
+            ),
+            Setting { scenarios, blocks, configs: vec![gain(-0.80)], world, ..Setting::default() },
+            vec![ask("Reject", rejects, Bound::AtLeast(95.0)), ask("Invalid", first_invalid, Bound::AtMost(5.0))],
+        ));
     }
     for (blocks, scenarios) in [(12, 3), (30, 1)] {
         for configs in [1, 18] {
