@@ -326,14 +326,15 @@ impl<'a> Ledger<'a> {
             .0;
         let entries = self.entries.iter().zip(better).zip(worse).zip(total_worse);
         let entries = entries
-            .map(|(((Entry { seq, .. }, better), worse), total_worse)| Proofs {
+            .map(|(((Entry { seq, now, .. }, better), worse), total_worse)| Proofs {
                 equivalent: seq.equivalent,
                 better,
                 worse,
                 non_inferior: seq.non_inferior,
                 per_scenario: seq.per_scenario,
                 equal_per_scenario: seq.equal_per_scenario,
-                total_non_inferior: seq.total_non_inferior,
+                // A stall that later blocks have seen is not undone by a look before it.
+                total_non_inferior: seq.total_non_inferior.map(|seq| seq.max(now.total_non_inferior.unwrap_or(seq))),
                 total_worse,
             })
             .collect();

@@ -403,6 +403,25 @@ mod tests {
         assert_eq!((reason(4).as_str(), reason(5).as_str()), ("TooFewBlocks", "LikelyHarm:throughput"));
     }
 
+    /// The mean is proven at the first look and the centre at the last one; in between a run stalls.
+    #[test]
+    fn a_mean_that_was_proven_must_still_hold() {
+        let mut design = design(1, &["read"], 1, 24);
+        design.looks = Some(LookPlan { blocks: vec![10, 24], stop_on: StopOn::Overall, futility: false });
+        let reason = |stall: f64| {
+            let observed = observed(&design, |_, block, config, run| {
+                let own = match block {
+                    12 => 0.99 * stall,
+                    _ if block.is_multiple_of(3) => 0.99,
+                    _ => 1.09,
+                };
+                (noise(2 * block + run) / 100.0).exp() * config.map_or(1.0, |_| own)
+            });
+            judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.reason.to_string()
+        };
+        assert_eq!((reason(1.0).as_str(), reason(0.3).as_str()), ("Better:throughput", "SlowTail:throughput"));
+    }
+
     /// Half of the baseline's runs fail. Otherwise the config is as good, or better.
     #[test]
     fn failures_of_the_baseline_are_no_gain() {
