@@ -16,7 +16,7 @@ use crate::text::plural;
 /// Arguments of `assay judge`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
+    after_help = "Exit code 0: every config is Win or Neutral; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
                         Reject or Tradeoff); 1: error; 2: wrong arguments."
 )]
 pub struct JudgeArgs {

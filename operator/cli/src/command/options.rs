@@ -57,7 +57,7 @@ pub struct RunArgs {
 /// What a verdict means to a script.
 #[derive(Clone, Copy, Debug, Args)]
 pub struct CodeArgs {
-    /// Exit 0 if the only problem is an Inconclusive verdict; for CI that should fail only on regressions
+    /// Exit 0 if the only problem is an Inconclusive verdict without likely harm; for CI that should fail only on regressions
     #[arg(long)]
     pub allow_inconclusive: bool,
 }

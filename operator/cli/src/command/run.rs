@@ -10,7 +10,7 @@ use crate::local::{self, Sound};
 /// Arguments of `assay run`.
 #[derive(Clone, Debug, clap::Args)]
 #[command(
-    after_help = "Exit code 0: no config rejected; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
+    after_help = "Exit code 0: every config is Win or Neutral; 10: any Reject or Tradeoff; 11: any Invalid or Inconclusive (and no \
                         Reject or Tradeoff); 1: error; 2: wrong arguments; 130: interrupted. After an error or Ctrl-C, run the same \
                         command again to continue. An experiment on a cluster keeps running."
 )]

@@ -48,15 +48,18 @@ struct Entry {
     /// Effect on the total.
     mean: Option<f64>,
     has_zeros: bool,
+    /// More of its runs than of the baseline's did nothing in their time.
+    stands_still: bool,
     now: Claims,
     /// Smallest p over the looks so far, each divided by the look's weight ("Looks").
     seq: Claims,
 }
 
 impl Entry {
-    /// Whether the mean of a required metric is estimated to lose more than the margin.
+    /// Whether the mean of a required metric is estimated to lose more than the margin: what stands still loses all.
     fn has_lost_mean(&self, rule: &MetricRule) -> bool {
-        rule.purpose.is_required() && self.mean.is_some_and(|mean| mean < -rule.effect_margin())
+        let is_lost = self.mean.is_some_and(|mean| mean < -rule.effect_margin());
+        rule.purpose.is_required() && (is_lost || self.stands_still)
     }
 }
 
@@ -270,6 +273,7 @@ impl<'a> Ledger<'a> {
             m0: comparison.tested.m0(),
             mean: comparison.firsts.as_ref().map_or(comparison.mean, |firsts| firsts.mean),
             has_zeros: comparison.has_zeros,
+            stands_still: comparison.firsts.as_ref().map_or(comparison.stands_still, |firsts| firsts.stands_still),
             ended: comparison.ended,
             seq: entry.seq.after(&now, look),
             now,
@@ -481,6 +485,7 @@ mod tests {
             has_zeros: false,
             lacks_values: false,
             firsts: None,
+            stands_still: false,
             without_failures: None,
         }
     }

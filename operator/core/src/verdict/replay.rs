@@ -422,6 +422,21 @@ mod tests {
         assert_eq!((reason(1.0).as_str(), reason(0.3).as_str()), ("Better:throughput", "SlowTail:throughput"));
     }
 
+    /// It did nothing in one of twelve runs. With a small number instead of the zero, the mean shows it.
+    #[test]
+    fn what_stands_still_in_a_run_is_not_equal() {
+        let design = design(1, &["read"], 1, 12);
+        let reason = |slow: f64| {
+            let observed = observed(&design, |_, block, config, run| match (block, config) {
+                (5, Some(_)) => slow,
+                _ => (noise(2 * block + run) / 10.0).exp(),
+            });
+            judge(&design, &observed, Intervals::None).unwrap().overall[0].conclusion.outcome.reason.to_string()
+        };
+        assert_eq!((reason(1.0).as_str(), reason(0.001).as_str()), ("Equivalent", "SlowTail:throughput"));
+        assert_eq!(reason(0.0), "SlowTail:throughput");
+    }
+
     /// Half of the baseline's runs fail. Otherwise the config is as good, or better.
     #[test]
     fn failures_of_the_baseline_are_no_gain() {

@@ -156,9 +156,14 @@ pub(super) struct Part<'a> {
 }
 
 /// Takes back what a doubt speaks against: a Win or Neutral of a config of which more runs failed ("Failures") or were lost ("Attrition").
+/// What is open, while failures would undo it, is open because of them: more blocks are no advice then.
 fn unless_doubted(outcome: Outcome, doubt: Option<Reason>) -> Outcome {
+    let is_plain = matches!(outcome.reason, Reason::NoGain | Reason::Underpowered | Reason::TooFewBlocks);
     match (outcome.verdict, doubt) {
         (Verdict::Win | Verdict::Neutral, Some(reason)) => Outcome { verdict: Verdict::Inconclusive, reason },
+        (Verdict::Inconclusive, Some(Reason::Failures)) if is_plain => {
+            Outcome { verdict: Verdict::Inconclusive, reason: Reason::Failures }
+        }
         _ => outcome,
     }
 }
@@ -610,6 +615,17 @@ mod tests {
         }];
         assert_eq!(overall(win.clone(), &[], &alone).reason.to_string(), "SlowTail:ops");
         assert_eq!(said(unresolved, true), "Inconclusive Failures");
+    }
+
+    #[test]
+    fn failures_that_hold_a_verdict_back_are_its_reason() {
+        let reason = |status: Status, doubt: Option<Reason>| {
+            cell(&[metric("ops", Purpose::Objective, status)], N_MIN, doubt).reason.to_string()
+        };
+        assert_eq!(reason(Status::Equivalent, Some(Reason::Failures)), "Failures");
+        assert_eq!(reason(Status::Unresolved, Some(Reason::Failures)), "Failures");
+        assert_eq!(reason(Status::Unresolved, Some(Reason::Attrition)), "Underpowered");
+        assert_eq!(reason(Status::Worse, Some(Reason::Failures)), "Harm:ops");
     }
 
     /// A scenario in which a loss is likely says so whatever the others gain, and whatever else is open in it.

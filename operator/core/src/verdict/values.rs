@@ -99,6 +99,8 @@ pub(super) struct Comparison {
     /// The effect on that, of the runs that ended.
     pub mean: Option<f64>,
     pub has_zeros: bool,
+    /// More of the config's runs than of the baseline's did nothing in their time, so that no total of them exists.
+    pub stands_still: bool,
     /// More of the config's runs lack a value than of the baseline's beside them ("Missing values").
     pub lacks_values: bool,
     /// This comparison on first attempts ("First attempts").
@@ -378,6 +380,9 @@ impl<'a> Values<'a> {
             !(matches!(own, Value::Failed | Value::ZeroWorst) && runs.iter().all(|run| run == own))
         };
         let has_worst = all(&ended).any(|run| run == Value::ZeroWorst);
+        let still = |run: &&Value| **run == Value::ZeroWorst;
+        let own_still = pairs.iter().map(|(own, _)| own).filter(still).count();
+        let baseline_still = pairs.iter().flat_map(|(_, runs)| runs).filter(still).count();
         let is_sound = |(_, runs): &&Block| !runs.contains(&Value::Failed);
         let sound: Vec<Block> = pairs.iter().filter(is_sound).cloned().collect();
         let without_failures =
@@ -397,6 +402,7 @@ impl<'a> Values<'a> {
             },
             tested,
             has_zeros,
+            stands_still: own_still * self.m0 > baseline_still,
             lacks_values: false,
             firsts: None,
             without_failures,

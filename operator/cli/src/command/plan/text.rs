@@ -351,7 +351,8 @@ fn saves(experiment: &Experiment, what: &str, power: &Power, next: &mut impl FnM
         next();
         let [continues, stops] = [false, true].map(|futility| power.blocks_used(truth, futility));
         let time = if continues - stops < 0.05 { "0 s".to_owned() } else { duration(run * (continues - stops)) };
-        format!("{time} ({continues:.1} blocks on average instead of {stops:.1})")
+        let (own, other) = if *futility { (stops, continues) } else { (continues, stops) };
+        format!("{time} ({own:.1} blocks on average instead of {other:.1})")
     };
     let (equal, worse) = (of(Truth::Same), of(Truth::Loss { effect: rule.scale.margin(rule.margin) }));
     let does = if *futility { "`futility: Stop` saves" } else { "`futility: Continue` costs" };

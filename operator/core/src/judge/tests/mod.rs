@@ -160,13 +160,13 @@ fn failures_are_facts_about_the_config() {
         }
     });
     assert_eq!(verdict(&experiment, &failing), "Reject Unstable");
-    // A quarter of the runs proves nothing yet; they rank last, and what is left of the others is no Neutral.
+    // A quarter of the runs proves nothing yet. They rank last, so that what the others say is open.
     let some = attempts(&experiment, |s| {
         if s.trial.config == "candidate" && s.trial.block < 2 {
             fail(s, "OutOfMemory");
         }
     });
-    assert_eq!(verdict(&experiment, &some), "Inconclusive NoGain");
+    assert_eq!(verdict(&experiment, &some), "Inconclusive Failures");
     let report = judged(&experiment, &some);
     assert_eq!((report.configs[0].runs, report.configs[0].failed), (8, 2));
     assert!(report.configs[0].ruling.sentence.contains("2 of 8 runs of candidate failed"));

@@ -7,7 +7,7 @@ use super::{
         Setting, Through,
         world::{Behaviour, Disturbance, World, gain},
     },
-    Bound, Row, alike, any_invalid, any_win, ask, first_invalid, rejects, row, wins,
+    Bound, Row, alike, any_invalid, any_win, ask, first_invalid, rejects, row, unseen as no_stall_seen, wins,
 };
 
 pub fn all() -> Vec<Row> {
@@ -108,14 +108,19 @@ fn given_back() -> Vec<Row> {
         ("io-bound-stalls-unseen", stalls, &stalling, unseen, Bound::None),
         ("io-bound-stalls", stalls, &stalling, slow, Bound::NoMore("io-bound-stalls-unseen")),
         ("io-bound-better-unseen", stalls_better, &better, unseen, Bound::None),
-        ("io-bound-better", stalls_better, &better, slow, Bound::NoMore("io-bound-better-unseen")),
+        // With less noise a gain is proven in fewer blocks, which have fewer stalls: Wins without any are no fault of the correction.
+        ("io-bound-better", stalls_better, &better, slow, Bound::None),
     ]
     .map(|(name, what, own, disturbance, bound)| {
         let world = World { disturbance, ..world.clone() };
         let setting = Setting { configs: vec![own.clone()], world, ..Setting::default() };
         let unknown = if disturbance == unseen { " by an unknown share" } else { "" };
         let what = format!("{what}, 20 % of attempts disturbed{unknown}, scatter 3 %");
-        row(name, &what, setting, vec![ask("any Win", any_win, bound)])
+        let mut questions = vec![ask("any Win", any_win, bound)];
+        if name == "io-bound-better" {
+            questions = vec![ask("no stall seen", no_stall_seen, Bound::None), ask("Win", wins, Bound::Above(3.0))];
+        }
+        row(name, &what, setting, questions)
     })
     .into()
 }
