@@ -9,8 +9,8 @@ pub fn uneven(blocks: impl Iterator<Item = (bool, Vec<bool>)>, others: usize) ->
     uneven_at_odds(blocks.map(|(own, rest)| (own, rest, 1.0)), others)
 }
 
-/// The same if its odds in the arm's run are a known multiple of those in another one. Of the m runs of a block to which it happened, the
-/// arm's is then one with probability `odds m / (odds m + others + 1 - m)`.
+/// Extends [`uneven`] to an arm's run whose odds are a known multiple of another run's. If the event hit m runs of a block, the arm's is
+/// one of them with probability `odds m / (odds m + others + 1 - m)`.
 pub fn uneven_at_odds(blocks: impl Iterator<Item = (bool, Vec<bool>, f64)>, others: usize) -> Tails {
     // Probabilities of how often it happened to the arm.
     let (mut chances, mut observed) = (vec![1.0], 0);

@@ -30,7 +30,7 @@ pub(super) struct Placed {
     pub value: f64,
 }
 
-/// What to subtract from each run for its drift. `None` if the runs can't show a drift.
+/// Returns each run's drift, to be subtracted from its value. `None` if the runs can't show a drift.
 ///
 /// Least squares beside blocks and arms, repeated on residuals that are cut off, so that one slow run does not tilt all others (Huber,
 /// "Robust Statistics", the method of modified residuals). Tests know nothing of a slope's own error. So residuals are widened by what a

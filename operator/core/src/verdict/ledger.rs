@@ -574,7 +574,7 @@ mod tests {
         let mixed = Claims { worse: 0.01, no_gain: 0.01, ..claims(0.2) };
         assert_eq!(claims(0.01).also_of(&claims(0.2)), mixed);
         assert_eq!(claims(0.2).also_of(&claims(0.01)), claims(0.2));
-        // What was asked of one of them alone stays as it is.
+        // A claim that only one of the two makes keeps its p value.
         let centre = Claims { total_non_inferior: None, total_worse: None, ..claims(0.2) };
         let both = Claims { total_non_inferior: Some(0.01), total_worse: Some(0.01), ..mixed };
         assert_eq!(claims(0.01).also_of(&centre), both);

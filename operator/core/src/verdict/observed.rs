@@ -27,7 +27,7 @@ impl MetricSamples {
         }
     }
 
-    /// The same places, all empty.
+    /// Copies the shape and leaves all values empty.
     pub(crate) fn without_values(&self) -> Self {
         let none = |runs: &Vec<Option<f64>>| vec![None; runs.len()];
         Self { baseline: self.baseline.iter().map(none).collect(), configs: self.configs.iter().map(none).collect() }

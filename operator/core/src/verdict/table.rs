@@ -156,7 +156,7 @@ pub(super) struct Part<'a> {
 }
 
 /// Takes back what a doubt speaks against: a Win or Neutral of a config of which more runs failed ("Failures") or were lost ("Attrition").
-/// What is open, while failures would undo it, is open because of them: more blocks are no advice then.
+/// An open verdict that failures would undo anyway is named after the failures: more blocks would not help.
 fn unless_doubted(outcome: Outcome, doubt: Option<Reason>) -> Outcome {
     let is_plain = matches!(outcome.reason, Reason::NoGain | Reason::Underpowered | Reason::TooFewBlocks);
     match (outcome.verdict, doubt) {

@@ -61,7 +61,7 @@ struct Row {
     /// `None` where a replicate is missing: such a block counts for no config.
     baseline: Vec<Option<Vec<Value>>>,
     configs: Vec<Vec<Option<Value>>>,
-    /// What to subtract from each run for its drift within the block ("Order"), as the first blocks up to each number show it, ascending.
+    /// Drift of each run within its block ("Order"), estimated from the first blocks up to each number, ascending.
     drifts: Vec<(usize, MetricSamples)>,
 }
 
@@ -116,7 +116,7 @@ impl Row {
         Some((value, self.baseline.get(block)?.as_ref()?))
     }
 
-    /// What to subtract from each run of the first `blocks` blocks for its drift.
+    /// Estimates each run's drift from the first `blocks` blocks.
     fn drift(&self, positions: &MetricSamples, blocks: usize) -> Option<MetricSamples> {
         let (mut places, mut runs) = (Vec::new(), Vec::new());
         let mut add = |config: Option<usize>, block: usize, replicate: usize, position: Option<f64>, value: Value| {

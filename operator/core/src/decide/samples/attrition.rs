@@ -136,14 +136,14 @@ fn table(places: &Places<'_>, design: &Design, rounds: usize) -> Table {
     table
 }
 
-/// No run is hit for certain.
+/// Largest probability that a run is disturbed, which keeps odds finite.
 const MOST_SURE: f64 = 0.999;
 
 /// How long runs take, which is how long something can disturb them: a config that takes five times as long is hit more often by chance.
 struct Exposure {
     m0: usize,
     configs: usize,
-    /// By scenario, the chance that a first attempt of the baseline is invalid, and how many times as long each config's runs take.
+    /// Per scenario: probability that a first attempt of the baseline is invalid, and each config's median window over the baseline's.
     scenarios: Vec<(f64, Vec<f64>)>,
 }
 
@@ -174,7 +174,7 @@ impl Exposure {
         Self { m0: design.m0, configs: design.configs.len(), scenarios }
     }
 
-    /// How many times the odds of the baseline a config has that so many tries are all hit, by a disturbance that may begin at any time.
+    /// Odds that all `tries` of a config's run are disturbed, over those of a baseline run, if disturbances begin at random times.
     fn odds(&self, scenario: usize, config: usize, tries: u32) -> f64 {
         let (base, times) = &self.scenarios[scenario];
         let odds = |times: f64| {
@@ -275,7 +275,7 @@ mod tests {
         judged_of(tries, |_| ())
     }
 
-    /// The same of runs that are changed.
+    /// Applies a change to each run before it is judged.
     fn judged_of(tries: impl Fn(&Summary) -> u32, change: impl Fn(&mut Summary)) -> Report {
         let experiment = experiment();
         let mut attempts = Vec::new();
