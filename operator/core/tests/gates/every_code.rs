@@ -165,7 +165,7 @@ fn break_for(code: Code, lab: &mut Lab) {
         Code::Attrition => {
             *lab = Lab::of(Experiment { repetitions: 16, ..lab.plan.experiment.clone() });
             // Its runs take 1.8 times as long as the baseline's, so that chance loses more of them.
-            lab.lose(Some("cramped"), 12);
+            lab.lose(Some("cramped"), 10);
         }
         Code::NothingValid => lab.lose(None, u32::MAX),
         Code::DisturbedUnequally => {

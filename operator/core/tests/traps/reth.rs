@@ -188,9 +188,9 @@ pub mod r7_rules_changed_afterwards {
         let mut plan = buffers().plan;
         plan.experiment.metrics[0].margin = 0.2;
         assert!(matches!(plan.check(), Err(PlanError::Changed { .. })));
-        // Runs that are not there are seen.
+        // Runs that are not there are seen. These take 1.8 times as long as the baseline's, so that chance loses more of them.
         let mut lab = Lab::of(Experiment { repetitions: 16, ..buffers().plan.experiment });
-        lab.lose(Some("cramped"), 8);
+        lab.lose(Some("cramped"), 10);
         assert_eq!(shapes::found(&lab), [Code::Attrition]);
     }
 
