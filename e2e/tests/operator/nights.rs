@@ -318,6 +318,7 @@ mod long {
                 None,
             )],
             gaps: Vec::new(),
+            failures: Vec::new(),
             visit: None,
             accepted: None,
         };

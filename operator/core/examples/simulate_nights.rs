@@ -8,6 +8,8 @@
 
 #[path = "../tests/confirmations/mod.rs"]
 mod confirmations;
+#[path = "../tests/fates/mod.rs"]
+mod fates;
 #[path = "../tests/nights/mod.rs"]
 mod nights;
 
@@ -22,6 +24,7 @@ use std::{
 use assay_core::sweep::detect::Decision;
 use assay_protocol::Digest;
 use confirmations::{ALPHA, LOSSES, SESSIONS, confirmed};
+use fates::{corrupted, false_alerts, recovered, slid};
 use nights::{ALARM, CHANGES, Rule, SERIES, WORLDS, World, YEAR, delay, false_alarms};
 
 const DOCS: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../docs/statistics.md");
@@ -29,6 +32,10 @@ const KEPT: &str = concat!(env!("CARGO_MANIFEST_DIR"), "/../../target/simulate-n
 /// The names of tables in the docs.
 const NIGHTS: &str = "simulate-nights";
 const CONFIRMATIONS: &str = "simulate-confirmations";
+const FATES: &str = "simulate-fates";
+/// Sweeps of one series, for each row of what becomes of changes; and of false alerts, of 50 series each.
+const SWEEPS: u64 = 400;
+const FALSE_YEARS: u64 = 20;
 /// Simulated confirmations of each row and change.
 const CONFIRMED: u64 = 20_000;
 /// Series of which the delay is measured.
@@ -86,7 +93,17 @@ fn main() -> ExitCode {
             line
         })
         .collect();
+    let fates = fates(&kept);
+    for Fate { what, shown, before, is_met } in &fates {
+        println!("| {what} | {before} | {shown} |");
+        if !is_met {
+            missed.push(what);
+        }
+    }
     if is_written {
+        let lines: Vec<String> =
+            fates.iter().map(|own| format!("| {} | {} | {} |", own.what, own.before, own.shown)).collect();
+        write(FATES, &("| of simulated sweeps | before | now |\n|---|--:|--:|\n".to_owned() + &lines.join("\n")));
         let head = format!(
             "| nights | rule | a year, of {years} | 1.5 % | 3 % | 5 % | 0.2 % a night |\n|---|---|--:|--:|--:|--:|--:|\n"
         );
@@ -154,6 +171,82 @@ fn confirmations(session: (f64, Option<usize>)) -> (String, f64) {
     let found: Vec<String> = rows.iter().map(|(found, _)| format!("{:.1} %", 100.0 * found)).collect();
     let line = format!("| {} % | {noise} | {} | {:.1}/{:.1} |", session.0, found.join(" | "), rows[0].1, rows[2].1);
     (line, rows[0].0)
+}
+
+/// A row of what becomes of changes.
+struct Fate {
+    what: &'static str,
+    /// By the rules before failures were a series and recovery needed proof.
+    before: &'static str,
+    shown: String,
+    is_met: bool,
+}
+
+fn fates(kept: &Path) -> Vec<Fate> {
+    let world = WORLDS[1];
+    let known = |name: &str, of: &dyn Fn() -> Vec<f64>| -> Vec<f64> {
+        let file = kept.join(format!("{name}.json"));
+        let known = fs::read(&file).ok().and_then(|json| serde_json::from_slice(&json).ok());
+        known.unwrap_or_else(|| {
+            let found = of();
+            fs::write(file, serde_json::to_vec(&found).unwrap()).unwrap();
+            eprintln!("  {name}");
+            found
+        })
+    };
+    let percent = |part: usize, all: usize| 100.0 * part as f64 / all.max(1) as f64;
+    let mut rows = Vec::new();
+    for (what, loss, before, most) in [
+        ("a loss of one margin closed as recovered within 120 nights, at most 5 %", 3.0, "80 %", 5.0),
+        ("a loss of 1.2 margins, likewise", 3.6, "19 %", 5.0),
+    ] {
+        let found = known(&format!("lost-{loss}"), &|| {
+            let all = everywhere(SWEEPS, |seed| recovered(world, loss, None, 120, seed));
+            let alerts = all.iter().flatten();
+            vec![percent(alerts.clone().filter(|closed| **closed).count(), alerts.count())]
+        });
+        rows.push(Fate { what, before, shown: format!("{:.1} %", found[0]), is_met: found[0] <= most });
+    }
+    let found = known("gone", &|| {
+        let all = everywhere(SWEEPS, |seed| recovered(world, 4.0, Some(10), 20, seed));
+        let alerts = all.iter().flatten();
+        vec![percent(alerts.clone().filter(|closed| **closed).count(), alerts.count())]
+    });
+    let what = "a loss of 4 % that is gone closed within 20 nights, at least 80 %";
+    rows.push(Fate { what, before: "", shown: format!("{:.1} %", found[0]), is_met: found[0] >= 80.0 });
+    for (what, by, before) in [
+        ("0.05 % lost each night: an alert before 6 % are, at least 90 %", 0.05, "36 % at any time"),
+        ("0.1 % each night", 0.1, "half of 83 % by 6.0 %"),
+        ("0.2 % each night", 0.2, "half by 5.4 %, nine of ten by 11 %"),
+    ] {
+        let found = known(&format!("slide-{by}"), &|| {
+            everywhere(SWEEPS, |seed| slid(world, by, seed)).into_iter().map(|lost| lost.unwrap_or(99.0)).collect()
+        });
+        let share = percent(found.iter().filter(|lost| **lost < 6.0).count(), found.len());
+        let mut found = found;
+        found.sort_by(f64::total_cmp);
+        let shown = format!("{share:.1} %; half by {:.1} %", found[found.len() / 2]);
+        rows.push(Fate { what, before, shown, is_met: share >= 90.0 });
+    }
+    let found = known("corrupted", &|| {
+        let all = everywhere(SWEEPS, |seed| corrupted(world, seed));
+        let share = |of: &dyn Fn(&(bool, bool)) -> bool| percent(all.iter().filter(|own| of(own)).count(), all.len());
+        vec![share(&|own| own.0), share(&|own| own.1)]
+    });
+    let what = "6 of 12 runs damage data: raised that night, and still open 30 nights later";
+    let shown = format!("{:.0} %, {:.0} %", found[0], found[1]);
+    rows.push(Fate { what, before: "0 %, 0 %", shown, is_met: found == [100.0, 100.0] });
+    for (what, world, before) in [
+        ("false alerts a year of 50 series, 1 % of runs failing alike, at most 1", WORLDS[0], ""),
+        ("with a night effect of 1 %, correlated by 0.5", WORLDS[8], ""),
+    ] {
+        let found = known(&format!("false-{}", world.name), &|| {
+            let all = everywhere(FALSE_YEARS * SERIES as u64, |seed| false_alerts(world, seed));
+            vec![all.iter().sum::<usize>() as f64 / FALSE_YEARS as f64]
+        });
+        rows.push(Fate { what, before, shown: format!("{:.2}", found[0]), is_met: found[0] <= 1.0 });
+    }
+    rows
 }
 
 /// Puts a table where the docs have it.

@@ -87,6 +87,7 @@ fn night(story: &Story, day: u32, time: Timestamp, noise: &mut Noise) -> Night {
         subjects: Vec::new(),
         points: Vec::new(),
         gaps: Vec::new(),
+        failures: Vec::new(),
         visit: None,
         accepted: None,
     };

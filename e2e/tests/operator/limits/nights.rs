@@ -88,6 +88,7 @@ fn night(sweep: &str, day: u32, noise: &mut Noise) -> Night {
             .collect(),
         points,
         gaps: Vec::new(),
+        failures: Vec::new(),
         visit: None,
         accepted: None,
     }

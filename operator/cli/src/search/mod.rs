@@ -7,7 +7,7 @@ use std::collections::BTreeMap;
 
 use anyhow::bail;
 use assay_core::bisect::{Answer, Arm, Bisection, Came, Listed, Next, Observed, Probe, Purpose};
-use assay_core::stats::{Direction, Scale};
+use assay_core::stats::{Direction, Scale, WORST, measured_losses};
 use assay_core::verdict::MetricRule;
 
 use crate::folder::Visits;
@@ -117,7 +117,10 @@ impl Search {
 
     fn say(&self, Visit { number, probe }: &Visit, came: &Came) {
         let Came::Measured(losses) = came else { return };
-        let mean = losses.iter().sum::<f64>() / losses.len() as f64;
+        let measured = measured_losses(losses);
+        let mean = measured.iter().sum::<f64>() / measured.len().max(1) as f64;
+        let failed = losses.iter().filter(|loss| **loss >= WORST).count();
+        let failed = if failed > 0 { format!("; {} failed", plural(failed, "run of it")) } else { String::new() };
         let names = [probe.reference, probe.candidate].map(|side| &self.candidates[side].name);
         let bisection = &self.bisection;
         let belief = if let Next::Visit(_) = bisection.next() { bisection.belief() } else { None };
@@ -127,7 +130,7 @@ impl Search {
             format!("; likeliest culprit {} ({chance:.0} %)", self.candidates[group.last].name)
         });
         let worse = worse(&self.rule, mean);
-        print::note(format_args!("assay: visit {number}: {} is {worse} than {}{suspect}", names[1], names[0]));
+        print::note(format_args!("assay: visit {number}: {} is {worse} than {}{failed}{suspect}", names[1], names[0]));
         if probe.purpose == Purpose::Ends
             && let Some(expected) = bisection.expected_blocks()
         {

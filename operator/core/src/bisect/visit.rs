@@ -7,6 +7,7 @@ use crate::decide::{Fate, Places, Samples, Unplanned};
 use crate::experiment::{ConfigUnderTest, Experiment};
 use crate::gates::Code;
 use crate::plan::{Plan, PlanError};
+use crate::stats::measured_losses;
 use crate::verdict::MetricRule;
 
 /// What a visit is for.
@@ -65,7 +66,7 @@ pub enum Arm {
 /// What the attempts of a visit say.
 #[derive(Clone, Debug, PartialEq)]
 pub enum Observed {
-    /// By how much the candidate was worse, block by block.
+    /// By how much the candidate was worse, block by block, where at least one block has both sides.
     Losses(Vec<f64>),
     /// One side can't be measured, and why, whereas the other one can.
     Unusable(Arm, String),
@@ -123,8 +124,7 @@ pub fn observed(plan: &Plan, attempts: &[Attempt]) -> Result<Observed, Unplanned
     let places = Places::new(plan, attempts)?;
     let design = plan.experiment.design();
     let Some(rule) = design.metrics.first() else { return Ok(Observed::Nothing("no metric".to_owned())) };
-    let samples = Samples::of(&places, &design, design.max_blocks, true).observed.samples;
-    let metric = samples.first().and_then(|metrics| metrics.first());
+    let observed = Samples::of(&places, &design, design.max_blocks, true).observed;
     let gated = places.gated();
     let configs = [Arm::Reference, Arm::Candidate].into_iter().zip(&plan.experiment.configs);
     for (arm, config) in configs.clone() {
@@ -137,8 +137,8 @@ pub fn observed(plan: &Plan, attempts: &[Attempt]) -> Result<Observed, Unplanned
             });
         }
     }
-    let losses = metric.map(|metric| metric.losses(None, Some(0), rule)).unwrap_or_default();
-    if !losses.is_empty() {
+    let losses = observed.losses((0, 0), [None, Some(0)], rule);
+    if !measured_losses(&losses).is_empty() {
         return Ok(Observed::Losses(losses));
     }
     let of = |config: &ConfigUnderTest| -> (bool, Option<String>) {

@@ -4,6 +4,14 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
 use super::Paired;
 
+/// Loss in a block whose run failed: worse than any that can be measured. Its negative is that of a block whose other run failed.
+pub const WORST: f64 = 1e9;
+
+/// Losses of blocks in which both runs ended.
+pub fn measured_losses(losses: &[f64]) -> Vec<f64> {
+    losses.iter().copied().filter(|loss| loss.abs() < WORST).collect()
+}
+
 /// The mean of some losses.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Shift {
@@ -14,9 +22,10 @@ pub struct Shift {
 }
 
 impl Shift {
-    /// The Hodges-Lehmann estimate of the losses, with its standard error; `None` below two blocks.
+    /// The Hodges-Lehmann estimate of the losses that were measured, with its standard error; `None` below two blocks.
     pub fn of(losses: &[f64]) -> Option<Self> {
-        let paired = paired(losses)?;
+        let losses = measured_losses(losses);
+        let paired = paired(&losses)?;
         let (mean, blocks) = (paired.estimate()?, losses.len());
         Some(Self { mean, standard_error: paired.sd_block()? / (blocks as f64).sqrt(), blocks })
     }
@@ -52,9 +61,10 @@ pub fn is_below(losses: &[f64], limit: f64) -> f64 {
 /// The standard deviation of blocks, at its 80 % upper bound: a search that believes in less noise than there is errs often. `None` below
 /// two blocks.
 pub fn spread(losses: &[f64]) -> Option<f64> {
+    let losses = measured_losses(losses);
     let freedom = losses.len().checked_sub(1)? as f64;
     let quantile = ChiSquared::new(freedom).ok()?.inverse_cdf(0.2);
-    Some(paired(losses)?.sd_block()? * (freedom / quantile).sqrt())
+    Some(paired(&losses)?.sd_block()? * (freedom / quantile).sqrt())
 }
 
 fn paired(losses: &[f64]) -> Option<Paired> {
@@ -83,6 +93,16 @@ mod tests {
         assert_eq!(exceeds(&losses, 0.05), 1.0);
         assert_eq!(is_below(&losses, 0.05), 1.0 / 64.0);
         assert_eq!(exceeds(&[], 0.0), 1.0);
+    }
+
+    #[test]
+    fn a_block_whose_run_failed_is_the_worst_and_has_no_size() {
+        let losses = [0.0, 0.001, -0.001, 0.002, -0.002, WORST, WORST, WORST, WORST, WORST, WORST];
+        assert!(exceeds(&losses, 0.005) < 0.06, "{}", exceeds(&losses, 0.005));
+        assert!(is_below(&losses, 0.015) > 0.3);
+        assert!(Shift::of(&losses).unwrap().mean.abs() < 0.001 && spread(&losses).unwrap() < 0.01);
+        assert_eq!((Shift::of(&[WORST; 8]), exceeds(&[WORST; 8], 0.0)), (None, 1.0 / 256.0));
+        assert_eq!(is_below(&[-WORST; 8], 0.0), 1.0 / 256.0);
     }
 
     #[test]

@@ -4,6 +4,7 @@
 pub mod confirm;
 pub mod culprit;
 pub mod detect;
+mod failing;
 mod history;
 mod kept;
 mod level;
@@ -24,6 +25,7 @@ mod testing;
 mod told;
 pub mod validate;
 
+pub use failing::{Counts, Failing, Failures};
 pub use history::{History, HistoryError, Imported, LineError};
 pub use kept::surplus;
 pub use level::{LEARNED, Level};

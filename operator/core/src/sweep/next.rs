@@ -27,7 +27,7 @@ const DAYLIGHT: SignedDuration = SignedDuration::from_hours(2);
 /// The reason with which an experiment waits before its next attempt, and with which its night ends.
 pub const NOTHING_VALID: &str = "NothingValid";
 /// Why an experiment waits for an image that can't be pulled, and how long that of a visit does: a registry that restarts is back by then.
-const IMAGE: &str = "ImagePullFailed";
+pub(super) const IMAGE: &str = "ImagePullFailed";
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
 
 /// What of a sweep's spec decides when nights begin.
@@ -138,7 +138,7 @@ impl Remembered {
     }
 }
 
-/// Changes that are confirmed, with their last acceptance.
+/// Changes that are confirmed or need no confirmation, with their last acceptance.
 fn confirmed(history: &History) -> BTreeMap<String, Option<Acceptance>> {
     let is_confirmed = |own: &&Confirmation<'_>| {
         own.is_over() && own.answered().iter().any(|answered| answered.decision == Some(Decision::Confirmed))
@@ -148,7 +148,8 @@ fn confirmed(history: &History) -> BTreeMap<String, Option<Acceptance>> {
         accepted.into_iter().find(|accepted| accepted.change == change).cloned()
     };
     let named = history.confirmations();
-    named.values().filter(is_confirmed).map(|own| (own.visit.change(), last(&own.visit.change()))).collect()
+    let confirmed = named.values().filter(is_confirmed).map(|own| own.visit.change());
+    confirmed.chain(history.changes_by_failures().into_keys()).map(|name| (name.clone(), last(&name))).collect()
 }
 
 /// What would be measured tonight.
@@ -244,6 +245,7 @@ impl Unmeasured {
             subjects: Vec::new(),
             points: Vec::new(),
             gaps: Vec::new(),
+            failures: Vec::new(),
             visit: self.visit.clone(),
             accepted: self.accepted.clone(),
         }

@@ -9,13 +9,14 @@ use assay_protocol::Digest;
 use jiff::Timestamp;
 use jiff::tz::TimeZone;
 
-use super::confirm::{self, Visit};
+use super::confirm::{self, Evidence, Visit};
+use super::failing::Failures;
 use super::history::History;
 use super::next::{Unmeasured, within};
 use super::point::{Fingerprint, Gap, Night, Outcome, Point, Reference, Series, Subject, Trigger};
 use super::settings;
 use crate::attempt::Attempt;
-use crate::decide::{Places, Unplanned};
+use crate::decide::{Places, Samples, Unplanned};
 use crate::judge::{JudgeError, standings};
 use crate::plan::Plan;
 use crate::status::shorten;
@@ -131,15 +132,29 @@ pub(super) fn canonical(value: &impl serde::Serialize) -> Result<Digest, serde_j
     Digest::of_json(&value)
 }
 
-/// What a night has measured: a point for each series, or the reason why there is none.
-fn measured(plan: &Plan, attempts: &[Attempt]) -> Result<(Vec<Point>, Vec<Gap>), JudgeError> {
+/// Evidence of a night.
+#[derive(Default)]
+struct Measured {
+    points: Vec<Point>,
+    /// Series without a point, each with the reason.
+    gaps: Vec<Gap>,
+    failures: Vec<Failures>,
+}
+
+fn measured(plan: &Plan, attempts: &[Attempt]) -> Result<Measured, JudgeError> {
     let places = Places::new(plan, attempts)?;
     let design = plan.experiment.design();
     let cells = standings(&places, &design)?.cells;
-    let (mut points, mut gaps) = (Vec::new(), Vec::new());
+    let observed = Samples::of(&places, &design, design.max_blocks, true).observed;
+    let Measured { mut points, mut gaps, mut failures } = Measured::default();
     for (unit, conclusion) in cells.iter().enumerate() {
-        let (scenario, config) = (unit / design.configs.len(), unit % design.configs.len());
-        let (scenario, subject) = (&design.scenarios[scenario].name, &design.configs[config]);
+        let (place, config) = (unit / design.configs.len(), unit % design.configs.len());
+        let (scenario, subject) = (&design.scenarios[place].name, &design.configs[config]);
+        let (own, reference) = observed.runs(place, config, design.max_blocks);
+        if own.failed > 0 || reference.failed > 0 {
+            let (subject, scenario) = (subject.clone(), scenario.clone());
+            failures.push(Failures { subject, scenario, own: own.into(), reference: reference.into() });
+        }
         for (effect, rule) in conclusion.metrics.iter().zip(&design.metrics) {
             let gap = |reason: String| Gap {
                 subject: subject.clone(),
@@ -159,7 +174,7 @@ fn measured(plan: &Plan, attempts: &[Attempt]) -> Result<(Vec<Point>, Vec<Gap>),
             points.push(Point { is_likely_harm: matches!(outcome.reason, Reason::LikelyHarm { .. }), ..point });
         }
     }
-    Ok((points, gaps))
+    Ok(Measured { points, gaps, failures })
 }
 
 /// What a machine is, by what its trials see of it: the models of its CPU and its disk.
@@ -203,15 +218,16 @@ impl Ended<'_> {
     /// The entry in the history of a night whose plan is done: a gap where no series has a point.
     pub fn entry(&self, plan: &Plan, attempts: &[Attempt], history: &History) -> Result<Night, Unreadable> {
         if let Some(visit) = self.visit {
-            let (visit, failed) = confirm::measured(visit, plan, attempts)?;
-            let night = Night { visit: Some(visit), ..self.gap("InvalidNight", "") };
-            return Ok(match failed {
+            let Evidence { visit, failures, nothing } = confirm::measured(visit, plan, attempts)?;
+            let night = Night { visit: Some(visit), failures, ..self.gap("InvalidNight", "") };
+            return Ok(match nothing {
                 None => Night { outcome: Outcome::Visited, reason: None, message: None, ..night },
                 Some(why) => Night { message: Some(format!("no series could be measured: {why}")), ..night },
             });
         }
-        let (points, gaps) = measured(plan, attempts)?;
-        if points.is_empty() {
+        let Measured { points, gaps, failures } = measured(plan, attempts)?;
+        // That all of a subject's runs failed is a fact about it.
+        if points.is_empty() && failures.iter().all(|own| own.own.failed == 0) {
             let reasons: BTreeSet<&str> = gaps.iter().map(|gap| gap.reason.as_str()).collect();
             let reasons: Vec<&str> = reasons.into_iter().collect();
             let message = format!("no series could be measured: {}", reasons.join(", "));
@@ -235,6 +251,7 @@ impl Ended<'_> {
             subjects,
             points,
             gaps,
+            failures,
             ..self.gap("", "")
         };
         if last.is_some_and(|last| !night.news(last).is_empty()) {

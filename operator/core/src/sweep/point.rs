@@ -9,6 +9,7 @@ use serde::{Deserialize, Serialize};
 
 use super::confirm::Visit;
 use super::culprit::Search;
+use super::failing::Failures;
 use super::level::interval;
 use crate::stats::{Interval, Scale};
 use crate::verdict::Verdict;
@@ -26,8 +27,9 @@ const MOST_MESSAGE: usize = 1024;
 const MOST_REASON: usize = 64;
 /// Candidates of a search: those that a sweep may list, both ends, and a change of options.
 const MOST_CANDIDATES: usize = bounds::CANDIDATES + 3;
-/// Blocks of a visit.
+/// Blocks of a visit, and runs of a night.
 const MOST_BLOCKS: usize = 1000;
+const MOST_RUNS: u32 = 1_000_000;
 
 /// A night of a sweep, measured or not.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
@@ -68,6 +70,9 @@ pub struct Night {
     /// Series that have no point in a night that was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub gaps: Vec<Gap>,
+    /// Subjects and scenarios in which a run failed, or one of the reference's. In a visit: those whose failures it asks about.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failures: Vec<Failures>,
     /// Fresh trials about a suspicion: no night of any series.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub visit: Option<Visit>,
@@ -406,8 +411,11 @@ impl Night {
         }
         let Some(visit) = &self.visit else { return Ok(()) };
         named("visit.subject", &visit.subject)?;
-        if visit.series.is_empty() || visit.series.len() > MOST_SERIES {
+        if visit.series.len() > MOST_SERIES || (visit.series.is_empty() && visit.failing.is_empty()) {
             return Err(refused("visit.series", format!("1 to {MOST_SERIES} series")));
+        }
+        for (index, scenario) in visit.failing.iter().enumerate() {
+            named(format!("visit.failing[{index}]"), scenario)?;
         }
         if !(0.0..1.0).contains(&visit.alpha) {
             return Err(refused("visit.alpha", format!("{} is no probability of an error", visit.alpha)));
@@ -428,15 +436,35 @@ impl Night {
             }
         }
         visit.search.as_ref().map_or(Ok(()), check_search)?;
-        let is_measured = visit.series.iter().any(|asked| !asked.losses.is_empty());
+        let is_measured = visit.series.iter().any(|asked| !asked.losses.is_empty()) || !self.failures.is_empty();
         if is_measured != (self.outcome == Outcome::Visited) {
             return Err(refused("visit.series", "losses are what a visit has measured, and nothing else has"));
+        }
+        self.check_failures(|own| own.subject == visit.subject && visit.failing.contains(&own.scenario))
+    }
+
+    fn check_failures(&self, is_known: impl Fn(&Failures) -> bool) -> Result<(), Refused> {
+        for (index, own) in self.failures.iter().enumerate() {
+            let field = |name: &str| format!("failures[{index}]{name}");
+            let same = |other: &&Failures| (&other.subject, &other.scenario) == (&own.subject, &own.scenario);
+            if !is_known(own) {
+                return Err(refused(field(""), format!("{}, {} is not what it measured", own.subject, own.scenario)));
+            }
+            if self.failures[..index].iter().any(|other| same(&other)) {
+                return Err(refused(field(""), format!("{}, {} has an earlier entry", own.subject, own.scenario)));
+            }
+            for (name, counts) in [(".own", own.own), (".reference", own.reference)] {
+                if counts.runs > MOST_RUNS || counts.failed > counts.runs || counts.damaged > counts.failed {
+                    return Err(refused(field(name), "more runs damaged than failed, or failed than ended"));
+                }
+            }
         }
         Ok(())
     }
 
     fn check_empty(&self) -> Result<(), Refused> {
-        if self.points.is_empty() && self.gaps.is_empty() {
+        let has_failures = !self.failures.is_empty() && self.outcome != Outcome::Visited;
+        if self.points.is_empty() && self.gaps.is_empty() && !has_failures {
             return Ok(());
         }
         Err(refused("points", "a night that was not measured has neither points nor gaps of single series"))
@@ -460,8 +488,8 @@ impl Night {
         if self.reference.is_none() {
             return Err(refused("reference", "required for a measured night"));
         }
-        if self.points.is_empty() {
-            return Err(refused("points", "a measured night has at least one; without any it is a gap"));
+        if self.points.is_empty() && self.failures.is_empty() {
+            return Err(refused("points", "a measured night has at least one, or failures; without any it is a gap"));
         }
         let count = self.points.len() + self.gaps.len();
         if count > MOST_SERIES {
@@ -513,7 +541,9 @@ impl Night {
                 return Err(refused(field, "the series has a point as well"));
             }
         }
-        Ok(())
+        self.check_failures(|own| {
+            subjects.contains(own.subject.as_str()) && fingerprint.workloads.contains_key(&own.scenario)
+        })
     }
 }
 

@@ -7,7 +7,7 @@ use std::sync::OnceLock;
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
-use super::confirm::{Asked, Pending, Visit};
+use super::confirm::{Asked, Asks, Pending, Visit};
 use super::culprit::Search;
 use super::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use super::point::{Outcome, Trigger};
@@ -88,7 +88,8 @@ fn change(raised: Timestamp) -> Visit {
         losses: Vec::new(),
     };
     let (subject, good, bad) = ("main".to_owned(), raised, raised);
-    Visit { raised, subject, number: 1, good, bad, alpha: 0.02, series: vec![asked], search: None }
+    let (asks, series, failing) = (Asks::Step, vec![asked], Vec::new());
+    Visit { raised, subject, asks, number: 1, good, bad, alpha: 0.02, series, failing, search: None }
 }
 
 impl World {

@@ -62,6 +62,7 @@ pub fn measured(day: u32) -> Night {
         subjects: vec![subject("main")],
         points: Vec::new(),
         gaps: Vec::new(),
+        failures: Vec::new(),
         visit: None,
         accepted: None,
     }

@@ -1,7 +1,7 @@
 use serde::{Deserialize, Serialize};
 
 use super::design::{Design, MetricRule};
-use crate::stats::{ALPHA, median, upper_share};
+use crate::stats::{ALPHA, WORST, median, upper_share};
 
 /// The runs of one scenario, as one metric saw them. Positions are blocks in the order in which looks take them.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
@@ -40,18 +40,6 @@ impl MetricSamples {
             None => self.baseline.iter().flatten().flatten().copied().collect(),
         };
         median(&values)
-    }
-
-    /// By how much one side was better than the other, block by block, as an effect. A side is a config, or without one the baseline.
-    pub fn losses(&self, before: Option<usize>, after: Option<usize>, rule: &MetricRule) -> Vec<f64> {
-        let value = |side: Option<usize>, block: usize| {
-            let measured = match side {
-                Some(config) => *self.configs.get(config)?.get(block)?,
-                None => self.baseline.get(block)?.first().copied().flatten(),
-            };
-            rule.scale.transform(rule.direction, measured?).ok()
-        };
-        (0..self.baseline.len()).filter_map(|block| Some(value(before, block)? - value(after, block)?)).collect()
     }
 }
 
@@ -253,6 +241,16 @@ impl Observed {
         (own, baseline)
     }
 
+    /// How all runs of a config in a scenario ended, or without one those of the baseline.
+    pub fn ended(&self, scenario: usize, config: Option<usize>) -> Runs {
+        let mut runs = Runs::default();
+        let Some(endings) = self.endings.get(scenario) else { return runs };
+        let of_config = config.and_then(|config| endings.configs.get(config)).into_iter().flatten();
+        let of_baseline = endings.baseline.iter().flatten().filter(|_| config.is_none());
+        of_config.chain(of_baseline).for_each(|end| runs.add(*end));
+        runs
+    }
+
     /// Of each block in which the run of a config ended and all of the baseline's did: whether it failed, and which of those.
     pub(super) fn failures(
         &self,
@@ -293,6 +291,37 @@ impl Observed {
             found.baseline += (failed + lost(None, block)).min(m0);
         }
         found
+    }
+
+    /// By how much one side was better than the other, block by block, as an effect; [`WORST`] where only the run of the latter failed, and its
+    /// negative where only that of the former did. A side is a config, or without one the baseline.
+    pub fn losses(
+        &self,
+        (scenario, metric): (usize, usize),
+        [before, after]: [Option<usize>; 2],
+        rule: &MetricRule,
+    ) -> Vec<f64> {
+        let Some(samples) = self.samples.get(scenario).and_then(|metrics| metrics.get(metric)) else {
+            return Vec::new();
+        };
+        let value = |side: Option<usize>, block: usize| {
+            let measured = match side {
+                Some(config) => *samples.configs.get(config)?.get(block)?,
+                None => samples.baseline.get(block)?.first().copied().flatten(),
+            };
+            rule.scale.transform(rule.direction, measured?).ok()
+        };
+        let has_failed = |side: Option<usize>, block: usize| match side {
+            Some(config) => self.config_failed(scenario, config, block),
+            None => self.baseline_failed(scenario, block, 0),
+        };
+        let of = |block: usize| match (value(before, block), value(after, block)) {
+            (Some(before), Some(after)) => Some(before - after),
+            (Some(_), None) => has_failed(after, block).then_some(WORST),
+            (None, Some(_)) => has_failed(before, block).then_some(-WORST),
+            (None, None) => None,
+        };
+        (0..samples.baseline.len()).filter_map(of).collect()
     }
 
     /// How the run of a config in a block ended.
@@ -420,25 +449,34 @@ impl Runs {
 
 #[cfg(test)]
 mod tests {
+    use super::Ending::{Damaged, Failed, Missing, Sound};
     use super::*;
     use crate::stats::{Direction, Scale};
     use crate::verdict::Purpose;
     use crate::verdict::testing::{design, observed};
 
     #[test]
-    fn a_loss_is_what_was_better_before() {
+    fn a_loss_is_what_was_better_before_and_a_failed_run_the_worst() {
         let samples = MetricSamples {
             baseline: vec![vec![Some(8.0), Some(99.0)], vec![Some(6.0)], vec![None], vec![Some(5.0)]],
             configs: vec![vec![Some(3.0), Some(2.0), Some(1.0)], vec![Some(1.0), None, Some(4.0), Some(9.0)]],
         };
         let rule = |direction| MetricRule::new("x", direction, Purpose::Objective, 0.05, Scale::Linear);
-        let of = |before, after| samples.losses(before, after, &rule(Direction::Higher));
+        let mut observed = Observed { samples: vec![vec![samples]], ..Observed::default() };
+        let of = |observed: &Observed, sides| observed.losses((0, 0), sides, &rule(Direction::Higher));
         // 8 - 3 and 6 - 2: where one side is missing there is none.
-        assert_eq!(of(None, Some(0)), [5.0, 4.0]);
-        assert_eq!(of(Some(0), None), [-5.0, -4.0]);
-        assert_eq!(of(Some(0), Some(1)), [2.0, -3.0]);
-        assert!(of(None, Some(2)).is_empty());
-        assert_eq!(samples.losses(None, Some(0), &rule(Direction::Lower)), [-5.0, -4.0]);
+        assert_eq!(of(&observed, [None, Some(0)]), [5.0, 4.0]);
+        assert_eq!(of(&observed, [Some(0), None]), [-5.0, -4.0]);
+        assert_eq!(of(&observed, [Some(0), Some(1)]), [2.0, -3.0]);
+        assert!(of(&observed, [None, Some(2)]).is_empty());
+        assert_eq!(observed.losses((0, 0), [None, Some(0)], &rule(Direction::Lower)), [-5.0, -4.0]);
+        observed.endings = vec![Endings {
+            baseline: vec![vec![Sound, Sound], vec![Sound], vec![Failed], vec![Sound]],
+            configs: vec![vec![Sound, Sound, Sound, Missing], vec![Sound, Damaged, Sound, Sound]],
+        }];
+        assert_eq!(of(&observed, [None, Some(0)]), [5.0, 4.0, -WORST]);
+        assert_eq!(of(&observed, [None, Some(1)]), [7.0, WORST, -WORST, -4.0]);
+        assert_eq!(of(&observed, [Some(1), Some(0)]), [-2.0, -WORST, 3.0]);
     }
 
     #[test]
@@ -456,7 +494,7 @@ mod tests {
         let design = design(2, &["read", "write", "scan"], 1, 4);
         let told = |change: fn(&mut Observed)| {
             let mut observed = observed(&design, |_, _, _, _| 1.0);
-            let all = Endings { baseline: vec![vec![Ending::Sound]; 4], configs: vec![vec![Ending::Sound; 4]; 2] };
+            let all = Endings { baseline: vec![vec![Sound]; 4], configs: vec![vec![Sound; 4]; 2] };
             observed.endings = vec![all; 3];
             change(&mut observed);
             observed.misfit(&design).unwrap_or_default()
@@ -509,10 +547,9 @@ mod tests {
         // A block in which nothing of the config is known, and one in which its run failed.
         observed.samples[0][0].configs[1][3] = None;
         observed.samples[0][0].configs[1][4] = None;
-        let mut endings =
-            Endings { baseline: vec![vec![Ending::Sound; 2]; 6], configs: vec![vec![Ending::Missing; 6]; 2] };
-        endings.configs[1][4] = Ending::Failed;
-        endings.baseline[1][0] = Ending::Failed;
+        let mut endings = Endings { baseline: vec![vec![Sound; 2]; 6], configs: vec![vec![Missing; 6]; 2] };
+        endings.configs[1][4] = Failed;
+        endings.baseline[1][0] = Failed;
         observed.endings = vec![endings];
         let found = |config: usize, blocks: usize| {
             let BadFirsts { own, baseline, runs } = observed.bad_firsts(0, config, blocks, 2);

@@ -1,6 +1,6 @@
 //! Confirmations whose truth is known, judged as sweeps judge them.
 
-use assay_core::sweep::confirm::{Asked, Confirmation, Visit, visit_blocks};
+use assay_core::sweep::confirm::{Asked, Asks, Confirmation, Visit, visit_blocks};
 use assay_core::sweep::detect::Decision;
 use jiff::{SignedDuration, Timestamp};
 
@@ -31,11 +31,13 @@ pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -
     let first = Visit {
         raised,
         subject: "main".to_owned(),
+        asks: Asks::Step,
         number: 1,
         good: raised,
         bad: raised,
         alpha: ALPHA,
         series: vec![asked],
+        failing: Vec::new(),
         search: None,
     };
     let blocks = visit_blocks(BLOCK, MARGIN, ALPHA, 1);

@@ -124,6 +124,10 @@ fn nights_are_read_as_they_were_written() {
     assert_eq!(history.lines().unwrap(), lines);
     let series = history.series().map(|series| series.metric.clone()).collect::<Vec<_>>();
     assert_eq!(series, ["stall_fraction", "step_latency_p99", "throughput"]);
+    let lines_of_failures = String::from_utf8(read("../v10/history.jsonl")).unwrap();
+    let mut failures = assay_core::sweep::History::new("nightly");
+    assert_eq!(failures.import(&lines_of_failures).unwrap().new, 3);
+    assert_eq!(failures.lines().unwrap(), lines_of_failures);
     // Of another sweep, or of another version, none.
     assert!(assay_core::sweep::History::new("other").import(&lines).is_err());
     assert!(

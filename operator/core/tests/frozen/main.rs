@@ -1,6 +1,6 @@
 //! What Assay wrote once is read by every later Assay, and judged as it was judged then. The corpus in `v1` is never made anew;
 //! its README says how it came about, and what has been renamed since on purpose. `v2`, `v3`, `v6` and `v9/folder` have what the second to
-//! fifth version of the rules say of the same folder, and are not made anew either. `v4`, `v5` and `v7` to `v9` have what `v1` lacks.
+//! fifth version of the rules say of the same folder, and are not made anew either. `v4`, `v5` and `v7` to `v10` have what `v1` lacks.
 
 #![allow(clippy::unwrap_used, clippy::panic)]
 

@@ -44,7 +44,7 @@ const NORMAL: World = World {
     errors: (1.0, 1.0),
 };
 
-pub const WORLDS: [World; 9] = [
+pub const WORLDS: [World; 10] = [
     NORMAL,
     World { name: "no night effect", night: 0.0, ..NORMAL },
     World { name: "night effect 1 %", night: 1.0, ..NORMAL },
@@ -53,6 +53,7 @@ pub const WORLDS: [World; 9] = [
     World { name: "20 % of nights missing", missing: 0.2, ..NORMAL },
     World { name: "nights 0.6 to 1.7 times as noisy", errors: (0.6, 1.7), ..NORMAL },
     World { name: "night effect correlated by 0.5", correlation: 0.5, ..NORMAL },
+    World { name: "night effect 1 %, correlated by 0.5", night: 1.0, correlation: 0.5, ..NORMAL },
     World { name: "night effect 1 %, correlated by 0.8", night: 1.0, correlation: 0.8, ..NORMAL },
 ];
 
@@ -88,6 +89,10 @@ impl Noise {
 
     pub fn normal(&mut self) -> f64 {
         (-2.0 * self.uniform().ln()).sqrt() * (std::f64::consts::TAU * self.uniform()).cos()
+    }
+
+    pub fn is(&mut self, chance: f64) -> bool {
+        self.uniform() < chance
     }
 
     /// A number of variance 1, normal or of Student's t.

@@ -4,7 +4,7 @@ use super::belief::{Belief, Prior, Spread};
 use super::candidates::{Candidate, Candidates, Group};
 use super::monotone::monotone;
 use super::visit::{Came, Probe, Purpose, Visit};
-use crate::stats::{Shift, exceeds, is_below, look_weights, spread};
+use crate::stats::{Shift, WORST, exceeds, is_below, look_weights, spread};
 
 /// A candidate that is the culprit with this chance is measured against the one before it.
 const SURE: f64 = 0.95;
@@ -263,11 +263,17 @@ impl Bisection {
             }
             _ => false,
         };
-        self.visits.push(Visit { reference: probe.reference, candidate: probe.candidate, losses });
+        self.visits.push(Visit { reference: probe.reference, candidate: probe.candidate, losses: self.sized(&losses) });
         if !is_proof {
             self.spent += blocks;
         }
         self.consider();
+    }
+
+    /// Losses with a size for blocks whose run failed: a failure counts as the whole loss that is searched.
+    fn sized(&self, losses: &[f64]) -> Vec<f64> {
+        let total = self.total.map_or(self.question.margin, |total| total.mean.max(self.question.margin));
+        losses.iter().map(|loss| if loss.abs() < WORST { *loss } else { total.copysign(*loss) }).collect()
     }
 
     fn avoid(&mut self, which: usize) {

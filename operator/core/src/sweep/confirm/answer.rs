@@ -4,9 +4,10 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
-use super::visit::{Asked, Visit};
+use super::visit::{Asked, Asks, Visit};
 use crate::stats::{Shift, exceeds, holm, is_below};
 use crate::sweep::detect::{Answer, Decision};
+use crate::sweep::failing::VISITS as FAILURE_VISITS;
 use crate::sweep::history::History;
 use crate::sweep::point::{Outcome, Series};
 
@@ -52,14 +53,26 @@ pub struct Answered {
 impl History {
     /// All confirmations, by what they are about.
     pub fn confirmations(&self) -> BTreeMap<(Timestamp, &str), Confirmation<'_>> {
-        let mut all: BTreeMap<(Timestamp, &str), Confirmation<'_>> = BTreeMap::new();
+        self.visits(|visit| visit.is_confirmation().then_some((visit.raised, visit.subject.as_str())))
+    }
+
+    /// Fresh trials that ask whether a change is gone, by its name and the night whose subject they try.
+    pub(in crate::sweep) fn recoveries(&self) -> BTreeMap<(String, Timestamp), Confirmation<'_>> {
+        self.visits(|visit| (visit.asks == Asks::Recovery).then(|| (visit.change(), visit.bad)))
+    }
+
+    /// Visits that answer a question together, by what it is about.
+    fn visits<'a, K: Ord>(&'a self, about: impl Fn(&'a Visit) -> Option<K>) -> BTreeMap<K, Confirmation<'a>> {
+        let mut all: BTreeMap<K, Confirmation<'a>> = BTreeMap::new();
         for night in self.nights() {
-            let Some(visit) = night.visit.as_ref().filter(|visit| visit.search.is_none()) else { continue };
+            let Some((visit, about)) = night.visit.as_ref().and_then(|visit| Some((visit, about(visit)?))) else {
+                continue;
+            };
             // Where the first visits have fallen out, what is left can't be looked at as it was.
-            if visit.number > 1 && !all.contains_key(&(visit.raised, visit.subject.as_str())) {
+            if visit.number > 1 && !all.contains_key(&about) {
                 continue;
             }
-            let own = all.entry((visit.raised, visit.subject.as_str())).or_insert_with(|| Confirmation {
+            let own = all.entry(about).or_insert_with(|| Confirmation {
                 visits: Vec::new(),
                 visit,
                 begun: night.night,
@@ -88,14 +101,25 @@ impl History {
         let mut answers: BTreeMap<Series, Vec<Answer>> = BTreeMap::new();
         for confirmation in self.confirmations().values().filter(|own| own.is_over()) {
             let acceptance = self.acceptance(&confirmation.visit.change());
+            let is_sum = confirmation.visit.asks == Asks::Sum;
             for answered in confirmation.answered() {
                 let Some(decision) = answered.decision else { continue };
                 let first = answered.asked.first;
                 let own = answers.entry(answered.series).or_default();
-                own.push(Answer { first, known: confirmation.last, decision, shift: answered.shift });
+                own.push(Answer { first, known: confirmation.last, decision, shift: answered.shift, is_sum });
                 if let Some(night) = acceptance.filter(|_| decision == Decision::Confirmed) {
-                    own.push(Answer { first, known: night.night, decision: Decision::Accepted, shift: None });
+                    let (known, decision) = (night.night, Decision::Accepted);
+                    own.push(Answer { first, known, decision, shift: None, is_sum });
                 }
+            }
+        }
+        for recovery in self.recoveries().values() {
+            // A loss that is surely small is gone: refuted, as one that never was.
+            let is_gone = |own: &Answered| own.decision == Some(Decision::Refuted);
+            for answered in recovery.answered().into_iter().filter(is_gone) {
+                let (first, known, decision) = (answered.asked.first, recovery.last, Decision::Recovered);
+                let answer = Answer { first, known, decision, shift: None, is_sum: false };
+                answers.entry(answered.series).or_default().push(answer);
             }
         }
         for own in answers.values_mut() {
@@ -113,7 +137,12 @@ impl Confirmation<'_> {
 
     /// Whether no more visits come.
     pub fn is_over(&self) -> bool {
-        self.has_failed() || self.visits.len() >= LOOKS[1] || self.answered().iter().all(|own| own.decision.is_some())
+        let is_answered = if self.visit.failing.is_empty() {
+            self.answered().iter().all(|own| own.decision.is_some())
+        } else {
+            self.visits.len() >= FAILURE_VISITS
+        };
+        self.has_failed() || self.visits.len() >= LOOKS[1] || is_answered
     }
 
     pub fn has_failed(&self) -> bool {
@@ -167,7 +196,13 @@ impl Confirmation<'_> {
             .collect();
         let decide = |(asked, p): (&Asked, f64)| {
             let is_refuted = || is_below(&self.towards(asked, visits), asked.margin * NOTHING) <= ERROR;
-            if p <= alpha { Some(Decision::Confirmed) } else { is_refuted().then_some(Decision::Refuted) }
+            // A loss that is left and surely small is no more what was confirmed.
+            let is_recovery = self.visit.asks == Asks::Recovery;
+            if p <= alpha && !(is_recovery && is_refuted()) {
+                Some(Decision::Confirmed)
+            } else {
+                is_refuted().then_some(Decision::Refuted)
+            }
         };
         self.visit.series.iter().zip(holm(&p)).map(decide).collect()
     }

@@ -6,10 +6,13 @@ use jiff::Timestamp;
 use serde::Serialize;
 
 use super::answer::{Answered, Confirmation, LOOKS};
+use super::visit::Asks;
+use crate::report::html::plural;
 use crate::report::number;
 use crate::stats::Scale;
 use crate::sweep::culprit::Finding;
 use crate::sweep::detect::{Course, Decision, Watched};
+use crate::sweep::failing::{Counts, Failing};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Outcome, Series};
 
@@ -63,8 +66,12 @@ pub struct Change {
     pub bad: Timestamp,
     pub visits: usize,
     pub failed: usize,
+    /// Many small steps since the accepted version, so that there is no single culprit.
+    pub is_sum: bool,
     /// Of each series, with the scale of its effects.
     pub series: Vec<(Answered, Scale)>,
+    /// Failures that it is, without any series.
+    pub failing: Vec<Failing>,
     /// Why it was accepted, and until when.
     pub accepted: Option<(String, Option<Timestamp>)>,
     /// What the search for its culprit says, if there is one or one has ended.
@@ -89,6 +96,8 @@ impl History {
             let finding = finding.filter(|finding| stage == Stage::Regressed || finding.is_over());
             Change {
                 subject: visit.subject.clone(),
+                is_sum: visit.asks == Asks::Sum,
+                failing: Vec::new(),
                 stage,
                 raised: visit.raised,
                 good: visit.good,
@@ -96,15 +105,41 @@ impl History {
                 visits: confirmation.visits.len(),
                 failed: confirmation.failed,
                 series,
-                accepted: acceptance.map(|night| {
-                    let expires = night.accepted.as_ref().and_then(|accepted| accepted.expires);
-                    (night.message.clone().unwrap_or_default(), expires)
-                }),
+                accepted: acceptance.map(why),
                 finding,
                 name,
             }
         };
-        self.confirmations().values().map(of).collect()
+        let recoveries = self.recoveries();
+        let failures = self.changes_by_failures().into_iter().filter_map(|(name, failing)| {
+            let (raised, subject) = (failing.first()?.raised, failing.first()?.subject.clone());
+            let visits = || recoveries.iter().filter(|((change, _), _)| *change == name).map(|(_, own)| own);
+            let bad = failing.iter().map(|own| own.first).min()?;
+            let (visited, failed) = (visits().map(|own| own.visits.len()).sum(), visits().map(|own| own.failed).sum());
+            Some(Change {
+                // Open as long as one of its scenarios is.
+                stage: failing.iter().map(|own| own.stage).min_by_key(|stage| *stage != Stage::Regressed)?,
+                raised,
+                good: self
+                    .within(..bad)
+                    .filter(|night| night.subject(&subject).is_some())
+                    .last()
+                    .map_or(bad, |own| own.night),
+                bad,
+                visits: visited,
+                failed,
+                is_sum: false,
+                series: Vec::new(),
+                failing,
+                accepted: self.acceptance(&name).map(why),
+                finding: None,
+                subject,
+                name,
+            })
+        });
+        let mut all: Vec<Change> = self.confirmations().values().map(of).chain(failures).collect();
+        all.sort_by(|a, b| (a.raised, &a.name).cmp(&(b.raised, &b.name)));
+        all
     }
 
     /// The scale of the effects of a series.
@@ -114,13 +149,19 @@ impl History {
     }
 
     /// The entry that accepts a change, as long as it holds.
-    pub(super) fn acceptance(&self, change: &str) -> Option<&Night> {
+    pub(in crate::sweep) fn acceptance(&self, change: &str) -> Option<&Night> {
         let last = self.nights().rev().find(|night| night.outcome == Outcome::Measured)?.night;
         let of_change = |night: &&Night| night.accepted.as_ref().is_some_and(|accepted| accepted.change == change);
         let latest = self.nights().rev().find(of_change)?;
         let expires = latest.accepted.as_ref().and_then(|accepted| accepted.expires);
         expires.is_none_or(|expires| last < expires).then_some(latest)
     }
+}
+
+/// Why somebody has accepted a change, and until when.
+fn why(acceptance: &Night) -> (String, Option<Timestamp>) {
+    let expires = acceptance.accepted.as_ref().and_then(|accepted| accepted.expires);
+    (acceptance.message.clone().unwrap_or_default(), expires)
 }
 
 fn stage(
@@ -162,6 +203,10 @@ fn stage(
     }
 }
 
+fn day(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d").to_string()
+}
+
 impl Change {
     /// The series that it was confirmed for; while that is open, and where nothing was, all of them.
     pub(in crate::sweep) fn shown(&self) -> Vec<&(Answered, Scale)> {
@@ -172,7 +217,9 @@ impl Change {
 
     /// In a sentence without its end: what it is, and what is known of it.
     pub fn said(&self) -> String {
-        let day = |time: Timestamp| time.strftime("%Y-%m-%d").to_string();
+        if !self.failing.is_empty() {
+            return self.said_of_failures();
+        }
         let shown = self.shown();
         let worst = shown.iter().max_by(|(a, _), (b, _)| a.asked.shift.abs().total_cmp(&b.asked.shift.abs()));
         let Some((worst, scale)) = worst else { return self.stage.to_string() };
@@ -195,11 +242,39 @@ impl Change {
             (_, 0) => format!("; {} visits", self.visits),
             (_, failed) => format!("; {} visits, {failed} more failed", self.visits),
         };
-        let accepted = self.accepted.as_ref().map_or(String::new(), |(why, expires)| {
+        let accepted = self.said_of_acceptance();
+        let culprit = self.finding.as_ref().map_or(String::new(), |finding| format!("; culprit: {}", finding.said()));
+        let since = if self.is_sum {
+            format!("{}, in small steps (AccumulatedRegression)", day(self.good))
+        } else {
+            day(worst.asked.first)
+        };
+        format!("{} {shift}{bound} in {what} since {since}{visits}{culprit}{accepted}", self.stage)
+    }
+
+    fn said_of_failures(&self) -> String {
+        let of = |own: &Failing| {
+            let Counts { runs, failed, damaged } = own.own;
+            let damaged = if damaged > 0 { format!(", {damaged} of them damaged data,") } else { String::new() };
+            let Counts { runs: beside, failed: theirs, .. } = own.reference;
+            format!(
+                "{failed} of {runs} runs failed{damaged} in {}, of the reference {theirs} of {beside}",
+                own.scenario
+            )
+        };
+        let all: Vec<String> = self.failing.iter().map(of).collect();
+        let since = self.failing.iter().map(|own| own.since.runs).min().unwrap_or_default();
+        let visits = match (self.stage, self.visits) {
+            (Stage::Regressed, 0) => String::new(),
+            (_, visits) => format!("; {since} runs since, {} of fresh trials", plural(visits, "visit")),
+        };
+        format!("{} {} since {}{visits}{}", self.stage, all.join(" and "), day(self.bad), self.said_of_acceptance())
+    }
+
+    fn said_of_acceptance(&self) -> String {
+        self.accepted.as_ref().map_or(String::new(), |(why, expires)| {
             let until = expires.map_or(String::new(), |expires| format!(" until {}", day(expires)));
             format!("; accepted{until}: {why}")
-        });
-        let culprit = self.finding.as_ref().map_or(String::new(), |finding| format!("; culprit: {}", finding.said()));
-        format!("{} {shift}{bound} in {what} since {}{visits}{culprit}{accepted}", self.stage, day(worst.asked.first))
+        })
     }
 }

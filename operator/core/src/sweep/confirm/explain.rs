@@ -8,11 +8,13 @@ use jiff::Timestamp;
 
 use super::answer::{Answered, Confirmation, SESSION};
 use super::change::{Change, Stage};
+use super::visit::Visit;
 use crate::report::html::plural;
 use crate::report::number;
-use crate::stats::Scale;
+use crate::stats::{Scale, WORST, measured_losses};
 use crate::sweep::culprit::unlisted;
 use crate::sweep::detect::{Decision, Watched};
+use crate::sweep::failing::Counts;
 use crate::sweep::history::History;
 use crate::sweep::level::Level;
 use crate::sweep::point::{Night, Subject};
@@ -21,15 +23,15 @@ impl History {
     /// Why the change is believed, or is not: a line each. `bisect` is among what its culprit is looked for.
     pub fn explain(&self, change: &Change, watched: &[Watched<'_>], bisect: Option<&Bisect>) -> Vec<String> {
         let mut lines = vec![format!("{}: {}", change.name, change.said())];
-        let minute = |time: Timestamp| time.strftime("%Y-%m-%d %H:%M").to_string();
+        if !change.failing.is_empty() {
+            lines.extend(self.versions(change, change.bad));
+            lines.extend(self.recovering(change));
+            lines.push(advice(change, false));
+            return lines;
+        }
         lines.push(format!("suspected in the night of {}, in {} series", minute(change.raised), change.series.len()));
         let first = change.series.iter().map(|(own, _)| own.asked.first).min().unwrap_or(change.bad);
-        for (what, night) in [("before", change.good), ("first", first), ("after", change.bad)] {
-            let subject = self.get(night).and_then(|night| night.subject(&change.subject));
-            let version = subject.map_or("no longer in the history".to_owned(), version);
-            lines.push(format!("{what:<6} {} ({})", version, minute(night)));
-        }
-        lines.extend(self.options(change));
+        lines.extend(self.versions(change, first));
         for (own, scale) in &change.series {
             lines.push(self.nights_of(own, *scale));
             lines.push(tested(own, *scale));
@@ -37,9 +39,10 @@ impl History {
         let confirmations = self.confirmations();
         let own = confirmations.get(&(change.raised, change.subject.as_str()));
         for (time, visit) in own.iter().flat_map(|own| &own.visits) {
-            let mean = |losses: &[f64]| losses.iter().sum::<f64>() / losses.len() as f64;
             let of = |(asked, (_, scale)): (&super::Asked, &(Answered, Scale))| {
-                (!asked.losses.is_empty()).then(|| number::effect(*scale, -mean(&asked.losses)))
+                let failed = asked.losses.iter().filter(|loss| **loss >= WORST).count();
+                let failed = if failed > 0 { format!(" ({} failed)", plural(failed, "run")) } else { String::new() };
+                mean(&asked.losses).map(|mean| number::effect(*scale, -mean) + &failed)
             };
             let said: Vec<String> = visit.series.iter().zip(&change.series).filter_map(of).collect();
             let blocks = visit.series.iter().map(|asked| asked.losses.len()).max().unwrap_or(0);
@@ -57,6 +60,7 @@ impl History {
                 "if nothing had changed, visits would confirm it with a chance of at most {chance:.3} %"
             ));
         }
+        lines.extend(self.recovering(change));
         lines.extend(own.into_iter().flat_map(|own| self.searched(own)));
         let unlisted = bisect.and_then(|bisect| unlisted(self, change, bisect));
         let will_be_searched = bisect.is_some() && unlisted.is_none();
@@ -84,6 +88,39 @@ impl History {
         lines.extend(same.map(|other| format!("begins in the same night: {}: {}", other.name, other.said())));
         lines.push(advice(change, will_be_searched));
         lines
+    }
+
+    /// Versions of the subject around a change, and the options in which they differ.
+    fn versions(&self, change: &Change, first: Timestamp) -> Vec<String> {
+        let named = |(what, night): (&str, Timestamp)| {
+            let subject = self.get(night).and_then(|night| night.subject(&change.subject));
+            let version = subject.map_or("no longer in the history".to_owned(), version);
+            format!("{what:<6} {} ({})", version, minute(night))
+        };
+        let nights = [("before", change.good), ("first", first), ("after", change.bad)];
+        nights.map(named).into_iter().chain(self.options(change)).collect()
+    }
+
+    /// Fresh trials that asked whether it is gone.
+    fn recovering(&self, change: &Change) -> Vec<String> {
+        let recoveries = self.recoveries();
+        let own = recoveries.iter().filter(|((name, _), _)| *name == change.name);
+        let visits = own.flat_map(|(_, recovery)| &recovery.visits);
+        let of = |(time, visit): &(Timestamp, &Visit)| {
+            let night = self.get(*time);
+            let failed = night.into_iter().flat_map(|night| &night.failures).map(|own| {
+                let Counts { runs, failed, .. } = own.own;
+                format!("{failed} of {runs} runs failed in {}", own.scenario)
+            });
+            let losses = visit.series.iter().map(|asked| {
+                let mean = mean(&asked.losses)
+                    .map_or("unknown".to_owned(), |mean| number::effect(self.scale(&visit.series(asked)), -mean));
+                format!("{mean} {} ({})", asked.metric, asked.scenario)
+            });
+            let said: Vec<String> = failed.chain(losses).collect();
+            format!("asked whether it is gone at {}: {}", minute(*time), said.join(", "))
+        };
+        visits.map(of).collect()
     }
 
     /// What the subject sets after the change, and what it set before, where the history knows both.
@@ -140,6 +177,16 @@ impl History {
     }
 }
 
+fn minute(time: Timestamp) -> String {
+    time.strftime("%Y-%m-%d %H:%M").to_string()
+}
+
+/// Mean of the losses that were measured.
+fn mean(losses: &[f64]) -> Option<f64> {
+    let measured = measured_losses(losses);
+    (!measured.is_empty()).then(|| measured.iter().sum::<f64>() / measured.len() as f64)
+}
+
 /// What fresh trials prove of a series.
 fn tested(own: &Answered, scale: Scale) -> String {
     let name = format!("{} ({})", own.series.metric, own.series.scenario);
@@ -149,7 +196,7 @@ fn tested(own: &Answered, scale: Scale) -> String {
         None => "open",
         Some(Decision::Confirmed) => "confirmed",
         Some(Decision::Refuted) => "refuted",
-        Some(Decision::Undecided | Decision::Accepted) => "undecided",
+        Some(Decision::Undecided | Decision::Accepted | Decision::Recovered) => "undecided",
     };
     let (p, blocks) = (own.p, plural(own.blocks, "block"));
     format!("{name}: {shift} by fresh trials in {blocks}; p {p:.2e} for beyond {limit}: {decision}")
@@ -186,6 +233,12 @@ fn advice(change: &Change, will_be_searched: bool) -> String {
         }
         (Stage::Regressed | Stage::SmallRegression, finding) => {
             let first = match finding {
+                None if !change.failing.is_empty() => {
+                    "find out why runs fail (their messages are in the night's report), and fix it"
+                }
+                None if change.is_sum => {
+                    "find the steps with `assay bisect` between versions of your choice, or look at the levels of the nights"
+                }
                 None if will_be_searched => "wait until its culprit is looked for",
                 None => "find the commit with `assay bisect`, or list versions in spec.bisect, and fix it",
                 Some(finding) if !finding.is_over() => "wait for what is found",

@@ -12,9 +12,9 @@ mod visit;
 
 pub use answer::{Answered, Confirmation};
 pub use change::{Change, Stage, is_noisy};
-pub use pending::{Pending, Promised, UNSUREST, is_spent, pending};
-pub use trials::{Unvisited, experiment, measured, visit_blocks};
-pub use visit::{Asked, Visit, change};
+pub use pending::{Pending, Promised, UNSUREST, pending, spent_since};
+pub use trials::{Evidence, Unvisited, experiment, measured, visit_blocks};
+pub use visit::{Asked, Asks, Visit, change, change_of_failures};
 
 #[cfg(test)]
 mod tests;

@@ -1,15 +1,18 @@
 //! Which visit comes next.
 
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 
 use assay_api::Detect;
 use jiff::{SignedDuration, Timestamp};
 
-use super::answer::Confirmation;
-use super::visit::{Asked, Visit};
-use crate::sweep::detect::{Cause, Suspicion, Watched};
+use super::answer::{Answered, Confirmation};
+use super::visit::{Asked, Asks, Visit};
+use crate::sweep::detect::{Cause, Decision, Watched};
+use crate::sweep::failing::Failing;
 use crate::sweep::history::History;
-use crate::sweep::point::Night;
+use crate::sweep::level::LEARNED;
+use crate::sweep::next::IMAGE;
+use crate::sweep::point::{Night, Outcome};
 
 /// The largest chance of an error of a confirmation: a less sure one confirms nothing.
 pub const UNSUREST: f64 = 0.1;
@@ -49,27 +52,71 @@ pub struct Pending {
 
 /// The visit that comes next, if one does. `watched` is what the history says now.
 pub fn pending(history: &History, watched: &[Watched<'_>], promised: &Promised) -> Option<Pending> {
-    let known = history.confirmations();
-    let open = known.values().filter(|own| !own.is_over()).filter_map(|own| {
+    let (known, recoveries) = (history.confirmations(), history.recoveries());
+    let open = known.values().chain(recoveries.values()).filter(|own| !own.is_over()).filter_map(|own| {
         let from = own.last.checked_add(promised.visit_gap).ok()?;
         Some(Pending { from, visit: own.visit.anew(own.count() + 1) })
     });
-    open.chain(new(history, watched, &known, promised)).min_by_key(|pending| pending.from)
+    let first = new(history, watched, &known, promised).or_else(|| recovery(history, watched, &recoveries, promised));
+    open.chain(first).min_by_key(|pending| pending.from)
 }
 
-/// Whether no more suspicions are confirmed, because so many were within a year.
-pub fn is_spent(history: &History, promised: &Promised) -> bool {
-    let Some(now) = history.nights().next_back().map(|night| night.night) else { return false };
-    let begun: BTreeSet<Timestamp> = history
-        .confirmations()
-        .iter()
-        .filter(|(_, own)| now.duration_since(own.begun) < YEAR)
-        .map(|((raised, _), _)| *raised)
-        .collect();
-    begun.len() >= promised.per_year as usize
+/// The time since which no more suspicions are confirmed, because so many were within a year.
+pub fn spent_since(history: &History, promised: &Promised) -> Option<Timestamp> {
+    let now = history.nights().next_back()?.night;
+    let confirmations = history.confirmations();
+    // All changes that one night has raised share its error and count once.
+    let mut begun: BTreeMap<Timestamp, Timestamp> = BTreeMap::new();
+    for ((raised, _), own) in confirmations {
+        begun.entry(raised).or_insert(own.begun);
+    }
+    let recoveries = history.recoveries();
+    let begun = begun.into_values().chain(recoveries.values().map(|own| own.begun));
+    let mut within: Vec<Timestamp> = begun.filter(|begun| now.duration_since(*begun) < YEAR).collect();
+    within.sort_unstable();
+    within.last().copied().filter(|_| within.len() >= promised.per_year as usize)
 }
 
-/// The first visit of a change that no confirmation is about.
+/// A series that a visit is to ask about, and since when.
+struct Suspect<'a> {
+    watched: &'a Watched<'a>,
+    raised: Timestamp,
+    /// Nights that may be the first after the change; of a sum, the night behind the accepted level.
+    earliest: Timestamp,
+    first: Timestamp,
+    shift: f64,
+    is_sum: bool,
+}
+
+impl<'a> Suspect<'a> {
+    fn of(watched: &'a Watched<'a>, last: &Night) -> Option<Self> {
+        if let Some(sum) = watched.course.sum() {
+            let (raised, earliest) = (last.night, sum.accepted);
+            return Some(Self { watched, raised, earliest, first: sum.first, shift: sum.shift, is_sum: true });
+        }
+        let own = watched.suspicion.as_ref().filter(|suspicion| suspicion.cause == Cause::Subject)?;
+        // Whether an open regression is gone is asked of the version before it.
+        if own.shift > 0.0 && watched.course.regression().is_some_and(|regression| !regression.is_small) {
+            return None;
+        }
+        let (raised, earliest) = (own.raised, *own.nights.first()?);
+        Some(Self { watched, raised, earliest, first: own.first, shift: own.shift, is_sum: false })
+    }
+
+    fn asked(&self) -> Option<Asked> {
+        let series = self.watched.series;
+        Some(Asked {
+            scenario: series.scenario.clone(),
+            metric: series.metric.clone(),
+            first: self.first,
+            shift: self.shift,
+            margin: self.watched.margin?,
+            losses: Vec::new(),
+        })
+    }
+}
+
+/// The first visit of the change that most speaks for, of those that no confirmation is about.
 fn new(
     history: &History,
     watched: &[Watched<'_>],
@@ -77,59 +124,150 @@ fn new(
     promised: &Promised,
 ) -> Option<Pending> {
     let last = history.last_measured()?;
-    let mut changes: BTreeMap<&str, Vec<(&Watched<'_>, &Suspicion)>> = BTreeMap::new();
+    let mut changes: BTreeMap<&str, Vec<Suspect<'_>>> = BTreeMap::new();
     for own in watched {
-        let Some(suspicion) = own.suspicion.as_ref().filter(|suspicion| suspicion.cause == Cause::Subject) else {
-            continue;
-        };
         let subject = own.series.subject.as_str();
-        // What is being confirmed is not asked about twice.
+        // Nothing is asked twice at a time.
         let is_asked = |((_, of), confirmation): (&(Timestamp, &str), &Confirmation<'_>)| {
             *of == subject && !confirmation.is_over() && confirmation.asks(own.series)
         };
-        if !known.iter().any(is_asked) {
-            changes.entry(subject).or_default().push((own, suspicion));
+        if let Some(suspect) = Suspect::of(own, last).filter(|_| !known.iter().any(is_asked)) {
+            changes.entry(subject).or_default().push(suspect);
         }
     }
-    let raised = |all: &Vec<(&Watched<'_>, &Suspicion)>| all.iter().map(|(_, suspicion)| suspicion.raised).max();
+    let raised = |all: &[Suspect<'_>]| all.iter().map(|own| own.raised).max();
     // All changes that one night has raised share its error and count once.
     let of_night = |night: Timestamp| changes.values().filter(|all| raised(all) == Some(night)).count();
-    let visit = |(subject, all): (&&str, &Vec<(&Watched<'_>, &Suspicion)>)| {
+    let visit = |(subject, all): &(&&str, &Vec<Suspect<'_>>)| {
         let raised = raised(all)?;
-        if known.contains_key(&(raised, *subject)) {
+        if known.contains_key(&(raised, **subject)) {
             return None;
         }
         let before = known.iter().find(|((night, _), _)| *night == raised).map(|(_, own)| own.visit.alpha);
-        if before.is_none() && is_spent(history, promised) {
+        if before.is_none() && spent_since(history, promised).is_some() {
             return None;
         }
-        let first = all.iter().filter_map(|(_, suspicion)| suspicion.nights.first()).min()?;
-        let good = last_good(history, last, subject, *first)?;
+        let is_sum = all.iter().any(|own| own.is_sum);
+        let earliest = all.iter().filter(|own| own.is_sum == is_sum).map(|own| own.earliest).min()?;
+        let good = if is_sum {
+            accepted_good(history, last, subject, earliest)?
+        } else {
+            last_good(history, last, subject, earliest)?
+        };
         if good.subject(subject)?.same(last.subject(subject)?) {
             return None;
         }
-        let asked = |(own, suspicion): &(&Watched<'_>, &Suspicion)| {
-            Some(Asked {
-                scenario: own.series.scenario.clone(),
-                metric: own.series.metric.clone(),
-                first: suspicion.first,
-                shift: suspicion.shift,
-                margin: own.margin?,
-                losses: Vec::new(),
-            })
-        };
-        let series: Vec<Asked> = all.iter().filter_map(asked).collect();
+        let series: Vec<Asked> = all.iter().filter_map(Suspect::asked).collect();
         let alpha = before.unwrap_or_else(|| promised.alpha / of_night(raised) as f64);
-        let (good, bad) = (good.night, last.night);
-        let visit = Visit { raised, subject: (*subject).to_owned(), number: 1, good, bad, alpha, series, search: None };
+        let visit = Visit {
+            raised,
+            subject: (**subject).to_owned(),
+            asks: if is_sum { Asks::Sum } else { Asks::Step },
+            number: 1,
+            good: good.night,
+            bad: last.night,
+            alpha,
+            series,
+            failing: Vec::new(),
+            search: None,
+        };
         (!visit.series.is_empty()).then_some(Pending { from: last.night, visit })
     };
-    changes.iter().find_map(visit)
+    let evidence = |(_, all): &(&&str, &Vec<Suspect<'_>>)| {
+        let of = |own: &Suspect<'_>| if own.is_sum { f64::INFINITY } else { own.watched.course.evidence() };
+        all.iter().map(of).fold(0.0, f64::max)
+    };
+    let mut strongest: Vec<_> = changes.iter().collect();
+    strongest.sort_by(|a, b| evidence(b).total_cmp(&evidence(a)));
+    strongest.iter().find_map(visit)
 }
 
-/// The last night before the change that measured the subject against the reference of the last one.
-fn last_good<'a>(history: &'a History, last: &Night, subject: &str, first: Timestamp) -> Option<&'a Night> {
-    let reference = last.reference.as_ref()?;
-    let same = |night: &&Night| night.reference.as_ref().is_some_and(|own| own.same(reference));
-    history.within(..first).filter(same).filter(|night| night.subject(subject).is_some()).last()
+/// The first visit that asks whether a regression or failures are gone, if nights look as if they were. It is asked again after as many
+/// nights as a level needs.
+fn recovery(
+    history: &History,
+    watched: &[Watched<'_>],
+    recoveries: &BTreeMap<(String, Timestamp), Confirmation<'_>>,
+    promised: &Promised,
+) -> Option<Pending> {
+    let last = history.last_measured()?;
+    if spent_since(history, promised).is_some() {
+        return None;
+    }
+    let is_due = |visit: &Visit| {
+        let change = visit.change();
+        let asked = recoveries.iter().filter(|((name, _), _)| *name == change).map(|(_, own)| own.last).max();
+        let since = |asked| history.within(asked..).filter(|night| night.outcome == Outcome::Measured).count();
+        asked.is_none_or(|asked| since(asked) >= LEARNED)
+    };
+    let confirmations = history.confirmations();
+    let regressions = confirmations.values().filter(|own| own.is_over()).filter_map(|own| {
+        let series: Vec<Asked> = own.answered().iter().filter_map(|answered| gone(answered, watched)).collect();
+        let visit = Visit { asks: Asks::Recovery, bad: last.night, alpha: promised.alpha, series, ..own.visit.anew(1) };
+        (!visit.series.is_empty()).then_some(visit)
+    });
+    let failures = history.changes_by_failures().into_values().filter_map(|all| {
+        let gone: Vec<&Failing> = all.iter().filter(|own| own.seems_gone).collect();
+        let (subject, first) = (&gone.first()?.subject, gone.iter().map(|own| own.first).min()?);
+        Some(Visit {
+            raised: gone.first()?.raised,
+            subject: subject.clone(),
+            asks: Asks::Recovery,
+            number: 1,
+            // A subject that failed from the beginning has only itself.
+            good: last_good(history, last, subject, first).unwrap_or(last).night,
+            bad: last.night,
+            alpha: promised.alpha,
+            series: Vec::new(),
+            failing: gone.iter().map(|own| own.scenario.clone()).collect(),
+            search: None,
+        })
+    });
+    failures.chain(regressions).find(is_due).map(|visit| Pending { from: last.night, visit })
+}
+
+/// The question whether a series that a confirmation has found worse is so no more, if its nights look like it.
+fn gone(answered: &Answered, watched: &[Watched<'_>]) -> Option<Asked> {
+    let is_harm = answered.decision == Some(Decision::Confirmed) && answered.asked.shift < 0.0;
+    let course = &watched.iter().find(|watched| *watched.series == answered.series).filter(|_| is_harm)?.course;
+    // Of several changes for the worse, the first has the version that the series is to be like again.
+    course.regression().filter(|regression| regression.first == answered.asked.first)?;
+    Some(Asked { first: course.seems_recovered()?, losses: Vec::new(), ..answered.asked.clone() })
+}
+
+/// Nights up to a time that measured the subject against the reference of the last one, in order.
+fn comparable<'a>(
+    history: &'a History,
+    last: &'a Night,
+    subject: &'a str,
+    nights: impl std::ops::RangeBounds<Timestamp>,
+) -> impl Iterator<Item = &'a Night> {
+    let reference = last.reference.as_ref();
+    let same = move |night: &&Night| {
+        let both = night.reference.as_ref().zip(reference);
+        both.is_some_and(|(own, last)| own.same(last)) && night.subject(subject).is_some()
+    };
+    history.within(nights).filter(same)
+}
+
+/// The last night before the change.
+fn last_good<'a>(history: &'a History, last: &'a Night, subject: &'a str, first: Timestamp) -> Option<&'a Night> {
+    comparable(history, last, subject, ..first).last()
+}
+
+/// The night with the accepted version, the last at the beginning of the accepted level: or, if its image can't be pulled any more, the
+/// oldest after it with one that can.
+fn accepted_good<'a>(
+    history: &'a History,
+    last: &'a Night,
+    subject: &'a str,
+    accepted: Timestamp,
+) -> Option<&'a Night> {
+    let is_gone = |night: &Night| {
+        let failed = history.nights().filter(|own| own.reason.as_deref() == Some(IMAGE));
+        let tried = failed.filter_map(|own| own.visit.as_ref()).filter(|visit| visit.subject == subject);
+        let tried = tried.filter_map(|visit| history.get(visit.good)?.subject(subject)).collect::<Vec<_>>();
+        night.subject(subject).is_some_and(|own| tried.iter().any(|tried| tried.same(own)))
+    };
+    comparable(history, last, subject, accepted..).find(|night| !is_gone(night))
 }

@@ -325,35 +325,105 @@ fn failed_base() -> Night {
     Night { experiment: None, fingerprint: None, reference: None, subjects: Vec::new(), reason: None, ..measured(0) }
 }
 
-#[test]
-fn a_change_that_goes_by_itself_has_recovered() {
-    let mut history = history(24, 20);
-    confirm(&mut history, |_| spread(0.05));
-    let mut noise = Noise::new(9);
-    for day in 24..32 {
-        history.add(night_of(day, &[("main", 0.004 * noise.normal())])).unwrap();
+/// Nights of `main` that are this much worse.
+fn add_nights(history: &mut History, days: std::ops::Range<u32>, loss: f64) {
+    let mut noise = Noise::new(days.start.into());
+    for day in days {
+        history.add(night_of(day, &[("main", 0.004 * noise.normal() - loss)])).unwrap();
     }
-    assert_eq!(only_change(&history).stage, Stage::Recovered);
-    // Also where nothing but the history is known.
-    let bare = history.watched(&Watch::default());
-    assert_eq!(history.changes(&bare)[0].stage, Stage::Recovered);
 }
 
-/// Its visits still compare the version that was bad, so it is confirmed; and what is over is no alert.
 #[test]
-fn a_change_that_recovers_during_its_confirmation_alerts_nobody() {
+fn a_regression_has_recovered_once_fresh_trials_show_it() {
+    let mut history = history(24, 20);
+    confirm(&mut history, |_| spread(0.05));
+    add_nights(&mut history, 24..26, 0.0);
+    assert_eq!((only_change(&history).stage, next_visit(&history)), (Stage::Regressed, None));
+    add_nights(&mut history, 26..29, 0.0);
+    assert_eq!(only_change(&history).stage, Stage::Regressed);
+    let first = next_visit(&history).expect("a visit").visit;
+    assert_eq!((first.asks, first.number, first.good, first.bad), (Asks::Recovery, 1, time(19), time(28)));
+    assert_eq!((first.series[0].first, first.change()), (time(24), only_change(&history).name));
+    // The loss is still there: nothing is closed, and it is asked again after five more nights.
+    let mut lost = history.clone();
+    assert_eq!(confirm(&mut lost, |_| spread(0.05)), 2);
+    assert_eq!(only_change(&lost).stage, Stage::Regressed);
+    add_nights(&mut lost, 29..33, 0.0);
+    assert_eq!(next_visit(&lost), None);
+    add_nights(&mut lost, 33..34, 0.0);
+    assert_eq!(next_visit(&lost).map(|own| own.visit.bad), Some(time(33)));
+    // A part of it, which is no margin, but more than half of one.
+    let mut part = history.clone();
+    confirm(&mut part, |_| spread(0.018));
+    assert_eq!(only_change(&part).stage, Stage::Regressed);
+    assert_eq!(confirm(&mut history, |_| spread(0.0)), 2);
+    let change = only_change(&history);
+    assert_eq!((change.stage, change.visits), (Stage::Recovered, 2));
+    let told = history.explain(&change, &history.watched(&watch()), None).join("\n");
+    assert!(told.contains("asked whether it is gone at 2026-01-29"), "{told}");
+    // Also where nothing but the history is known.
+    assert_eq!(history.changes(&history.watched(&Watch::default()))[0].stage, Stage::Recovered);
+}
+
+/// Its visits still compare the version that was bad, so it is confirmed; and whether it is gone is asked at once.
+#[test]
+fn a_change_that_recovers_during_its_confirmation_is_asked_about_at_once() {
     let mut history = history(24, 20);
     let first = next_visit(&history).expect("a visit");
     history.add(visited(&first.visit, time(23) + SignedDuration::from_mins(7), &spread(0.05))).unwrap();
-    let mut noise = Noise::new(13);
-    for day in 24..31 {
-        history.add(night_of(day, &[("main", 0.004 * noise.normal())])).unwrap();
-    }
+    add_nights(&mut history, 24..31, 0.0);
     let second = next_visit(&history).expect("the second visit");
     assert_eq!((second.visit.number, second.visit.bad, second.visit.raised), (2, time(23), first.visit.raised));
     history.add(visited(&second.visit, time(30) + SignedDuration::from_mins(7), &spread(0.05))).unwrap();
+    assert_eq!(only_change(&history).stage, Stage::Regressed);
+    let third = next_visit(&history).expect("a visit").visit;
+    assert_eq!((third.asks, third.good, third.bad), (Asks::Recovery, first.visit.good, time(30)));
+    confirm(&mut history, |_| spread(0.0));
     assert_eq!(only_change(&history).stage, Stage::Recovered);
     assert!(history.watched(&watch())[0].course.regression().is_none());
+}
+
+/// Of a slide, no night is the first bad one: today is compared with what was accepted.
+#[test]
+fn small_steps_are_confirmed_against_the_accepted_version() {
+    let mut noise = Noise::new(3);
+    let mut history = History::new("nightly");
+    let visit = (0..120)
+        .find_map(|day| {
+            let loss = 0.0004 * f64::from(day);
+            history.add(night_of(day, &[("main", 0.006 * noise.normal() - loss)])).unwrap();
+            // Between neighbouring versions there is next to nothing.
+            while let Some(step) = next_visit(&history).filter(|own| own.visit.asks == Asks::Step) {
+                let at = step.from + SignedDuration::from_mins(1);
+                history.add(visited(&step.visit, at, &spread(0.0))).unwrap();
+            }
+            next_visit(&history)
+        })
+        .expect("a visit")
+        .visit;
+    assert_eq!((visit.asks, visit.good, visit.raised), (Asks::Sum, time(13), visit.bad));
+    // Its image is gone: the oldest one that is left takes its place.
+    let mut gone = history.clone();
+    for minute in 1..4 {
+        let at = visit.bad + SignedDuration::from_hours(7 * minute);
+        let next = next_visit(&gone).expect("a visit").visit;
+        gone.add(failed(&next, at)).unwrap();
+    }
+    let day = gone.last_measured().unwrap().night;
+    let days = (day.duration_since(time(0)).as_hours() / 24) as u32;
+    for later in days + 1..days + 20 {
+        gone.add(night_of(later, &[("main", -0.0004 * f64::from(later))])).unwrap();
+    }
+    let next = next_visit(&gone).expect("another visit").visit;
+    assert_eq!((next.asks, next.good), (Asks::Sum, time(14)));
+    confirm(&mut history, |_| spread(0.04));
+    let change = history.changes(&history.watched(&watch())).pop().expect("a change");
+    assert_eq!((change.stage, change.is_sum), (Stage::Regressed, true));
+    assert!(change.said().contains("since 2026-01-14, in small steps (AccumulatedRegression)"), "{}", change.said());
+    let told = history
+        .explain(&change, &history.watched(&watch()), Some(&assay_api::Bisect { candidates: Vec::new() }))
+        .join("\n");
+    assert!(told.contains("search: none: it is many small steps"), "{told}");
 }
 
 #[test]
@@ -368,14 +438,15 @@ fn subjects_that_one_night_has_moved_share_its_error_and_count_once() {
     let once = Promised { per_year: 1, ..PROMISED };
     let next = |history: &History| pending(history, &history.watched(&watch()), &once);
     let first = next(&history).expect("a visit");
-    assert_eq!((first.visit.subject.as_str(), first.visit.alpha), ("one", 0.01));
+    // The stronger suspicion comes first.
+    assert_eq!((first.visit.subject.as_str(), first.visit.alpha), ("two", 0.01));
     history.add(visited(&first.visit, first.from + SignedDuration::from_mins(1), &spread(0.06))).unwrap();
     let second = next(&history).expect("a visit of the other one");
-    assert_eq!((second.visit.subject.as_str(), second.visit.alpha, second.visit.number), ("two", 0.01, 1));
+    assert_eq!((second.visit.subject.as_str(), second.visit.alpha, second.visit.number), ("one", 0.01, 1));
     history.add(visited(&second.visit, second.from + SignedDuration::from_mins(2), &spread(0.06))).unwrap();
     // The year's only confirmation goes on, and no other begins.
     let third = next(&history).expect("its second visit");
-    assert_eq!((third.visit.subject.as_str(), third.visit.number), ("one", 2));
+    assert_eq!((third.visit.subject.as_str(), third.visit.number), ("two", 2));
     history.add(visited(&third.visit, third.from, &spread(0.06))).unwrap();
     let fourth = next(&history).expect("its second visit");
     history.add(visited(&fourth.visit, fourth.from, &spread(0.06))).unwrap();
@@ -384,7 +455,9 @@ fn subjects_that_one_night_has_moved_share_its_error_and_count_once() {
         history.add(night_of(day, &effects)).unwrap();
     }
     assert!(history.watched(&watch()).iter().all(|own| own.suspicion.is_some()));
-    assert!(is_spent(&history, &once) && next(&history).is_none());
+    let since = spent_since(&history, &once);
+    assert_eq!(since, Some(second.from + SignedDuration::from_mins(2)));
+    assert!(next(&history).is_none());
     let spent = history.watched(&Watch { promised: Some(once), ..watch() });
     assert!(spent.iter().all(|own| own.said().unwrap().contains("(ConfirmationBudgetSpent)")));
     assert!(history.watched(&watch()).iter().all(|own| !own.said().unwrap().contains("Spent")));

@@ -13,6 +13,7 @@ use crate::experiment::ConfigUnderTest;
 use crate::plan::Plan;
 use crate::stats::{ALPHA, EFFICIENCY, n_min};
 use crate::sweep::culprit::{Search, Sought};
+use crate::sweep::failing::{Counts, Failures};
 use crate::sweep::history::History;
 use crate::sweep::point::Night;
 use crate::sweep::{night, settings};
@@ -77,7 +78,9 @@ pub fn experiment(spec: &TuningSweepSpec, history: &History, visit: &Visit) -> R
             configs.push(with(&config, name, &side.image));
         }
     }
-    night.scenarios.retain(|scenario| visit.series.iter().any(|asked| asked.scenario == scenario.name));
+    night.scenarios.retain(|scenario| {
+        visit.series.iter().any(|asked| asked.scenario == scenario.name) || visit.failing.contains(&scenario.name)
+    });
     let mut blocks = blocks(visit, bad).max(night.repetitions as usize);
     if let Some(search) = &visit.search {
         blocks = search.blocks;
@@ -160,11 +163,20 @@ pub fn visit_blocks(sd: f64, margin: f64, alpha: f64, series: usize) -> usize {
     ((needed / visits as f64).ceil() as usize).clamp(fewest, MOST_BLOCKS)
 }
 
-/// What the attempts at the experiment of a visit say. What comes with a reason has measured nothing.
-pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<(Visit, Option<String>), Unplanned> {
+/// Evidence of a visit.
+pub struct Evidence {
+    pub visit: Visit,
+    /// Runs of the scenarios in which it asks about failures.
+    pub failures: Vec<Failures>,
+    /// Why it has none.
+    pub nothing: Option<String>,
+}
+
+/// Evidence of the attempts at the experiment of a visit.
+pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<Evidence, Unplanned> {
     let places = Places::new(plan, attempts)?;
     let design = plan.experiment.design();
-    let samples = Samples::of(&places, &design, design.max_blocks, true).observed.samples;
+    let observed = Samples::of(&places, &design, design.max_blocks, true).observed;
     let arms = Arms::of(visit);
     let side =
         |search: &Search, config: &String| if *config == arms.before { search.reference } else { search.candidate };
@@ -172,20 +184,30 @@ pub fn measured(visit: &Visit, plan: &Plan, attempts: &[Attempt]) -> Result<(Vis
         if let Some(finding) = places.gated().configs.get(config).and_then(|findings| findings.first()) {
             let search = visit.search.as_ref();
             let search = search.map(|search| Search { unusable: Some(side(search, config)), ..search.clone() });
-            return Ok((Visit { search, ..visit.clone() }, Some(finding.code.to_string())));
+            let (visit, nothing) = (Visit { search, ..visit.clone() }, Some(finding.code.to_string()));
+            return Ok(Evidence { visit, failures: Vec::new(), nothing });
         }
     }
+    // The reference is no config of a design.
+    let config = |arm: &String| design.configs.iter().position(|config| config == arm);
     let of = |asked: &Asked| {
         let scenario = design.scenarios.iter().position(|scenario| scenario.name == asked.scenario);
         let rule = design.metrics.iter().position(|rule| rule.name == asked.metric);
-        let losses = scenario.zip(rule).and_then(|(scenario, rule)| {
-            let samples = samples.get(scenario)?.get(rule)?;
-            let values = |name: &str| design.configs.iter().position(|config| config == name);
-            Some(samples.losses(values(&arms.before), values(&arms.after), &design.metrics[rule]))
+        let losses = scenario.zip(rule).map(|(scenario, rule)| {
+            observed.losses((scenario, rule), [&arms.before, &arms.after].map(config), &design.metrics[rule])
         });
         Asked { losses: losses.unwrap_or_default(), ..asked.clone() }
     };
     let series: Vec<Asked> = visit.series.iter().map(of).collect();
-    let is_empty = series.iter().all(|asked| asked.losses.is_empty());
-    Ok((Visit { series, ..visit.clone() }, is_empty.then(|| "nothing was measured".to_owned())))
+    let ended = |scenario: &String| {
+        let place = design.scenarios.iter().position(|own| own.name == *scenario)?;
+        let [before, after] = [&arms.before, &arms.after].map(|arm| Counts::from(observed.ended(place, config(arm))));
+        let own =
+            Failures { subject: visit.subject.clone(), scenario: scenario.clone(), own: after, reference: before };
+        (after.runs > 0).then_some(own)
+    };
+    let failures: Vec<Failures> = visit.failing.iter().filter_map(ended).collect();
+    let is_empty = series.iter().all(|asked| asked.losses.is_empty()) && failures.is_empty();
+    let nothing = is_empty.then(|| "nothing was measured".to_owned());
+    Ok(Evidence { visit: Visit { series, ..visit.clone() }, failures, nothing })
 }

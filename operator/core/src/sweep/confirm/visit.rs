@@ -7,6 +7,26 @@ use serde::{Deserialize, Serialize};
 use crate::sweep::culprit::Search;
 use crate::sweep::point::Series;
 
+/// Question that visits answer.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
+pub enum Asks {
+    /// Whether a subject has changed in one step, between two nights.
+    #[default]
+    Step,
+    /// Whether many small steps since the accepted version add up to a regression.
+    Sum,
+    /// Whether a confirmed regression, or the failures of a subject, are gone.
+    Recovery,
+}
+
+impl Asks {
+    // The signature that serde asks for.
+    #[expect(clippy::trivially_copy_pass_by_ref)]
+    fn is_step(&self) -> bool {
+        *self == Self::Step
+    }
+}
+
 /// Fresh trials about a change that is suspected.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 #[serde(rename_all = "camelCase", deny_unknown_fields)]
@@ -14,15 +34,20 @@ pub struct Visit {
     /// The night that raised the suspicion. With the subject it names the change.
     pub raised: Timestamp,
     pub subject: String,
+    #[serde(default, skip_serializing_if = "Asks::is_step")]
+    pub asks: Asks,
     /// Counted from 1, with those that failed.
     pub number: u32,
     /// The subject of this night is the one before the change.
     pub good: Timestamp,
-    /// And that of this night has it.
+    /// And that of this night has it, or is asked whether it still has.
     pub bad: Timestamp,
     /// The chance that any of the series is called changed although none is, over all visits.
     pub alpha: f64,
     pub series: Vec<Asked>,
+    /// Scenarios in which it asks whether the subject still fails.
+    #[serde(default, skip_serializing_if = "Vec::is_empty")]
+    pub failing: Vec<String>,
     /// What it compares, if the change is confirmed and this is to find what brought it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
@@ -40,7 +65,8 @@ pub struct Asked {
     pub shift: f64,
     /// The smallest change that matters, as an effect.
     pub margin: f64,
-    /// By how much the version before was better than that after it, block by block, as an effect. Empty where nothing was measured.
+    /// By how much the version before was better than that after it, block by block, as an effect: [`WORST`](crate::stats::WORST) where only
+    /// the run of the latter failed, and its negative where only that of the former did. Empty where nothing was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f64>,
 }
@@ -48,7 +74,13 @@ pub struct Asked {
 impl Visit {
     /// What the change is called.
     pub fn change(&self) -> String {
-        change(&self.subject, self.raised)
+        let of = if self.failing.is_empty() { change } else { change_of_failures };
+        of(&self.subject, self.raised)
+    }
+
+    /// Whether it is about a change that may be none.
+    pub(in crate::sweep) fn is_confirmation(&self) -> bool {
+        self.search.is_none() && self.asks != Asks::Recovery
     }
 
     pub fn series(&self, asked: &Asked) -> Series {
@@ -67,4 +99,9 @@ impl Visit {
 /// The name of a change: its subject, and the minute of the night that raised the suspicion.
 pub fn change(subject: &str, raised: Timestamp) -> String {
     format!("{subject}-{}", raised.to_zoned(TimeZone::UTC).strftime("%Y%m%d-%H%M"))
+}
+
+/// The name of a change that is failures: one night may raise both.
+pub fn change_of_failures(subject: &str, raised: Timestamp) -> String {
+    format!("{}-failures", change(subject, raised))
 }

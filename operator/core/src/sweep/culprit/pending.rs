@@ -13,7 +13,7 @@ use crate::sweep::history::History;
 /// The visit that comes next, if one does: of the oldest open change that is searched, or can be. `watched` is what the history says now.
 pub fn pending(history: &History, watched: &[Watched<'_>], bisect: &Bisect) -> Option<Pending> {
     let confirmations = history.confirmations();
-    let open = history.changes(watched).into_iter().filter(|change| change.stage == Stage::Regressed);
+    let open = history.changes(watched).into_iter().filter(is_searchable);
     open.into_iter().find_map(|change| {
         let confirmation = confirmations.get(&(change.raised, change.subject.as_str()))?;
         match history.hunt(confirmation) {
@@ -32,10 +32,18 @@ pub fn pending(history: &History, watched: &[Watched<'_>], bisect: &Bisect) -> O
 
 /// Why a change that is to be searched is not.
 pub fn unlisted(history: &History, change: &Change, bisect: &Bisect) -> Option<Unlisted> {
-    if change.stage != Stage::Regressed || change.finding.is_some() {
+    if change.is_sum && change.stage == Stage::Regressed {
+        return Some(Unlisted::ManySteps);
+    }
+    if !is_searchable(change) || change.finding.is_some() {
         return None;
     }
     versions(history, &change.subject, [change.good, change.bad], bisect)?.err()
+}
+
+/// Whether a change may have a single culprit that a metric shows.
+fn is_searchable(change: &Change) -> bool {
+    change.stage == Stage::Regressed && !change.is_sum && change.failing.is_empty()
 }
 
 /// All versions from that of a good night to that of a bad one; none where the history has lost one of the nights.

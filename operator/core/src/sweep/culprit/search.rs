@@ -8,7 +8,7 @@ use serde::{Deserialize, Serialize};
 
 use super::sought::Sought;
 use crate::bisect::{Answer, Bisection, Came, Candidate, Next, PROOF, Probe, Purpose, Question};
-use crate::stats::{ALPHA, n_min};
+use crate::stats::{ALPHA, measured_losses, n_min};
 use crate::sweep::confirm::{Asked, Confirmation, Visit};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Outcome, Series};
@@ -139,7 +139,13 @@ impl<'a> Hunt<'a> {
             self.failed_in_row = 0;
             runs.extend([reference, candidate]);
             let losses = visit.series.first().map(|asked| asked.losses.clone()).unwrap_or_default();
-            return self.bisection.add(&probe, Came::Measured(losses));
+            // A version of which every run failed shows no loss.
+            let came = match losses.first().filter(|_| measured_losses(&losses).is_empty()) {
+                Some(loss) => Came::Unusable(if *loss > 0.0 { candidate } else { reference }),
+                None => Came::Measured(losses),
+            };
+            self.unusable.extend(if let Came::Unusable(which) = came { Some(which) } else { None });
+            return self.bisection.add(&probe, came);
         }
         self.failed += 1;
         self.why = night.message.as_deref();

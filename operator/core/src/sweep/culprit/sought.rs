@@ -35,6 +35,8 @@ fn is_one(weight: &u32) -> bool {
 /// Why there is nothing to search.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Unlisted {
+    #[error("it is many small steps, of which none is the culprit")]
+    ManySteps,
     #[error("spec.bisect.candidates has no version between them")]
     NoneBetween,
     #[error(

@@ -1,5 +1,5 @@
-//! What becomes of a series against one reference: its accepted level, the change that is suspected, the one that is open, and what all
-//! changes add up to ("Detection").
+//! Fate of a series against one reference: its accepted level, the change that is suspected, the one that is open, and small losses that
+//! add up ("Detection").
 
 use std::ops::Range;
 
@@ -12,11 +12,15 @@ use crate::sweep::level::{LEARNED, Level};
 
 /// The chance with which the nights of a suspicion have the first bad one.
 const SURE: f64 = 0.9;
-/// Nights of the level at the beginning, and of that of today, which the ledger compares; and how often it does.
-const LEDGER: usize = 14;
-const MONTH: usize = 30;
-/// Error of the ledger, and of calling a series recovered.
+/// Nights of the accepted level at its beginning, and of that of today, which show what small losses add up to. As many are waited for
+/// before that is asked again.
+const FORTNIGHT: usize = 14;
+/// Part of the margin beyond which they surely have to be, and below which a regression seems to be gone.
+const HALF: f64 = 0.5;
+/// Error of what is said of levels.
 const ERROR: f64 = 0.05;
+/// Error of calling a series recovered by its nights alone, which is asked each night for a year.
+const YEARLY_ERROR: f64 = ERROR / 365.0;
 
 /// A measured night of a series.
 #[derive(Clone, Copy, Debug, PartialEq)]
@@ -37,6 +41,8 @@ pub struct Answer {
     pub decision: Decision,
     /// How much the change is by fresh trials, as an effect: nights may have recovered meanwhile.
     pub shift: Option<f64>,
+    /// It compares with the accepted version, which many steps may lie before.
+    pub is_sum: bool,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize)]
@@ -49,6 +55,8 @@ pub enum Decision {
     Undecided,
     /// Somebody takes the level as it is now.
     Accepted,
+    /// A regression that fresh trials show to be gone.
+    Recovered,
 }
 
 /// When a change is suspected, and what size matters.
@@ -96,15 +104,17 @@ pub struct Regression {
     pub is_small: bool,
 }
 
-/// How far a series has come since its first nights, whatever was accepted since.
+/// Loss since the accepted version that no single step explains: `AccumulatedRegression`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Ledger {
-    pub change: f64,
-    /// It is surely above this, with 95 % probability, and below that.
-    pub low: f64,
-    pub high: f64,
-    /// It is surely worse than the margin, though no single step is open: the finding `AccumulatedRegression`.
-    pub is_regression: bool,
+pub struct Sum {
+    /// The first night of the level of today.
+    pub first: Timestamp,
+    /// The last night at the beginning of the accepted level.
+    pub accepted: Timestamp,
+    /// Against the accepted level.
+    pub shift: f64,
+    /// With 95 % probability, the loss is at least this.
+    pub bound: f64,
 }
 
 /// A series over the nights of one segment.
@@ -117,10 +127,10 @@ pub struct Course {
     start: usize,
     /// Nights of the accepted level.
     accepted: Vec<usize>,
-    /// The first night behind which the level has moved.
-    moved: Option<usize>,
     raised: Option<usize>,
     open: Option<(usize, Regression)>,
+    /// Nights known when fresh trials last failed to show that small losses add up.
+    unconfirmed: usize,
 }
 
 impl Course {
@@ -133,9 +143,9 @@ impl Course {
             detector: Detector::default(),
             start: 0,
             accepted: Vec::new(),
-            moved: None,
             raised: None,
             open: None,
+            unconfirmed: 0,
         };
         for (place, night) in nights.iter().enumerate() {
             course.add(*night);
@@ -156,6 +166,7 @@ impl Course {
             self.accepted.push(place);
         }
         self.raise();
+        self.grow();
         self.recover();
     }
 
@@ -165,33 +176,68 @@ impl Course {
     }
 
     fn answer(&mut self, answer: &Answer) {
-        if matches!(answer.decision, Decision::Refuted | Decision::Undecided) {
-            self.detector.restart();
-            self.raised = None;
-            return;
-        }
         let first = self.nights.partition_point(|night| night.night < answer.first);
-        let Some(after) = self.level_of(first..self.nights.len()) else { return };
-        if answer.decision == Decision::Confirmed {
-            let Some(before) = self.level_of(self.start..first) else { return };
-            let is_harm = after.mean < before.mean;
-            if is_harm {
-                self.accepted.retain(|night| *night < first);
-                let shift = after.mean - self.accepted().map_or(before.mean, |level| level.mean);
-                let size = answer.shift.map_or(shift, |fresh| fresh.min(shift));
-                let is_small = self.threshold.margin.is_some_and(|margin| -size < margin);
-                let first = self.open.map_or(first, |(first, _)| first);
-                self.open = Some((first, Regression { first: self.nights[first].night, shift, is_small }));
-            } else if self.open.is_none() {
-                self.accepted = (first..self.nights.len()).collect();
+        match answer.decision {
+            Decision::Refuted | Decision::Undecided => {
+                self.detector.restart();
+                self.raised = None;
+                if answer.is_sum {
+                    self.unconfirmed = self.nights.len();
+                }
+                return;
             }
-        } else {
-            self.accepted = (first..self.nights.len()).collect();
-            self.open = None;
+            // Night and answer need each other: without nights since, nothing can be said of a level.
+            Decision::Confirmed | Decision::Accepted | Decision::Recovered if first == self.nights.len() => return,
+            Decision::Confirmed => {
+                let before = if answer.is_sum { self.beginning() } else { (self.start..first).collect() };
+                let after = self.level_of(first..self.nights.len());
+                let (Some(before), Some(after)) = (self.level(before.into_iter()), after) else { return };
+                let is_harm = after.mean < before.mean;
+                if is_harm {
+                    self.harmed(first, &after, answer);
+                } else if self.open.is_none() {
+                    self.accepted = (first..self.nights.len()).collect();
+                }
+            }
+            Decision::Accepted => {
+                self.accepted = (first..self.nights.len()).collect();
+                self.open = None;
+            }
+            Decision::Recovered if self.open.is_none() => return,
+            Decision::Recovered => self.recovered(first),
         }
-        self.moved = Some(self.moved.map_or(first, |moved| moved.min(first)));
         self.begin(first);
-        self.recover();
+    }
+
+    /// Opens a regression, or makes one that is open larger.
+    fn harmed(&mut self, first: usize, after: &Level, answer: &Answer) {
+        if answer.is_sum {
+            self.accepted = self.beginning();
+        }
+        self.accepted.retain(|night| *night < first);
+        let Some(accepted) = self.accepted() else { return };
+        let shift = after.mean - accepted.mean;
+        let size = answer.shift.map_or(shift, |fresh| fresh.min(shift));
+        let is_small = self.threshold.margin.is_some_and(|margin| -size < margin);
+        let first = self.open.map_or(first, |(first, _)| first);
+        self.open = Some((first, Regression { first: self.nights[first].night, shift, is_small }));
+    }
+
+    /// A small regression is one no more once the nights are surely worse by the margin.
+    fn grow(&mut self) {
+        let (Some((_, regression)), Some(margin)) = (self.open, self.threshold.margin) else { return };
+        let today = self.nights.len().saturating_sub(FORTNIGHT).max(self.start);
+        let (Some(accepted), Some(today)) = (self.accepted(), self.level_of(today..self.nights.len())) else { return };
+        let Some((_, high)) = difference(&accepted, &today, ERROR) else { return };
+        if regression.is_small && !today.is_learning() && high < -margin {
+            let shift = today.mean - accepted.mean;
+            self.open = self.open.map(|(first, open)| (first, Regression { shift, is_small: false, ..open }));
+        }
+    }
+
+    fn recovered(&mut self, first: usize) {
+        self.open = None;
+        self.accepted.extend(first..self.nights.len());
     }
 
     /// Looks for the next change from this night on.
@@ -202,20 +248,51 @@ impl Course {
         self.raise();
     }
 
-    /// An open regression is over once the latest nights are surely no worse than the accepted level by the margin.
+    /// Nights alone close a regression only if they surely show no loss of the margin, at an error that a year of nights shares.
     fn recover(&mut self) {
         let (Some((_, regression)), Some(margin)) = (self.open, self.threshold.margin) else { return };
-        let first = self.nights.len().saturating_sub(LEARNED).max(self.start);
+        let first = self.nights.len().saturating_sub(FORTNIGHT).max(self.start);
         let (Some(accepted), Some(latest)) = (self.accepted(), self.level_of(first..self.nights.len())) else { return };
-        if regression.is_small || latest.is_learning() {
-            return;
-        }
-        let Some((low, _)) = difference(&accepted, &latest) else { return };
-        if low > -margin {
-            self.open = None;
-            self.accepted.extend(first..self.nights.len());
+        let low = difference(&accepted, &latest, YEARLY_ERROR).map(|(low, _)| low);
+        if !regression.is_small && latest.nights == FORTNIGHT && low.is_some_and(|low| low > -margin) {
+            self.recovered(first);
             self.begin(first);
         }
+    }
+
+    /// The night since which an open regression seems to be gone. Fresh trials have to show it.
+    pub fn seems_recovered(&self) -> Option<Timestamp> {
+        let (_, regression) = self.open.filter(|(_, regression)| !regression.is_small)?;
+        let first = self.nights.len().checked_sub(LEARNED)?.max(self.start);
+        let (accepted, latest) = (self.accepted()?, self.level_of(first..self.nights.len())?);
+        let least = accepted.mean - HALF * self.threshold.margin?;
+        let good = (first..self.nights.len()).find(|night| self.nights[*night].value.effect > least)?;
+        (latest.mean > least && self.nights[good].night > regression.first).then(|| self.nights[good].night)
+    }
+
+    /// The first nights of the accepted level.
+    fn beginning(&self) -> Vec<usize> {
+        self.accepted.iter().copied().take(FORTNIGHT).collect()
+    }
+
+    /// Small losses that add up, if the latest nights are surely worse by half a margin than the accepted level was at its beginning.
+    pub fn sum(&self) -> Option<Sum> {
+        let (beginning, count) = (self.beginning(), self.nights.len());
+        let last = *beginning.last()?;
+        let first = count.saturating_sub(FORTNIGHT).max(last + 1);
+        let is_asked_again = self.unconfirmed > 0 && count < self.unconfirmed + FORTNIGHT;
+        if self.open.is_some() || is_asked_again {
+            return None;
+        }
+        let (accepted, today) = (self.level(beginning.into_iter())?, self.level_of(first..count)?);
+        if accepted.is_learning() || today.is_learning() {
+            return None;
+        }
+        let (_, high) = difference(&accepted, &today, ERROR)?;
+        let is_much = high < -HALF * self.threshold.margin?;
+        let (first, accepted_until) = (self.nights[first].night, self.nights[last].night);
+        let shift = today.mean - accepted.mean;
+        is_much.then_some(Sum { first, accepted: accepted_until, shift, bound: high })
     }
 
     fn level_of(&self, nights: Range<usize>) -> Option<Level> {
@@ -278,26 +355,12 @@ impl Course {
             is_constant: most_likely.is_constant,
         })
     }
-
-    /// What all changes add up to, as of the last month that is whole.
-    pub fn ledger(&self) -> Option<Ledger> {
-        let until = self.nights.len() / MONTH * MONTH;
-        let first = self.level_of(0..LEDGER.min(self.moved.unwrap_or(LEDGER)))?;
-        let now = self.level_of(until.checked_sub(LEDGER)?.max(self.start)..until)?;
-        if first.is_learning() || now.is_learning() {
-            return None;
-        }
-        let (low, high) = difference(&first, &now)?;
-        let is_open = self.open.is_some_and(|(_, regression)| !regression.is_small);
-        let is_regression = self.threshold.margin.is_some_and(|margin| high < -margin) && !is_open;
-        Some(Ledger { change: now.mean - first.mean, low, high, is_regression })
-    }
 }
 
-/// Bounds of the second level minus the first, each of which holds with 95 % probability. Both know no more than the one that knows less.
-fn difference(first: &Level, second: &Level) -> Option<(f64, f64)> {
+/// Bounds of the second level minus the first, each of which holds but for this error. Both know no more than the one that knows less.
+fn difference(first: &Level, second: &Level, error: f64) -> Option<(f64, f64)> {
     let freedom = first.nights.min(second.nights).checked_sub(1)? as f64;
-    let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - ERROR);
+    let quantile = StudentsT::new(0.0, 1.0, freedom).ok()?.inverse_cdf(1.0 - error);
     let (change, room) = (second.mean - first.mean, quantile * first.standard_error.hypot(second.standard_error));
     Some((change - room, change + room))
 }

@@ -7,7 +7,7 @@ mod detector;
 mod promise;
 mod watch;
 
-pub use course::{Answer, Cause, Course, Decision, Ledger, Measured, Regression, Suspicion, Threshold};
+pub use course::{Answer, Cause, Course, Decision, Measured, Regression, Sum, Suspicion, Threshold};
 pub use detector::{Candidate, Detector, Evidence, Value};
 pub use promise::{Delay, Movement, Promise, delay};
 pub use watch::{WATCHFUL, Watch, Watched};

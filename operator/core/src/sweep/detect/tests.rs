@@ -183,12 +183,12 @@ proptest! {
         let decisions = [Decision::Confirmed, Decision::Refuted, Decision::Accepted];
         let answers: Vec<Answer> = answers
             .iter()
-            .map(|(first, known, what)| Answer { first: time(*first), known: time(*known), decision: decisions[*what], shift: None })
+            .map(|(first, known, what)| Answer { first: time(*first), known: time(*known), decision: decisions[*what], shift: None, is_sum: *first % 2 == 0 })
             .collect();
         let threshold = Threshold { alarm: 100.0, margin: Some(0.03) };
         let course = Course::of(&nights, threshold, &answers);
         prop_assert!(!course.evidence().is_nan());
-        let _ = (course.suspicion(), course.ledger(), course.accepted(), course.regression());
+        let _ = (course.suspicion(), course.sum(), course.seems_recovered(), course.accepted(), course.regression());
     }
 }
 
@@ -259,7 +259,7 @@ fn stepping(nights: u32, at: u32, by: f64, changed: impl Fn(u32) -> bool, seed: 
 const USUAL: Threshold = Threshold { alarm: 365.0, margin: Some(0.03) };
 
 fn answer(first: u32, known: u32, decision: Decision) -> Answer {
-    Answer { first: time(first), known: time(known), decision, shift: None }
+    Answer { first: time(first), known: time(known), decision, shift: None, is_sum: false }
 }
 
 #[test]
@@ -321,7 +321,8 @@ fn a_refuted_suspicion_does_not_come_back() {
         own.value.effect -= 0.05;
     }
     let raised = Course::of(&nights[..34], USUAL, &[]).suspicion().unwrap();
-    let refuted = [Answer { first: raised.first, known: raised.raised, decision: Decision::Refuted, shift: None }];
+    let decision = Decision::Refuted;
+    let refuted = [Answer { first: raised.first, known: raised.raised, decision, shift: None, is_sum: false }];
     let course = Course::of(&nights[..34], USUAL, &refuted);
     assert_eq!((course.suspicion(), course.regression()), (None, None));
     assert_eq!(Course::of(&nights[..60], USUAL, &refuted).suspicion(), None);
@@ -363,56 +364,69 @@ fn only_gains_roll_by_themselves() {
 }
 
 #[test]
-fn a_regression_that_is_gone_closes_and_leaves_the_level() {
+fn a_regression_closes_on_proof_and_leaves_the_level() {
     let mut nights = stepping(60, 30, -0.06, |_| true, 8);
     let confirmed = [answer(30, 34, Decision::Confirmed)];
-    assert!(Course::of(&nights, USUAL, &confirmed).regression().is_some());
+    let open = Course::of(&nights, USUAL, &confirmed);
+    assert!(open.regression().is_some() && open.seems_recovered().is_none());
     for own in nights.iter_mut().skip(44) {
         own.value.effect += 0.06;
     }
-    let closed = Course::of(&nights, USUAL, &confirmed);
-    assert_eq!((closed.regression(), closed.suspicion()), (None, None));
+    // Five good nights are a reason to ask, and fresh trials the answer.
+    let seems = Course::of(&nights[..49], USUAL, &confirmed);
+    assert!(seems.regression().is_some());
+    assert_eq!(seems.seems_recovered(), Some(time(44)));
+    let known = [confirmed[0], answer(44, 48, Decision::Recovered)];
+    let closed = Course::of(&nights[..49], USUAL, &known);
+    assert_eq!((closed.regression(), closed.suspicion(), closed.seems_recovered()), (None, None, None));
     let accepted = closed.accepted().unwrap();
-    assert!(accepted.mean.abs() < 0.008 && (40..50).contains(&accepted.nights), "{accepted:?}");
+    assert!(accepted.mean.abs() < 0.008 && accepted.nights == 35, "{accepted:?}");
+    // Without trials, nights alone do it late.
+    assert!(Course::of(&nights[..54], USUAL, &confirmed).regression().is_some());
+    assert_eq!(Course::of(&nights, USUAL, &confirmed).regression(), None);
     // Half of the way back is not back.
     for own in nights.iter_mut().skip(44) {
         own.value.effect -= 0.03;
     }
     assert!(Course::of(&nights, USUAL, &confirmed).regression().is_some());
-    // Smaller than the margin: no alert, so nothing to be closed.
-    let small = stepping(60, 30, -0.015, |_| true, 8);
-    assert!(Course::of(&small, USUAL, &[answer(30, 50, Decision::Confirmed)]).regression().unwrap().is_small);
+    // Smaller than the margin: no alert, so nothing to be closed; and one as soon as it has grown.
+    let mut small = stepping(90, 30, -0.015, |_| true, 8);
+    let confirmed = [answer(30, 50, Decision::Confirmed)];
+    assert!(Course::of(&small[..60], USUAL, &confirmed).regression().unwrap().is_small);
+    for own in small.iter_mut().skip(60) {
+        own.value.effect -= 0.04;
+    }
+    assert!(!Course::of(&small, USUAL, &confirmed).regression().unwrap().is_small);
 }
 
-/// Steps that are each accepted, or too small for an alert, add up.
+/// Slowly enough, nothing is suspected of any single night.
 #[test]
 fn small_steps_add_up() {
-    let steps = |by: f64| {
-        let mut nights = stepping(150, 999, 0.0, |_| true, 6);
-        for (day, own) in nights.iter_mut().enumerate() {
-            own.value.effect -= by * (day / 30) as f64;
-        }
-        let answers = [30, 60, 90, 120].map(|day| answer(day, day + 9, Decision::Confirmed));
-        let accepted = [30, 60, 90, 120].map(|day| answer(day, day + 10, Decision::Accepted));
-        let course = Course::of(&nights, USUAL, &[answers, accepted].concat());
-        assert_eq!(course.regression(), None, "{by}");
-        (course.ledger().unwrap(), course.accepted().unwrap().mean)
-    };
-    let (ledger, accepted) = steps(0.015);
-    assert!(ledger.is_regression && (ledger.change + 0.06).abs() < 0.01 && ledger.high < -0.03, "{ledger:?}");
-    assert!((accepted + 0.06).abs() < 0.01, "{accepted}");
-    let (ledger, _) = steps(0.005);
-    assert!(!ledger.is_regression && ledger.low < -0.01, "{ledger:?}");
-    // Slowly enough, nothing is suspected of any single night: there is the ledger only.
     let mut slow = stepping(150, 999, 0.0, |_| true, 6);
     for (day, own) in slow.iter_mut().enumerate() {
         own.value.effect -= 0.0004 * day as f64;
     }
-    assert!(Course::of(&slow, USUAL, &[]).ledger().unwrap().is_regression);
-    assert_eq!(Course::of(&slow[..27], USUAL, &[]).ledger(), None);
+    assert!(Course::of(&slow[..40], USUAL, &[]).sum().is_none());
+    let course = Course::of(&slow, USUAL, &[]);
+    let sum = course.sum().unwrap();
+    assert_eq!((sum.accepted, sum.first), (time(13), time(136)));
+    assert!((sum.shift + 0.054).abs() < 0.01 && sum.bound < -0.015 && sum.bound > sum.shift, "{sum:?}");
+    // Trials that show nothing are not repeated at once.
+    let of = |decision, known| Answer { is_sum: true, ..answer(136, known, decision) };
+    for decision in [Decision::Refuted, Decision::Undecided] {
+        assert_eq!(Course::of(&slow, USUAL, &[of(decision, 140)]).sum(), None);
+        assert!(Course::of(&slow, USUAL, &[of(decision, 130)]).sum().is_some());
+    }
+    // Against the accepted level, and not against nights that had lost a part of it already.
+    let confirmed = Course::of(&slow, USUAL, &[of(Decision::Confirmed, 149)]);
+    let regression = confirmed.regression().unwrap();
+    assert!((regression.shift - sum.shift).abs() < 1e-9 && !regression.is_small, "{regression:?}");
+    assert_eq!((confirmed.sum(), confirmed.accepted().unwrap().nights), (None, 14));
+    // A level that somebody accepts is where the next sum begins.
+    let accepted = Course::of(&slow, USUAL, &[of(Decision::Confirmed, 149), of(Decision::Accepted, 149)]);
+    assert_eq!((accepted.sum(), accepted.regression()), (None, None));
     // Without a margin nothing is too much.
-    let without = Course::of(&slow, Threshold { margin: None, ..USUAL }, &[]);
-    assert!(!without.ledger().unwrap().is_regression);
+    assert_eq!(Course::of(&slow, Threshold { margin: None, ..USUAL }, &[]).sum(), None);
 }
 
 /// Three series of two subjects: what moves from a night on, whether subjects change before and behind it.

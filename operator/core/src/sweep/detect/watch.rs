@@ -11,7 +11,7 @@ use super::promise::Promise;
 use crate::experiment::Experiment;
 use crate::report::number;
 use crate::stats::Scale;
-use crate::sweep::confirm::{Promised, is_spent};
+use crate::sweep::confirm::{Promised, spent_since};
 use crate::sweep::history::History;
 use crate::sweep::point::{Night, Point, Series};
 use crate::sweep::series::Segment;
@@ -43,8 +43,8 @@ pub struct Watched<'a> {
     pub course: Course,
     /// With the cause that all series together speak for.
     pub suspicion: Option<Suspicion>,
-    /// No more suspicions are confirmed within this year.
-    pub is_spent: bool,
+    /// Nothing has been confirmed since, because so much was within a year.
+    pub spent_since: Option<Timestamp>,
 }
 
 impl Watched<'_> {
@@ -76,19 +76,25 @@ impl Watched<'_> {
         let constant = if own.is_constant { "; equal nights before and after, so chance is unknown" } else { "" };
         let shift = number::effect(self.scale, own.shift);
         let first = minute(own.first);
-        let spent = if self.is_spent {
-            "; not confirmed, since so many were within a year (ConfirmationBudgetSpent)"
-        } else {
-            ""
-        };
+        let spent = self.spent();
         Some(format!("suspected {shift} since {first}{nights}, evidence {evidence} of 1{constant}{cause}{spent}"))
     }
 
-    /// What many small changes have added up to, in a sentence without its end, if that is too much.
+    /// Small losses that add up to too much, in a sentence without its end.
     pub fn accumulated(&self) -> Option<String> {
-        let ledger = self.course.ledger().filter(|ledger| ledger.is_regression)?;
-        let (change, high) = (number::effect(self.scale, ledger.change), number::effect(self.scale, ledger.high));
-        Some(format!("{change} since its first nights, surely worse than {high} (AccumulatedRegression)"))
+        let sum = self.course.sum()?;
+        let (shift, bound) = (number::effect(self.scale, sum.shift), number::effect(self.scale, sum.bound));
+        let accepted = sum.accepted.strftime("%Y-%m-%d");
+        let spent = self.spent();
+        Some(format!("suspected {shift} since {accepted}, surely below {bound} (AccumulatedRegression){spent}"))
+    }
+
+    fn spent(&self) -> String {
+        let of = |since: Timestamp| {
+            let day = since.strftime("%Y-%m-%d");
+            format!("; nothing can be confirmed since {day}, as so much was within a year (ConfirmationBudgetSpent)")
+        };
+        self.spent_since.map_or(String::new(), of)
     }
 }
 
@@ -115,7 +121,7 @@ impl History {
     pub fn watched(&self, watch: &Watch) -> Vec<Watched<'_>> {
         let (answers, margins) = (self.answers(), self.confirmed_margins());
         let Some(last) = self.last_measured() else { return Vec::new() };
-        let is_spent = watch.promised.as_ref().is_some_and(|promised| is_spent(self, promised));
+        let spent_since = watch.promised.as_ref().and_then(|promised| spent_since(self, promised));
         let alarm = watch.alarm.unwrap_or_else(|| Promise::of_series(last.points.len()).alarm());
         let named = self.series().filter(|series| last.names(series));
         let mut all: Vec<Watched<'_>> = named
@@ -129,7 +135,7 @@ impl History {
                 let margin = margin.or_else(|| margins.get(series).copied());
                 let course = Course::of(&measured(segment), Threshold { alarm, margin }, answers);
                 let suspicion = course.suspicion();
-                Some(Watched { series: view.series, scale, margin, course, suspicion, is_spent })
+                Some(Watched { series: view.series, scale, margin, course, suspicion, spent_since })
             })
             .collect();
         let has_moved_alone =

@@ -93,6 +93,8 @@ mod tests {
             bad: first,
             visits: 2,
             failed: 0,
+            is_sum: false,
+            failing: Vec::new(),
             series: (0..series_count).map(|number| (answered(number), Scale::Log)).collect(),
             accepted: None,
         }

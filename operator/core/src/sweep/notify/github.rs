@@ -102,6 +102,8 @@ mod tests {
             bad: Timestamp::UNIX_EPOCH,
             visits: 2,
             failed: 0,
+            is_sum: false,
+            failing: Vec::new(),
             series: Vec::new(),
             accepted: None,
             finding: None,
