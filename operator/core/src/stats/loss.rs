@@ -4,7 +4,7 @@ use statrs::distribution::{ChiSquared, ContinuousCDF, Normal};
 
 use super::Paired;
 
-/// Loss in a block whose run failed: worse than any that can be measured. Its negative is that of a block whose other run failed.
+/// Loss in a block whose later version failed, larger than any measured loss. The negative stands for a failure of the earlier version.
 pub const WORST: f64 = 1e9;
 
 /// Losses of blocks in which both runs ended.

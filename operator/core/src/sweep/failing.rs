@@ -1,4 +1,4 @@
-//! Failed runs of a subject, night by night: since when they are more than chance, and when they are gone ("Failures of nights").
+//! Failed runs of a subject, night by night: when they exceed chance, and when the subject has recovered ("Detection").
 
 use std::collections::BTreeMap;
 
@@ -16,9 +16,9 @@ use crate::verdict::Runs;
 /// Error of one test against all runs before: with eight windows of nights and 50 pairs of subject and scenario, a year has at most 0.15 false
 /// alerts.
 const ERROR: f64 = 1e-6;
-/// Nights whose runs are taken together, counted from the latest. Besides, all are: a subject may fail from the beginning.
+/// Numbers of latest nights whose runs are tested together. A last window has all nights, for a subject that failed from its first.
 const WINDOWS: [usize; 7] = [1, 2, 4, 8, 16, 32, 64];
-/// Measured visits without which no failures are called gone.
+/// Measured visits that a recovery from failures needs.
 pub const VISITS: usize = 2;
 
 /// Runs of one arm that ended.
@@ -57,13 +57,13 @@ pub struct Failing {
     /// The night that raised them, and the first of the nights that did.
     pub raised: Timestamp,
     pub first: Timestamp,
-    /// Runs of all its nights that failed so, and the reference's.
+    /// Runs of these nights, and of the reference in the same nights.
     pub own: Counts,
     pub reference: Counts,
     /// Runs since the last of these nights, visits included.
     pub since: Counts,
     pub stage: Stage,
-    /// The latest night is as it should be, so that fresh trials may show that they are gone.
+    /// The latest night suggests a recovery, so visits may confirm it.
     pub seems_gone: bool,
 }
 
@@ -114,7 +114,7 @@ fn more(own: Counts, other: Counts) -> f64 {
 #[derive(Clone, Copy, Debug)]
 enum Event {
     Night(Seen),
-    /// Runs of the latest version in a visit that asks whether they are gone, and of the version before them.
+    /// Runs of a recovery visit: of the latest version, and of the one before the failures.
     Visit(Counts, Counts),
     Accepted,
 }
@@ -147,7 +147,7 @@ impl Open {
         (self.since, self.beside, self.visits) = (Counts::default(), Counts::default(), 0);
     }
 
-    /// Fresh trials and the nights beside them have so few failures that there would be more at the old rate, and no more than the other arm.
+    /// Whether the runs since then fail less often than before, and no more often than the other arm, with at least [`VISITS`] visits.
     fn is_gone(&self) -> bool {
         let fewer = Binomial::new(self.own.rate(), self.since.runs.into())
             .is_ok_and(|before| before.cdf(self.since.failed.into()) <= ALPHA);
@@ -160,9 +160,9 @@ struct Course {
     subject: String,
     scenario: String,
     nights: Vec<Seen>,
-    /// Nights before it are no part of what may be raised.
+    /// First night that a window may include.
     from: usize,
-    /// Runs of failures that somebody has accepted: the subject is then compared with itself.
+    /// Runs of the accepted failures, if any: later failures are compared with them.
     accepted: Option<Counts>,
     open: Option<Open>,
     over: Vec<Failing>,
@@ -246,7 +246,7 @@ impl Course {
                 .plus(sum(&self.nights[..begin], |seen| seen.reference));
             let before = match self.accepted {
                 Some(accepted) => accepted,
-                // Where the reference, too, fails more often than before, these nights are all there is to compare with.
+                // A reference that also fails more often makes earlier nights no guide, so only the same nights are compared.
                 None if more(beside, earlier) <= ALPHA => beside,
                 None => earlier.plus(beside),
             };

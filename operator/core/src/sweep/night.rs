@@ -226,7 +226,7 @@ impl Ended<'_> {
             });
         }
         let Measured { points, gaps, failures } = measured(plan, attempts)?;
-        // That all of a subject's runs failed is a fact about it.
+        // A night in which every run of a subject failed counts as measured: its failures are the result.
         if points.is_empty() && failures.iter().all(|own| own.own.failed == 0) {
             let reasons: BTreeSet<&str> = gaps.iter().map(|gap| gap.reason.as_str()).collect();
             let reasons: Vec<&str> = reasons.into_iter().collect();

@@ -293,8 +293,8 @@ impl Observed {
         found
     }
 
-    /// By how much one side was better than the other, block by block, as an effect; [`WORST`] where only the run of the latter failed, and its
-    /// negative where only that of the former did. A side is a config, or without one the baseline.
+    /// Loss of `after` against `before`, block by block, as an effect: [`WORST`] if only the run of `after` failed, its negative if only that of
+    /// `before` did. A side is a config, or without one the baseline.
     pub fn losses(
         &self,
         (scenario, metric): (usize, usize),

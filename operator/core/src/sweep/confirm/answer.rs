@@ -56,12 +56,12 @@ impl History {
         self.visits(|visit| visit.is_confirmation().then_some((visit.raised, visit.subject.as_str())))
     }
 
-    /// Fresh trials that ask whether a change is gone, by its name and the night whose subject they try.
+    /// Recovery visits by the name of their change and the night whose subject they run.
     pub(in crate::sweep) fn recoveries(&self) -> BTreeMap<(String, Timestamp), Confirmation<'_>> {
         self.visits(|visit| (visit.asks == Asks::Recovery).then(|| (visit.change(), visit.bad)))
     }
 
-    /// Visits that answer a question together, by what it is about.
+    /// Groups visits that answer one question together, by the key that `about` returns.
     fn visits<'a, K: Ord>(&'a self, about: impl Fn(&'a Visit) -> Option<K>) -> BTreeMap<K, Confirmation<'a>> {
         let mut all: BTreeMap<K, Confirmation<'a>> = BTreeMap::new();
         for night in self.nights() {
@@ -114,7 +114,7 @@ impl History {
             }
         }
         for recovery in self.recoveries().values() {
-            // A loss that is surely small is gone: refuted, as one that never was.
+            // A recovery counts once its visits refute the loss, as they would refute a wrong suspicion.
             let is_gone = |own: &Answered| own.decision == Some(Decision::Refuted);
             for answered in recovery.answered().into_iter().filter(is_gone) {
                 let (first, known, decision) = (answered.asked.first, recovery.last, Decision::Recovered);
@@ -196,7 +196,7 @@ impl Confirmation<'_> {
             .collect();
         let decide = |(asked, p): (&Asked, f64)| {
             let is_refuted = || is_below(&self.towards(asked, visits), asked.margin * NOTHING) <= ERROR;
-            // A loss that is left and surely small is no more what was confirmed.
+            // In a recovery, a remaining loss below half a margin refutes the regression, even if that loss is proven.
             let is_recovery = self.visit.asks == Asks::Recovery;
             if p <= alpha && !(is_recovery && is_refuted()) {
                 Some(Decision::Confirmed)

@@ -70,7 +70,7 @@ pub struct Change {
     pub is_sum: bool,
     /// Of each series, with the scale of its effects.
     pub series: Vec<(Answered, Scale)>,
-    /// Failures that it is, without any series.
+    /// Failures of a change that consists of failed runs; such a change has no series.
     pub failing: Vec<Failing>,
     /// Why it was accepted, and until when.
     pub accepted: Option<(String, Option<Timestamp>)>,
@@ -158,7 +158,7 @@ impl History {
     }
 }
 
-/// Why somebody has accepted a change, and until when.
+/// Reason and expiry of an acceptance.
 fn why(acceptance: &Night) -> (String, Option<Timestamp>) {
     let expires = acceptance.accepted.as_ref().and_then(|accepted| accepted.expires);
     (acceptance.message.clone().unwrap_or_default(), expires)

@@ -101,7 +101,7 @@ impl History {
         nights.map(named).into_iter().chain(self.options(change)).collect()
     }
 
-    /// Fresh trials that asked whether it is gone.
+    /// Lists the recovery visits of a change.
     fn recovering(&self, change: &Change) -> Vec<String> {
         let recoveries = self.recoveries();
         let own = recoveries.iter().filter(|((name, _), _)| *name == change.name);

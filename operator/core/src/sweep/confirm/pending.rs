@@ -61,7 +61,7 @@ pub fn pending(history: &History, watched: &[Watched<'_>], promised: &Promised) 
     open.chain(first).min_by_key(|pending| pending.from)
 }
 
-/// The time since which no more suspicions are confirmed, because so many were within a year.
+/// Begin of the confirmation that used up the yearly budget; `None` while another one may start.
 pub fn spent_since(history: &History, promised: &Promised) -> Option<Timestamp> {
     let now = history.nights().next_back()?.night;
     let confirmations = history.confirmations();
@@ -77,11 +77,11 @@ pub fn spent_since(history: &History, promised: &Promised) -> Option<Timestamp> 
     within.last().copied().filter(|_| within.len() >= promised.per_year as usize)
 }
 
-/// A series that a visit is to ask about, and since when.
+/// Series that the next visit of its subject includes.
 struct Suspect<'a> {
     watched: &'a Watched<'a>,
     raised: Timestamp,
-    /// Nights that may be the first after the change; of a sum, the night behind the accepted level.
+    /// Earliest night that may be the first after the change; for a sum, the last night of the accepted level.
     earliest: Timestamp,
     first: Timestamp,
     shift: f64,
@@ -95,7 +95,7 @@ impl<'a> Suspect<'a> {
             return Some(Self { watched, raised, earliest, first: sum.first, shift: sum.shift, is_sum: true });
         }
         let own = watched.suspicion.as_ref().filter(|suspicion| suspicion.cause == Cause::Subject)?;
-        // Whether an open regression is gone is asked of the version before it.
+        // A recovery visit compares an open regression with the version before it, so an improvement needs no visit.
         if own.shift > 0.0 && watched.course.regression().is_some_and(|regression| !regression.is_small) {
             return None;
         }
@@ -116,7 +116,7 @@ impl<'a> Suspect<'a> {
     }
 }
 
-/// The first visit of the change that most speaks for, of those that no confirmation is about.
+/// First visit of the most strongly suspected change that has no confirmation.
 fn new(
     history: &History,
     watched: &[Watched<'_>],
@@ -127,7 +127,7 @@ fn new(
     let mut changes: BTreeMap<&str, Vec<Suspect<'_>>> = BTreeMap::new();
     for own in watched {
         let subject = own.series.subject.as_str();
-        // Nothing is asked twice at a time.
+        // A series has one open confirmation at a time.
         let is_asked = |((_, of), confirmation): (&(Timestamp, &str), &Confirmation<'_>)| {
             *of == subject && !confirmation.is_over() && confirmation.asks(own.series)
         };
@@ -182,8 +182,7 @@ fn new(
     strongest.iter().find_map(visit)
 }
 
-/// The first visit that asks whether a regression or failures are gone, if nights look as if they were. It is asked again after as many
-/// nights as a level needs.
+/// First visit of a recovery, if the latest nights suggest one. A recovery that failed is tried again after [`LEARNED`] nights.
 fn recovery(
     history: &History,
     watched: &[Watched<'_>],
@@ -214,7 +213,7 @@ fn recovery(
             subject: subject.clone(),
             asks: Asks::Recovery,
             number: 1,
-            // A subject that failed from the beginning has only itself.
+            // A subject that failed in its first night has no good version, so the visit runs the present one twice.
             good: last_good(history, last, subject, first).unwrap_or(last).night,
             bad: last.night,
             alpha: promised.alpha,
@@ -226,11 +225,11 @@ fn recovery(
     failures.chain(regressions).find(is_due).map(|visit| Pending { from: last.night, visit })
 }
 
-/// The question whether a series that a confirmation has found worse is so no more, if its nights look like it.
+/// Question about the recovery of a series that a confirmation found worse, if its latest nights suggest one.
 fn gone(answered: &Answered, watched: &[Watched<'_>]) -> Option<Asked> {
     let is_harm = answered.decision == Some(Decision::Confirmed) && answered.asked.shift < 0.0;
     let course = &watched.iter().find(|watched| *watched.series == answered.series).filter(|_| is_harm)?.course;
-    // Of several changes for the worse, the first has the version that the series is to be like again.
+    // The first of several regressions has the version that the series is compared with.
     course.regression().filter(|regression| regression.first == answered.asked.first)?;
     Some(Asked { first: course.seems_recovered()?, losses: Vec::new(), ..answered.asked.clone() })
 }
@@ -255,8 +254,8 @@ fn last_good<'a>(history: &'a History, last: &'a Night, subject: &'a str, first:
     comparable(history, last, subject, ..first).last()
 }
 
-/// The night with the accepted version, the last at the beginning of the accepted level: or, if its image can't be pulled any more, the
-/// oldest after it with one that can.
+/// Night with the accepted version: the last one at the beginning of the accepted level. If its image can't be pulled, the oldest later
+/// night whose image can.
 fn accepted_good<'a>(
     history: &'a History,
     last: &'a Night,

@@ -168,7 +168,7 @@ pub struct Evidence {
     pub visit: Visit,
     /// Runs of the scenarios in which it asks about failures.
     pub failures: Vec<Failures>,
-    /// Why it has none.
+    /// Reason why the visit measured nothing.
     pub nothing: Option<String>,
 }
 

@@ -7,7 +7,7 @@ use serde::{Deserialize, Serialize};
 use crate::sweep::culprit::Search;
 use crate::sweep::point::Series;
 
-/// Question that visits answer.
+/// Question that a visit answers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize)]
 pub enum Asks {
     /// Whether a subject has changed in one step, between two nights.
@@ -15,7 +15,7 @@ pub enum Asks {
     Step,
     /// Whether many small steps since the accepted version add up to a regression.
     Sum,
-    /// Whether a confirmed regression, or the failures of a subject, are gone.
+    /// Whether a subject has recovered from a confirmed regression or from its failures.
     Recovery,
 }
 
@@ -40,7 +40,7 @@ pub struct Visit {
     pub number: u32,
     /// The subject of this night is the one before the change.
     pub good: Timestamp,
-    /// And that of this night has it, or is asked whether it still has.
+    /// The subject of this night has the change, or may have recovered from it.
     pub bad: Timestamp,
     /// The chance that any of the series is called changed although none is, over all visits.
     pub alpha: f64,
@@ -65,8 +65,8 @@ pub struct Asked {
     pub shift: f64,
     /// The smallest change that matters, as an effect.
     pub margin: f64,
-    /// By how much the version before was better than that after it, block by block, as an effect: [`WORST`](crate::stats::WORST) where only
-    /// the run of the latter failed, and its negative where only that of the former did. Empty where nothing was measured.
+    /// Loss of the version after the change against the one before it, block by block, as an effect. [`WORST`](crate::stats::WORST) if only
+    /// the run after it failed, its negative if only the run before it did. Empty if nothing was measured.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub losses: Vec<f64>,
 }
@@ -78,7 +78,7 @@ impl Visit {
         of(&self.subject, self.raised)
     }
 
-    /// Whether it is about a change that may be none.
+    /// Whether it decides if a suspicion is a change.
     pub(in crate::sweep) fn is_confirmation(&self) -> bool {
         self.search.is_none() && self.asks != Asks::Recovery
     }

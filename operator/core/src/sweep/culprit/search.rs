@@ -139,7 +139,7 @@ impl<'a> Hunt<'a> {
             self.failed_in_row = 0;
             runs.extend([reference, candidate]);
             let losses = visit.series.first().map(|asked| asked.losses.clone()).unwrap_or_default();
-            // A version of which every run failed shows no loss.
+            // A version whose runs all failed has no measured loss.
             let came = match losses.first().filter(|_| measured_losses(&losses).is_empty()) {
                 Some(loss) => Came::Unusable(if *loss > 0.0 { candidate } else { reference }),
                 None => Came::Measured(losses),

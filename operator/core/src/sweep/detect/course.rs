@@ -12,12 +12,12 @@ use crate::sweep::level::{LEARNED, Level};
 
 /// The chance with which the nights of a suspicion have the first bad one.
 const SURE: f64 = 0.9;
-/// Nights of the accepted level at its beginning, and of that of today, which show what small losses add up to. As many are waited for
-/// before that is asked again.
+/// Nights at the beginning of the accepted level, and latest nights, whose levels are compared to find losses that add up. A sum that was
+/// not confirmed is suspected again after as many nights.
 const FORTNIGHT: usize = 14;
-/// Part of the margin beyond which they surely have to be, and below which a regression seems to be gone.
+/// Part of the margin that a sum has to exceed, and below which a regression may have recovered.
 const HALF: f64 = 0.5;
-/// Error of what is said of levels.
+/// Error of one-sided bounds of levels.
 const ERROR: f64 = 0.05;
 /// Error of calling a series recovered by its nights alone, which is asked each night for a year.
 const YEARLY_ERROR: f64 = ERROR / 365.0;
@@ -41,7 +41,7 @@ pub struct Answer {
     pub decision: Decision,
     /// How much the change is by fresh trials, as an effect: nights may have recovered meanwhile.
     pub shift: Option<f64>,
-    /// It compares with the accepted version, which many steps may lie before.
+    /// The visits compared with the accepted version, many nights before.
     pub is_sum: bool,
 }
 
@@ -55,7 +55,7 @@ pub enum Decision {
     Undecided,
     /// Somebody takes the level as it is now.
     Accepted,
-    /// A regression that fresh trials show to be gone.
+    /// Fresh trials show that a regression has ended.
     Recovered,
 }
 
@@ -186,7 +186,7 @@ impl Course {
                 }
                 return;
             }
-            // Night and answer need each other: without nights since, nothing can be said of a level.
+            // Without a night since the change, its level is unknown.
             Decision::Confirmed | Decision::Accepted | Decision::Recovered if first == self.nights.len() => return,
             Decision::Confirmed => {
                 let before = if answer.is_sum { self.beginning() } else { (self.start..first).collect() };
@@ -223,7 +223,7 @@ impl Course {
         self.open = Some((first, Regression { first: self.nights[first].night, shift, is_small }));
     }
 
-    /// A small regression is one no more once the nights are surely worse by the margin.
+    /// Makes a small regression a full one once the nights are surely worse by the margin.
     fn grow(&mut self) {
         let (Some((_, regression)), Some(margin)) = (self.open, self.threshold.margin) else { return };
         let today = self.nights.len().saturating_sub(FORTNIGHT).max(self.start);
@@ -248,7 +248,7 @@ impl Course {
         self.raise();
     }
 
-    /// Nights alone close a regression only if they surely show no loss of the margin, at an error that a year of nights shares.
+    /// Closes a regression without visits if the nights surely exclude a loss of the margin, at an error that all nights of a year share.
     fn recover(&mut self) {
         let (Some((_, regression)), Some(margin)) = (self.open, self.threshold.margin) else { return };
         let first = self.nights.len().saturating_sub(FORTNIGHT).max(self.start);
@@ -260,7 +260,7 @@ impl Course {
         }
     }
 
-    /// The night since which an open regression seems to be gone. Fresh trials have to show it.
+    /// First night of a possible recovery, which visits have to confirm.
     pub fn seems_recovered(&self) -> Option<Timestamp> {
         let (_, regression) = self.open.filter(|(_, regression)| !regression.is_small)?;
         let first = self.nights.len().checked_sub(LEARNED)?.max(self.start);

@@ -43,7 +43,7 @@ pub struct Watched<'a> {
     pub course: Course,
     /// With the cause that all series together speak for.
     pub suspicion: Option<Suspicion>,
-    /// Nothing has been confirmed since, because so much was within a year.
+    /// Time at which the yearly budget of confirmations was used up; `None` while another one may start.
     pub spent_since: Option<Timestamp>,
 }
 
@@ -80,7 +80,7 @@ impl Watched<'_> {
         Some(format!("suspected {shift} since {first}{nights}, evidence {evidence} of 1{constant}{cause}{spent}"))
     }
 
-    /// Small losses that add up to too much, in a sentence without its end.
+    /// Sentence, without its end, about small losses that add up to half a margin or more.
     pub fn accumulated(&self) -> Option<String> {
         let sum = self.course.sum()?;
         let (shift, bound) = (number::effect(self.scale, sum.shift), number::effect(self.scale, sum.bound));
