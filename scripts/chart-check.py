@@ -20,6 +20,9 @@ ROOT = pathlib.Path(__file__).resolve().parent.parent
 CONTROLLER = ROOT / "operator/controller/src"
 AGENT = ROOT / "operator/agent/src"
 # Many times faster, where the system has it.
+# The words that objects carry, by their names in the code; and those that only operators may set of an experiment.
+NAMES = dict(re.findall(r'const (\w+): &str = "(.*)";', (ROOT / "operator/api/src/names.rs").read_text()))
+NIGHT_MARKS = {"NIGHT_ANNOTATION", "TRIGGER_ANNOTATION", "RUN_NOW_ANNOTATION", "VISIT_ANNOTATION", "SWEEP_LABEL"}
 LOADER = getattr(yaml, "CSafeLoader", yaml.SafeLoader)
 CLUSTER_WIDE = {
     "ClusterRole",
@@ -177,7 +180,6 @@ def check_selectors(objects, deployment):
     need(any(key[0] == "PodDisruptionBudget" for key in objects), "the operator has no PodDisruptionBudget")
     pods = (CONTROLLER / "pod.rs").read_text()
     protocol = (ROOT / "bench-image/protocol/src/invocation/in_pod.rs").read_text()
-    names = dict(re.findall(r'const (\w+): &str = "(.*)";', (ROOT / "operator/api/src/names.rs").read_text()))
     for (kind, _, name), found in objects.items():
         if kind == "Service":
             need(matches(found["spec"]["selector"]), f"Service {name} does not select the operator")
@@ -200,7 +202,7 @@ def check_selectors(objects, deployment):
             wanted = found["spec"]["selector"]["matchLabels"]
             need(wanted.items() <= service["metadata"]["labels"].items(), "the ServiceMonitor does not select the Service")
         if kind == "PodMonitor":
-            trials = {names["ROLE_LABEL"]: names["ROLE_TRIAL"]}
+            trials = {NAMES["ROLE_LABEL"]: NAMES["ROLE_TRIAL"]}
             need(found["spec"]["selector"]["matchLabels"] == trials, "the PodMonitor does not select trials")
             port = found["spec"]["podMetricsEndpoints"][0]["port"]
             need(f'"name": "{port}", "containerPort": in_pod::METRICS_PORT' in pods, f"trials have no port {port}")
@@ -238,6 +240,12 @@ def check_policies(objects):
         rules = spec["matchConstraints"]["resourceRules"]
         for rule in rules if any("tuningexperiments" in rule["resources"] for rule in rules) else []:
             need(rule["operations"] == ["CREATE", "UPDATE"], f"{name} can be got around by a change")
+        if "-nights" in name:
+            text = json.dumps(spec["validations"])
+            marks = [value for key, value in NAMES.items() if key in NIGHT_MARKS]
+            need(len(marks) == len(NIGHT_MARKS), "the words of nights are not in names.rs")
+            for mark in marks:
+                need(text.count(f"'{mark}'") == 3, f"anybody may set {mark} of an experiment")
         if "-fence-" in name:
             fences.append(spec["matchConstraints"].get("namespaceSelector", {}).get("matchExpressions", []))
             rest = [validation for validation in spec["validations"] if validation["expression"] != "true"]

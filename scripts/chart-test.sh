@@ -126,7 +126,7 @@ render everything $monitoring --set metrics.dashboard.enabled=true --set prometh
     --set 'hostPaths={/mnt/nvme}' --set nodeLeases.namespace=leases --set 'networkPolicy.benchNamespaces={bench}' \
     --set 'networkPolicy.apiServer.cidrs={10.0.0.1/32}' --set networkPolicy.prometheus.cidr=10.0.0.2/32 \
     --set askKubelets=true --set 'image.allowed={registry.example/lab}' --set nodeSelector.pool=control --set 'tolerations[0].key=control' --set test.nodeSelector.pool=bench \
-    --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' \
+    --set 'test.tolerations[0].key=bench' --set 'test.tolerations[0].operator=Exists' --set 'image.pullSecrets={registry}' --set 'operators={system:serviceaccount:lab:assay}' \
     --set "image.benchDigest=sha256:$(printf %064d 7)" --set serviceAccount.annotations.a=b --set podLabels.a=b --set podAnnotations.a=b \
     --set priorityClassName=operators --set 'extraEnv[0].name=HTTPS_PROXY,extraEnv[0].value=http://proxy:3128' \
     --set affinity.nodeAffinity.requiredDuringSchedulingIgnoredDuringExecution.nodeSelectorTerms[0].matchExpressions[0].key=pool \
@@ -197,7 +197,7 @@ has everything 1 '^    any: true$'
 has agent 0 'PodMonitor'
 has agent 6 '^  name: .*:(agent|answers)$'
 has granted 0 '^  name: .*:(agent|answers)$'
-has granted 5 '^kind: ValidatingAdmissionPolicyBinding$'
+has granted 6 '^kind: ValidatingAdmissionPolicyBinding$'
 has namespaced 2 '^ +- --namespace=team-[ab]$'
 has namespaced 2 'name: assay-bench$'
 has asked 1 'podSelector: .*"thanos"'
@@ -224,6 +224,8 @@ has everything 1 '^  replicas: 3$'
 has everything 1 '^ +- --host-path=/mnt/nvme$'
 has everything 1 '^ +- --allow-image=registry.example/lab$'
 has cluster 0 'fence-[0-9]'
+has cluster 1 'username in \["system:serviceaccount:assay-system:assay"\]\)$'
+has everything 1 'username in \["system:serviceaccount:assay-system:assay","system:serviceaccount:lab:assay"\]\)$'
 has fences 6 '^  name: assay-fence-[0-2]\.assay-system$'
 has fences 1 'operator: In, values: \["team-a"\]\}$'
 has fences 1 'operator: In, values: \["platform","lab"\]\}$'
@@ -263,6 +265,7 @@ done <"$work/levels"
 refused pullPolicy --set image.pullPolicy=Sometimes
 refused benchDigest --set image.benchDigest=latest
 refused namespaces --set 'namespaces={Team_A}'
+refused operators --set "operators={it's me}"
 refused interval --set metrics.podMonitor.interval=often
 refused kubeVersion --kube-version 1.32.0
 refused registry --set image.registry=registry.example/
@@ -293,6 +296,10 @@ if "$python" scripts/chart-check.py alerts "$work/namespaced.yaml" >"$work/good.
     "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1 || wrong "alerts: $(cat "$work/out")"
     sed 's/for: 30m/for: 3h/' "$work/good.yaml" >"$work/rules.yaml"
     if "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1; then wrong 'no test detects a late alert'; fi
+    for alert in $(sed -n 's/^ *- alert: \(AssaySweep.*\|AssayRegression.*\|AssayReference.*\)/\1/p' "$work/good.yaml"); do
+        sed "/alert: $alert$/,/keep_firing_for/s/keep_firing_for: .*/keep_firing_for: 0s/" "$work/good.yaml" >"$work/rules.yaml"
+        if "$promtool" test rules "$work/alerts.yaml" >"$work/out" 2>&1; then wrong "no test detects that a new leader resolves $alert"; fi
+    done
 fi
 panels "$work/everything.yaml" || wrong "the dashboard: $(cat "$work/out")"
 sed 's/max by (node, holder)/max by (node, holder/' "$work/everything.yaml" >"$work/unsound.yaml"

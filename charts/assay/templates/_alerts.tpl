@@ -48,9 +48,37 @@ groups:
       summary: {{ printf "No attempt of %s has ended for %s." `{{ $labels.namespace }}/{{ $labels.experiment }}` .stuck | quote }}
       description: >-
         {{ `Check its pods: kubectl get pods -n {{ $labels.namespace }} -l assay.rocks/experiment={{ $labels.experiment }}` }}
-  - alert: AssaySweepStale
-    expr: max by (namespace, sweep) (assay_sweep_stale) == 1
+  - alert: AssayReconcileErrors
+    expr: sum(increase(assay_reconcile_duration_seconds_count{result="error"}[15m])) >= 2
+    for: 30m
+    labels: {severity: warning, namespace: {{ $namespace }}}
+    annotations:
+      summary: The operator fails again and again.
+      description: >-
+        What it last wrote about some experiment or sweep may be old. Its log names the object and the error in lines with "will retry".
+  # A night is hours long and a new leader is seconds away: none of these may resolve because nobody exports its series meanwhile.
+  - alert: AssaySweepRefused
+    expr: max by (namespace, sweep) (assay_sweep_state{state=~"Refused|Unreadable"}) == 1
     for: 15m
+    keep_firing_for: 15m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `Sweep {{ $labels.namespace }}/{{ $labels.sweep }} is refused, and no night of it begins.` | quote }}
+      description: >-
+        {{ `Its condition Ready says why: kubectl describe sweep -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
+  - alert: AssaySweepHistoryUnreadable
+    expr: max by (namespace, sweep) (assay_sweep_state{state="HistoryUnreadable"}) == 1
+    for: 15m
+    keep_firing_for: 15m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `The history of sweep {{ $labels.namespace }}/{{ $labels.sweep }} can't be read.` | quote }}
+      description: >-
+        {{ `Regressions may go unnoticed. Its condition Ready names the objects: kubectl describe sweep -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
+  - alert: AssaySweepStale
+    expr: time() > max by (namespace, sweep) (assay_sweep_stale_after_timestamp_seconds)
+    for: 15m
+    keep_firing_for: 15m
     labels: {severity: warning}
     annotations:
       summary: {{ `No night of sweep {{ $labels.namespace }}/{{ $labels.sweep }} was measured for too long.` | quote }}
@@ -58,6 +86,7 @@ groups:
         {{ `Its status says why nights were skipped or failed: kubectl describe sweep -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
   - alert: AssayRegressionConfirmed
     expr: max by (namespace, sweep, change, subject) (assay_sweep_regression_confirmed) == 1
+    keep_firing_for: 15m
     labels: {severity: warning}
     annotations:
       summary: {{ `{{ $labels.subject }} of sweep {{ $labels.namespace }}/{{ $labels.sweep }} has become worse.` | quote }}
@@ -65,13 +94,23 @@ groups:
         {{ `Fresh trials confirm it. Why: assay sweep explain -n {{ $labels.namespace }} {{ $labels.sweep }} {{ $labels.change }}` }}
   - alert: AssayReferenceBroken
     expr: max by (namespace, sweep) (assay_sweep_reference_broken) == 1
+    keep_firing_for: 15m
     labels: {severity: warning}
     annotations:
       summary: {{ `All series of sweep {{ $labels.namespace }}/{{ $labels.sweep }} have moved.` | quote }}
       description: >-
         {{ `No subject changed, so look at the reference and the machines: assay sweep status -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
+  - alert: AssaySweepBudgetSpent
+    expr: max by (namespace, sweep) (assay_sweep_confirmations_spent_timestamp_seconds) > 0
+    keep_firing_for: 15m
+    labels: {severity: warning}
+    annotations:
+      summary: {{ `Sweep {{ $labels.namespace }}/{{ $labels.sweep }} can confirm nothing since {{ $value | humanizeTimestamp }}.` | quote }}
+      description: >-
+        {{ `The confirmations of a year are used up, so regressions stay suspicions: assay sweep status -n {{ $labels.namespace }} {{ $labels.sweep }}` }}
   - alert: AssaySweepNoisy
     expr: max by (namespace, sweep) (assay_sweep_noisy) == 1
+    keep_firing_for: 15m
     labels: {severity: info}
     annotations:
       summary: {{ `Sweep {{ $labels.namespace }}/{{ $labels.sweep }} suspects changes that are none.` | quote }}

@@ -4,6 +4,7 @@ use std::path::PathBuf;
 
 use tokio::process::Command;
 
+use crate::account;
 use crate::lab::Lab;
 use crate::machine::{cluster, image};
 
@@ -71,9 +72,12 @@ pub struct Fences(String);
 pub async fn fences(lab: &Lab, values: &[&str]) -> Fences {
     let fences = Fences(lab.namespace.clone());
     let own = format!("namespaces={{{}}}", lab.namespace);
+    // Operators of other tests create nights at the same time.
+    let operators = format!("operators={{{}}}", account::USER);
     for template in ["templates/rbac.yaml", "templates/trial-pods.yaml", "templates/fences.yaml"] {
         // Experiments are fenced in every namespace where they run.
-        let own: &[&str] = if template == "templates/fences.yaml" { &[] } else { &["--set", &own] };
+        let own = if template == "templates/fences.yaml" { &operators } else { &own };
+        let own: &[&str] = &["--set", own];
         apply(lab, "assay", template, &[own, values].concat()).await;
     }
     fences
@@ -82,7 +86,7 @@ pub async fn fences(lab: &Lab, values: &[&str]) -> Fences {
 impl Drop for Fences {
     fn drop(&mut self) {
         let role = format!("assay:{}", self.0);
-        let policies = ["trial-pods", "trial-shells", "experiments", "account", "fence-0", "fence-1"];
+        let policies = ["trial-pods", "trial-shells", "experiments", "nights", "account", "fence-0", "fence-1"];
         let policies = policies.map(|of| format!("assay-{of}.{}", self.0));
         let kinds = ["validatingadmissionpolicy", "validatingadmissionpolicybinding"];
         let policies = policies.iter().flat_map(|name| kinds.map(|kind| format!("{kind}/{name}")));

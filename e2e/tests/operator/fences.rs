@@ -5,7 +5,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::{Arc, Mutex};
 use std::time::Duration;
 
-use assay_api::names;
+use assay_api::{TuningSweep, names};
 use assay_core::plan::Plan;
 use assay_core::validate::validate;
 use k8s_openapi::api::coordination::v1::Lease;
@@ -17,6 +17,7 @@ use crate::bench::Bench;
 use crate::chart;
 use crate::experiment::{condition, small};
 use crate::lab::{Lab, SOON};
+use crate::nights;
 use crate::rights::Subject;
 use crate::tenants::write_plan;
 use crate::witness::Witness;
@@ -177,6 +178,74 @@ async fn experiments_of_a_namespace_hold_no_more_nodes_than_its_fence_allows() {
     lab.check(most[&other.namespace] > 1, &format!("the other namespace has no limit: {most:?}")).await;
     witness.saw_nothing_wrong(&lab).await;
     other.close().await;
+    lab.close().await;
+}
+
+/// A new experiment can't be a night, and a stored one can't become or stop being one, except by an operator.
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn only_operators_begin_nights() {
+    let lab = Lab::alone("forged", 0).await;
+    let _fences = chart::fences(&lab, &[]).await;
+    let operator = Subject::service_account(&lab.namespace, "assay");
+    let by_it = ["--as", operator.user.as_str()];
+    lab.put::<TuningSweep>(Some(&lab.namespace), nights::sweep(&lab, "nightly")).await;
+    let uid = lab.kubectl(&["get", "sweep", "nightly", "--output", "jsonpath={.metadata.uid}"]).await;
+    let mut own = small(&lab, "own");
+    own["apiVersion"] = json!("assay.rocks/v1alpha1");
+    own["kind"] = json!("TuningExperiment");
+    let only = "only operators begin nights and visits of sweeps";
+    let mut night = own.clone();
+    night["metadata"]["name"] = json!("nightly-20260101-0117");
+    night["metadata"]["labels"] = json!({"assay.rocks/sweep": "nightly"});
+    night["metadata"]["annotations"] =
+        json!({"assay.rocks/night": "2026-01-01T01:17:00Z", "assay.rocks/trigger": "Schedule"});
+    night["metadata"]["ownerReferences"] =
+        json!([{"apiVersion": "assay.rocks/v1alpha1", "kind": "TuningSweep", "name": "nightly", "uid": uid.trim()}]);
+    lab.until("the policy holds", SOON, async || create(&lab, &night, &[]).await.contains(only).then_some(())).await;
+    let cases: [(Change, &str); 7] = [
+        (|own| own["metadata"]["annotations"] = json!({"assay.rocks/night": "2026-01-01T01:17:00Z"}), only),
+        (|own| own["metadata"]["annotations"] = json!({"assay.rocks/trigger": "Manual"}), only),
+        (|own| own["metadata"]["annotations"] = json!({"assay.rocks/run-now": "please"}), only),
+        (|own| own["metadata"]["annotations"] = json!({"assay.rocks/visit": "{}"}), only),
+        (|own| own["metadata"]["labels"] = json!({"assay.rocks/sweep": "nightly"}), only),
+        (|own| own["metadata"]["labels"] = json!({"assay.rocks/bisect": "b", "team": "a"}), "created"),
+        (|own| own["metadata"]["annotations"] = json!({"argocd.argoproj.io/tracking-id": "a"}), "created"),
+    ];
+    say(&lab, &own, &[], &cases).await;
+    let mut owned = own.clone();
+    owned["metadata"]["ownerReferences"] = night["metadata"]["ownerReferences"].clone();
+    say(&lab, &owned, &[], &[(|_| (), only)]).await;
+    // Stored: the experiment by an editor, the night by the operator.
+    for (object, by) in [(&own, &[] as &[&str]), (&night, &by_it)] {
+        let file = lab.folder.join("stored.json");
+        std::fs::write(&file, object.to_string()).expect("a manifest");
+        lab.until("it is stored", SOON, async || {
+            let said = lab.kubectl(&[&["create", "--filename", &file.display().to_string()], by].concat()).await;
+            said.contains("created").then_some(())
+        })
+        .await;
+    }
+    let (own, night) = ("tune/own", "tune/nightly-20260101-0117");
+    let changed = "only operators change what makes an experiment a night";
+    let cases: [(&[&str], &str); 8] = [
+        (&["annotate", own, "assay.rocks/visit={}"], changed),
+        (&["annotate", night, "assay.rocks/visit={}"], changed),
+        (&["annotate", night, "assay.rocks/night-"], changed),
+        (&["label", night, "assay.rocks/sweep-"], changed),
+        (&["patch", night, "--type", "merge", "--patch", r#"{"metadata": {"ownerReferences": null}}"#], changed),
+        (&["annotate", night, "note=a"], "annotated"),
+        (&["label", night, "team=a"], "labeled"),
+        (&["patch", night, "--type", "merge", "--patch", r#"{"spec": {"suspend": true}}"#], "patched"),
+    ];
+    for (command, expected) in cases {
+        let said = lab.kubectl(command).await;
+        lab.check(said.contains(expected), &format!("{command:?}: {said}")).await;
+    }
+    // Garbage collection removes the owner from orphans.
+    let orphan = ["patch", night, "--type", "merge", "--patch", r#"{"metadata": {"ownerReferences": null}}"#];
+    let collector = ["--as", "system:serviceaccount:kube-system:generic-garbage-collector"];
+    let said = lab.kubectl(&[orphan.as_slice(), &collector].concat()).await;
+    lab.check(said.contains("patched"), &said).await;
     lab.close().await;
 }
 

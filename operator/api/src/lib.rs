@@ -32,7 +32,7 @@ pub use status::{
     TuningExperimentStatus,
 };
 pub use sweep::{
-    Accept, ActiveNight, Bisect, Candidate, ConcurrencyPolicy, Cost, Detect, KnownChange, NightTemplate, Notified,
-    Notify, SecretRef, SkippedNight, TuningSweep, TuningSweepSpec, TuningSweepStatus, Webhook,
+    Accept, ActiveNight, BegunNight, Bisect, Candidate, ConcurrencyPolicy, Cost, Detect, KnownChange, NightTemplate,
+    Notified, Notify, SecretRef, SkippedNight, TuningSweep, TuningSweepSpec, TuningSweepStatus, Webhook,
 };
 pub use trial::{AttemptStatus, PageCacheState, PodEvidenceStatus, TuningTrial, TuningTrialSpec, TuningTrialStatus};

@@ -327,7 +327,7 @@ pub struct TuningSweepStatus {
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     #[schemars(schema_with = "crate::condition::conditions_schema")]
     pub conditions: Vec<Condition>,
-    /// In a word: Refused, Learning, Measuring, Suspended, Stale, Regressed or Watching.
+    /// In a word: `Refused`, `Unreadable`, `HistoryUnreadable`, `Learning`, `Measuring`, `Suspended`, `Stale`, `Regressed` or `Watching`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 32))]
     pub state: Option<String>,
@@ -344,6 +344,9 @@ pub struct TuningSweepStatus {
     /// The night that runs.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active: Option<ActiveNight>,
+    /// The night or visit that was begun last. No other experiment of the sweep counts that the history does not have.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub begun: Option<BegunNight>,
     /// The scheduled time of the last night that has begun or was decided otherwise.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_schedule_time: Option<Time>,
@@ -353,6 +356,9 @@ pub struct TuningSweepStatus {
     /// The time of the last night that was measured.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_measured_time: Option<Time>,
+    /// When the sweep becomes stale unless a night is measured before. Absent while the schedule is paused.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub stale_after_time: Option<Time>,
     /// The last night that was skipped or has no result, and why.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub last_skipped: Option<SkippedNight>,
@@ -389,6 +395,19 @@ pub struct ActiveNight {
     #[serde(default, skip_serializing_if = "Option::is_none")]
     #[schemars(length(max = 128))]
     pub confirms: Option<String>,
+}
+
+/// A night or visit that was begun, or is about to be.
+#[derive(Clone, Debug, PartialEq, Serialize, Deserialize, JsonSchema)]
+#[serde(rename_all = "camelCase")]
+pub struct BegunNight {
+    /// The minute that its experiment is named by.
+    pub time: Time,
+    /// SHA-256 of what its experiment is: the fixed part of its spec, and all that makes it a night or visit of the sweep. Absent if an
+    /// earlier version has begun it.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    #[schemars(length(max = 64))]
+    pub digest: Option<String>,
 }
 
 /// A change of a subject.

@@ -18,6 +18,9 @@ pub enum Error {
     /// Somebody else was faster.
     #[error("{0} has changed meanwhile")]
     Changed(String),
+    /// A history that fails to parse, or that the operator may not list: retries fail until it is repaired.
+    #[error("can't read the history of the sweep: {0}")]
+    History(String),
     #[error("{0}")]
     Unexpected(String),
 }
@@ -58,6 +61,12 @@ impl Error {
             Some(500) => self.message().contains("failed calling webhook"),
             code => matches!(code, Some(400 | 403 | 422)),
         }
+    }
+
+    /// Whether a retry fails, too: the request is refused, or the answer does not parse.
+    pub fn is_lasting(&self) -> bool {
+        let is_refused = self.code().is_some_and(|code| (400..500).contains(&code) && ![409, 410, 429].contains(&code));
+        is_refused || matches!(self, Self::Api(kube::Error::SerdeError(_)))
     }
 
     /// What a person should read of it.

@@ -11,7 +11,13 @@ use prometheus_client::metrics::gauge::Gauge;
 use prometheus_client::metrics::histogram::Histogram;
 use prometheus_client::registry::{Metric, Registry, Unit};
 
+use crate::error::Error;
 use crate::lock::locked;
+
+/// Results of reconciles. A conflict is retried with the newer object, and is no error.
+const OK: &str = "ok";
+const CONFLICT: &str = "conflict";
+const ERROR: &str = "error";
 
 #[derive(Clone, Debug, PartialEq, Eq, Hash, EncodeLabelSet)]
 struct Reconciled {
@@ -30,6 +36,10 @@ impl Metrics {
         let reconciled = Family::<Reconciled, Histogram>::new_with_constructor(|| {
             Histogram::new([0.001, 0.003, 0.01, 0.03, 0.1, 0.3, 1.0, 3.0, 10.0])
         });
+        // One that is counted from its first error on would hide that one from `increase`.
+        for result in [OK, CONFLICT, ERROR] {
+            drop(reconciled.get_or_create(&Reconciled { result }));
+        }
         registry.register_with_unit("reconcile_duration", "Duration of reconciles", Unit::Seconds, reconciled.clone());
         let leader = Gauge::default();
         registry.register("leader", "1 if this replica leads, 0 if it waits to lead", leader.clone());
@@ -41,8 +51,12 @@ impl Metrics {
         self.leader.set(1);
     }
 
-    pub fn reconciled(&self, duration: Duration, is_ok: bool) {
-        let result = if is_ok { "ok" } else { "error" };
+    pub fn reconciled<T>(&self, duration: Duration, result: &Result<T, Error>) {
+        let result = match result {
+            Ok(_) => OK,
+            Err(error) if error.is_conflict() => CONFLICT,
+            Err(_) => ERROR,
+        };
         self.reconciled.get_or_create(&Reconciled { result }).observe(duration.as_secs_f64());
     }
 

@@ -7,7 +7,7 @@ mod simulated;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use std::thread;
 
-use simulated::{Bug, Outcome, simulate};
+use simulated::{Bug, Outcome, scripted, simulate};
 
 /// The first of them by which a change is looked at each time.
 const SEEDS: u64 = 50;
@@ -56,6 +56,23 @@ fn a_seed_does_the_same_again() {
     let differs = first.trace.iter().zip(&second.trace).find(|(a, b)| a != b);
     assert!(differs.is_none() && first.trace.len() == second.trace.len(), "{differs:?}");
     assert!(first.attempts > 0, "nothing happened");
+}
+
+#[test]
+fn a_night_that_lost_its_nodes_ends_when_the_next_one_is_due() {
+    let (wrong, outcomes) = scripted(async |world| world.strand_a_night().await);
+    assert_eq!((wrong, outcomes.first().map(String::as_str)), (None, Some("NodesMissing")), "{outcomes:?}");
+    assert_eq!(outcomes.last().map(String::as_str), Some("Measured"), "{outcomes:?}");
+    assert!(!outcomes.contains(&"PreviousRunning".to_owned()), "{outcomes:?}");
+}
+
+/// The simulated API server has no admission policies.
+#[test]
+fn a_night_that_somebody_changes_or_makes_does_not_count() {
+    let (wrong, (outcomes, is_there)) = scripted(async |world| world.forge_nights().await);
+    assert_eq!((wrong, outcomes.first().map(String::as_str)), (None, Some("Deleted")), "{outcomes:?}");
+    assert_eq!(outcomes.last().map(String::as_str), Some("Measured"), "{outcomes:?}");
+    assert!(is_there, "what the sweep has not begun is left alone");
 }
 
 /// A seed in whose world each planted bug shows, and how. Once the code has changed it may be one of the next.

@@ -4,7 +4,8 @@ use assay_api::names::{
     MANAGED_BY, MANAGED_LABEL, NIGHT_ANNOTATION, QUEUE_LABELS, RUN_NOW_ANNOTATION, SWEEP_LABEL, TRIGGER_ANNOTATION,
     VISIT_ANNOTATION,
 };
-use assay_api::{TuningExperiment, TuningExperimentSpec};
+use assay_api::{BegunNight, Time, TuningExperiment, TuningExperimentSpec};
+use assay_core::sweep::child::digest;
 use assay_core::sweep::confirm::{self, Visit};
 use assay_core::sweep::next::Unmeasured;
 use assay_core::sweep::{Outcome, Trigger, night};
@@ -14,7 +15,7 @@ use kube::runtime::events::EventType;
 use serde_json::json;
 
 use super::resolve::Lookup;
-use super::{Reconcile, store};
+use super::{Reconcile, status, store};
 use crate::error::{Error, call};
 use crate::object;
 use crate::pod::{is_owned, owner};
@@ -48,7 +49,14 @@ pub async fn visit(reconcile: &mut Reconcile<'_>, minute: Timestamp, visit: Visi
 async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: TuningExperimentSpec) -> Result<(), Error> {
     let name = night::name(&reconcile.name, beginning.minute);
     let experiment = experiment(reconcile, &name, &beginning, &spec)?;
+    let own = digest(&experiment)?;
     let api = reconcile.api::<TuningExperiment>();
+    if let Some(there) = unanswered(reconcile, beginning.minute).await? {
+        reconcile.context.memories.of(reconcile.sweep).lock().made(there);
+        return Ok(());
+    }
+    // First, so that an operator that takes over knows its own.
+    status::begin(reconcile, BegunNight { time: Time(beginning.minute), digest: Some(own.to_string()) }).await?;
     match object::create(&api, &experiment).await {
         Ok(made) => {
             reconcile.context.memories.of(reconcile.sweep).lock().made(made);
@@ -66,7 +74,7 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
         Err(error) if error.is_conflict() => {
             let there = call(api.get_opt(&name)).await?;
             match there {
-                Some(there) if is_owned(&there, reconcile.sweep) => {
+                Some(there) if is_owned(&there, reconcile.sweep) && digest(&there)? == own => {
                     reconcile.context.memories.of(reconcile.sweep).lock().made(there);
                 }
                 Some(_) => {
@@ -83,6 +91,17 @@ async fn begin(reconcile: &mut Reconcile<'_>, beginning: Beginning, spec: Tuning
         Err(error) => return Err(error),
     }
     Ok(())
+}
+
+/// The experiment that was begun last, if that is not decided: it was created, and the answer was lost.
+async fn unanswered(reconcile: &Reconcile<'_>, minute: Timestamp) -> Result<Option<TuningExperiment>, Error> {
+    let begun = status::latest(reconcile).begun.map(|begun| begun.time.0).filter(|night| *night != minute);
+    let memory = reconcile.context.memories.of(reconcile.sweep);
+    let is_decided =
+        |night: &Timestamp| memory.lock().known.as_ref().is_some_and(|known| known.remembered.nights.contains(night));
+    let Some(night) = begun.filter(|night| !is_decided(night)) else { return Ok(None) };
+    let there = call(reconcile.api::<TuningExperiment>().get_opt(&night::name(&reconcile.name, night))).await?;
+    Ok(there.filter(|there| is_owned(there, reconcile.sweep) && there.metadata.deletion_timestamp.is_none()))
 }
 
 /// A night or visit whose objects the API server does not take.

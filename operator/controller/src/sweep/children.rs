@@ -3,33 +3,51 @@
 use std::collections::BTreeMap;
 use std::sync::Arc;
 
-use assay_api::condition::find;
-use assay_api::names::{NIGHT_ANNOTATION, PROGRESSING, RUN_NOW_ANNOTATION, TRIGGER_ANNOTATION, VISIT_ANNOTATION};
-use assay_api::{TuningExperiment, TuningSweepStatus};
-use assay_core::sweep::Trigger;
-use assay_core::sweep::next::{Child, ChildState, NOTHING_VALID};
+use assay_api::names::{NIGHT_ANNOTATION, RUN_NOW_ANNOTATION, TRIGGER_ANNOTATION, VISIT_ANNOTATION};
+use assay_api::{BegunNight, TuningExperiment, TuningSweepStatus};
+use assay_core::sweep::child::{Child, ChildState, Origin, digest};
+use assay_core::sweep::{Trigger, night};
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;
+use kube::api::ObjectMeta;
 use kube::runtime::reflector::Store;
 use tracing::{info, warn};
 
-use super::Reconcile;
 use super::memory::Known;
+use super::{Reconcile, status};
 use crate::error::{Error, call};
-use crate::experiment::is_finished;
+use crate::experiment::{is_finished, why_unreadable};
 use crate::object::delete;
 use crate::pod::is_owned;
+use crate::watch::Unreadable;
 
 /// By the time of their night.
 pub type Children = BTreeMap<Timestamp, (Child, Arc<TuningExperiment>)>;
 
-/// All that belong to the sweep.
-pub async fn all(reconcile: &Reconcile<'_>) -> Result<Children, Error> {
+/// Experiments that the sweep owns, with their nights.
+pub async fn all(reconcile: &Reconcile<'_>, known: &Known) -> Result<Owned, Error> {
     let is_ours = |experiment: &TuningExperiment| {
         experiment.metadata.namespace.as_ref() == Some(&reconcile.namespace) && is_owned(experiment, reconcile.sweep)
     };
-    let watched: Vec<Arc<TuningExperiment>> =
+    let mut watched: Vec<Arc<TuningExperiment>> =
         reconcile.context.experiments.iter().flat_map(Store::state).filter(|one| is_ours(one)).collect();
+    let mut unreadable: BTreeMap<String, String> = BTreeMap::new();
+    for object in reconcile.context.unreadable_experiments.iter().flat_map(Unreadable::all) {
+        let named = stand_in(reconcile, object.metadata);
+        if !is_ours(&named) {
+            continue;
+        }
+        let name = named.name_any();
+        // A finished night is in the history, or will be once it can be read.
+        let is_decided = |known: &Known| night(&named).is_none_or(|night| known.remembered.nights.contains(&night));
+        match watched.iter().find(|one| one.name_any() == name) {
+            Some(before) if is_finished(before) => continue,
+            None if is_decided(known) => continue,
+            Some(_) => {}
+            None => watched.push(Arc::new(named)),
+        }
+        unreadable.insert(name, why_unreadable("its experiment", &object.error));
+    }
     let memory = reconcile.context.memories.of(reconcile.sweep);
     let unseen = memory.lock().unseen(&watched);
     for name in unseen {
@@ -39,10 +57,80 @@ pub async fn all(reconcile: &Reconcile<'_>) -> Result<Children, Error> {
         }
     }
     let experiments = memory.lock().with(watched);
-    Ok(experiments
-        .into_iter()
-        .filter_map(|experiment| Some((night(&experiment)?, (child(&experiment), experiment))))
-        .collect())
+    let mut found = sort(reconcile, known, &status::latest(reconcile), &experiments, &unreadable)?;
+    if found.is_doubtful() {
+        // The watch of sweeps may be behind that of experiments.
+        let status = status::latest_there(reconcile).await?;
+        found = sort(reconcile, known, &status, &experiments, &unreadable)?;
+    }
+    Ok(found)
+}
+
+/// Experiments that a sweep owns.
+#[derive(Default)]
+pub struct Owned {
+    pub children: Children,
+    /// Names of experiments that the sweep has not begun: nothing is done about them.
+    pub foreign: Vec<String>,
+}
+
+impl Owned {
+    fn is_doubtful(&self) -> bool {
+        !self.foreign.is_empty() || self.children.values().any(|(child, _)| child.state == ChildState::Altered)
+    }
+}
+
+fn sort(
+    reconcile: &Reconcile<'_>,
+    known: &Known,
+    status: &TuningSweepStatus,
+    experiments: &[Arc<TuningExperiment>],
+    unreadable: &BTreeMap<String, String>,
+) -> Result<Owned, Error> {
+    let begun = begun(status);
+    let mut owned = Owned::default();
+    for experiment in experiments {
+        let name = experiment.name_any();
+        let is_named = |night: &Timestamp| night::name(&reconcile.name, *night) == name;
+        let times = begun.as_ref().map(|begun| begun.time.0).into_iter().chain(night(experiment));
+        let Some(night) = times.into_iter().find(is_named) else {
+            owned.foreign.push(name);
+            continue;
+        };
+        let has_fallen_out = known.remembered.kept_from.is_some_and(|kept| night < kept) && is_finished(experiment);
+        let is_decided = known.remembered.nights.contains(&night) || has_fallen_out;
+        let mut child = child(experiment);
+        let origin = match unreadable.get(&name) {
+            // Nothing of it is believed, since it never ends but by its sweep.
+            Some(message) => {
+                child.state = ChildState::Stuck { reason: "Unreadable".to_owned(), message: message.clone() };
+                let is_begun = begun.as_ref().is_some_and(|begun| begun.time.0 == night);
+                if is_begun || is_decided { Origin::Own } else { Origin::Foreign }
+            }
+            None => Origin::of(night, &digest(experiment)?, begun.as_ref(), is_decided),
+        };
+        match origin {
+            Origin::Own => {}
+            Origin::Altered => child.state = ChildState::Altered,
+            Origin::Foreign => {
+                owned.foreign.push(name);
+                continue;
+            }
+        }
+        owned.children.insert(night, (child, Arc::clone(experiment)));
+    }
+    Ok(owned)
+}
+
+/// The night that was begun last. An earlier version recorded only the active one.
+fn begun(status: &TuningSweepStatus) -> Option<BegunNight> {
+    let of_active = || status.active.as_ref().map(|active| BegunNight { time: active.time.clone(), digest: None });
+    status.begun.clone().or_else(of_active)
+}
+
+/// An experiment of which nothing but its metadata can be read.
+fn stand_in(reconcile: &Reconcile<'_>, metadata: ObjectMeta) -> TuningExperiment {
+    TuningExperiment { metadata, spec: night::experiment(&reconcile.sweep.spec), status: None }
 }
 
 /// The night that an experiment is of.
@@ -56,51 +144,13 @@ fn child(experiment: &TuningExperiment) -> Child {
         trigger: trigger.unwrap_or(Trigger::Schedule),
         run_now: experiment.annotations().get(RUN_NOW_ANNOTATION).cloned(),
         visit: experiment.annotations().get(VISIT_ANNOTATION).and_then(|text| serde_json::from_str(text).ok()),
-        state: state(experiment),
+        state: ChildState::of(experiment.status.as_ref()),
     }
 }
 
 fn trigger(text: &str) -> Option<Trigger> {
     let all = [Trigger::Schedule, Trigger::CatchUp, Trigger::Manual, Trigger::Canary, Trigger::Confirmation];
     all.into_iter().find(|trigger| format!("{trigger:?}") == text)
-}
-
-/// How far a night is. It runs from its first trial on, whatever it waits for later.
-fn state(experiment: &TuningExperiment) -> ChildState {
-    if is_finished(experiment) {
-        return ChildState::Finished;
-    }
-    let status = experiment.status.as_ref();
-    let attempts = status.and_then(|status| status.progress.as_ref()).map_or(0, |progress| progress.attempts);
-    let conditions = status.map(|status| status.conditions.as_slice()).unwrap_or_default();
-    let progressing = find(conditions, PROGRESSING);
-    let runs = progressing.is_some_and(|known| known.status == "True" && known.reason == "Running");
-    if let Some(pause) = progressing.filter(|known| known.status == "False" && known.reason == NOTHING_VALID) {
-        return ChildState::Retrying { message: pause.message.clone() };
-    }
-    if runs || attempts > 0 {
-        return ChildState::Running;
-    }
-    let (reason, message) = progressing.map_or(("NotSeen", "no operator has looked at its experiment yet"), |known| {
-        (known.reason.as_str(), known.message.as_str())
-    });
-    ChildState::Waiting { reason: cause(reason, message).to_owned(), message: message.to_owned() }
-}
-
-/// What a night that never begins lacks, in the words of the history.
-pub fn cause<'a>(reason: &'a str, message: &str) -> &'a str {
-    let is_image = ["ErrImagePull", "ImagePullBackOff", "InvalidImageName", "ErrImageNeverPull"];
-    if is_image.iter().any(|word| message.contains(word)) {
-        return "ImagePullFailed";
-    }
-    // A pod that checks options, or a trial's, that no node has room for.
-    if message.contains("nodes are available") {
-        return "NodesMissing";
-    }
-    match reason {
-        "WaitingForNode" | "NodeHeld" | "NodeLimit" => "NodesMissing",
-        other => other,
-    }
 }
 
 /// The night that the status says runs, if its experiment is certainly gone.

@@ -9,7 +9,7 @@ use assay_api::{TuningExperiment, TuningTrial};
 use assay_core::cluster;
 use assay_core::plan::Plan;
 use assay_core::sweep::Night;
-use assay_core::sweep::next::Child;
+use assay_core::sweep::child::Child;
 use assay_core::sweep::night::Ended;
 use assay_core::validate;
 use k8s_openapi::jiff::Timestamp;

@@ -6,6 +6,7 @@ use anyhow::Context as _;
 use assay_api::{TuningExperiment, TuningSweep};
 use k8s_openapi::api::core::v1::Pod;
 use kube::ResourceExt as _;
+use kube::core::error_boundary::InvalidObject;
 use kube::runtime::controller::Action;
 use kube::runtime::reflector::Store;
 use tracing::{Span, error_span};
@@ -14,7 +15,7 @@ use super::Reconcile;
 use super::memory::Memories;
 use super::metrics::Findings;
 use super::notify::Notifier;
-use super::status::State;
+use super::status::{Stalled, State};
 use super::stores::Stores;
 use crate::cluster::Cluster;
 use crate::error::Error;
@@ -30,6 +31,7 @@ pub struct Context {
     /// Those that look up images.
     pub pods: Vec<Store<Pod>>,
     unreadable: Vec<Unreadable>,
+    pub unreadable_experiments: Vec<Unreadable>,
     pub memories: Memories,
     pub notifier: Notifier,
     /// A history may take megabytes when it is read: one at a time.
@@ -47,6 +49,7 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
         experiments: Vec::new(),
         pods: Vec::new(),
         unreadable: Vec::new(),
+        unreadable_experiments: Vec::new(),
         memories: Memories::default(),
         notifier: Notifier::new(wiring),
         reading: tokio::sync::Mutex::default(),
@@ -56,6 +59,7 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
         context.experiments.push(stores.experiments);
         context.pods.push(stores.pods);
         context.unreadable.push(stores.unreadable);
+        context.unreadable_experiments.push(stores.unreadable_experiments);
     }
     let context = Arc::new(context);
     wiring.metrics.collect(Findings(Arc::clone(&context)));
@@ -63,11 +67,15 @@ pub async fn controller(wiring: &Wiring, cluster: &Arc<Cluster>) -> anyhow::Resu
 }
 
 impl Context {
+    /// Sweeps that this version can't read.
+    pub fn unreadable(&self) -> impl Iterator<Item = InvalidObject> {
+        self.unreadable.iter().flat_map(Unreadable::all)
+    }
+
     /// Why the sweep with this uid can't be read.
-    pub fn unreadable(&self, uid: &str) -> Option<String> {
-        let objects = self.unreadable.iter().flat_map(Unreadable::all);
-        let mut own = objects.filter(|object| object.metadata.uid.as_deref() == Some(uid));
-        own.next().map(|object| why_unreadable("this sweep", &object.error))
+    pub fn why_unreadable(&self, uid: &str) -> Option<String> {
+        let own = self.unreadable().find(|object| object.metadata.uid.as_deref() == Some(uid));
+        own.map(|object| why_unreadable("this sweep", &object.error))
     }
 }
 
@@ -86,10 +94,15 @@ impl watch::Controller for Context {
     async fn reconcile(&self, sweep: &TuningSweep) -> Result<Action, Error> {
         let mut reconcile = Reconcile::new(self, sweep);
         let ended = reconcile.run().await;
-        if let Err(Error::Unexpected(why)) = &ended {
-            let state =
-                State::Refused { reason: "Unreadable", message: why_unreadable("what is stored of this sweep", why) };
-            super::status::write(&mut reconcile, &state, None).await?;
+        let stalled = match &ended {
+            Err(Error::Unexpected(why)) => {
+                Some((Stalled::Unreadable, why_unreadable("what is stored of this sweep", why)))
+            }
+            Err(error @ Error::History(_)) => Some((Stalled::HistoryUnreadable, error.to_string())),
+            _ => None,
+        };
+        if let Some((why, message)) = stalled {
+            super::status::write(&mut reconcile, &State::Stalled { why, message }, None).await?;
         }
         ended
     }

@@ -60,6 +60,8 @@ pub struct Known {
     pub suspects: usize,
     /// All have, and no subject was changed.
     pub is_reference_broken: bool,
+    /// Time at which the yearly budget of confirmations was used up; `None` while another one may start.
+    pub spent_since: Option<Timestamp>,
     /// What confirmations are or were about, the oldest first.
     pub changes: Vec<Change>,
     /// Why those of them that are to be searched are not, by their name.
@@ -95,6 +97,7 @@ impl Known {
                 })
                 .collect(),
             suspects: suspicions.len(),
+            spent_since: watched.first().and_then(|own| own.spent_since),
             is_reference_broken: suspicions.iter().any(|own| own.cause == Cause::ReferenceBroken),
             unlisted: changes.iter().filter_map(unlisted).collect(),
             changes,

@@ -18,8 +18,9 @@ use std::sync::Arc;
 use std::time::Duration;
 
 use assay_api::{ConcurrencyPolicy, TuningExperiment, TuningSweep, TuningSweepStatus};
+use assay_core::sweep::child::{Child, ChildState};
 use assay_core::sweep::confirm::Visit;
-use assay_core::sweep::next::{Child, Observed, Rules, Step, next};
+use assay_core::sweep::next::{Observed, Rules, Step, next};
 use assay_core::sweep::validate::validate;
 use assay_core::sweep::{Night, Outcome, Schedule, Trigger, Unscheduled};
 use k8s_openapi::NamespaceResourceScope;
@@ -33,11 +34,12 @@ use crate::cluster::Cluster;
 use crate::error::Error;
 use crate::object;
 use begin::Beginning;
+use children::Owned;
 use controller::Context;
 pub use controller::controller;
 use memory::{Checked, Known};
 use resolve::Lookup;
-use status::State;
+use status::{Stalled, State};
 
 /// Steps of one reconcile. A month of missed nights takes as many; more would be a circle.
 const MOST_STEPS: usize = 64;
@@ -73,15 +75,16 @@ impl<'a> Reconcile<'a> {
             // Nights go with it, and the history stays.
             return Ok(Action::await_change());
         }
-        if let Some(message) = self.context.unreadable(&self.uid) {
-            status::write(self, &State::Refused { reason: "Unreadable", message }, None).await?;
+        if let Some(message) = self.context.why_unreadable(&self.uid) {
+            status::write(self, &State::Stalled { why: Stalled::Unreadable, message }, None).await?;
             return Ok(Action::requeue(LONGEST));
         }
         let checked = self.checked();
         if !checked.problems.is_empty() {
             let message = checked.problems.join("; ");
-            status::write(self, &State::Refused { reason: "Invalid", message }, None).await?;
-            return Ok(Action::await_change());
+            status::write(self, &State::Stalled { why: Stalled::Invalid, message }, None).await?;
+            // It becomes stale.
+            return Ok(Action::requeue(LONGEST));
         }
         let schedule = Schedule::parse(&self.sweep.spec.schedule, &self.sweep.spec.time_zone, self.now);
         let schedule =
@@ -94,7 +97,7 @@ impl<'a> Reconcile<'a> {
     async fn go_on(&mut self, schedule: &Schedule) -> Result<(), Error> {
         let mut known = self.known(false).await?;
         for _ in 0..MOST_STEPS {
-            let children = children::all(self).await?;
+            let Owned { children, foreign } = children::all(self, &known).await?;
             let status = status::latest(self);
             let lookup = resolve::look(self, &children, &known).await?;
             let step = self.step(schedule, &status, &children, &known, &lookup).await?;
@@ -119,7 +122,7 @@ impl<'a> Reconcile<'a> {
                 let until = until.and_then(|until| Duration::try_from(until.duration_since(self.now)).ok());
                 // A little later, or a clock that is read twice may find it early.
                 self.wake_in(until.map_or(LONGEST, |until| until + Duration::from_millis(200)));
-                let state = State::Sound { children: &children, schedule, lookup: &lookup };
+                let state = State::Sound { children: &children, foreign: &foreign, schedule, lookup: &lookup };
                 status::write(self, &state, Some(&known)).await?;
                 notify::send(self, &known);
                 return Ok(());
@@ -188,8 +191,14 @@ impl<'a> Reconcile<'a> {
                 self.remember(Night { experiment: of, ..unmeasured.night(&self.name) }).await
             }
             Step::End(night) => {
-                let (_, experiment) = &children[&night];
-                info!(experiment = experiment.name_any(), "ending the night");
+                let (child, experiment) = &children[&night];
+                let name = experiment.name_any();
+                info!(experiment = name, "ending the night");
+                if child.state == ChildState::Altered {
+                    let note =
+                        format!("the night of {night}: its experiment {name} is not as it was begun, so it is ended");
+                    self.publish(EventType::Warning, "NightAltered", &note).await;
+                }
                 object::delete(&self.api::<TuningExperiment>(), experiment, None).await?;
                 self.context.memories.of(self.sweep).lock().gone(experiment);
                 Ok(known)

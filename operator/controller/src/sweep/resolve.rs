@@ -8,6 +8,7 @@ use std::time::Duration;
 use assay_api::names::{NIGHT_ANNOTATION, ROLE_LABEL, ROLE_RESOLVE};
 use assay_api::{Config, TuningExperiment};
 use assay_core::cluster::resolve_name;
+use assay_core::sweep::child::cause;
 use assay_core::sweep::next::Tonight;
 use assay_core::sweep::night;
 use assay_core::sweep::validate::is_pinned;
@@ -18,7 +19,7 @@ use kube::runtime::reflector::Store;
 use tracing::{info, warn};
 
 use super::Reconcile;
-use super::children::{Children, cause};
+use super::children::Children;
 use super::memory::Known;
 use crate::error::Error;
 use crate::experiment::{age, why_waiting};

@@ -2,12 +2,15 @@
 
 use assay_api::condition::find;
 use assay_api::names::{ACCEPTED, READY, REGRESSED, STALE, STALLED, SUSPENDED};
-use assay_api::{ActiveNight, Condition, KnownChange, SkippedNight, Time, TuningSweep, TuningSweepStatus, bounds};
+use assay_api::{
+    ActiveNight, BegunNight, Condition, KnownChange, SkippedNight, Time, TuningSweep, TuningSweepStatus, bounds,
+};
 use assay_core::status::shorten;
 use assay_core::sweep::Schedule;
+use assay_core::sweep::child::ChildState;
 use assay_core::sweep::confirm::{Change, Stage, Visit};
 use assay_core::sweep::culprit::Finding;
-use assay_core::sweep::next::ChildState;
+use assay_core::sweep::detect::budget_spent;
 use k8s_openapi::jiff::{SignedDuration, Timestamp};
 use kube::ResourceExt as _;
 use kube::api::Patch;
@@ -20,20 +23,65 @@ use super::resolve::Lookup;
 use super::{Reconcile, notify};
 use crate::error::{Error, call};
 use crate::experiment::{condition, forced, whole_second};
+use crate::object::find as find_object;
 use crate::watch::version;
 
 /// Changes that a status shows: the history has them all.
 const MOST_CHANGES: usize = 20;
 
+/// Why nothing is done for a sweep.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Stalled {
+    Invalid,
+    Unreadable,
+    HistoryUnreadable,
+}
+
+impl Stalled {
+    /// The reason of its conditions, and the state of the sweep in a word.
+    pub fn words(self) -> (&'static str, &'static str) {
+        match self {
+            Self::Invalid => ("Invalid", "Refused"),
+            Self::Unreadable => ("Unreadable", "Unreadable"),
+            Self::HistoryUnreadable => ("HistoryUnreadable", "HistoryUnreadable"),
+        }
+    }
+}
+
 /// How a sweep stands.
 pub enum State<'a> {
-    Refused { reason: &'static str, message: String },
-    Sound { children: &'a Children, schedule: &'a Schedule, lookup: &'a Lookup },
+    /// Nothing is done for the sweep. Its status keeps what it records about nights.
+    Stalled { why: Stalled, message: String },
+    Sound {
+        children: &'a Children,
+        /// Names of experiments that it owns and has not begun.
+        foreign: &'a [String],
+        schedule: &'a Schedule,
+        lookup: &'a Lookup,
+    },
 }
 
 /// The status as it is: a watch may be late to tell of what was just written.
 pub fn latest(reconcile: &Reconcile<'_>) -> TuningSweepStatus {
     as_known(reconcile).0
+}
+
+/// The status as the API server has it.
+pub async fn latest_there(reconcile: &Reconcile<'_>) -> Result<TuningSweepStatus, Error> {
+    let there = find_object(&reconcile.api::<TuningSweep>(), &reconcile.name).await?;
+    if let Some(there) = there.filter(|there| there.uid().as_ref() == Some(&reconcile.uid)) {
+        reconcile.context.memories.of(reconcile.sweep).lock().written = Some(there);
+    }
+    Ok(latest(reconcile))
+}
+
+/// Records the night that is about to be created: any other experiment is foreign.
+pub async fn begin(reconcile: &Reconcile<'_>, begun: BegunNight) -> Result<(), Error> {
+    let (before, version) = as_known(reconcile);
+    if before.begun.as_ref() == Some(&begun) {
+        return Ok(());
+    }
+    put(reconcile, &TuningSweepStatus { begun: Some(begun), ..before }, version).await
 }
 
 /// The same, with the version of the sweep that has it.
@@ -67,30 +115,37 @@ pub async fn write(reconcile: &mut Reconcile<'_>, state: &State<'_>, known: Opti
     let (before, version) = as_known(reconcile);
     let mut after = before.clone();
     after.observed_generation = reconcile.sweep.metadata.generation;
-    let mut stale = None;
     if let (State::Sound { children, schedule, .. }, Some(known)) = (state, known) {
         after.schedule_since = Some(Time(whole_second(since(reconcile, &before))));
         after.schedule = Some(scheduled(reconcile));
         of_nights(reconcile, &mut after, children, schedule, known);
         notify::carry(reconcile, &before, &mut after);
-        stale = Some(is_stale(reconcile, schedule, &after));
+        after.stale_after_time = stale_after(reconcile, schedule, &after);
     }
-    after.conditions = conditions(reconcile, state, &after, stale.as_ref(), known, &before.conditions);
-    after.state = Some(word(reconcile, state, &after, stale.as_ref(), known).to_owned());
+    if reconcile.sweep.spec.suspend == Some(true) {
+        after.stale_after_time = None;
+    }
+    after.conditions = conditions(reconcile, state, &after, known, &before.conditions);
+    after.state = Some(word(reconcile, state, &after, known).to_owned());
     if before == after {
         return Ok(());
     }
+    put(reconcile, &after, version).await?;
+    publish(reconcile, known, (&before, &after)).await;
+    Ok(())
+}
+
+async fn put(reconcile: &Reconcile<'_>, status: &TuningSweepStatus, version: Option<String>) -> Result<(), Error> {
     let patch = json!({
         "apiVersion": "assay.rocks/v1alpha1",
         "kind": "TuningSweep",
         // As it is known: a leader that another one has followed would tell once more of changes that its successor has told of.
         "metadata": {"name": reconcile.name, "uid": reconcile.uid, "resourceVersion": version},
-        "status": after,
+        "status": status,
     });
     let api = reconcile.api::<TuningSweep>();
     let written = call(api.patch_status(&reconcile.name, &forced(), &Patch::Apply(&patch))).await?;
     reconcile.context.memories.of(reconcile.sweep).lock().written = Some(written);
-    publish(reconcile, state, known, (&before, &after)).await;
     Ok(())
 }
 
@@ -149,22 +204,28 @@ fn shown(known: &Known, change: &Change) -> KnownChange {
     }
 }
 
-/// Whether nights should have been measured and were not, and since when.
-fn is_stale(reconcile: &Reconcile<'_>, schedule: &Schedule, status: &TuningSweepStatus) -> (bool, String) {
-    let spec = &reconcile.sweep.spec;
+/// When nights should have been measured, if none is until then.
+fn stale_after(reconcile: &Reconcile<'_>, schedule: &Schedule, status: &TuningSweepStatus) -> Option<Time> {
     let created = reconcile.sweep.metadata.creation_timestamp.as_ref().map_or(reconcile.now, |time| time.0);
     let last = status.last_measured_time.as_ref().map(|time| time.0);
     let since = last.unwrap_or(created).max(since(reconcile, status));
     let since = since.max(resumed(&status.conditions, reconcile.now).unwrap_or(since));
-    let longest = SignedDuration::from_hours(24 * i64::from(spec.max_skip_days));
-    let is_overdue = schedule.stale_from(since, longest).is_some_and(|from| reconcile.now > from);
-    let is_stale = spec.suspend != Some(true) && is_overdue;
-    let message = match (is_stale, last) {
-        (false, _) => String::new(),
-        (true, Some(last)) => format!("the last measured night was that of {last}"),
-        (true, None) => "no night has been measured yet".to_owned(),
-    };
-    (is_stale, message)
+    let longest = SignedDuration::from_hours(24 * i64::from(reconcile.sweep.spec.max_skip_days));
+    schedule.stale_from(since, longest).map(Time)
+}
+
+fn is_stale(status: &TuningSweepStatus, now: Timestamp) -> bool {
+    status.stale_after_time.as_ref().is_some_and(|from| now > from.0)
+}
+
+/// The names of changes that are confirmed for the worse, and neither accepted nor over.
+fn regressed<'a>(status: &'a TuningSweepStatus, known: Option<&'a Known>) -> Vec<&'a str> {
+    if let Some(known) = known {
+        let open = known.changes.iter().filter(|change| change.stage == Stage::Regressed);
+        return open.map(|change| change.name.as_str()).collect();
+    }
+    let open = status.changes.iter().filter(|change| change.stage == Stage::Regressed.to_string());
+    open.map(|change| change.name.as_str()).collect()
 }
 
 /// Since when it has not been suspended, if it was before. Nobody misses the nights of that time.
@@ -177,7 +238,6 @@ fn conditions(
     reconcile: &Reconcile<'_>,
     state: &State<'_>,
     after: &TuningSweepStatus,
-    stale: Option<&(bool, String)>,
     known: Option<&Known>,
     before: &[Condition],
 ) -> Vec<Condition> {
@@ -190,21 +250,40 @@ fn conditions(
     } else {
         make(SUSPENDED, "False", "NotSuspended", "")
     };
-    let (children, lookup) = match state {
-        State::Refused { reason, message } => {
-            let refused = [ACCEPTED, READY].map(|type_| make(type_, "False", reason, message));
-            let stalled = make(STALLED, "True", reason, message);
-            return refused.into_iter().chain([suspended, stalled]).collect();
+    let accepted = || make(ACCEPTED, "True", "Valid", "the spec is valid");
+    let stale = if is_stale(after, reconcile.now) {
+        let last = after.last_measured_time.as_ref().map_or_else(
+            || "no night has been measured yet".to_owned(),
+            |last| format!("the last measured night was that of {}", last.0),
+        );
+        make(STALE, "True", "NotMeasured", &last)
+    } else {
+        make(STALE, "False", "Measured", "")
+    };
+    let open = regressed(after, known);
+    let regressed = match open.as_slice() {
+        [] => make(REGRESSED, "False", "NoOpenChange", ""),
+        open => make(REGRESSED, "True", "ChangeConfirmed", &shorten(&open.join(", "), 1000)),
+    };
+    let (children, foreign, lookup) = match state {
+        State::Stalled { why, message } => {
+            let (reason, _) = why.words();
+            let stopped = |type_: &str, status: &str| make(type_, status, reason, message);
+            let accepted = if *why == Stalled::HistoryUnreadable { accepted() } else { stopped(ACCEPTED, "False") };
+            return vec![accepted, stopped(READY, "False"), suspended, stopped(STALLED, "True"), regressed, stale];
         }
-        State::Sound { children, lookup, .. } => (children, lookup),
+        State::Sound { children, foreign, lookup, .. } => (children, foreign, lookup),
     };
     let damaged = known.map(|known| known.damaged.join("; ")).filter(|damaged| !damaged.is_empty());
     let waiting = after.active.as_ref().and_then(|active| match &children.get(&active.time.0)?.0.state {
         ChildState::Waiting { reason, message } => {
             Some(format!("the night of {} waits: {reason}: {message}", active.time.0))
         }
-        ChildState::Retrying { message } => Some(format!("the night of {} waits: {message}", active.time.0)),
-        ChildState::Running | ChildState::Finished => None,
+        ChildState::Stuck { reason, message } => Some(format!(
+            "nothing of the night of {} runs, and it ends when the next one is due: {reason}: {message}",
+            active.time.0
+        )),
+        ChildState::Running | ChildState::Finished | ChildState::Altered => None,
     });
     let unknown = known.and_then(|known| {
         let is_unknown = |name: &&str| !known.remembered.changes.contains_key(*name);
@@ -212,36 +291,22 @@ fn conditions(
         let unknown: Vec<&str> = named.filter(is_unknown).collect();
         (!unknown.is_empty()).then(|| unknown.join(", "))
     });
-    let message = match (damaged, lookup.waits(), waiting, unknown) {
-        (Some(damaged), ..) => format!("parts of the history can't be read, and are left alone: {damaged}"),
-        (None, Some(pulling), ..) => format!("looking up images: {pulling}"),
-        (None, None, Some(waiting), _) => waiting,
-        (None, None, None, Some(unknown)) => format!("spec.accept names what is no confirmed change: {unknown}"),
-        (None, None, None, None) => notify::trouble(reconcile, after).unwrap_or_default(),
+    let ready = if let Some(damaged) = damaged {
+        let message = format!("parts of the history can't be read, and are left alone: {damaged}");
+        make(READY, "False", "HistoryUnreadable", &shorten(&message, 1000))
+    } else {
+        let unknown = || unknown.map(|unknown| format!("spec.accept names what is no confirmed change: {unknown}"));
+        let pulling = lookup.waits().map(|pulling| format!("looking up images: {pulling}"));
+        let foreign = || {
+            let is_any = !foreign.is_empty();
+            is_any.then(|| format!("ignores experiments that it has not begun: {}", foreign.join(", ")))
+        };
+        let spent = || known.and_then(|known| known.spent_since).map(budget_spent);
+        let trouble = || notify::trouble(reconcile, after);
+        let message = pulling.or(waiting).or_else(foreign).or_else(unknown).or_else(spent).or_else(trouble);
+        make(READY, "True", "Scheduled", &shorten(&message.unwrap_or_default(), 1000))
     };
-    let mut all = vec![
-        make(ACCEPTED, "True", "Valid", "the spec is valid"),
-        make(READY, "True", "Scheduled", &shorten(&message, 1000)),
-        suspended,
-    ];
-    if let Some(known) = known {
-        let open: Vec<&str> = known
-            .changes
-            .iter()
-            .filter(|change| change.stage == Stage::Regressed)
-            .map(|change| change.name.as_str())
-            .collect();
-        all.push(if open.is_empty() {
-            make(REGRESSED, "False", "NoOpenChange", "")
-        } else {
-            make(REGRESSED, "True", "ChangeConfirmed", &shorten(&open.join(", "), 1000))
-        });
-    }
-    all.extend(stale.map(|(is_stale, message)| match is_stale {
-        true => make(STALE, "True", "NotMeasured", message),
-        false => make(STALE, "False", "Measured", ""),
-    }));
-    all
+    vec![accepted(), ready, suspended, regressed, stale]
 }
 
 /// Where the sweep stands, in a word.
@@ -249,25 +314,23 @@ fn word(
     reconcile: &Reconcile<'_>,
     state: &State<'_>,
     after: &TuningSweepStatus,
-    stale: Option<&(bool, String)>,
     known: Option<&Known>,
 ) -> &'static str {
     match state {
-        State::Refused { .. } => "Refused",
+        State::Stalled { why, .. } => why.words().1,
+        _ if known.is_some_and(|known| !known.damaged.is_empty()) => Stalled::HistoryUnreadable.words().1,
         _ if after.active.is_some() => "Measuring",
         _ if reconcile.sweep.spec.suspend == Some(true) => "Suspended",
-        _ if stale.is_some_and(|(is_stale, _)| *is_stale) => "Stale",
+        _ if is_stale(after, reconcile.now) => "Stale",
+        // A damaged run is proof in a night from which levels can't be learned yet.
+        _ if !regressed(after, known).is_empty() => "Regressed",
         _ if known.is_none_or(|known| known.remembered.learning || known.measured == 0) => "Learning",
-        _ if known.is_some_and(|known| known.changes.iter().any(|change| change.stage == Stage::Regressed)) => {
-            "Regressed"
-        }
         State::Sound { .. } => "Watching",
     }
 }
 
 async fn publish(
     reconcile: &Reconcile<'_>,
-    state: &State<'_>,
     known: Option<&Known>,
     (before, after): (&TuningSweepStatus, &TuningSweepStatus),
 ) {
@@ -275,10 +338,9 @@ async fn publish(
         find(&status.conditions, type_).map(|known| (known.status.clone(), known.reason.clone()))
     };
     let has_changed = |type_: &str| status_of(before, type_) != status_of(after, type_);
-    if let State::Refused { reason, message } = state
-        && has_changed(ACCEPTED)
-    {
-        reconcile.publish(EventType::Warning, reason, message).await;
+    let unready = find(&after.conditions, READY).filter(|ready| ready.status == "False");
+    if let Some(unready) = unready.filter(|_| has_changed(READY)) {
+        reconcile.publish(EventType::Warning, &unready.reason, &unready.message).await;
     }
     for change in after.changes.iter().rev() {
         let known = before.changes.iter().find(|known| known.name == change.name);

@@ -18,7 +18,9 @@ use crate::task;
 pub async fn read(reconcile: &Reconcile<'_>) -> Result<((Ring, BTreeMap<String, String>), Known), Error> {
     let _alone = reconcile.context.reading.lock().await;
     let labelled = ListParams::default().labels(&format!("{SWEEP_LABEL}={}", reconcile.name));
-    let objects = call(reconcile.api::<TuningHistory>().list(&labelled)).await?.items;
+    let listed = call(reconcile.api::<TuningHistory>().list(&labelled)).await;
+    let lasting = |error: Error| if error.is_lasting() { Error::History(error.message()) } else { error };
+    let objects = listed.map_err(lasting)?.items;
     let versions = objects.iter().map(|one| (one.name_any(), one.resource_version().unwrap_or_default())).collect();
     let objects = objects.into_iter().map(Object::from);
     let watch = &reconcile.checked().watch;

@@ -14,8 +14,9 @@ pub struct Stores {
     pub sweeps: Store<TuningSweep>,
     pub experiments: Store<TuningExperiment>,
     pub pods: Store<Pod>,
-    /// Sweeps that this version can't read.
+    /// Sweeps that this version can't read, and experiments.
     pub unreadable: Unreadable,
+    pub unreadable_experiments: Unreadable,
 }
 
 /// The sweep that an object is part of.
@@ -35,8 +36,7 @@ impl watch::Stores for Stores {
             itself,
         );
         let of_sweeps = || watcher::Config::default().labels(SWEEP_LABEL);
-        // A night that this version can't read is nobody's to judge: its sweep waits for it as for one that runs.
-        let (experiments, _) = wiring.reflect_readable(
+        let (experiments, unreadable_experiments) = wiring.reflect_readable(
             wiring.api(namespace),
             of_sweeps(),
             Part::all(),
@@ -44,7 +44,7 @@ impl watch::Stores for Stores {
             touched,
         );
         let pods = wiring.reflect(wiring.api(namespace), of_sweeps(), |pod: &Pod| touched(&pod.metadata));
-        Self { sweeps, experiments, pods, unreadable }
+        Self { sweeps, experiments, pods, unreadable, unreadable_experiments }
     }
 
     async fn wait_until_ready(&self) -> anyhow::Result<()> {

@@ -94,7 +94,7 @@ async fn reconcile<C: Controller>(
     let timed = async {
         let started = clock.instant();
         let result = controller.reconcile(&object).await;
-        metrics.reconciled(clock.since(started), result.is_ok());
+        metrics.reconciled(clock.since(started), &result);
         if let Err(error) = &result {
             warn!(error = error.message(), "will retry");
         }

@@ -51,6 +51,19 @@ pub struct Outcome {
     pub attempts: usize,
 }
 
+/// A world without faults in which something is done to nights, what was wrong, and what came of it.
+#[cfg(test)]
+pub fn scripted<T>(act: impl AsyncFnOnce(&std::sync::Arc<World>) -> T) -> (Option<String>, T) {
+    fastrand::seed(0);
+    note_panics();
+    let runtime = tokio::runtime::Builder::new_current_thread().enable_time().start_paused(true).build().unwrap();
+    runtime.block_on(async {
+        let world = World::new(0, None, false);
+        let came = act(&world).await;
+        (world.into_outcome().0, came)
+    })
+}
+
 /// Runs the world of a seed from its beginning to its end. If asked for, the operator's log is part of its trace.
 pub fn simulate(seed: u64, bug: Option<Bug>, is_logged: bool) -> Outcome {
     // What kube decides by chance: how long a broken watch waits.

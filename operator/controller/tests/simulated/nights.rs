@@ -30,6 +30,18 @@ impl Nights {
     pub fn is_remembered(&self, experiment: &Value) -> bool {
         minute(experiment).is_none_or(|minute| self.remembered.contains_key(minute))
     }
+
+    #[cfg(test)]
+    pub fn minutes(&self) -> Vec<k8s_openapi::jiff::Timestamp> {
+        self.remembered.values().map(|(night, _)| night.night).collect()
+    }
+
+    /// Outcomes of nights, or the reasons of gaps, by time.
+    #[cfg(test)]
+    pub fn outcomes(&self) -> Vec<String> {
+        let outcome = |night: &Night| night.reason.clone().unwrap_or_else(|| format!("{:?}", night.outcome));
+        self.remembered.values().map(|(night, _)| outcome(night)).collect()
+    }
 }
 
 impl Law {

@@ -222,6 +222,87 @@ impl World {
         self.with(None, |inner| inner.law.after_the_end(&inner.server));
     }
 
+    /// Runs a sweep with a night every five minutes, until the first trial of a night has ended.
+    #[cfg(test)]
+    async fn begin_a_night(self: &Arc<Self>) -> tokio::task::JoinSet<()> {
+        self.with(Some(Actor::Machine), |inner| {
+            inner.weather = Weather::calm();
+            for number in 0..NODES {
+                inner.machines.add(&mut inner.server, &node(number));
+            }
+            let mut sweep = sweep(&mut inner.random);
+            sweep["spec"]["schedule"] = "*/5 * * * *".into();
+            sweep["spec"]["concurrencyPolicy"] = "Forbid".into();
+            inner.server.create("tuningsweeps", SWEEPS, sweep).unwrap();
+        });
+        let mut tasks = tokio::task::JoinSet::new();
+        for replica in 0..REPLICAS {
+            tasks.spawn(Arc::clone(self).replica(replica));
+        }
+        tasks.spawn(Arc::clone(self).machines());
+        let has_begun = |one: &Value| one["status"]["progress"]["attempts"].as_u64() > Some(0);
+        self.until(END, |inner| inner.server.all("tuningexperiments").any(|(_, one)| has_begun(one))).await;
+        tasks
+    }
+
+    /// The outcomes of nights, by time, once one is measured.
+    #[cfg(test)]
+    async fn nights(&self) -> Vec<String> {
+        let is_measured = |inner: &mut Inner| inner.law.nights.outcomes().iter().any(|outcome| outcome == "Measured");
+        self.until(END, is_measured).await;
+        self.with(None, |inner| inner.law.nights.outcomes())
+    }
+
+    /// Outcomes of nights, one of which has no node from its first trial on until it is remembered.
+    #[cfg(test)]
+    pub async fn strand_a_night(self: &Arc<Self>) -> Vec<String> {
+        let _tasks = self.begin_a_night().await;
+        let cordon = |inner: &mut Inner, is_cordoned: bool| {
+            let now = inner.server.now;
+            (0..NODES).for_each(|number| inner.happens(Incident::Cordon(number, is_cordoned), now));
+        };
+        self.with(Some(Actor::User), |inner| cordon(inner, true));
+        self.until(END, |inner| !inner.law.nights.outcomes().is_empty()).await;
+        self.with(Some(Actor::User), |inner| cordon(inner, false));
+        self.nights().await
+    }
+
+    /// Outcomes of nights, one of which is altered after its first trial, and copied to an hour before. Whether the copy is
+    /// still there.
+    #[cfg(test)]
+    pub async fn forge_nights(self: &Arc<Self>) -> (Vec<String>, bool) {
+        let _tasks = self.begin_a_night().await;
+        let copy = self.with(Some(Actor::User), |inner| {
+            let (key, own) =
+                inner.server.all("tuningexperiments").next().map(|(key, own)| (key.clone(), own.clone())).unwrap();
+            let minute = text(&own, "/metadata/annotations/assay.rocks~1night").parse::<Timestamp>().unwrap();
+            let minute = minute - k8s_openapi::jiff::SignedDuration::from_hours(1);
+            let name = assay_core::sweep::night::name(SWEEP, minute);
+            let mut annotations = own["metadata"]["annotations"].clone();
+            annotations["assay.rocks/night"] = minute.to_string().into();
+            let copy = json!({
+                "metadata": {"name": name, "annotations": annotations, "labels": own["metadata"]["labels"],
+                    "ownerReferences": own["metadata"]["ownerReferences"]},
+                "spec": own["spec"],
+            });
+            inner.server.create("tuningexperiments", SWEEPS, copy).unwrap();
+            inner.server.change(&key, |own| own["metadata"]["annotations"]["assay.rocks/trigger"] = "Canary".into());
+            Key::new("tuningexperiments", SWEEPS, &name)
+        });
+        let outcomes = self.nights().await;
+        let is_finished = |inner: &mut Inner| inner.server.get(&copy).is_none_or(|copy| is_finished(copy));
+        self.until(END, is_finished).await;
+        // The sweep does not collect it.
+        self.until(Duration::from_mins(20), |_| false).await;
+        let minutes = self.with(None, |inner| inner.law.nights.minutes());
+        let is_there = self.with(None, |inner| inner.server.get(&copy).is_some());
+        assert!(
+            minutes.iter().all(|minute| assay_core::sweep::night::name(SWEEP, *minute) != copy.name),
+            "{minutes:?}"
+        );
+        (outcomes, is_there)
+    }
+
     /// Waits for something, or for so long, or until something is wrong.
     async fn until(&self, most: Duration, mut what: impl FnMut(&mut Inner) -> bool) {
         let end = self.now() + most;

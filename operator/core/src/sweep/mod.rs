@@ -1,6 +1,7 @@
 //! Nightly sweeps: when a night is due and what runs in it, what it leaves behind, how long that is kept, and what it looks like over time.
 //! Pure: what a cluster and a single machine do alike.
 
+pub mod child;
 pub mod confirm;
 pub mod culprit;
 pub mod detect;

@@ -9,6 +9,7 @@ use assay_api::{Accept, bounds};
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
+use super::child::{Child, ChildState};
 use super::confirm::{self, Confirmation, Pending, Visit};
 use super::culprit;
 use super::detect::{Decision, WATCHFUL, Watch};
@@ -24,8 +25,6 @@ const LATE: SignedDuration = SignedDuration::from_mins(5);
 /// Days have 23 to 25 hours where clocks are changed.
 const DAYLIGHT: SignedDuration = SignedDuration::from_hours(2);
 
-/// The reason with which an experiment waits before its next attempt, and with which its night ends.
-pub const NOTHING_VALID: &str = "NothingValid";
 /// Why an experiment waits for an image that can't be pulled, and how long that of a visit does: a registry that restarts is back by then.
 pub(super) const IMAGE: &str = "ImagePullFailed";
 const PATIENCE: SignedDuration = SignedDuration::from_mins(10);
@@ -44,32 +43,6 @@ pub struct Rules<'a> {
     pub max_skip: SignedDuration,
     /// Changes that somebody takes as they are.
     pub accept: &'a [Accept],
-}
-
-/// The experiment of a night.
-#[derive(Clone, Debug, PartialEq)]
-pub struct Child {
-    pub trigger: Trigger,
-    /// The value of `runNow` that it was begun for.
-    pub run_now: Option<String>,
-    /// What it asks, if it is no night.
-    pub visit: Option<Visit>,
-    pub state: ChildState,
-}
-
-#[derive(Clone, Debug, PartialEq, Eq)]
-pub enum ChildState {
-    /// No trial has begun, and why, in a word and in words.
-    Waiting {
-        reason: String,
-        message: String,
-    },
-    Running,
-    /// No attempt was valid so far, and the next one is not due yet.
-    Retrying {
-        message: String,
-    },
-    Finished,
 }
 
 /// What the history says about nights.
@@ -191,7 +164,7 @@ pub enum Step {
     Collect(Timestamp),
     /// Add a night to the history that measured nothing.
     Record(Box<Unmeasured>),
-    /// Delete the experiment of a night that is in the history as ended, or was in it.
+    /// Delete the experiment of a night that is in the history as ended, or was in it, or that was altered.
     End(Timestamp),
     /// Look up what the tags of images mean now.
     Resolve(Timestamp, Trigger),
@@ -263,8 +236,10 @@ pub fn next(observed: &Observed<'_>) -> Step {
     let recorded = |night: &Timestamp| observed.remembered.nights.contains(night);
     for (night, child) in observed.children {
         match (recorded(night), &child.state) {
+            // Treated like a deleted one: its annotations can't be trusted.
+            (_, ChildState::Altered) => return Step::End(*night),
             // It was ended, or its name came back with an old copy of the history.
-            (true, ChildState::Waiting { .. } | ChildState::Running | ChildState::Retrying { .. }) => {
+            (true, ChildState::Waiting { .. } | ChildState::Running | ChildState::Stuck { .. }) => {
                 return Step::End(*night);
             }
             // Added again, it would take the place of a later night, whose experiment is the next to be added again.
@@ -273,11 +248,11 @@ pub fn next(observed: &Observed<'_>) -> Step {
             }
             (false, ChildState::Finished) => return Step::Collect(*night),
             (true, ChildState::Finished)
-            | (false, ChildState::Waiting { .. } | ChildState::Running | ChildState::Retrying { .. }) => {}
+            | (false, ChildState::Waiting { .. } | ChildState::Running | ChildState::Stuck { .. }) => {}
         }
     }
     if let Some(night) = observed.lost.filter(|night| !recorded(night) && !observed.children.contains_key(night)) {
-        let message = "its experiment was deleted before it had finished";
+        let message = "its experiment was deleted, or changed and then ended, before it had finished";
         let (trigger, run_now) = observed.origin(night);
         return record(unmeasured(night, trigger, run_now, Outcome::Gap, "Deleted", message));
     }
@@ -329,10 +304,13 @@ impl Observed<'_> {
     /// How a night that has begun ends before its time.
     fn ends(&self, night: Timestamp, child: &Child) -> Option<Step> {
         let is_followed = self.overdue().iter().any(|due| *due > night);
-        if let (ChildState::Retrying { message }, true) = (&child.state, is_followed) {
-            return Some(record(child.gap(night, NOTHING_VALID, &format!("{message}; the next night is due"))));
-        }
-        let ChildState::Waiting { reason, message } = &child.state else { return None };
+        let (reason, message) = match &child.state {
+            ChildState::Stuck { reason, message } if is_followed => {
+                return Some(record(child.gap(night, reason, &format!("{message}; the next night is due"))));
+            }
+            ChildState::Waiting { reason, message } => (reason, message),
+            ChildState::Stuck { .. } | ChildState::Running | ChildState::Finished | ChildState::Altered => return None,
+        };
         // A version of a visit is not pushed once more.
         if child.visit.is_some() && reason == IMAGE && self.now.duration_since(night) > PATIENCE {
             return Some(record(child.gap(night, reason, message)));
@@ -529,6 +507,7 @@ fn unmeasured(
 mod tests {
     use serde_json::json;
 
+    use super::super::child::NOTHING_VALID;
     use super::*;
 
     fn at(time: &str) -> Timestamp {
@@ -668,7 +647,7 @@ mod tests {
     }
 
     #[test]
-    fn a_night_without_a_valid_run_ends_when_the_next_one_is_due() {
+    fn a_night_that_is_stuck_ends_when_the_next_one_is_due() {
         let schedule = Schedule::parse("17 1 * * *", "Etc/UTC", at("00:00:00")).expect("a schedule");
         let step = |now: &str, state: ChildState| {
             let child = Child { trigger: Trigger::Manual, run_now: None, visit: None, state };
@@ -677,11 +656,13 @@ mod tests {
             observed.last_scheduled = Some(at("00:00:00"));
             next(&Observed { children: &children, ..observed })
         };
-        let retrying = || ChildState::Retrying { message: "none was valid".to_owned() };
-        assert_eq!(step("01:16:59", retrying()), Step::Wait(Some(at("01:17:00"))));
-        let Step::Record(gap) = step("01:17:00", retrying()) else { panic!("it waits") };
-        assert_eq!((gap.night, gap.outcome, gap.reason.as_str()), (at("00:30:00"), Outcome::Gap, NOTHING_VALID));
-        assert_eq!(gap.message, "none was valid; the next night is due");
+        for reason in [NOTHING_VALID, "PlanChanged", "NodesMissing"] {
+            let stuck = || ChildState::Stuck { reason: reason.to_owned(), message: "nothing runs".to_owned() };
+            assert_eq!(step("01:16:59", stuck()), Step::Wait(Some(at("01:17:00"))));
+            let Step::Record(gap) = step("01:17:00", stuck()) else { panic!("it waits") };
+            assert_eq!((gap.night, gap.outcome, gap.reason.as_str()), (at("00:30:00"), Outcome::Gap, reason));
+            assert_eq!(gap.message, "nothing runs; the next night is due");
+        }
         let Step::Record(skipped) = step("01:17:00", ChildState::Running) else { panic!("it waits") };
         assert_eq!((skipped.night, skipped.reason.as_str()), (at("01:17:00"), "PreviousRunning"));
     }

@@ -7,9 +7,10 @@ use std::sync::OnceLock;
 use assay_protocol::Digest;
 use jiff::{SignedDuration, Timestamp};
 
+use super::child::{Child, ChildState, NOTHING_VALID};
 use super::confirm::{Asked, Asks, Pending, Visit};
 use super::culprit::Search;
-use super::next::{Child, ChildState, Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
+use super::next::{Observed, Remembered, Rules, Step, Tonight, Unmeasured, next};
 use super::point::{Outcome, Trigger};
 use super::schedule::Schedule;
 
@@ -230,6 +231,12 @@ impl World {
             }
             Step::Record(unmeasured) => {
                 let Unmeasured { night, trigger, run_now, visit, outcome, reason, .. } = *unmeasured;
+                if reason == "PreviousRunning" {
+                    let running = self.children.iter().filter(|(other, _)| !self.history.contains_key(other));
+                    let stuck: Vec<_> =
+                        running.filter(|(_, (child, _))| matches!(child.state, ChildState::Stuck { .. })).collect();
+                    assert!(stuck.is_empty(), "{night} is skipped for {stuck:?}");
+                }
                 if reason == "Unchanged" {
                     let last = self.measured().last().map(|(night, _)| *night).expect("a measured night");
                     assert!(self.measured().count() >= LEARNED, "skipped while it learns");
@@ -300,8 +307,11 @@ impl World {
             child.state = match child.state.clone() {
                 ChildState::Waiting { .. } if !draw.one_in(3) => ChildState::Running,
                 ChildState::Running if hours >= 1 && draw.one_in(3) => ChildState::Finished,
-                ChildState::Running if draw.one_in(8) => ChildState::Retrying { message: "none was valid".to_owned() },
-                ChildState::Retrying { .. } if draw.one_in(2) => ChildState::Running,
+                ChildState::Running if draw.one_in(8) => {
+                    let reason = if draw.one_in(6) { "PlanChanged" } else { NOTHING_VALID };
+                    ChildState::Stuck { reason: reason.to_owned(), message: "nothing runs".to_owned() }
+                }
+                ChildState::Stuck { reason, .. } if reason == NOTHING_VALID && draw.one_in(2) => ChildState::Running,
                 other => other,
             };
         }
@@ -422,6 +432,7 @@ fn no_night_begins_twice_and_none_that_was_due_is_forgotten() {
         "Replaced",
         "Deleted",
         "NodesMissing",
+        "PlanChanged",
     ] {
         assert!(seen.contains_key(expected), "{expected} never happened: {seen:?}");
     }

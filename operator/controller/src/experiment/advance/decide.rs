@@ -9,7 +9,7 @@ use assay_core::cluster::claim_name;
 use assay_core::decide::fleet::{self, Assignment, Next, Node, NodeState};
 use assay_core::decide::{self, Places, Wait};
 use assay_core::node;
-use assay_core::sweep::next::NOTHING_VALID;
+use assay_core::sweep::child::NOTHING_VALID;
 use assay_protocol::TrialId;
 use k8s_openapi::jiff::Timestamp;
 use kube::ResourceExt as _;

@@ -10,7 +10,7 @@ mod watch;
 pub use course::{Answer, Cause, Course, Decision, Measured, Regression, Sum, Suspicion, Threshold};
 pub use detector::{Candidate, Detector, Evidence, Value};
 pub use promise::{Delay, Movement, Promise, delay};
-pub use watch::{WATCHFUL, Watch, Watched};
+pub use watch::{WATCHFUL, Watch, Watched, budget_spent};
 
 #[cfg(test)]
 mod tests;

@@ -90,12 +90,14 @@ impl Watched<'_> {
     }
 
     fn spent(&self) -> String {
-        let of = |since: Timestamp| {
-            let day = since.strftime("%Y-%m-%d");
-            format!("; nothing can be confirmed since {day}, as so much was within a year (ConfirmationBudgetSpent)")
-        };
-        self.spent_since.map_or(String::new(), of)
+        self.spent_since.map_or(String::new(), |since| format!("; {}", budget_spent(since)))
     }
+}
+
+/// Sentence, without its end, about a yearly budget of confirmations that was used up at a time.
+pub fn budget_spent(since: Timestamp) -> String {
+    let day = since.strftime("%Y-%m-%d");
+    format!("nothing can be confirmed since {day}: confirmations of a year are used up (ConfirmationBudgetSpent)")
 }
 
 impl History {
