@@ -53,6 +53,11 @@ pub fn exceeds(losses: &[f64], limit: f64) -> f64 {
     paired(losses).map_or(1.0, |paired| paired.tails(limit).up)
 }
 
+/// Lower bound of the losses by the same test, at this error; `None` if so few blocks have none.
+pub fn at_least(losses: &[f64], error: f64) -> Option<f64> {
+    paired(losses)?.interval(1.0 - 2.0 * error).low
+}
+
 /// p of the exact test that they are smaller.
 pub fn is_below(losses: &[f64], limit: f64) -> f64 {
     paired(losses).map_or(1.0, |paired| paired.tails(limit).down)
@@ -91,6 +96,9 @@ mod tests {
         let losses = [0.03, 0.02, 0.04, 0.035, 0.025, 0.03];
         assert_eq!(exceeds(&losses, 0.005), 1.0 / 64.0);
         assert_eq!(exceeds(&losses, 0.05), 1.0);
+        let bound = at_least(&losses, 0.05).unwrap();
+        assert!(exceeds(&losses, bound - 1e-6) <= 0.05 && exceeds(&losses, bound + 1e-6) > 0.05, "{bound}");
+        assert_eq!(at_least(&losses, 0.01), None);
         assert_eq!(is_below(&losses, 0.05), 1.0 / 64.0);
         assert_eq!(exceeds(&[], 0.0), 1.0);
     }

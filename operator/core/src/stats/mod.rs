@@ -21,7 +21,7 @@ mod unblocked;
 pub use adjust::{Adjust, benjamini_hochberg, holm};
 pub use interval::Interval;
 pub use kruskal::kruskal_wallis;
-pub use loss::{Shift, WORST, exceeds, is_below, measured_losses, spread};
+pub use loss::{Shift, WORST, at_least, exceeds, is_below, measured_losses, spread};
 pub use null::Tails;
 pub use paired::{Claims, Paired, ShapeError};
 pub use plan::{EFFICIENCY, POWER, Shares, blocks_to_plan, default_m0, detectable, look_weights, n_min, plan_looks};

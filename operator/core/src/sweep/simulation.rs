@@ -90,7 +90,7 @@ fn change(raised: Timestamp) -> Visit {
     };
     let (subject, good, bad) = ("main".to_owned(), raised, raised);
     let (asks, series, failing) = (Asks::Step, vec![asked], Vec::new());
-    Visit { raised, subject, asks, number: 1, good, bad, alpha: 0.02, series, failing, search: None }
+    Visit { raised, subject, asks, number: 1, good, bad, alpha: 0.02, spread: 0.0, series, failing, search: None }
 }
 
 impl World {

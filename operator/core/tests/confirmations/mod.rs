@@ -36,6 +36,7 @@ pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -
         good: raised,
         bad: raised,
         alpha: ALPHA,
+        spread: 0.0,
         series: vec![asked],
         failing: Vec::new(),
         search: None,

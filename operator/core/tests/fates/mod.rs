@@ -13,7 +13,7 @@ use jiff::{SignedDuration, Timestamp};
 
 use super::nights::{Nights, Noise, World};
 
-/// In percent: what matters, how blocks scatter, and how visits differ.
+/// In percent: what matters, how blocks scatter, and how visits usually differ.
 pub const MARGIN: f64 = 3.0;
 const BLOCK: f64 = 2.449_489_742_783_178;
 const SESSION: f64 = 0.3;
@@ -28,6 +28,11 @@ pub struct Sweep<'a> {
     loss: &'a dyn Fn(usize) -> f64,
     /// How runs of the program of a night end, and those of the reference.
     ends: &'a dyn Fn(usize, &mut Noise) -> (Counts, Counts),
+    /// In percent, how visits differ.
+    session: f64,
+    /// Evidence from which a change is suspected, and what is promised of confirmations.
+    alarm: f64,
+    promised: Promised,
     count: usize,
 }
 
@@ -45,11 +50,6 @@ pub fn all_end(_: usize, _: &mut Noise) -> (Counts, Counts) {
     (all, all)
 }
 
-fn watch() -> Watch {
-    let margins = BTreeMap::from([("throughput".to_owned(), MARGIN / 100.0)]);
-    Watch { alarm: Some(super::nights::ALARM), margins, promised: Some(PROMISED), bisect: None }
-}
-
 impl<'a> Sweep<'a> {
     pub fn new(
         world: World,
@@ -58,7 +58,13 @@ impl<'a> Sweep<'a> {
         seed: u64,
     ) -> Self {
         let (nights, noise) = (Nights::new(world, seed), Noise::new(seed ^ 0x5eed));
-        Self { history: History::new("nightly"), nights, noise, loss, ends, count: 0 }
+        let (session, alarm, promised) = (SESSION, super::nights::ALARM, PROMISED);
+        Self { history: History::new("nightly"), nights, noise, loss, ends, session, alarm, promised, count: 0 }
+    }
+
+    fn watch(&self) -> Watch {
+        let margins = BTreeMap::from([("throughput".to_owned(), MARGIN / 100.0)]);
+        Watch { alarm: Some(self.alarm), margins, promised: Some(self.promised), bisect: None }
     }
 
     /// Measures a night, and makes the visits that come before the next one.
@@ -86,10 +92,8 @@ impl<'a> Sweep<'a> {
         self.history.add(night).expect("a night");
         let mut at = night_of(day);
         for _ in 0..3 {
-            let Some(Pending { from, visit }) = pending(&self.history, &self.history.watched(&watch()), &PROMISED)
-            else {
-                return;
-            };
+            let watched = self.history.watched(&self.watch());
+            let Some(Pending { from, visit }) = pending(&self.history, &watched, &self.promised) else { return };
             at = (at + SignedDuration::from_hours(6)).max(from);
             if at >= night_of(day + 1) {
                 return;
@@ -101,7 +105,7 @@ impl<'a> Sweep<'a> {
 
     fn visited(&mut self, visit: &Visit, at: Timestamp) -> Night {
         let (good, bad) = (day_of(visit.good), day_of(visit.bad));
-        let moved = (self.loss)(bad) - (self.loss)(good) + SESSION * self.noise.normal();
+        let moved = (self.loss)(bad) - (self.loss)(good) + self.session * self.noise.normal();
         let blocks = visit_blocks(BLOCK / 100.0, MARGIN / 100.0, PROMISED.alpha, 1);
         let ended = |day, noise: &mut Noise| (self.ends)(day, noise).0;
         let failures = visit.failing.iter().map(|scenario| {
@@ -119,7 +123,7 @@ impl<'a> Sweep<'a> {
 
     /// Stages of all its changes, with the night that raised each.
     pub fn changes(&self) -> Vec<(usize, Stage)> {
-        let changes = self.history.changes(&self.history.watched(&watch()));
+        let changes = self.history.changes(&self.history.watched(&self.watch()));
         changes.iter().map(|change| (day_of(change.raised), change.stage)).collect()
     }
 
@@ -197,6 +201,10 @@ pub fn slid(world: World, by: f64, seed: u64) -> Option<f64> {
     })
 }
 
+fn is_alert(stage: Stage) -> bool {
+    matches!(stage, Stage::Regressed | Stage::SmallRegression | Stage::Recovered)
+}
+
 /// Alerts of one series in a year in which nothing changes, and 1 % of runs fail alike in both arms.
 pub fn false_alerts(world: World, seed: u64) -> usize {
     let of = |_: usize| 0.0;
@@ -211,7 +219,6 @@ pub fn false_alerts(world: World, seed: u64) -> usize {
     for _ in 0..365 {
         sweep.go_on();
     }
-    let is_alert = |stage: Stage| matches!(stage, Stage::Regressed | Stage::SmallRegression | Stage::Recovered);
     sweep.changes().iter().filter(|(_, stage)| is_alert(*stage)).count()
 }
 
@@ -232,4 +239,23 @@ pub fn corrupted(world: World, seed: u64) -> (bool, bool) {
         sweep.go_on();
     }
     (is_raised, sweep.changes().contains(&(BEFORE, Stage::Regressed)))
+}
+
+/// Confirmations of a series whose visits differ by so many percent in a year in which nothing changes, those of them that raise an alert,
+/// and whether a loss of 5 % raises one within 30 nights after that year.
+pub fn restless(world: World, session: f64, seed: u64) -> (usize, usize, bool) {
+    let of = |day: usize| if day < 365 { 0.0 } else { 5.0 };
+    let promised = Promised { per_year: 10_000, ..PROMISED };
+    // Suspicions that nights alone would not raise, so that visits decide often.
+    let mut sweep = Sweep { session, alarm: 5.0, promised, ..Sweep::new(world, &of, &all_end, seed) };
+    for _ in 0..365 {
+        sweep.go_on();
+    }
+    let changes = sweep.changes();
+    let alerts = changes.iter().filter(|(_, stage)| is_alert(*stage)).count();
+    let is_found = (0..30).any(|_| {
+        sweep.go_on();
+        sweep.changes().iter().any(|(raised, stage)| *raised >= 365 && *stage == Stage::Regressed)
+    });
+    (changes.len(), alerts, is_found)
 }

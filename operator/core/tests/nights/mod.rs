@@ -22,6 +22,8 @@ pub struct World {
     pub name: &'static str,
     /// Standard deviation of what moves all blocks of a night alike.
     pub night: f64,
+    /// What that grows to at a random night within a year.
+    pub grown: Option<f64>,
     /// Correlation of that with the night before.
     pub correlation: f64,
     /// Degrees of freedom of the noise; none if normal.
@@ -37,6 +39,7 @@ pub struct World {
 const NORMAL: World = World {
     name: "normal nights, night effect 0.5 %",
     night: 0.5,
+    grown: None,
     correlation: 0.0,
     tails: None,
     outliers: 0.0,
@@ -44,7 +47,7 @@ const NORMAL: World = World {
     errors: (1.0, 1.0),
 };
 
-pub const WORLDS: [World; 10] = [
+pub const WORLDS: [World; 12] = [
     NORMAL,
     World { name: "no night effect", night: 0.0, ..NORMAL },
     World { name: "night effect 1 %", night: 1.0, ..NORMAL },
@@ -55,6 +58,8 @@ pub const WORLDS: [World; 10] = [
     World { name: "night effect correlated by 0.5", correlation: 0.5, ..NORMAL },
     World { name: "night effect 1 %, correlated by 0.5", night: 1.0, correlation: 0.5, ..NORMAL },
     World { name: "night effect 1 %, correlated by 0.8", night: 1.0, correlation: 0.8, ..NORMAL },
+    World { name: "night effect grows to 2 %", grown: Some(2.0), ..NORMAL },
+    World { name: "night effect grows to 3 %", grown: Some(3.0), ..NORMAL },
 ];
 
 /// What happens to a series at a change, in percent.
@@ -117,17 +122,23 @@ pub struct Nights {
     world: World,
     noise: Noise,
     effect: f64,
+    /// Nights until the night effect grows.
+    until: Option<usize>,
 }
 
 impl Nights {
     pub fn new(world: World, seed: u64) -> Self {
         let mut noise = Noise::new(seed);
         let effect = world.night * noise.normal();
-        Self { world, noise, effect }
+        let until = world.grown.map(|_| WARM_UP + (YEAR as f64 * noise.uniform()) as usize);
+        Self { world, noise, effect, until }
     }
 
     pub fn next(&mut self) -> Option<Value> {
-        let World { night, correlation, tails, outliers, missing, errors: (low, high), .. } = self.world;
+        self.until = self.until.map(|nights| nights.saturating_sub(1));
+        let grown = self.world.grown.filter(|_| self.until == Some(0));
+        let night = grown.unwrap_or(self.world.night);
+        let World { correlation, tails, outliers, missing, errors: (low, high), .. } = self.world;
         let noise = &mut self.noise;
         self.effect = correlation * self.effect + (1.0 - correlation * correlation).sqrt() * night * noise.normal();
         let error = low + (high - low) * noise.uniform();

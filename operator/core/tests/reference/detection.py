@@ -10,6 +10,7 @@ import random
 from statistics import median
 
 BEFORE, AFTER, WINDOW, PRIOR, CLIPPED_AFTER, LATEST, SHRUNK = 3, 2, 60, 4.0, 5, 60, 2.0
+NEAR, FEWEST, RESTLESS = 20, 4, 1.2
 
 
 def clip(before, value):
@@ -21,11 +22,21 @@ def clip(before, value):
     return value if spread == 0 else min(max(value, centre - spread), centre + spread)
 
 
-def weights(errors):
+def variance(near):
+    squares = sorted((b - a) ** 2 for a, b in zip(near, near[1:]))
+    return math.fsum(squares[:-1]) / (2 * (len(squares) - 1)) if len(squares) >= FEWEST else 0
+
+
+def restlessness(raw):
+    variances = [variance(raw[max(0, t - NEAR) : t + NEAR + 1]) for t in range(len(raw))]
+    known = sorted(own for own in variances if own > 0)
+    return [max(own / known[len(known) // 2] / RESTLESS, 1) if known else 1 for own in variances]
+
+
+def weights(values, errors):
     usual = median(errors)
-    if usual == 0:
-        return [1.0] * len(errors)
-    raw = [1 / (error**2 + SHRUNK * usual**2) for error in errors]
+    of_errors = [error**2 + SHRUNK * usual**2 if usual else 1 for error in errors]
+    raw = [1 / (own * ratio) for own, ratio in zip(of_errors, restlessness(values))]
     return [len(raw) * own / math.fsum(raw) for own in raw]
 
 
@@ -35,7 +46,7 @@ def mean(values, weights):
 
 def candidates(raw, clipped, errors, start):
     """(night, log likelihood, shift as measured) of every candidate on the last of the nights."""
-    t, w = len(raw), weights(errors)
+    t, w = len(raw), weights(raw, errors)
     found = []
     for k in range(max(BEFORE, start, t - AFTER + 1 - WINDOW), t - AFTER + 1):
         b, c = math.fsum(w[:k]), math.fsum(w[k:])
@@ -81,6 +92,7 @@ def main():
         case("more nights than can be the first bad one", step(90, 200, 0.0), uneven(90)),
         case("more exact nights than others", step(16, 10, 0.05), [0.0] * 10 + uneven(6)),
         case("a suspicion that was refuted", step(24, 8, 0.02), equal(24), start=15),
+        case("nights that scatter more than those before", [noise(0.01 if night < 40 else 0.03) for night in range(60)], equal(60)),
     ]
     print(json.dumps(cases, indent=1))
 

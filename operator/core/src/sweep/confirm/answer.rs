@@ -4,8 +4,9 @@ use std::collections::BTreeMap;
 
 use jiff::Timestamp;
 
+use super::spread::room;
 use super::visit::{Asked, Asks, Visit};
-use crate::stats::{Shift, exceeds, holm, is_below};
+use crate::stats::{Shift, at_least, exceeds, holm, is_below};
 use crate::sweep::detect::{Answer, Decision};
 use crate::sweep::failing::VISITS as FAILURE_VISITS;
 use crate::sweep::history::History;
@@ -16,7 +17,7 @@ use crate::sweep::point::{Outcome, Series};
 pub(super) const LOOKS: [usize; 2] = [2, 4];
 /// Visits of a change that may fail.
 pub(super) const MOST_FAILED: usize = 3;
-/// A change has to exceed this part of the margin: sessions differ by some of it.
+/// A change has to exceed this part of the margin at least: visits may differ by some of it before they surely do.
 pub(super) const SESSION: f64 = 1.0 / 6.0;
 /// One that is surely below this part of the margin is refuted, with this error.
 const NOTHING: f64 = 0.5;
@@ -41,10 +42,11 @@ pub struct Answered {
     pub series: Series,
     /// None while visits are missing.
     pub decision: Option<Decision>,
-    /// How much the change is, on the scale of effects, where positive is better, with its 95 % bound towards nothing.
+    /// How much the change is, on the scale of effects, where positive is better.
     pub shift: Option<f64>,
+    /// Smallest change that visits like these confirm; set if the change is confirmed.
     pub bound: Option<f64>,
-    /// Of the exact test that the change exceeds a sixth of the margin, by all blocks.
+    /// Of the exact test that the change exceeds what visits differ by, by all blocks.
     pub p: f64,
     pub blocks: usize,
     pub asked: Asked,
@@ -173,12 +175,16 @@ impl Confirmation<'_> {
         let of = |(asked, decision): (&Asked, Option<Decision>)| {
             let (towards, direction) = (self.towards(asked, self.visits.len()), asked.shift.signum());
             let shift = Shift::of(&towards);
+            let error = first.alpha / (LOOKS.len() * first.series.len()) as f64;
+            let limit = self.limit(asked, self.visits.len(), first.alpha / LOOKS.len() as f64);
+            let least = || Some(at_least(&towards, error)? - limit);
+            let bound = if decision == Some(Decision::Confirmed) { least() } else { None };
             Answered {
                 series: first.series(asked),
                 decision,
                 shift: shift.map(|own| own.mean * direction),
-                bound: shift.map(|own| own.low() * direction),
-                p: exceeds(&towards, asked.margin * SESSION),
+                bound: bound.map(|own| own * direction),
+                p: exceeds(&towards, limit),
                 blocks: towards.len(),
                 asked: asked.clone(),
             }
@@ -192,10 +198,11 @@ impl Confirmation<'_> {
             .visit
             .series
             .iter()
-            .map(|asked| exceeds(&self.towards(asked, visits), asked.margin * SESSION))
+            .map(|asked| exceeds(&self.towards(asked, visits), self.limit(asked, visits, alpha)))
             .collect();
         let decide = |(asked, p): (&Asked, f64)| {
-            let is_refuted = || is_below(&self.towards(asked, visits), asked.margin * NOTHING) <= ERROR;
+            let nothing = asked.margin * (NOTHING - room(self.visit.spread, visits, ERROR));
+            let is_refuted = || is_below(&self.towards(asked, visits), nothing) <= ERROR;
             // In a recovery, a remaining loss below half a margin refutes the regression, even if that loss is proven.
             let is_recovery = self.visit.asks == Asks::Recovery;
             if p <= alpha && !(is_recovery && is_refuted()) {
@@ -207,11 +214,19 @@ impl Confirmation<'_> {
         self.visit.series.iter().zip(holm(&p)).map(decide).collect()
     }
 
+    /// Loss that the mean of so many visits has to exceed: chance alone moves it by less.
+    fn limit(&self, asked: &Asked, visits: usize, error: f64) -> f64 {
+        asked.margin * f64::max(SESSION, room(self.visit.spread, visits, error))
+    }
+
     /// The blocks of the first so many visits, positive where the change is as it is suspected.
     fn towards(&self, asked: &Asked, visits: usize) -> Vec<f64> {
+        self.losses(asked, visits).flatten().map(|loss| -loss * asked.shift.signum()).collect()
+    }
+
+    /// Losses in the blocks of the first so many visits, one slice for each visit.
+    pub(super) fn losses(&self, asked: &Asked, visits: usize) -> impl Iterator<Item = &[f64]> {
         let same = |other: &&Asked| other.scenario == asked.scenario && other.metric == asked.metric;
-        let of = |(_, visit): &(Timestamp, &Visit)| visit.series.iter().find(same).map(|own| own.losses.clone());
-        let losses = self.visits.iter().take(visits).filter_map(of).flatten();
-        losses.map(|loss| -loss * asked.shift.signum()).collect()
+        self.visits.iter().take(visits).filter_map(move |(_, visit)| Some(&*visit.series.iter().find(same)?.losses))
     }
 }

@@ -224,10 +224,9 @@ impl Change {
         let worst = shown.iter().max_by(|(a, _), (b, _)| a.asked.shift.abs().total_cmp(&b.asked.shift.abs()));
         let Some((worst, scale)) = worst else { return self.stage.to_string() };
         let shift = number::effect(*scale, worst.shift.unwrap_or(worst.asked.shift));
-        let bound = worst.bound.filter(|_| worst.decision == Some(Decision::Confirmed));
-        let bound = bound.map_or(String::new(), |bound| {
+        let bound = worst.bound.map_or(String::new(), |bound| {
             let side = if worst.asked.shift < 0.0 { "below" } else { "above" };
-            format!(", surely (95 %) {side} {}", number::effect(*scale, bound))
+            format!(", surely {side} {}", number::effect(*scale, bound))
         });
         let others = match shown.len() - 1 {
             0 => String::new(),

@@ -7,6 +7,7 @@ mod answer;
 mod change;
 mod explain;
 mod pending;
+mod spread;
 mod trials;
 mod visit;
 

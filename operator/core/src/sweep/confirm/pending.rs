@@ -167,6 +167,7 @@ fn new(
             good: good.night,
             bad: last.night,
             alpha,
+            spread: history.visit_spread(),
             series,
             failing: Vec::new(),
             search: None,
@@ -202,7 +203,8 @@ fn recovery(
     let confirmations = history.confirmations();
     let regressions = confirmations.values().filter(|own| own.is_over()).filter_map(|own| {
         let series: Vec<Asked> = own.answered().iter().filter_map(|answered| gone(answered, watched)).collect();
-        let visit = Visit { asks: Asks::Recovery, bad: last.night, alpha: promised.alpha, series, ..own.visit.anew(1) };
+        let (alpha, spread) = (promised.alpha, history.visit_spread());
+        let visit = Visit { asks: Asks::Recovery, bad: last.night, alpha, spread, series, ..own.visit.anew(1) };
         (!visit.series.is_empty()).then_some(visit)
     });
     let failures = history.changes_by_failures().into_values().filter_map(|all| {
@@ -217,6 +219,7 @@ fn recovery(
             good: last_good(history, last, subject, first).unwrap_or(last).night,
             bad: last.night,
             alpha: promised.alpha,
+            spread: 0.0,
             series: Vec::new(),
             failing: gone.iter().map(|own| own.scenario.clone()).collect(),
             search: None,

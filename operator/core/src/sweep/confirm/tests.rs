@@ -129,7 +129,7 @@ fn a_suspicion_is_confirmed_by_two_visits_that_are_hours_apart() {
     assert_eq!(next_visit(&history), None);
     let change = only_change(&history);
     assert_eq!((change.stage, change.name.as_str()), (Stage::Regressed, first.visit.change().as_str()));
-    assert!(change.said().starts_with("Regressed -4.9 %, surely (95 %) below -4."), "{}", change.said());
+    assert!(change.said().starts_with("Regressed -4.9 %, surely below -4."), "{}", change.said());
     let watched = history.watched(&watch());
     assert!(watched[0].suspicion.is_none() && watched[0].course.regression().is_some());
 }

@@ -44,6 +44,10 @@ pub struct Visit {
     pub bad: Timestamp,
     /// The chance that any of the series is called changed although none is, over all visits.
     pub alpha: f64,
+    /// How visits before it differed although they compared the same versions: a standard deviation in parts of the margin. 0 unless they
+    /// surely did.
+    #[serde(default, skip_serializing_if = "is_zero")]
+    pub spread: f64,
     pub series: Vec<Asked>,
     /// Scenarios in which it asks whether the subject still fails.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
@@ -51,6 +55,12 @@ pub struct Visit {
     /// What it compares, if the change is confirmed and this is to find what brought it.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub search: Option<Search>,
+}
+
+// The signature that serde asks for.
+#[expect(clippy::trivially_copy_pass_by_ref)]
+fn is_zero(number: &f64) -> bool {
+    *number == 0.0
 }
 
 /// A series that a visit asks about.

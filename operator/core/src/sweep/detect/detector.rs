@@ -17,6 +17,11 @@ const FEW: f64 = 10.0;
 /// How much of the usual variance is added to that of a night. Errors of a few blocks are themselves uncertain: weights that trust them
 /// treble false suspicions.
 const SHRUNK: f64 = 2.0;
+/// Nights on either side by whose differences from one to the next the scatter around a night is estimated, the fewest differences for that,
+/// and the variance, in that of the usual night, from which it counts.
+const NEAR: usize = 20;
+const FEWEST: usize = 4;
+const RESTLESS: f64 = 1.2;
 /// Residuals that are this small a part of all squares are rounding errors.
 const ROUNDING: f64 = 1e-12;
 
@@ -46,6 +51,8 @@ struct Kept {
     /// As it was clipped when it came.
     clipped: f64,
     error: f64,
+    /// Variance of the nights around it; 0 while too few are known.
+    variance: f64,
 }
 
 /// What speaks for a change in one of the latest nights.
@@ -101,7 +108,10 @@ impl Detector {
             return;
         }
         let clipped = self.clipped(effect);
-        self.nights.push(Kept { effect, clipped, error });
+        self.nights.push(Kept { effect, clipped, error, variance: 0.0 });
+        for own in self.nights.len().saturating_sub(NEAR + 1)..self.nights.len() {
+            self.nights[own].variance = self.variance_around(own);
+        }
         let place = self.errors.partition_point(|own| *own < error);
         self.errors.insert(place, error);
         self.evidence = self.weigh(|night| night.clipped);
@@ -150,19 +160,39 @@ impl Detector {
         }
     }
 
-    /// Weights of the nights, with a mean of 1. A night counts less if its own error is large; if most claim to be exact, all count alike.
+    /// Half of the mean square of differences between successive nights, without the largest: that may be a change.
+    fn variance_around(&self, night: usize) -> f64 {
+        let around = &self.nights[night.saturating_sub(NEAR)..self.nights.len().min(night + NEAR + 1)];
+        let squares = around.windows(2).map(|pair| (pair[1].effect - pair[0].effect).powi(2));
+        let (sum, largest) = squares.fold((0.0, 0.0), |(sum, largest), own| (sum + own, f64::max(largest, own)));
+        let count = around.len() - 1;
+        if count < FEWEST { 0.0 } else { f64::max(sum - largest, 0.0) / (2 * (count - 1)) as f64 }
+    }
+
+    /// How much more than usual the nights around each scatter, as a ratio of variances; 1 where they don't.
+    fn restlessness(&self) -> Vec<f64> {
+        let mut known: Vec<f64> = self.nights.iter().map(|night| night.variance).filter(|own| *own > 0.0).collect();
+        if known.is_empty() {
+            return vec![1.0; self.nights.len()];
+        }
+        let middle = known.len() / 2;
+        let usual = *known.select_nth_unstable_by(middle, f64::total_cmp).1;
+        self.nights.iter().map(|night| f64::max(night.variance / usual / RESTLESS, 1.0)).collect()
+    }
+
+    /// Weights of the nights, with a mean of 1. A night counts less if its own error is large, or if the nights around it scatter more than
+    /// usual. If most claim to be exact, errors say nothing.
     fn weights(&self) -> Vec<f64> {
         let middle = self.errors.len() / 2;
         let usual = match (self.errors.len().is_multiple_of(2), self.errors.get(middle)) {
             (true, Some(upper)) => f64::midpoint(self.errors[middle - 1], *upper),
             (_, middle) => middle.copied().unwrap_or_default(),
         };
-        if usual == 0.0 {
-            return vec![1.0; self.nights.len()];
-        }
         // In units of the usual error, so that no square leaves the range of numbers.
+        let of_error = |night: &Kept| if usual == 0.0 { 1.0 } else { (night.error / usual).powi(2) + SHRUNK };
+        let restlessness = self.restlessness();
         let mut weights: Vec<f64> =
-            self.nights.iter().map(|night| 1.0 / ((night.error / usual).powi(2) + SHRUNK)).collect();
+            self.nights.iter().zip(restlessness).map(|(night, own)| 1.0 / (of_error(night) * own)).collect();
         let mean = weights.iter().sum::<f64>() / weights.len() as f64;
         for weight in &mut weights {
             *weight /= mean;

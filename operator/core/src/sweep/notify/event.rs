@@ -6,7 +6,6 @@ use serde_json::{Value, json};
 use crate::report::number;
 use crate::sweep::confirm::Change;
 use crate::sweep::culprit::Finding;
-use crate::sweep::detect::Decision;
 
 /// Series that a message lists. Its sentence counts all.
 const MOST_SERIES: usize = 50;
@@ -28,8 +27,7 @@ pub fn event(source: Source<'_>, change: &Change, stage: &str, since: Timestamp)
     let shown = change.shown();
     let series = shown.iter().take(MOST_SERIES).map(|(own, scale)| {
         let effect = number::effect(*scale, own.shift.unwrap_or(own.asked.shift));
-        let bound = own.bound.filter(|_| own.decision == Some(Decision::Confirmed));
-        let bound = bound.map(|bound| number::effect(*scale, bound));
+        let bound = own.bound.map(|bound| number::effect(*scale, bound));
         json!({"scenario": own.series.scenario, "metric": own.series.metric, "effect": effect, "bound": bound})
     });
     let accepted = change.accepted.as_ref();
@@ -62,6 +60,7 @@ mod tests {
     use super::*;
     use crate::stats::Scale;
     use crate::sweep::confirm::{Answered, Asked, Stage};
+    use crate::sweep::detect::Decision;
     use crate::sweep::testing::series;
 
     fn change(series_count: usize) -> Change {
@@ -118,7 +117,7 @@ mod tests {
                 "change": "tonight-20261201-0117",
                 "subject": "tonight",
                 "stage": "Regressed",
-                "message": "Regressed -4.9 %, surely (95 %) below -3.9 % in throughput (fill-0) since 2026-12-01; 2 visits",
+                "message": "Regressed -4.9 %, surely below -3.9 % in throughput (fill-0) since 2026-12-01; 2 visits",
                 "good": "2026-11-30T01:17:00Z",
                 "bad": "2026-12-01T01:17:00Z",
                 "series": [{"scenario": "fill-0", "metric": "throughput", "effect": "-4.9 %", "bound": "-3.9 %"}],
