@@ -8,8 +8,7 @@ mod confirmations;
 #[allow(dead_code, reason = "the program shows more than is asserted here")]
 mod nights;
 
-use assay_core::sweep::detect::Decision;
-use confirmations::{ALPHA, SESSIONS, confirmed};
+use confirmations::{ALPHA, Confirmed, SESSIONS, confirmed};
 use nights::{ALARM, CHANGES, Rule, SERIES, WORLDS, World, YEAR, delay, false_alarms};
 
 /// Simulated years of a series: a right detector suspects about 24 changes in them, and never 60.
@@ -58,7 +57,7 @@ fn changes_are_suspected_within_days() {
 fn confirmations_are_as_sure_as_promised() {
     const MANY: u64 = 600;
     let share = |session: (f64, Option<usize>), loss: f64| {
-        let found = (0..MANY).filter(|seed| confirmed(session, loss, *seed).0 == Decision::Confirmed).count();
+        let found = (0..MANY).filter(|seed| confirmed(session, loss, *seed).is_confirmed()).count();
         found as f64 / MANY as f64
     };
     for session in [SESSIONS[0], SESSIONS[2], SESSIONS[4]] {
@@ -69,4 +68,19 @@ fn confirmations_are_as_sure_as_promised() {
     }
     // Beyond that it would not hold.
     assert!(share((2.0, None), 0.0) > ALPHA);
+}
+
+/// What a confirmed change is said to be surely worse by is so, although only what seemed large enough was confirmed.
+#[test]
+fn losses_are_as_large_as_is_said() {
+    let wrong = |loss: f64| {
+        let all = (0..600).map(|seed| confirmed(SESSIONS[1], loss, seed)).filter(Confirmed::is_confirmed);
+        let bounds: Vec<f64> = all.filter_map(|own| own.bound).collect();
+        assert!(bounds.len() >= 40, "{loss}: {}", bounds.len());
+        bounds.iter().filter(|bound| **bound > loss).count() as f64 / bounds.len() as f64
+    };
+    for loss in [1.0, 1.5, 3.0] {
+        let seen = wrong(loss);
+        assert!(seen <= 0.05, "{loss}: {seen}");
+    }
 }

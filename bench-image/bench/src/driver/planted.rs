@@ -4,7 +4,8 @@
 //!
 //! - `slow=PERCENT`: each thread of the primary role sleeps so many percent of the time that it spends otherwise;
 //! - `stall=MILLISECONDS`: in one run of eight, the primary role stands still once, in the middle of its steps;
-//! - `fail`: in one run of eight, RocksDB seems to fail there.
+//! - `fail`: in one run of eight, RocksDB seems to fail there;
+//! - `corrupt`: likewise, with damaged data.
 
 use std::time::{Duration, Instant};
 
@@ -28,7 +29,8 @@ pub struct Plant {
     /// Time to sleep, as a share of all other time.
     pub slow: f64,
     pub stall: Option<Duration>,
-    pub fails: bool,
+    /// Status with which it fails.
+    pub fails: Option<&'static str>,
 }
 
 impl Plant {
@@ -37,7 +39,7 @@ impl Plant {
         let text = std::env::var(VARIABLE).unwrap_or_default();
         Self::parse(&text, spec).map_err(|word| {
             format!(
-                "{VARIABLE}: can't read {word:?}: write CONFIG:slow=PERCENT, CONFIG:stall=MILLISECONDS or CONFIG:fail"
+                "{VARIABLE}: can't read {word:?}: write CONFIG:slow=PERCENT, CONFIG:stall=MILLISECONDS, CONFIG:fail or CONFIG:corrupt"
             )
         })
     }
@@ -59,8 +61,15 @@ impl Plant {
                     let time = Duration::from_millis(millis.parse().map_err(|_| word)?);
                     plant.stall = if own && is_hit(spec) { Some(time) } else { plant.stall };
                 }
-                None if what == "fail" => plant.fails |= own && is_hit(spec),
-                _ => return Err(word),
+                None => {
+                    let status = match what {
+                        "fail" => "Operation aborted",
+                        "corrupt" => "Corruption",
+                        _ => return Err(word),
+                    };
+                    plant.fails = if own && is_hit(spec) { Some(status) } else { plant.fails };
+                }
+                Some(_) => return Err(word),
             }
         }
         Ok(plant)
@@ -102,8 +111,8 @@ impl<C: Clock> Planted<C> {
     /// A step was executed.
     pub fn after(&mut self, step: u64) -> Result<(), EngineError> {
         if step >= self.middle {
-            if std::mem::take(&mut self.plant.fails) {
-                return Err(EngineError::Background(Some(format!("Operation aborted: planted by {VARIABLE}"))));
+            if let Some(status) = self.plant.fails.take() {
+                return Err(EngineError::Background(Some(format!("{status}: planted by {VARIABLE}"))));
             }
             if let Some(time) = self.plant.stall.take() {
                 self.clock.sleep(time);
@@ -132,6 +141,7 @@ mod tests {
     use std::cell::Cell;
 
     use super::*;
+    use crate::engine::Fault;
 
     thread_local! {
         static NOW: Cell<Duration> = const { Cell::new(Duration::ZERO) };
@@ -220,7 +230,7 @@ mod tests {
     fn a_stall_is_slept_once_and_a_failure_comes_in_the_middle() {
         let stall = Plant { stall: Some(2_000_000 * US), ..Plant::default() };
         assert_eq!(run(stall, 0), (2.20007, Ok(10_000)));
-        let (seconds, end) = run(Plant { fails: true, ..Plant::default() }, 0);
+        let (seconds, end) = run(Plant { fails: Some("Operation aborted"), ..Plant::default() }, 0);
         assert!((seconds - 0.1).abs() < 0.001 && end.is_err_and(|error| error.contains(VARIABLE)));
         // Other roles keep the primary one company.
         assert_eq!(run(stall, 1), (0.2, Ok(10_000)));
@@ -228,8 +238,12 @@ mod tests {
 
     #[test]
     fn a_failure_is_the_configs() {
-        let failure = EngineError::Background(Some("Operation aborted: planted".to_owned()));
-        assert_eq!(failure.fault(), crate::engine::Fault::Engine);
+        for (word, fault) in [("new:fail", Fault::Engine), ("new:corrupt", Fault::Corruption)] {
+            let mut plants = (0..8).map(|block| Plant::parse(word, &spec("new", block, 1)).unwrap());
+            let status = plants.find_map(|plant| plant.fails).unwrap();
+            let failure = EngineError::Background(Some(format!("{status}: planted")));
+            assert_eq!(failure.fault(), fault);
+        }
     }
 
     #[test]
@@ -239,9 +253,9 @@ mod tests {
             let plants: Vec<Plant> =
                 (0..24).map(|block| Plant::parse(text, &spec("new", block, seed)).unwrap()).collect();
             for eight in plants.chunks(8) {
-                assert_eq!(eight.iter().filter(|plant| plant.fails).count(), 1);
+                assert_eq!(eight.iter().filter(|plant| plant.fails.is_some()).count(), 1);
             }
-            assert!(plants.iter().all(|plant| plant.slow == 0.0 && plant.fails == plant.stall.is_some()));
+            assert!(plants.iter().all(|plant| plant.slow == 0.0 && plant.fails.is_some() == plant.stall.is_some()));
         }
         assert_eq!(Plant::parse(text, &spec("old", 0, 0)), Ok(Plant { slow: 0.0525, ..Plant::default() }));
         assert_eq!(Plant::parse("", &spec("old", 0, 0)), Ok(Plant::default()));
@@ -262,6 +276,7 @@ mod tests {
             "new:stall=x",
             "new:fast=1",
             "new:fail=1",
+            "new:corrupted",
             "old:fail new:slw=1",
         ] {
             let word = bad.split(' ').next_back().unwrap();

@@ -53,7 +53,7 @@ pub fn exceeds(losses: &[f64], limit: f64) -> f64 {
     paired(losses).map_or(1.0, |paired| paired.tails(limit).up)
 }
 
-/// Lower bound of the losses by the same test, at this error; `None` if so few blocks have none.
+/// Lower bound of the losses by the same test, at this error; `None` if there are too few blocks for one.
 pub fn at_least(losses: &[f64], error: f64) -> Option<f64> {
     paired(losses)?.interval(1.0 - 2.0 * error).low
 }

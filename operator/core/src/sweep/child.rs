@@ -24,7 +24,7 @@ pub struct Child {
     pub trigger: Trigger,
     /// The value of `runNow` that it was begun for.
     pub run_now: Option<String>,
-    /// What it asks, if it is no night.
+    /// Question of a visit; `None` for a night.
     pub visit: Option<Visit>,
     pub state: ChildState,
 }

@@ -461,7 +461,7 @@ mod tests {
         assert_eq!(stages(&history), [(name.clone(), Stage::Recovered)]);
         assert_eq!(next_visit(&history), None);
         let change = &history.changes(&history.watched(&watch()))[0];
-        let said = "Recovered 1 of 12 runs failed, 1 of them damaged data, in fill, of the reference 0 of 12 since 2026-01-04; 48 runs since, 2 visits of fresh trials";
+        let said = "Recovered, 1 of 12 runs failed, 1 of them damaged data, in fill, of the reference 0 of 12 since 2026-01-04; 48 runs since, 2 visits of fresh trials";
         assert_eq!(change.said(), said);
         let told = history.explain(change, &history.watched(&watch()), None).join("\n");
         assert!(told.contains("asked whether it is gone at 2026-01-06 09:00: 0 of 12 runs failed in fill"), "{told}");

@@ -1,5 +1,6 @@
 //! What is told of nights in words: what is new in one, what has moved, which nights count, and what is open.
 
+use std::cmp::Reverse;
 use std::collections::BTreeMap;
 
 use assay_api::TuningExperimentSpec;
@@ -8,6 +9,7 @@ use jiff::Timestamp;
 
 use super::confirm::Stage;
 use super::detect::Watch;
+use super::failing::Failures;
 use super::history::History;
 use super::night::workloads;
 use super::point::{Fingerprint, Night, Outcome, Point, Reference, Series};
@@ -57,6 +59,7 @@ impl Night {
                     .map(|point| format!("most certain loss {}", shown(&point.series, point.scale, point.effect))),
             ),
         }
+        parts.extend(self.failed_runs());
         parts.extend(self.losses());
         parts.extend(self.named("Win", |point| point.verdict == Some(Verdict::Win)));
         if let Some(before) = before {
@@ -76,6 +79,17 @@ impl Night {
             |point: &&Point| if point.standard_error > 0.0 { point.effect / point.standard_error } else { 0.0 };
         let losses = self.points.iter().filter(|point| point.effect < 0.0);
         losses.min_by(|a, b| in_errors(a).total_cmp(&in_errors(b)))
+    }
+
+    /// Failed runs of subjects in the scenario where a subject has most of them, and of how many more that is true.
+    fn failed_runs(&self) -> Option<String> {
+        let mut failed: Vec<&Failures> = self.failures.iter().filter(|own| own.own.failed > 0).collect();
+        failed.sort_by_key(|own| Reverse((own.own.damaged, own.own.failed)));
+        let Failures { subject, scenario, own, .. } = failed.first()?;
+        let damaged =
+            if own.damaged > 0 { format!(", {} of them with damaged data", own.damaged) } else { String::new() };
+        let more = if failed.len() > 1 { format!(" and {} more", failed.len() - 1) } else { String::new() };
+        Some(format!("{} of {} runs failed{damaged} ({subject}, {scenario}){more}", own.failed, own.runs))
     }
 
     /// Losses that the night's experiment alone proves or suspects, in words.
@@ -268,8 +282,8 @@ mod tests {
     use serde_json::json;
 
     use super::*;
-    use crate::sweep::Subject;
     use crate::sweep::testing::{night, reference, series, subject, time};
+    use crate::sweep::{Counts, Subject};
 
     fn history(nights: impl IntoIterator<Item = Night>) -> History {
         let mut history = History::new("nightly");
@@ -296,6 +310,14 @@ mod tests {
         other.fingerprint.as_mut().unwrap().workloads.insert("fill".to_owned(), Digest::of(b"more"));
         assert!(other.summary(Some(&before), None).ends_with(", new reference and workload"));
         assert_eq!(night(1, 0.02).summary(Some(&before), None), "1 series");
+        let mut failing = night(1, 0.02);
+        let ended = |failed, damaged| Counts { runs: 8, failed, damaged };
+        for (scenario, own) in [("read", ended(3, 0)), ("fill", ended(2, 1)), ("scan", ended(0, 0))] {
+            let (subject, scenario) = ("main".to_owned(), scenario.to_owned());
+            failing.failures.push(Failures { subject, scenario, own, reference: ended(1, 0) });
+        }
+        let said = "1 series, 2 of 8 runs failed, 1 of them with damaged data (main, fill) and 1 more";
+        assert_eq!(failing.summary(None, None), said);
         // Verdicts of the night itself.
         let mut proven = night(1, 0.02);
         proven.points[0].verdict = Some(Verdict::Reject);

@@ -14,10 +14,25 @@ pub const ALPHA: f64 = 0.02;
 /// How visits differ, in percent: a standard deviation of what moves all blocks of one alike. With the degrees of freedom of the noise.
 pub const SESSIONS: [(f64, Option<usize>); 5] = [(0.0, None), (0.3, None), (0.5, None), (1.0, None), (0.3, Some(5))];
 /// True changes, in percent.
-pub const LOSSES: [f64; 4] = [0.0, 1.5, 3.0, 5.0];
+pub const LOSSES: [f64; 5] = [0.0, 1.0, 1.5, 3.0, 5.0];
 
-/// What confirmations of a loss come to, and their measured visits.
-pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -> (Decision, usize) {
+/// What a confirmation comes to.
+pub struct Confirmed {
+    pub decision: Decision,
+    /// Visits measured.
+    pub visits: usize,
+    /// Loss that it says is surely exceeded, in percent; set if it confirms one.
+    pub bound: Option<f64>,
+}
+
+impl Confirmed {
+    pub fn is_confirmed(&self) -> bool {
+        self.decision == Decision::Confirmed
+    }
+}
+
+/// What a confirmation of a loss comes to.
+pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -> Confirmed {
     let mut noise = Noise::new(seed);
     let raised = Timestamp::UNIX_EPOCH;
     let asked = Asked {
@@ -57,8 +72,9 @@ pub fn confirmed((session, tails): (f64, Option<usize>), loss: f64, seed: u64) -
             failed: 0,
         };
         if confirmation.is_over() {
-            let decision = confirmation.answered()[0].decision.expect("it is over");
-            return (decision, made.len());
+            let answered = confirmation.answered().remove(0);
+            let decision = answered.decision.expect("it is over");
+            return Confirmed { decision, visits: made.len(), bound: answered.bound.map(|own| -own) };
         }
     }
 }

@@ -46,8 +46,10 @@ pub struct Answered {
     pub shift: Option<f64>,
     /// Smallest change that visits like these confirm; set if the change is confirmed.
     pub bound: Option<f64>,
-    /// Of the exact test that the change exceeds what visits differ by, by all blocks.
+    /// p of the exact test, by all blocks, that the change exceeds the limit.
     pub p: f64,
+    /// Change that chance between visits may bring about, as an effect.
+    pub limit: f64,
     pub blocks: usize,
     pub asked: Asked,
 }
@@ -185,6 +187,7 @@ impl Confirmation<'_> {
                 shift: shift.map(|own| own.mean * direction),
                 bound: bound.map(|own| own * direction),
                 p: exceeds(&towards, limit),
+                limit: limit * direction,
                 blocks: towards.len(),
                 asked: asked.clone(),
             }
@@ -214,7 +217,7 @@ impl Confirmation<'_> {
         self.visit.series.iter().zip(holm(&p)).map(decide).collect()
     }
 
-    /// Loss that the mean of so many visits has to exceed: chance alone moves it by less.
+    /// Loss that the mean of these visits has to exceed: chance alone moves it by less.
     fn limit(&self, asked: &Asked, visits: usize, error: f64) -> f64 {
         asked.margin * f64::max(SESSION, room(self.visit.spread, visits, error))
     }
@@ -224,7 +227,7 @@ impl Confirmation<'_> {
         self.losses(asked, visits).flatten().map(|loss| -loss * asked.shift.signum()).collect()
     }
 
-    /// Losses in the blocks of the first so many visits, one slice for each visit.
+    /// Losses in the blocks of the first visits, one slice for each visit.
     pub(super) fn losses(&self, asked: &Asked, visits: usize) -> impl Iterator<Item = &[f64]> {
         let same = |other: &&Asked| other.scenario == asked.scenario && other.metric == asked.metric;
         self.visits.iter().take(visits).filter_map(move |(_, visit)| Some(&*visit.series.iter().find(same)?.losses))

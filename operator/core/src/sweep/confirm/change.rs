@@ -267,7 +267,7 @@ impl Change {
             (Stage::Regressed, 0) => String::new(),
             (_, visits) => format!("; {since} runs since, {} of fresh trials", plural(visits, "visit")),
         };
-        format!("{} {} since {}{visits}{}", self.stage, all.join(" and "), day(self.bad), self.said_of_acceptance())
+        format!("{}, {} since {}{visits}{}", self.stage, all.join(" and "), day(self.bad), self.said_of_acceptance())
     }
 
     fn said_of_acceptance(&self) -> String {

@@ -6,7 +6,7 @@ use assay_api::Bisect;
 use assay_protocol::Digest;
 use jiff::Timestamp;
 
-use super::answer::{Answered, Confirmation, SESSION};
+use super::answer::{Answered, Confirmation};
 use super::change::{Change, Stage};
 use super::visit::Visit;
 use crate::report::html::plural;
@@ -190,7 +190,7 @@ fn mean(losses: &[f64]) -> Option<f64> {
 /// What fresh trials prove of a series.
 fn tested(own: &Answered, scale: Scale) -> String {
     let name = format!("{} ({})", own.series.metric, own.series.scenario);
-    let limit = number::effect(scale, own.asked.shift.signum() * own.asked.margin * SESSION);
+    let limit = number::effect(scale, own.limit);
     let shift = own.shift.map_or("nothing yet".to_owned(), |shift| number::effect(scale, shift));
     let decision = match own.decision {
         None => "open",

@@ -61,7 +61,7 @@ impl Spread {
     }
 }
 
-/// How far the mean of so many visits, each of which differs by `spread`, is off at most, one-sided and with this error.
+/// Largest error of the mean of visits that differ by `spread`, one-sided and at this level, in parts of the margin.
 pub(super) fn room(spread: f64, visits: usize, error: f64) -> f64 {
     let quantile = Normal::new(0.0, 1.0).map_or(f64::INFINITY, |normal| normal.inverse_cdf(1.0 - error));
     if spread > 0.0 { quantile * spread / (visits as f64).sqrt() } else { 0.0 }

@@ -72,6 +72,7 @@ mod tests {
             shift: Some(-0.05),
             bound: Some(-0.04),
             p: 0.001,
+            limit: -0.005,
             blocks: 12,
             asked: Asked {
                 scenario: format!("fill-{number}"),
