@@ -173,7 +173,7 @@ simulate: tools ## Look for a world in which the operator does not hold: SEEDS=1
 simulate-bisection: tools ## Simulate how often a bisection names the culprit and write it to docs/statistics.md (a minute)
 	$(run) cargo run --locked --release -p assay-core --example bisection_table -- --write
 
-simulate-nights: tools ## Simulate how often sweeps suspect what is not there, and how soon what is, and write it to docs/statistics.md (up to 30 minutes, resumes if interrupted)
+simulate-nights: tools ## Simulate how often sweeps suspect what is not there, and how soon what is, and write it to docs/statistics.md (up to an hour, resumes if interrupted)
 	$(run) cargo run --locked --release -p assay-core --example simulate_nights -- --write
 
 # The bench that plants effects has a profile of its own, so that it never lies where users' benches do.

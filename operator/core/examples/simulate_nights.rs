@@ -34,7 +34,7 @@ const CONFIRMATIONS: &str = "simulate-confirmations";
 const FATES: &str = "simulate-fates";
 /// Sweeps of one series, for each row of what becomes of changes; and of false alerts, of 50 series each.
 const SWEEPS: u64 = 400;
-const FALSE_YEARS: u64 = 10;
+const FALSE_YEARS: u64 = 4;
 /// Years of one series whose visits differ.
 const RESTLESS_YEARS: u64 = 100;
 /// Simulated confirmations of each row and change.
